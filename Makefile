@@ -1,0 +1,61 @@
+# Everything a contributor runs. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ROOT ?= data
+CATALOG ?= sample
+PORT ?= 3000
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo ui check format test test-fast fuzz golden bench docs clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP)  ## Create .venv and install the project with its development tools
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+		{ echo "make setup: $(PYTHON) is $$($(PYTHON) -V): expected Python 3.11 to 3.13. Run: make setup PYTHON=python3.12"; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## Materialise the whole graph on the simulated sample (ROOT=data CATALOG=sample)
+	$(BIN)/genolewm demo --catalog $(CATALOG) --root $(ROOT)
+
+ui: $(STAMP)  ## Serve the Dagster UI of the demo's root on 127.0.0.1:$(PORT)
+	$(BIN)/genolewm ui --catalog $(CATALOG) --root $(ROOT) --port $(PORT)
+
+check: $(STAMP)  ## Lint, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)  ## Rewrite the code in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: $(STAMP)  ## All tests that need neither GPU nor network
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not gpu and not network'
+
+test-fast: $(STAMP)  ## The tests for every minute
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not gpu and not network and not slow'
+
+fuzz: $(STAMP)  ## The property tests with many more examples
+	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile=fuzz -m 'not gpu and not network'
+
+golden: $(STAMP)  ## Rewrite the golden files after a deliberate change
+	GENOLEWM_WRITE_GOLDEN=1 $(BIN)/python -m pytest genolewm_assets_tests/defs/test_graph.py
+
+bench: $(STAMP)  ## Measure against the peers (see benchmarks/README.md)
+	$(BIN)/python -m benchmarks
+
+docs: $(STAMP)  ## Generate docs/data_model.md
+	$(BIN)/python docs/build.py
+
+clean:  ## Remove the environment and caches (never a root)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,38 @@
+"""Write docs/data_model.md from the declared schemas: ``make docs``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from genolewm_assets.lewm.schema import TABLES, TableSchema
+
+TARGET = Path(__file__).parent / "data_model.md"
+
+
+def render_table(table: TableSchema) -> str:
+    """Return one table's section in Markdown."""
+    lines = [
+        f"## `{table.name}`",
+        "",
+        f"One row per {table.one_row_per}. Key: {', '.join(f'`{name}`' for name in table.key)}.",
+        "",
+        "| column | type | null | meaning |",
+        "|---|---|---|---|",
+    ]
+    for field in table.arrow:
+        null = "yes" if field.nullable else "no"
+        lines.append(f"| `{field.name}` | {field.type} | {null} | {table.describe(field.name)} |")
+    return "\n".join(lines)
+
+
+def render() -> str:
+    """Return the whole document."""
+    head = (
+        "# Data model\n\nMade by `make docs` from `genolewm_assets/lewm/schema.py`; do not edit.\n\n"
+        "`start`, `end` are 0-based half-open; `pos` is 1-based as in VCF. Contig names are canonical (`chr21`)."
+    )
+    return "\n\n".join([head, *map(render_table, TABLES)]) + "\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(render())

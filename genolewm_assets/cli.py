@@ -1,0 +1,256 @@
+"""The commands. Each is thin: parse, call one function, print; an error is one line and an exit code.
+
+Exit codes: 0 done, 2 bad input, 3 bad configuration, 4 corrupt or missing resource.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from genolewm_assets.console import ConsoleProgress
+from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.launch import enter_environment, prepare_environment
+
+if TYPE_CHECKING:
+    from genolewm_assets.demo import PartitionResult
+    from genolewm_assets.store import Published
+
+app = typer.Typer(
+    name="genolewm",
+    help="Build checked, reproducible training data for genomic world models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+catalog_app = typer.Typer(help="Catalogues: the genome, contigs and sources of a root.", no_args_is_help=True)
+app.add_typer(catalog_app, name="catalog")
+
+RootOption = Annotated[Path, typer.Option("--root", help="Root directory of the artefacts.", envvar="GENOLEWM_ROOT")]
+CatalogOption = Annotated[
+    str, typer.Option("--catalog", help="Built-in catalogue or path of a YAML file.", envvar="GENOLEWM_CATALOG")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+VcfOption = Annotated[Path, typer.Option("--input-vcf", help="VCF file: bgzip, gzip or plain text.")]
+OutputOption = Annotated[Path, typer.Option("--output", help="Folder that the shard is written under.")]
+ReferenceOption = Annotated[
+    Path | None,
+    typer.Option("--reference", help="FASTA to check REF and left-align against; without it alleles are only trimmed."),
+]
+
+out = Console()
+err = Console(stderr=True)
+
+
+@app.command()
+def demo(root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, as_json: JsonOption = False) -> None:
+    """Materialise the whole graph of a catalogue and print what stands.
+
+    Example: `genolewm demo --catalog sample --root data`
+    """
+    enter_environment(root, catalog)
+    from genolewm_assets.demo import Demo
+
+    results: list[PartitionResult] = []
+    with Demo() as walk, ConsoleProgress(err) as progress:
+        steps = walk.steps()
+        for result in walk.run(steps):
+            results.append(result)
+            progress.advance(len(results), len(steps), "partitions")
+            progress.say(result.line())
+    failed = [result for result in results if result.outcome == "failed"]
+    if as_json:
+        out.print_json(json.dumps([result.as_json() for result in results]))
+    else:
+        out.print(_demo_table(results))
+        out.print(f"Outputs: {root}. Open the UI: genolewm ui --root {root} --catalog {catalog}", soft_wrap=True)
+    if failed:
+        for result in failed:
+            err.print(result.error, style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(4)
+
+
+def _demo_table(results: Sequence[PartitionResult]) -> Table:
+    table = Table("asset", "partitions", "rows", "checks passed", "outcome")
+    by_asset: dict[str, list[PartitionResult]] = defaultdict(list)
+    for result in results:
+        by_asset[result.artefact.asset].append(result)
+    for asset, group in by_asset.items():
+        outcomes = Counter(result.outcome for result in group)
+        passed, checks = sum(result.checks_passed for result in group), sum(result.checks for result in group)
+        rows = sum(result.rows for result in group)
+        said = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+        table.add_row(asset, str(len(group)), f"{rows:,}", f"{passed} of {checks}", said)
+    return table
+
+
+@app.command()
+def ui(root: RootOption = Path("data"), catalog: CatalogOption = "sample", port: int = 3000) -> None:
+    """Serve the Dagster UI of a root on this machine (127.0.0.1).
+
+    Example: `genolewm ui --root data --port 3000`
+    """
+    environment = {**os.environ, **prepare_environment(root, catalog)}
+    module = "genolewm_assets.definitions"
+    os.execve(  # noqa: S606  # replace this process, so that Ctrl-C reaches Dagster
+        sys.executable,
+        [sys.executable, "-m", "dagster", "dev", "-m", module, "-h", "127.0.0.1", "-p", str(port)],
+        environment,
+    )
+
+
+@catalog_app.command("check")
+def catalog_check(
+    catalog: Annotated[str, typer.Argument(help="Built-in name or path.")], *, as_json: JsonOption = False
+) -> None:
+    """Validate a catalogue and print what it names.
+
+    Example: `genolewm catalog check grch38`
+    """
+    from genolewm_assets.sources.catalogs import load_catalog
+
+    loaded = load_catalog(catalog)
+    facts = {
+        "catalogue": loaded.name,
+        "genome": loaded.genome.name,
+        "genome digest": loaded.genome_digest,
+        "contigs": ", ".join(loaded.contigs.names),
+        "windows": str(loaded.window_profile),
+        "gnomAD sources": ", ".join(f"{name} {entry.release}" for name, entry in loaded.gnomad.sources.items()),
+        "ClinVar listing": loaded.clinvar.listing,
+    }
+    if as_json:
+        out.print_json(json.dumps(facts))
+        return
+    table = Table("what", "value", show_header=False)
+    for name, value in facts.items():
+        table.add_row(name, value)
+    out.print(table)
+
+
+@app.command()
+def verify(root: RootOption = Path("data"), *, as_json: JsonOption = False) -> None:
+    """Hash every published file of a root again and compare it with its manifest.
+
+    Example: `genolewm verify --root data`
+    """
+    from genolewm_assets.store import Root, verify_root
+
+    with ConsoleProgress(err) as progress:
+        findings = verify_root(Root(root), progress=progress)
+    if as_json:
+        out.print_json(json.dumps([asdict(finding) for finding in findings]))
+    for finding in [] if as_json else findings:
+        out.print(str(finding), markup=False, soft_wrap=True)
+    faults = [finding for finding in findings if finding.is_fault]
+    if not as_json:
+        out.print(f"{len(faults)} faults, {len(findings) - len(faults)} other findings")
+    if faults:
+        raise typer.Exit(4)
+
+
+@app.command()
+def gc(
+    root: RootOption = Path("data"),
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove old generations that no package pins, and abandoned work.
+
+    Example: `genolewm gc --root data --dry-run`
+    """
+    from genolewm_assets.store import Root, collect_garbage
+
+    removed = collect_garbage(Root(root), dry_run=dry_run)
+    if as_json:
+        out.print_json(json.dumps([asdict(entry) for entry in removed]))
+        return
+    for entry in removed:
+        out.print(f"{entry.path} ({entry.why}, {entry.size_bytes:,} bytes)", markup=False, soft_wrap=True)
+    verb = "would be freed" if dry_run else "freed"
+    out.print(f"{sum(entry.size_bytes for entry in removed):,} bytes in {len(removed)} directories {verb}")
+
+
+@app.command("prepare-gnomad")
+def prepare_gnomad(
+    input_vcf: VcfOption,
+    output: OutputOption,
+    release: Annotated[str, typer.Option("--release", help="gnomAD release; names the output folder.")] = "4.1",
+    min_af: Annotated[float, typer.Option("--min-af", help="Lowest allele frequency kept.", min=0, max=1)] = 0.01,
+    reference: ReferenceOption = None,
+) -> None:
+    """Turn a gnomAD VCF into DIR/gnomad/{release}/variants.parquet.
+
+    Example: `genolewm prepare-gnomad --input-vcf gnomad.vcf.bgz --output shards --reference GRCh38.fa.gz`
+    """
+    from genolewm_assets.sources import prepare
+
+    _say_alignment(reference)
+    with ConsoleProgress(err) as progress:
+        published = prepare.prepare_gnomad(
+            input_vcf, output, release=release, min_af=min_af, reference=reference, progress=progress
+        )
+    _print_shard(published, output / "gnomad" / release)
+
+
+@app.command("prepare-clinvar")
+def prepare_clinvar(
+    input_vcf: VcfOption,
+    output: OutputOption,
+    release: Annotated[str, typer.Option("--release", help="Release date, YYYY-MM-DD; must be the file's own.")],
+    reference: ReferenceOption = None,
+) -> None:
+    """Turn a ClinVar VCF into DIR/clinvar/{release}/variants.parquet.
+
+    Example: `genolewm prepare-clinvar --input-vcf clinvar_20260226.vcf.gz --release 2026-02-26 --output shards`
+    """
+    from genolewm_assets.sources import prepare
+
+    _say_alignment(reference)
+    with ConsoleProgress(err) as progress:
+        published = prepare.prepare_clinvar(input_vcf, output, release=release, reference=reference, progress=progress)
+    _print_shard(published, output / "clinvar" / release)
+
+
+def _say_alignment(reference: Path | None) -> None:
+    if reference is None:
+        err.print("No --reference: alleles are trimmed, but neither left-aligned nor compared with the genome.", soft_wrap=True)
+
+
+def _print_shard(published: Published, folder: Path) -> None:
+    table = Table("what", "count")
+    for name, count in sorted(published.manifest.counts.items()):
+        table.add_row(name, f"{count:,}")
+    out.print(table)
+    out.print(str(folder / "variants.parquet"), markup=False, soft_wrap=True)
+
+
+def main(*command: str) -> None:
+    """Run ``genolewm`` or ``geno-lewm``; print a known error as its one line and exit with its code."""
+    try:
+        app([*command, *sys.argv[1:]])
+    except GenoLeWMError as error:
+        err.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+
+
+def main_prepare_gnomad() -> None:
+    """Run ``geno-lewm-prepare-gnomad``."""
+    main("prepare-gnomad")
+
+
+def main_prepare_clinvar() -> None:
+    """Run ``geno-lewm-prepare-clinvar``."""
+    main("prepare-clinvar")

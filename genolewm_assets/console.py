@@ -1,0 +1,53 @@
+"""Progress on a terminal as a bar, elsewhere as plain lines."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+#: Seconds between two progress lines where there is no terminal.
+_LINE_INTERVAL_S = 10.0
+
+
+class ConsoleProgress:
+    """A progress sink (``store.Progress``) for commands; use it as a context manager."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._said = time.monotonic()
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f} {task.fields[unit]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=None, unit="")
+
+    def __enter__(self) -> ConsoleProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def advance(self, done: int, total: int | None, unit: str) -> None:
+        """Move the bar; without a terminal print a line every few seconds."""
+        self._bar.update(self._task, completed=done, total=total, unit=unit)
+        now = time.monotonic()
+        if not self._console.is_terminal and now - self._said >= _LINE_INTERVAL_S:
+            self._said = now
+            self._console.print(f"{done:,}{f' of {total:,}' if total else ''} {unit}")
+
+    def say(self, line: str) -> None:
+        """Print a line above the bar."""
+        self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)

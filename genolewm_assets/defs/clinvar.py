@@ -1,0 +1,165 @@
+"""``clinvar/release`` and ``clinvar/shard``: one partition per published release."""
+
+from pathlib import Path
+
+import dagster as dg
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from genolewm_assets.defs.gates import AUTOMATED, GatedAsset, GatedEvents
+from genolewm_assets.defs.metadata import OWNERS, definition_metadata, describe_published
+from genolewm_assets.defs.partitions import clinvar_release_partitions, on_every_partition, on_same_key
+from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.workspace import Workspace, reference_reader
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
+from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, check_clinvar_table
+from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
+from genolewm_assets.sources.clinvar_listing import find_release, read_listing
+from genolewm_assets.sources.shard_audit import audit_shard
+from genolewm_assets.sources.source_file import PUBLISHED
+from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, Progress, Published
+
+RELEASE_CODE_VERSION = SHARD_CODE_VERSION = "1"
+
+
+def plan_release(workspace: Workspace, key: str | None, progress: Progress) -> BuildPlan:
+    """Plan the download of one release's VCF."""
+    artefact = ArtefactId("clinvar/release", key)
+    listing = read_listing(workspace.url(workspace.catalog.clinvar.listing))
+    source = workspace.source(find_release(listing, str(key)).url, md5=PUBLISHED, progress=progress)
+
+    def write(work: Path) -> BuildReport:
+        local = source.copy_to(work)
+        header_date = read_release_date(local.path).isoformat()
+        # A re-issued file of one date gets the key "2026-02-26.2".
+        dated = CheckResult(
+            "release_key_equals_header_date",
+            passed=header_date == str(key).partition(".")[0],
+            figures={"release": str(key), "header_date": header_date},
+        )
+        return BuildReport(
+            counts={"size_bytes": local.path.stat().st_size}, rows={}, checks=(local.checksum_check(), dated)
+        )
+
+    return BuildPlan(
+        artefact=artefact,
+        location=workspace.location(artefact),
+        code_version=RELEASE_CODE_VERSION,
+        recipe={"source": source.identity()},
+        inputs=(),
+        write=write,
+    )
+
+
+def plan_clinvar_shard(workspace: Workspace, key: str | None, progress: Progress) -> BuildPlan:
+    """Plan the normalised, labelled alleles of one release, one Parquet file per contig."""
+    genome, release = workspace.open_input("reference/genome"), workspace.open_input("clinvar/release", key)
+    settings = workspace.catalog.clinvar
+    artefact = ArtefactId("clinvar/shard", key)
+
+    def write(work: Path) -> BuildReport:
+        reference = reference_reader(genome, workspace.contigs)
+        report = build_clinvar_shard(
+            _vcf_of(release),
+            release=str(key),
+            contigs=workspace.contigs,
+            reference=reference,
+            out_dir=work,
+            progress=progress,
+        )
+        checks = audit_shard(
+            work,
+            check_clinvar_table,
+            contigs=workspace.contigs,
+            reference=reference,
+            counts=report.counts,
+            max_ref_mismatch_fraction=settings.max_ref_mismatch_fraction,
+        )
+        return BuildReport(counts=report.counts, rows=report.rows, checks=checks)
+
+    return BuildPlan(
+        artefact=artefact,
+        location=workspace.location(artefact),
+        code_version=SHARD_CODE_VERSION,
+        recipe={"max_ref_mismatch_fraction": settings.max_ref_mismatch_fraction},
+        inputs=(genome.ref, release.ref),
+        write=write,
+        surface=True,
+    )
+
+
+def _vcf_of(release: Published) -> Path:
+    (entry,) = release.manifest.files
+    return release.file(entry.path)
+
+
+def describe_release(published: Published) -> dict[str, dg.MetadataValue]:
+    """Show the file and its size."""
+    return {**describe_published(published), "file": dg.MetadataValue.path(str(_vcf_of(published)))}
+
+
+def describe_clinvar_shard(published: Published) -> dict[str, dg.MetadataValue]:
+    """Show rows, counts, and the classes by review stars."""
+    from genolewm_assets.defs.pictures import draw_classes_by_stars
+
+    tables = [
+        pq.read_table(published.file(entry.path), columns=["label", "stars"])
+        for entry in published.manifest.files
+        if entry.path.endswith(".parquet") and entry.path != "rejects.parquet"
+    ]
+    table = pa.concat_tables(tables)
+    labels, stars = np.asarray(table["label"].to_pylist()), table["stars"].to_numpy()
+    classes = ("P", "LP", "VUS", "LB", "B", "OTHER")
+    by_class = {label: np.bincount(stars[labels == label], minlength=5) for label in classes}
+    return {
+        **describe_published(published, rows=table.num_rows),
+        "classes_by_review_stars": draw_classes_by_stars(by_class),
+    }
+
+
+RELEASE = GatedAsset(
+    key="clinvar/release",
+    checks=("checksum_matches_published", "release_key_equals_header_date"),
+    plan=plan_release,
+    describe=describe_release,
+)
+SHARD = GatedAsset(key="clinvar/shard", checks=CLINVAR_CHECKS, plan=plan_clinvar_shard, describe=describe_clinvar_shard)
+
+
+@dg.asset(
+    key=["clinvar", "release"],
+    partitions_def=clinvar_release_partitions,
+    group_name="clinvar",
+    code_version=RELEASE_CODE_VERSION,
+    check_specs=RELEASE.check_specs(clinvar_release_partitions),
+    owners=OWNERS,
+    kinds={"vcf"},
+)
+def clinvar_release(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
+    """One row per record of a ClinVar release: the published VCF, byte for byte.
+
+    NCBI replaces its weekly files; a training set must be able to name the one that it was made from.
+    """
+    yield from RELEASE.run(context, workspace.open())
+
+
+@dg.asset(
+    key=["clinvar", "shard"],
+    deps=[on_same_key("clinvar/release"), on_every_partition("reference/genome")],
+    partitions_def=clinvar_release_partitions,
+    automation_condition=AUTOMATED,
+    group_name="clinvar",
+    code_version=SHARD_CODE_VERSION,
+    check_specs=SHARD.check_specs(clinvar_release_partitions),
+    metadata=definition_metadata(CLINVAR_VARIANTS),
+    owners=OWNERS,
+    kinds={"parquet", "pysam"},
+)
+def clinvar_shard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
+    """One row per normalised allele of a ClinVar release with its class and review stars.
+
+    The labelled evaluation sets and the hard negatives of training are drawn from these rows, so a label comes from a
+    closed table of CLNSIG terms and an allele is on the reference or in the rejects file.
+    """
+    yield from SHARD.run(context, workspace.open())

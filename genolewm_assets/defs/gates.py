@@ -1,0 +1,125 @@
+"""How an asset is built, checked and published, and when automation may ask for it.
+
+A gated asset declares its checks beside its plan. A build that fails one publishes nothing: the failed results are
+recorded for the partition, the work directory is kept under ``rejected/``, and the last good version stays.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import dagster as dg
+
+from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.errors import BusyError, FetchError, GenoLeWMError
+from genolewm_assets.store import BuildPlan, BuildRejectedError, CheckResult, Progress, Published, build
+
+#: First check of every gated asset: sources could be read and inputs could be opened.
+INPUTS_ACCEPTED = "inputs_accepted"
+
+#: Open only when every blocking check of every upstream partition passed on its latest materialisation.
+#: ``all_deps_blocking_checks_passed`` is not used: it opens as soon as any one upstream partition passed.
+GATE = ~dg.AutomationCondition.any_deps_match(
+    ~dg.AutomationCondition.all_checks_match(dg.AutomationCondition.check_passed(), blocking_only=True)
+)
+
+#: Build what is missing, and rebuild what reads changed data, behind the gate.
+AUTOMATED = (
+    (
+        dg.AutomationCondition.newly_missing()
+        | dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
+    ).since_last_handled()
+    & ~dg.AutomationCondition.any_deps_missing()
+    & ~dg.AutomationCondition.any_deps_in_progress()
+    & ~dg.AutomationCondition.in_progress()
+    & GATE
+)
+
+#: Seconds between two progress lines in a run's log.
+_LOG_INTERVAL_S = 5.0
+
+
+#: What the body of a gated asset yields.
+GatedEvents: TypeAlias = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class GatedAsset:
+    """One asset of the graph: what it is called, which facts it guarantees, how a partition of it is built.
+
+    Attributes
+    ----------
+    key
+        ``domain/noun``.
+    checks
+        Names of the facts that hold of everything published, besides :data:`INPUTS_ACCEPTED`.
+    plan
+        From workspace, partition key and progress sink to the build plan; opens (and so verifies) the inputs.
+    describe
+        From what was published to the metadata shown in the UI.
+    """
+
+    key: str
+    checks: tuple[str, ...]
+    plan: Callable[[Workspace, str | None, Progress], BuildPlan]
+    describe: Callable[[Published], dict[str, dg.MetadataValue]]
+
+    def check_specs(self, partitions_def: dg.PartitionsDefinition | None = None) -> list[dg.AssetCheckSpec]:
+        """Return one blocking check per fact, partitioned as the asset is."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.PreviewWarning)  # partitioned checks, new in Dagster 1.13
+            return [
+                dg.AssetCheckSpec(name, asset=self.key.split("/"), blocking=True, partitions_def=partitions_def)
+                for name in (INPUTS_ACCEPTED, *self.checks)
+            ]
+
+    def run(self, context: dg.AssetExecutionContext, workspace: Workspace) -> GatedEvents:
+        """Build one partition; yield its materialisation with the check results, or the failed checks and fail."""
+        partition = context.partition_key if context.has_partition_key else None
+        try:
+            published = build(workspace.root, self.plan(workspace, partition, _LogProgress(context.log.info)))
+        except BuildRejectedError as err:
+            yield self._result(INPUTS_ACCEPTED, passed=True)
+            yield from map(self._as_dagster, err.checks)
+            raise dg.Failure(str(err), allow_retries=False) from err
+        except GenoLeWMError as err:
+            yield self._result(INPUTS_ACCEPTED, passed=False, error=str(err))
+            raise dg.Failure(str(err), allow_retries=isinstance(err, (BusyError, FetchError))) from err
+        if published.reused:
+            context.log.info("%s is current: the published version was verified and kept", published.artefact)
+        yield dg.MaterializeResult(
+            metadata=self.describe(published),
+            data_version=dg.DataVersion(f"sha256:{published.manifest.sha256}"),
+            check_results=[
+                self._result(INPUTS_ACCEPTED, passed=True),
+                *map(self._as_dagster, published.manifest.checks),
+            ],
+        )
+
+    def _as_dagster(self, check: CheckResult) -> dg.AssetCheckResult:
+        return self._result(check.name, passed=check.passed, **check.figures)
+
+    def _result(self, name: str, *, passed: bool, **figures: Any) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=passed, asset_key=self.key.split("/"), check_name=name, metadata=figures)
+
+
+class _LogProgress:
+    """Progress as log lines: how far, how fast, how long still."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._started = self._said = time.monotonic()
+
+    def advance(self, done: int, total: int | None, unit: str) -> None:
+        """Say where the build stands, at most every few seconds."""
+        now = time.monotonic()
+        if now - self._said < _LOG_INTERVAL_S:
+            return
+        self._said = now
+        rate = done / (now - self._started)
+        remaining = f" of {total:,}, {(total - done) / rate:,.0f} s left" if total and rate else ""
+        self._log(f"{done:,} {unit}{remaining} ({rate:,.0f} {unit}/s)")

@@ -1,0 +1,118 @@
+"""``gnomad/shard``: common alleles of gnomAD, one partition per contig."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import dagster as dg
+import pyarrow.parquet as pq
+
+from genolewm_assets.defs.gates import AUTOMATED, GatedAsset, GatedEvents
+from genolewm_assets.defs.metadata import OWNERS, definition_metadata, describe_published
+from genolewm_assets.defs.partitions import contig_partitions, on_every_partition
+from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_reader
+from genolewm_assets.lewm.schema import GNOMAD_VARIANTS
+from genolewm_assets.lewm.shard_checks import GNOMAD_CHECKS, check_gnomad_table
+from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, write_empty_shard
+from genolewm_assets.sources.shard_audit import audit_shard
+from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, Progress, Published
+
+CODE_VERSION = "1"
+
+_NO_CHECKSUM = CheckResult("checksum_matches_published", passed=True, figures={"source": NO_SOURCE})
+
+
+def plan_gnomad_shard(workspace: Workspace, contig_name: str | None, progress: Progress) -> BuildPlan:
+    """Plan the shard of one contig; a contig without a source gets a declared-empty one."""
+    contig, settings = workspace.contigs[str(contig_name)], workspace.catalog.gnomad
+    genome = workspace.open_input("reference/genome")
+    entry = settings.sources.get(contig.name)
+    source = workspace.source(entry.url, md5=entry.md5, progress=progress) if entry else None
+    params = GnomadParams(
+        min_af=settings.min_af,
+        min_an_fraction=settings.min_an_fraction,
+        accept_unfiltered=bool(entry and entry.accept_unfiltered),
+        joint_rescue=bool(entry and entry.joint_rescue),
+    )
+
+    def write(work: Path) -> BuildReport:
+        reference = reference_reader(genome, workspace.contigs)
+        if source is None:
+            report, checksum = write_empty_shard(work), _NO_CHECKSUM
+        else:
+            local = source.read_in_place()
+            checksum = local.checksum_check()
+            report = build_gnomad_shard(
+                local.path,
+                contig=contig,
+                contigs=workspace.contigs,
+                reference=reference,
+                params=params,
+                out_dir=work,
+                progress=progress,
+            )
+        checks = audit_shard(
+            work,
+            check_gnomad_table,
+            contigs=workspace.contigs,
+            reference=reference,
+            counts=report.counts,
+            max_ref_mismatch_fraction=settings.max_ref_mismatch_fraction,
+        )
+        return BuildReport(counts=report.counts, rows=report.rows, checks=(checksum, *checks))
+
+    artefact = ArtefactId("gnomad/shard", contig.name)
+    return BuildPlan(
+        artefact=artefact,
+        location=workspace.location(artefact),
+        code_version=CODE_VERSION,
+        recipe={
+            "source": source.identity() if source else NO_SOURCE,
+            "params": asdict(params),
+            "max_ref_mismatch_fraction": settings.max_ref_mismatch_fraction,
+        },
+        inputs=(genome.ref,),
+        write=write,
+    )
+
+
+def describe_gnomad_shard(published: Published) -> dict[str, dg.MetadataValue]:
+    """Show rows, counts, the allele frequency spectrum and where on the contig the alleles lie."""
+    from genolewm_assets.defs.pictures import draw_af_spectrum, draw_density
+
+    table = pq.read_table(published.file("variants.parquet"), columns=["pos", "af"])
+    positions = table["pos"].to_numpy() - 1
+    return {
+        **describe_published(published, rows=table.num_rows),
+        "af_spectrum": draw_af_spectrum(table["af"].to_numpy()),
+        "alleles_along_contig": draw_density(positions, length=int(positions.max(initial=0)) + 1, unit="alleles"),
+    }
+
+
+SHARD = GatedAsset(
+    key="gnomad/shard",
+    checks=("checksum_matches_published", *GNOMAD_CHECKS),
+    plan=plan_gnomad_shard,
+    describe=describe_gnomad_shard,
+)
+
+
+@dg.asset(
+    key=["gnomad", "shard"],
+    deps=[on_every_partition("reference/genome")],
+    partitions_def=contig_partitions,
+    automation_condition=AUTOMATED,
+    group_name="gnomad",
+    code_version=CODE_VERSION,
+    check_specs=SHARD.check_specs(contig_partitions),
+    metadata=definition_metadata(GNOMAD_VARIANTS),
+    owners=OWNERS,
+    kinds={"parquet", "pysam"},
+)
+def gnomad_shard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
+    """One row per normalised allele of gnomAD with AF >= 1 % on a contig (chrM: every site).
+
+    Common variation is the realistic part of the edits a model learns from; what FILTER, AF and AN drop is counted by
+    reason, and every allele that is no usable sequence variant has a row in the rejects file.
+    """
+    yield from SHARD.run(context, workspace.open())

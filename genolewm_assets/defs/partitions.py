@@ -1,0 +1,24 @@
+"""Partitions: contigs come from the catalogue (read once, when definitions are built), releases are registered."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from genolewm_assets.defs.resources import configured_catalog
+from genolewm_assets.sources.catalogs import load_catalog
+
+_CONTIGS = load_catalog(configured_catalog()).contigs
+
+contig_partitions = dg.StaticPartitionsDefinition(list(_CONTIGS.names))
+linear_contig_partitions = dg.StaticPartitionsDefinition([contig.name for contig in _CONTIGS.linear])
+clinvar_release_partitions = dg.DynamicPartitionsDefinition(name="clinvar_release")
+
+
+def on_same_key(asset: str) -> dg.AssetDep:
+    """Depend on the partition of ``asset`` that has the same key."""
+    return dg.AssetDep(asset.split("/"), partition_mapping=dg.IdentityPartitionMapping())
+
+
+def on_every_partition(asset: str) -> dg.AssetDep:
+    """Depend on all partitions of ``asset``, or on an unpartitioned one."""
+    return dg.AssetDep(asset.split("/"), partition_mapping=dg.AllPartitionMapping())

@@ -1,0 +1,254 @@
+"""Intervals: 0-based half-open, and the only conversions to and from 1-based VCF positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from genolewm_assets.errors import IntervalError
+
+Int64Array = NDArray[np.int64]
+Position = TypeVar("Position", int, Int64Array)
+
+
+def start_from_pos(pos: Position) -> Position:
+    """Convert 1-based VCF POS to a 0-based start; an int or an int64 array.
+
+    Raises
+    ------
+    IntervalError
+        If a position is under 1.
+    """
+    lowest = pos if isinstance(pos, int) else int(pos.min(initial=1))
+    if lowest < 1:
+        raise IntervalError("POS", "not a 1-based position", expected="at least 1", got=f"{lowest}")
+    return pos - 1
+
+
+def pos_from_start(start: Position) -> Position:
+    """Convert a 0-based start to 1-based VCF POS; an int or an int64 array.
+
+    Raises
+    ------
+    IntervalError
+        If a start is negative.
+    """
+    lowest = start if isinstance(start, int) else int(start.min(initial=0))
+    if lowest < 0:
+        raise IntervalError("start", "not a 0-based position", expected="at least 0", got=f"{lowest}")
+    return start + 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Interval:
+    """A stretch ``[start, end)`` of one contig.
+
+    Parameters
+    ----------
+    contig
+        Canonical contig name.
+    start, end
+        0-based half-open; an interval that wraps round a circular contig has ``end`` beyond the contig's length.
+
+    Raises
+    ------
+    IntervalError
+        Unless ``0 <= start <= end``.
+    """
+
+    contig: str
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise IntervalError(
+                f"{self.contig}:{self.start}-{self.end}", "not an interval", expected="0 <= start <= end", got=str(self)
+            )
+
+    def __str__(self) -> str:
+        return f"{self.contig}[{self.start}, {self.end})"
+
+    @classmethod
+    def from_vcf(cls, chrom: str, pos: int, ref: str) -> Interval:
+        """Return the bases that a VCF record's REF stands on."""
+        start = start_from_pos(pos)
+        return cls(chrom, start, start + len(ref))
+
+    @property
+    def size(self) -> int:
+        """Bases."""
+        return self.end - self.start
+
+    def overlap(self, other: Interval) -> int:
+        """Return the number of bases shared with another interval."""
+        if self.contig != other.contig:
+            return 0
+        return max(0, min(self.end, other.end) - max(self.start, other.start))
+
+    def intersects(self, other: Interval) -> bool:
+        """Tell whether at least one base is shared."""
+        return self.overlap(other) > 0
+
+    def contains(self, other: Interval) -> bool:
+        """Tell whether every base of the other interval lies in this one."""
+        return self.contig == other.contig and self.start <= other.start and other.end <= self.end
+
+
+def split_wrapping(interval: Interval, length: int) -> tuple[Interval, ...]:
+    """Split an interval of a circular contig where it passes the origin.
+
+    Parameters
+    ----------
+    length
+        Length of the contig in bases.
+
+    Returns
+    -------
+    tuple[Interval, ...]
+        One interval, or two: the part up to the origin, then the part from it.
+
+    Raises
+    ------
+    IntervalError
+        Unless ``start < length`` and the interval covers the circle at most once.
+    """
+    if interval.start >= length or interval.size > length:
+        raise IntervalError(
+            str(interval),
+            "cannot lie on the circular contig",
+            expected=f"start under {length} and at most {length} bases",
+            got=f"start {interval.start}, {interval.size} bases",
+        )
+    if interval.end <= length:
+        return (interval,)
+    return (
+        Interval(interval.contig, interval.start, length),
+        Interval(interval.contig, 0, interval.end - length),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IntervalArray:
+    """Intervals of one contig as two arrays.
+
+    Parameters
+    ----------
+    start, end
+        int64, shape (n,), 0-based half-open, sorted by (start, end); read-only once held here. They may overlap.
+
+    Raises
+    ------
+    IntervalError
+        On unequal lengths, ``start < 0``, ``end < start``, or another order (see :meth:`from_unsorted`).
+    """
+
+    start: Int64Array
+    end: Int64Array
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            column = np.array(getattr(self, name), dtype=np.int64)
+            column.setflags(write=False)
+            object.__setattr__(self, name, column)
+        self._check()
+
+    def _check(self) -> None:
+        start, end = self.start, self.end
+        if start.ndim != 1 or start.shape != end.shape:
+            raise IntervalError(
+                "intervals",
+                "columns do not match",
+                expected="two 1-d arrays of one length",
+                got=f"{start.shape}, {end.shape}",
+            )
+        wrong = np.flatnonzero((start < 0) | (end < start))
+        if wrong.size:
+            i = int(wrong[0])
+            raise IntervalError(
+                f"interval {i}", "not an interval", expected="0 <= start <= end", got=f"[{start[i]}, {end[i]})"
+            )
+        wrong = np.flatnonzero((start[1:] < start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] < end[:-1])))
+        if wrong.size:
+            raise IntervalError(
+                f"interval {int(wrong[0]) + 1}", "lies before its predecessor: intervals must be sorted"
+            )
+
+    @classmethod
+    def from_unsorted(cls, start: ArrayLike, end: ArrayLike) -> IntervalArray:
+        """Sort by (start, end), then build."""
+        start, end = np.asarray(start, dtype=np.int64), np.asarray(end, dtype=np.int64)
+        if start.shape != end.shape:
+            return cls(start, end)
+        order = np.lexsort((end, start))
+        return cls(start[order], end[order])
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self.start.tolist(), self.end.tolist(), strict=True)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IntervalArray):
+            return NotImplemented
+        return np.array_equal(self.start, other.start) and np.array_equal(self.end, other.end)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def size(self) -> Int64Array:
+        """Bases of each interval: int64, shape (n,)."""
+        return self.end - self.start
+
+    def merge(self) -> IntervalArray:
+        """Return the union as disjoint intervals; touching ones become one, empty ones vanish."""
+        filled = self.size > 0
+        start, end = self.start[filled], self.end[filled]
+        reach = np.maximum.accumulate(end)
+        first = np.concatenate(([True], start[1:] > reach[:-1])) if start.size else np.zeros(0, bool)
+        last = np.flatnonzero(first)[1:] - 1
+        return IntervalArray(start[first], reach[np.concatenate((last, [start.size - 1]))] if start.size else end)
+
+    @property
+    def covered_bases(self) -> int:
+        """Bases that lie in at least one interval."""
+        return int(self.merge().size.sum())
+
+    def coverage(self, total: int) -> float:
+        """Return the share, 0 to 1, of ``total`` bases that lies in at least one interval.
+
+        Raises
+        ------
+        IntervalError
+            If ``total`` is under 1 or under the bases covered.
+        """
+        covered = self.covered_bases
+        if total < max(1, covered):
+            raise IntervalError(
+                "coverage", "total is too small", expected=f"at least {max(1, covered)}", got=f"{total}"
+            )
+        return covered / total
+
+    def overlap_bases(self, query: IntervalArray) -> Int64Array:
+        """Return how many bases of each query interval lie in at least one of these.
+
+        Returns
+        -------
+        ndarray
+            int64, shape (len(query),), in the query's order.
+        """
+        merged = self.merge()
+        return merged._covered_before(query.end) - merged._covered_before(query.start)
+
+    def _covered_before(self, at: Int64Array) -> Int64Array:
+        """Return the covered bases left of each position; only for disjoint intervals."""
+        total = np.concatenate(([0], np.cumsum(self.size)))
+        ends = np.concatenate(([0], self.end))
+        index = np.searchsorted(self.start, at, side="left")
+        covered: Int64Array = total[index] - np.maximum(0, ends[index] - at) * (index > 0)
+        return covered

@@ -1,0 +1,72 @@
+"""The environment a Dagster process of this project starts in: root, catalogue, DAGSTER_HOME, telemetry off."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from genolewm_assets.errors import CatalogError, ConfigurationError
+from genolewm_assets.sources.catalogs import load_catalog
+
+#: Switches that keep Dagster, Hugging Face and Ray from reporting usage.
+TELEMETRY_OFF: Mapping[str, str] = {
+    "DAGSTER_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
+    """Create ``<root>/dagster`` and return the variables a Dagster process needs.
+
+    Parameters
+    ----------
+    root
+        Created when missing.
+    catalog
+        Name of a built-in catalogue or path of a YAML file; a path is made absolute.
+
+    Returns
+    -------
+    dict of str to str
+        ``GENOLEWM_ROOT``, ``GENOLEWM_CATALOG``, ``DAGSTER_HOME`` and the telemetry switches.
+
+    Raises
+    ------
+    CatalogError
+        If the catalogue cannot be loaded.
+    ConfigurationError
+        If the root cannot be created.
+    """
+    load_catalog(catalog)
+    home = root.resolve() / "dagster"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_instance_settings(), home / "dagster.yaml")
+    except OSError as err:
+        raise ConfigurationError(
+            str(root), f"the root cannot be written ({err.strerror})", remedy="Choose a writable folder with --root"
+        ) from err
+    return {
+        "GENOLEWM_ROOT": str(root.resolve()),
+        "GENOLEWM_CATALOG": str(Path(catalog).resolve()) if Path(catalog).is_file() else catalog,
+        "DAGSTER_HOME": str(home),
+        **TELEMETRY_OFF,
+    }
+
+
+def enter_environment(root: Path, catalog: str) -> None:
+    """Set the variables of :func:`prepare_environment` in this process."""
+    os.environ.update(prepare_environment(root, catalog))
+
+
+def _instance_settings() -> Path:
+    """Return the project's ``dagster.yaml``: inside the installed package, or at the top of a checkout."""
+    package = Path(__file__).parent
+    for candidate in (package / "dagster.yaml", package.parent / "dagster.yaml"):
+        if candidate.is_file():
+            return candidate
+    raise CatalogError(str(package), "dagster.yaml is missing", remedy="Reinstall the package")

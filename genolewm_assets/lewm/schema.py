@@ -1,0 +1,194 @@
+"""The schema of every table this platform persists: one declaration each, nowhere else.
+
+Writers cast to it, asset checks validate against it, ``docs/data_model.md`` and the column schemas in the Dagster UI
+are made from it. Coordinates: ``start``/``end`` are 0-based half-open, ``pos`` is 1-based as in VCF.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from genolewm_assets.errors import CorruptResourceError
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """Name, row meaning and Arrow schema of one persisted table."""
+
+    name: str
+    one_row_per: str
+    arrow: pa.Schema
+    key: tuple[str, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """Column names in file order."""
+        return list(self.arrow.names)
+
+    def describe(self, column: str) -> str:
+        """Return what a column holds, with its unit."""
+        return str((self.arrow.field(column).metadata or {})[b"description"], "utf-8")
+
+    def empty(self) -> pa.Table:
+        """Return the table with no rows."""
+        return self.arrow.empty_table()
+
+    def check(self, schema: pa.Schema, *, where: str) -> None:
+        """Raise :class:`CorruptResourceError` unless a file's schema has these columns, types and nullability."""
+        if not schema.equals(self.arrow, check_metadata=False):
+            theirs = {f.name: f for f in schema}
+            differing = [f.name for f in self.arrow if theirs.pop(f.name, None) != f] + sorted(theirs)
+            raise CorruptResourceError(
+                where,
+                f"table does not have the schema {self.name!r}",
+                expected=str([str(self.arrow.field(n)) for n in differing if n in self.arrow.names] or self.columns),
+                got=str([str(schema.field(n)) for n in differing if n in schema.names] or schema.names),
+                remedy="Rebuild the asset",
+            )
+
+
+def _field(name: str, kind: pa.DataType, description: str, *, nullable: bool = False) -> pa.Field:
+    return pa.field(name, kind, nullable=nullable, metadata={"description": description})
+
+
+def _optional(name: str, kind: pa.DataType, description: str) -> pa.Field:
+    return _field(name, kind, description, nullable=True)
+
+
+def _allele_fields() -> list[pa.Field]:
+    return [
+        _field("chrom", pa.string(), "canonical contig name"),
+        _field("pos", pa.int64(), "1-based position of the first base of ref, left-aligned and trimmed"),
+        _field("ref", pa.string(), "reference allele, upper-case ACGT"),
+        _field("alt", pa.string(), "alternate allele, upper-case ACGT"),
+    ]
+
+
+#: Genetic ancestry groups of gnomAD; ``oth`` of old releases is ``remaining``.
+ANCESTRY_GROUPS: tuple[str, ...] = ("afr", "ami", "amr", "asj", "eas", "fin", "mid", "nfe", "sas", "remaining")
+
+
+def _group_fields(groups: Sequence[str]) -> list[pa.Field]:
+    return [_optional(f"af_{g}", pa.float64(), f"allele frequency in the group {g!r}, 0 to 1") for g in groups]
+
+
+ALLELE_KEY = ("chrom", "pos", "ref", "alt")
+
+GNOMAD_VARIANTS = TableSchema(
+    "gnomad_variants",
+    "normalised allele of gnomAD",
+    pa.schema(
+        [
+            *_allele_fields(),
+            _optional("rsid", pa.string(), "dbSNP identifiers as the VCF gives them, ';' between several"),
+            _field("filter", pa.string(), "FILTER of the record: PASS, '.', or the failed filters with ';' between"),
+            _field("af", pa.float64(), "allele frequency, 0 to 1; on chrM the share of homoplasmic carriers (AF_hom)"),
+            _optional("ac", pa.int64(), "allele count; on chrM homoplasmic carriers (AC_hom)"),
+            _optional("an", pa.int64(), "allele number; on chrM samples with a call"),
+            _optional("nhomalt", pa.int64(), "individuals homozygous for the alternate allele"),
+            _optional("hemizygote_count", pa.int64(), "XY carriers outside the pseudo-autosomal regions"),
+            _optional("grpmax", pa.string(), "group with the highest allele frequency (popmax of old releases)"),
+            _optional("af_grpmax", pa.float64(), "allele frequency in that group, 0 to 1"),
+            *_group_fields(ANCESTRY_GROUPS),
+            _optional("ac_het", pa.int64(), "chrM: samples heteroplasmic for the allele"),
+            _optional("af_het", pa.float64(), "chrM: share of samples heteroplasmic for the allele, 0 to 1"),
+            _optional("max_hl", pa.float64(), "chrM: highest heteroplasmy level seen, 0 to 1"),
+            _optional("lcr", pa.bool_(), "in a low-complexity region; null where the release has no such flag"),
+            _optional("segdup", pa.bool_(), "in a segmental duplication; null where the release has no such flag"),
+            _optional(
+                "non_par", pa.bool_(), "outside the pseudo-autosomal regions; null where the release has no such flag"
+            ),
+        ]
+    ),
+    ALLELE_KEY,
+)
+
+CLINVAR_VARIANTS = TableSchema(
+    "clinvar_variants",
+    "normalised allele of ClinVar with its class",
+    pa.schema(
+        [
+            *_allele_fields(),
+            _field("clinvar_id", pa.int64(), "VariationID"),
+            _optional("allele_id", pa.int64(), "AlleleID"),
+            _field("label", pa.string(), "class from CLNSIG alone: P, LP, B, LB, VUS or OTHER"),
+            _optional("clnsig", pa.string(), "aggregate germline classification as published"),
+            _optional("clnsig_conf", pa.string(), "classifications in conflict, as published"),
+            _optional("clnsig_incl", pa.string(), "classification of haplotypes that include the allele; never labels"),
+            _field("stars", pa.int8(), "review stars, 0 to 4"),
+            _optional("clnrevstat", pa.string(), "review status as published"),
+            _optional("oncogenicity", pa.string(), "ONC as published; never labels"),
+            _optional("somatic_impact", pa.string(), "SCI as published; never labels"),
+            _field("gene_symbols", pa.list_(pa.string()), "genes at the allele, in ClinVar's order"),
+            _field("gene_ids", pa.list_(pa.int64()), "NCBI GeneIDs, parallel to gene_symbols; null where missing"),
+            _optional("variant_type", pa.string(), "CLNVC"),
+            _optional("consequence", pa.string(), "MC: Sequence Ontology terms as published"),
+            _optional("conditions", pa.string(), "CLNDN as published"),
+            _optional("hgvs", pa.string(), "CLNHGVS"),
+            _optional("rsid", pa.string(), "dbSNP identifier with its 'rs'"),
+        ]
+    ),
+    ALLELE_KEY,
+)
+
+REJECTS = TableSchema(
+    "rejects",
+    "allele of the source that the shard does not hold because it is not a usable sequence variant",
+    pa.schema(
+        [
+            _field("file", pa.string(), "name of the source file"),
+            _field("line", pa.int64(), "1-based line in the decompressed file"),
+            _field("chrom", pa.string(), "contig as the source spells it"),
+            _field("pos", pa.int64(), "POS as the source gives it, 1-based"),
+            _field("ref", pa.string(), "REF as the source gives it"),
+            _field("alt", pa.string(), "the one ALT rejected, as the source gives it"),
+            _optional("record_id", pa.string(), "ID of the record"),
+            _field("reason", pa.string(), "one of the closed set RejectReason"),
+            _optional("detail", pa.string(), "what was found, where the reason alone does not say"),
+        ]
+    ),
+    ("file", "line", "alt"),
+)
+
+WINDOWS = TableSchema(
+    "windows",
+    "reference window",
+    pa.schema(
+        [
+            _field("contig", pa.string(), "canonical contig name"),
+            _field("start", pa.int64(), "first base, 0-based"),
+            _field("end", pa.int64(), "end, exclusive; the footprint reaches margin_bp further"),
+            _field("window_hash", pa.binary(32), "SHA-256 of the upper-case sequence; not unique"),
+            _field("window_id", pa.string(), "first 32 hex digits of window_hash"),
+            _field("gc", pa.float32(), "share of G and C, 0 to 1"),
+            _field("frame", pa.int8(), "start modulo 6"),
+            _field("strand", pa.string(), "always '+'"),
+            _field("gap_distance_bp", pa.int64(), "bases from the footprint to a non-ACGT base or the contig end"),
+            _optional("segmental_duplication", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
+            _optional("excluded_region", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
+            _optional("repeat", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
+        ]
+    ),
+    ("contig", "start"),
+)
+
+GENOME_CONTIGS = TableSchema(
+    "genome_contigs",
+    "contig of the reference genome",
+    pa.schema(
+        [
+            _field("contig", pa.string(), "canonical name"),
+            _field("length", pa.int64(), "bases"),
+            _field("circular", pa.bool_(), "topology"),
+            _field("md5", pa.string(), "MD5 of the upper-case sequence (SAM M5)"),
+            _field("acgt_bases", pa.int64(), "bases that are A, C, G or T"),
+            _field("acgt_runs", pa.int64(), "maximal runs of such bases"),
+        ]
+    ),
+    ("contig",),
+)
+
+TABLES: tuple[TableSchema, ...] = (GENOME_CONTIGS, GNOMAD_VARIANTS, CLINVAR_VARIANTS, REJECTS, WINDOWS)

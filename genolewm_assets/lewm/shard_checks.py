@@ -1,0 +1,250 @@
+"""Checks of variant shards by code that does not share the builders': whole columns at once, from the definitions.
+
+A normal form is recognised here without left-aligning anything: an allele is left-aligned and trimmed exactly if REF
+and ALT end in different bases, and begin with different ones unless one of them is a single base (Tan, Abecasis and
+Kang 2015, Bioinformatics 31:2202).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TableSchema
+from genolewm_assets.store.manifest import CheckResult, JsonValue
+
+_SHARED_CHECKS = (
+    "schema_as_declared",
+    "alleles_sorted_and_unique",
+    "alleles_in_normal_form",
+    "ref_agrees_with_genome",
+)
+#: Names of the checks of a gnomAD shard, in their order.
+GNOMAD_CHECKS = (*_SHARED_CHECKS, "frequencies_consistent", "ref_mismatches_rare", "every_allele_accounted_for")
+#: Names of the checks of a ClinVar shard, in their order.
+CLINVAR_CHECKS = (*_SHARED_CHECKS, "labels_follow_clnsig", "ref_mismatches_rare", "every_allele_accounted_for")
+
+_LABELS = ("P", "LP", "LB", "B", "VUS", "OTHER")
+_AMBIGUOUS = np.frombuffer(b"RYSWKMBDHV", dtype=np.uint8)
+
+_Bools = npt.NDArray[np.bool_]
+
+
+def check_gnomad_table(table: pa.Table, contig: str, reference: bytes | None) -> tuple[CheckResult, ...]:
+    """Check the rows of one contig of a gnomAD shard; ``reference`` is the upper-case contig, None: trimmed only."""
+    shared = _check_alleles(table, GNOMAD_VARIANTS, contig, reference)
+    if not shared[0].passed:
+        return (*shared, _not_run("frequencies_consistent"))
+    return (*shared, check_frequencies(table))
+
+
+def check_clinvar_table(table: pa.Table, contig: str, reference: bytes | None) -> tuple[CheckResult, ...]:
+    """Check the rows of one contig of a ClinVar shard; ``reference`` as in :func:`check_gnomad_table`."""
+    shared = _check_alleles(table, CLINVAR_VARIANTS, contig, reference)
+    if not shared[0].passed:
+        return (*shared, _not_run("labels_follow_clnsig"))
+    return (*shared, check_labels(table))
+
+
+def merge_checks(results: Iterable[tuple[CheckResult, ...]]) -> tuple[CheckResult, ...]:
+    """Combine the same checks of several contigs: passed if all did, whole-number figures added up."""
+    merged: dict[str, CheckResult] = {}
+    for result in (each for group in results for each in group):
+        before = merged.get(result.name)
+        if before is None:
+            merged[result.name] = result
+            continue
+        figures: dict[str, JsonValue] = dict(before.figures)
+        for name, value in result.figures.items():
+            known = figures.get(name)
+            figures[name] = known + value if isinstance(known, int) and isinstance(value, int) else known or value
+        merged[result.name] = CheckResult(result.name, before.passed and result.passed, figures)
+    return tuple(merged.values())
+
+
+def check_schema(table: pa.Table, schema: TableSchema) -> CheckResult:
+    """Compare columns, types and nullability with the declared ones, and every value with its type."""
+    try:
+        schema.check(table.schema, where=schema.name)
+        table.validate(full=True)
+    except (CorruptResourceError, pa.ArrowInvalid) as err:
+        return CheckResult("schema_as_declared", passed=False, figures={"error": str(err)})
+    nulls = sum(table[field.name].null_count for field in schema.arrow if not field.nullable)
+    return CheckResult(
+        "schema_as_declared", passed=not nulls, figures={"rows": table.num_rows, "forbidden_nulls": nulls}
+    )
+
+
+def check_order(table: pa.Table, contig: str) -> CheckResult:
+    """Compare each row's key with the one before it: one contig, ascending, never equal."""
+    foreign = int(pc.sum(pc.not_equal(table["chrom"], contig)).as_py() or 0)
+    before, after = table.slice(0, max(0, table.num_rows - 1)), table.slice(1)
+    ahead, level = np.zeros(after.num_rows, bool), np.ones(after.num_rows, bool)
+    for name in ("pos", "ref", "alt"):
+        lower, upper = before[name].combine_chunks(), after[name].combine_chunks()
+        ahead |= level & _bools(pc.less(lower, upper))
+        level &= _bools(pc.equal(lower, upper))
+    figures = {
+        "other_contig": foreign,
+        "repeated": int(np.count_nonzero(level)),
+        "out_of_order": int(np.count_nonzero(~ahead & ~level)),
+    }
+    return CheckResult("alleles_sorted_and_unique", passed=not any(figures.values()), figures=figures)
+
+
+def check_normal_form(table: pa.Table, *, left_aligned: bool) -> CheckResult:
+    """Recognise the normal form from the alleles' first and last bases; see the module."""
+    ref, alt = table["ref"], table["alt"]
+    sequences = _bools(pc.and_(*(pc.match_substring_regex(column, "^[ACGT]+$") for column in (ref, alt))))
+    changed = _bools(pc.not_equal(ref, alt))
+    both_long = _bools(pc.and_(*(pc.greater(pc.binary_length(column), 1) for column in (ref, alt))))
+    same_start = _same_slice(ref, alt, 0, 1)
+    same_end = _same_slice(ref, alt, -1, None)
+    # At the contig's first base an indel has nothing left of it to be anchored on (VCF 4.3, section 1.6.1).
+    shiftable = same_end & ((table["pos"].to_numpy() > 1) | both_long) if left_aligned else same_end & both_long
+    figures = {
+        "not_acgt": int(np.count_nonzero(~sequences)),
+        "no_change": int(np.count_nonzero(~changed)),
+        "not_trimmed": int(np.count_nonzero(both_long & (same_start | same_end))),
+        "not_left_aligned": int(np.count_nonzero(shiftable & ~both_long & changed)),
+    }
+    return CheckResult("alleles_in_normal_form", passed=not any(figures.values()), figures=figures)
+
+
+def check_reference(table: pa.Table, reference: bytes | None) -> CheckResult:
+    """Compare every base of every REF with the contig.
+
+    An ambiguity code of the assembly agrees with any base (GRCh38 has some on chr3; VCF writes one of their bases).
+    """
+    if reference is None:
+        return CheckResult("ref_agrees_with_genome", passed=True, figures={"compared_bases": 0})
+    bases = np.frombuffer(reference, dtype=np.uint8)
+    lengths = pc.binary_length(table["ref"]).to_numpy().astype(np.int64)
+    starts = table["pos"].to_numpy() - 1
+    inside = (starts >= 0) & (starts + lengths <= len(bases))
+    lengths, starts = lengths[inside], starts[inside]
+    stated = np.frombuffer("".join(table["ref"].filter(pa.array(inside)).to_pylist()).encode(), dtype=np.uint8)
+    # Index of every base of every allele: its start, plus its place within the allele.
+    within = np.arange(len(stated)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    actual = bases[np.repeat(starts, lengths) + within]
+    wrong = (stated != actual) & ~np.isin(actual, _AMBIGUOUS)
+    figures = {
+        "compared_bases": len(stated),
+        "differing_bases": int(np.count_nonzero(wrong)),
+        "outside_contig": int(np.count_nonzero(~inside)),
+    }
+    passed = not figures["differing_bases"] and not figures["outside_contig"]
+    return CheckResult("ref_agrees_with_genome", passed=passed, figures=figures)
+
+
+def check_frequencies(table: pa.Table) -> CheckResult:
+    """Compare frequencies with their bounds, counts with each other, and AF with AC / AN to its printed digits."""
+    shares = ["af", "af_grpmax", "af_het", "max_hl", *(f"af_{group}" for group in ANCESTRY_GROUPS)]
+    outside = sum(int(np.count_nonzero(~((v >= 0) & (v <= 1)))) for v in (_present(table[name]) for name in shares))
+    counted = table.filter(pc.and_(pc.is_valid(table["ac"]), pc.greater(pc.fill_null(table["an"], 0), 0)))
+    ac, an, af = (counted[name].to_numpy() for name in ("ac", "an", "af"))
+    figures = {
+        "outside_0_to_1": outside,
+        "ac_over_an": int(np.count_nonzero((ac > an) | (ac < 0))),
+        "af_differs_from_ac_over_an": int(np.count_nonzero(~np.isclose(af, ac / an, rtol=1e-3, atol=1e-6))),
+    }
+    passed = not any(figures.values())
+    return CheckResult("frequencies_consistent", passed=passed, figures={"compared": len(ac), **figures})
+
+
+def check_labels(table: pa.Table) -> CheckResult:
+    """Compare labels, stars and genes with what the published texts can mean, by the words in them."""
+    label, clnsig = table["label"], pc.fill_null(table["clnsig"], "")
+
+    def says(pattern: str) -> _Bools:
+        return _bools(pc.match_substring_regex(clnsig, pattern, ignore_case=True))
+
+    labelled = {name: _bools(pc.equal(label, name)) for name in _LABELS}
+    harmful, harmless, conflict = says(r"pathogenic\b|pathogenic_"), says("benign"), says("conflicting")
+    as_harmful, as_harmless = labelled["P"] | labelled["LP"], labelled["B"] | labelled["LB"]
+    contradicted = (
+        (as_harmful & (~harmful | harmless))
+        | (as_harmless & (~harmless | harmful))
+        | (labelled["VUS"] & (~says("uncertain_significance") | harmful | harmless))
+        | (conflict & ~labelled["OTHER"])
+        | (labelled["P"] & says("likely_pathogenic"))
+        | (labelled["B"] & says("likely_benign"))
+    )
+    stars = table["stars"].to_numpy()
+    genes = pc.equal(pc.list_value_length(table["gene_symbols"]), pc.list_value_length(table["gene_ids"]))
+    figures = {
+        "unknown_labels": int(np.count_nonzero(~np.logical_or.reduce(list(labelled.values())))),
+        "labels_contradicted": int(np.count_nonzero(contradicted)),
+        "stars_out_of_range": int(np.count_nonzero((stars < 0) | (stars > 4))),
+        "genes_not_parallel": int(np.count_nonzero(~_bools(genes))),
+    }
+    return CheckResult("labels_follow_clnsig", passed=not any(figures.values()), figures=figures)
+
+
+def check_ref_mismatches(counts: Mapping[str, int], *, max_fraction: float) -> CheckResult:
+    """Compare the share of alleles whose REF is not the genome's with a bound: more means another assembly."""
+    mismatches = counts.get("rejected.ref_mismatch", 0)
+    examined = counts["kept"] + counts["rejected"]
+    fraction = mismatches / examined if examined else 0.0
+    figures: dict[str, JsonValue] = {"ref_mismatches": mismatches, "examined": examined, "fraction": fraction}
+    return CheckResult("ref_mismatches_rare", passed=fraction <= max_fraction, figures=figures)
+
+
+def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table) -> CheckResult:
+    """Compare the counts with each other and with the rows of both tables: no allele may be lost or counted twice."""
+    reasons = {row["values"]: row["counts"] for row in pc.value_counts(rejects["reason"]).to_pylist()}
+    stated = {name.removeprefix("rejected."): n for name, n in counts.items() if name.startswith("rejected.")}
+    filtered = sum(n for name, n in counts.items() if name.startswith("filtered."))
+    kept_by_label = [n for name, n in counts.items() if name.startswith("label.")]
+    problems = [
+        text
+        for text, holds in (
+            ("alleles_in is not kept + rejected + filtered", counts["alleles_in"] == _fates(counts)),
+            ("kept is not the number of rows", counts["kept"] == rows),
+            ("rejected is not the number of rejects", counts["rejected"] == rejects.num_rows),
+            ("rejects by reason differ", reasons == stated),
+            ("filtered by reason differ", filtered == counts["filtered"]),
+            ("labels do not add up to kept", not kept_by_label or sum(kept_by_label) == counts["kept"]),
+            ("rejects do not have their schema", check_schema(rejects, REJECTS).passed),
+        )
+        if not holds
+    ]
+    figures: dict[str, JsonValue] = {"rows": rows, "rejects": rejects.num_rows, "problems": problems}
+    return CheckResult("every_allele_accounted_for", passed=not problems, figures=figures)
+
+
+def _check_alleles(
+    table: pa.Table, schema: TableSchema, contig: str, reference: bytes | None
+) -> tuple[CheckResult, ...]:
+    first = check_schema(table, schema)
+    if not first.passed:
+        return (first, *(_not_run(name) for name in _SHARED_CHECKS[1:]))
+    normal = check_normal_form(table, left_aligned=reference is not None)
+    return first, check_order(table, contig), normal, check_reference(table, reference)
+
+
+def _not_run(name: str) -> CheckResult:
+    return CheckResult(name, passed=False, figures={"error": "not run: the table does not have its schema"})
+
+
+def _fates(counts: Mapping[str, int]) -> int:
+    return counts["kept"] + counts["rejected"] + counts["filtered"]
+
+
+def _same_slice(left: pa.ChunkedArray, right: pa.ChunkedArray, start: int, stop: int | None) -> _Bools:
+    return _bools(pc.equal(*(pc.utf8_slice_codeunits(column, start, stop) for column in (left, right))))
+
+
+def _bools(column: pa.ChunkedArray | pa.Array) -> _Bools:
+    values: _Bools = np.asarray(column.to_numpy(zero_copy_only=False), dtype=bool)
+    return values
+
+
+def _present(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+    values: npt.NDArray[np.float64] = column.drop_null().to_numpy()
+    return values

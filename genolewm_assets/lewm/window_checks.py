@@ -1,0 +1,77 @@
+"""Checks of a window table by code that does not share the builder's tiling."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import numpy as np
+import pyarrow as pa
+
+from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.genome import WindowProfile
+from genolewm_assets.lewm.schema import WINDOWS
+from genolewm_assets.store import CheckResult
+
+#: Names of the checks of :func:`check_window_table`, in its order.
+WINDOW_CHECKS = ("schema_as_declared", "windows_tile_contig", "windows_hold_only_acgt", "window_hashes_right")
+
+_RUN = re.compile(rb"[ACGT]+")
+
+
+def check_window_table(table: pa.Table, sequence: bytes, profile: WindowProfile) -> tuple[CheckResult, ...]:
+    """Run every content check of ``windows/index`` against the upper-case contig ``sequence``."""
+    return (
+        check_schema(table),
+        check_tiling(table, sequence, profile),
+        check_only_acgt(table, sequence),
+        check_hashes(table, sequence),
+    )
+
+
+def check_schema(table: pa.Table) -> CheckResult:
+    """Compare the table's columns, types and nullability with the declared ones."""
+    try:
+        WINDOWS.check(table.schema, where="windows.parquet")
+        table.validate(full=True)
+    except (CorruptResourceError, pa.ArrowInvalid) as err:
+        return CheckResult("schema_as_declared", passed=False, figures={"error": str(err)})
+    return CheckResult("schema_as_declared", passed=True, figures={"columns": table.num_columns})
+
+
+def check_tiling(table: pa.Table, sequence: bytes, profile: WindowProfile) -> CheckResult:
+    """Compare the starts with the arithmetic of the specification, run by run (RFC-0006 §3.2)."""
+    first, reach = profile.margin_bp, profile.window_bp + profile.margin_bp
+    expected: list[int] = []
+    for run in _RUN.finditer(sequence):
+        room = len(run.group()) - first - reach
+        if room < 0:
+            continue
+        steps = room // profile.stride_bp
+        expected.extend(run.start() + first + n * profile.stride_bp for n in range(steps + 1))
+        if profile.cover_tails and room % profile.stride_bp:
+            expected.append(run.end() - reach)
+    starts, ends = table["start"].to_pylist(), table["end"].to_pylist()
+    figures = {"windows": len(starts), "expected_windows": len(expected)}
+    sized = all(end - start == profile.window_bp for start, end in zip(starts, ends, strict=True))
+    return CheckResult("windows_tile_contig", passed=starts == expected and sized, figures=figures)
+
+
+def check_only_acgt(table: pa.Table, sequence: bytes) -> CheckResult:
+    """Count non-ACGT bases in the windows by a cumulative sum over the contig."""
+    bases = np.frombuffer(sequence, dtype=np.uint8)
+    foreign = np.concatenate(([0], np.cumsum(~np.isin(bases, np.frombuffer(b"ACGT", dtype=np.uint8)))))
+    found = foreign[table["end"].to_numpy()] - foreign[table["start"].to_numpy()]
+    figures = {"windows_with_other_bases": int(np.count_nonzero(found)), "other_bases": int(found.sum())}
+    return CheckResult("windows_hold_only_acgt", passed=not found.any(), figures=figures)
+
+
+def check_hashes(table: pa.Table, sequence: bytes) -> CheckResult:
+    """Hash every window's bases again and compare both identity columns."""
+    wrong = 0
+    for start, end, digest, window_id in zip(
+        *(table[name].to_pylist() for name in ("start", "end", "window_hash", "window_id")), strict=True
+    ):
+        fresh = hashlib.sha256(sequence[start:end])
+        wrong += fresh.digest() != digest or fresh.hexdigest()[:32] != window_id
+    return CheckResult("window_hashes_right", passed=not wrong, figures={"wrong_hashes": wrong})

@@ -1,0 +1,112 @@
+"""The window index of one contig: reference windows with their hash, composition and strata.
+
+Not here: the tiling arithmetic (``genome.windows``), reading FASTA or BED files (``sources``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from genolewm_assets.genome import Contig, IntervalArray, WindowProfile, acgt_runs, tile_windows
+from genolewm_assets.lewm.schema import WINDOWS
+
+#: Columns of the window table that a catalogue's BED tracks fill.
+TRACK_COLUMNS: tuple[str, ...] = ("segmental_duplication", "excluded_region", "repeat")
+
+#: Length of the encoder's k-mers, which ``frame`` counts in.
+_KMER_BP = 6
+
+
+def build_window_table(
+    contig: Contig,
+    sequence: bytes,
+    profile: WindowProfile,
+    tracks: Mapping[str, IntervalArray],
+) -> pa.Table:
+    """Tile a contig and describe every window.
+
+    Parameters
+    ----------
+    contig
+        A linear contig.
+    sequence
+        The whole contig, upper-case ASCII.
+    profile
+        Window size, stride and margin, in base pairs.
+    tracks
+        Merged intervals on this contig by column name (a subset of :data:`TRACK_COLUMNS`); other columns are null.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``lewm.schema.WINDOWS``, sorted by ``start``; coordinates 0-based half-open.
+    """
+    runs = acgt_runs(sequence)
+    windows = tile_windows(
+        contig,
+        window_bp=profile.window_bp,
+        stride_bp=profile.stride_bp,
+        margin_bp=profile.margin_bp,
+        runs=runs,
+        cover_tails=profile.cover_tails,
+    )
+    spans = [sequence[a:b] for a, b in zip(windows.start.tolist(), windows.end.tolist(), strict=True)]
+    digests = [hashlib.sha256(span).digest() for span in spans]
+    n = len(spans)
+    columns: dict[str, object] = {
+        "contig": [contig.name] * n,
+        "start": windows.start,
+        "end": windows.end,
+        "window_hash": digests,
+        "window_id": [digest.hex()[:32] for digest in digests],
+        "gc": gc_share(sequence, windows),
+        "frame": (windows.start % _KMER_BP).astype(np.int8),
+        "strand": ["+"] * n,
+        "gap_distance_bp": gap_distance(windows, runs, margin_bp=profile.margin_bp),
+    }
+    for name in TRACK_COLUMNS:
+        track = tracks.get(name)
+        columns[name] = pa.nulls(n, pa.float32()) if track is None else _track_share(windows, track)
+    return pa.table(columns, schema=WINDOWS.arrow)
+
+
+def gc_share(sequence: bytes, windows: IntervalArray) -> npt.NDArray[np.float32]:
+    """Return the share of G and C in each window: float32, shape (n_windows,), 0 to 1."""
+    bases = np.frombuffer(sequence, dtype=np.uint8)
+    cumulative = np.concatenate(([0], np.cumsum((bases == ord("G")) | (bases == ord("C")), dtype=np.int64)))
+    counts = cumulative[windows.end] - cumulative[windows.start]
+    return np.asarray(counts / np.maximum(windows.end - windows.start, 1), dtype=np.float32)
+
+
+def gap_distance(windows: IntervalArray, runs: IntervalArray, *, margin_bp: int) -> npt.NDArray[np.int64]:
+    """Return the bases between each footprint ``[start, end + margin)`` and the border of its ACGT run: int64, (n,)."""
+    home = np.searchsorted(runs.start, windows.start, side="right") - 1
+    distance = np.minimum(windows.start - runs.start[home], runs.end[home] - (windows.end + margin_bp))
+    return np.asarray(distance, dtype=np.int64)
+
+
+def coverage_counts(table: pa.Table, sequence: bytes, profile: WindowProfile) -> dict[str, int]:
+    """Count windows, runs and bases; ``bases_in_no_window`` are ACGT bases that no window holds."""
+    runs = acgt_runs(sequence)
+    covered = IntervalArray(table["start"].to_numpy(), table["end"].to_numpy()).merge()
+    acgt = int((runs.end - runs.start).sum())
+    in_windows = int((covered.end - covered.start).sum())
+    shortest = profile.window_bp + 2 * profile.margin_bp
+    return {
+        "windows": table.num_rows,
+        "acgt_bases": acgt,
+        "acgt_runs": len(runs.start),
+        "runs_too_short": int(np.count_nonzero(runs.end - runs.start < shortest)),
+        "bases_in_windows": in_windows,
+        "bases_in_no_window": acgt - in_windows,
+    }
+
+
+def _track_share(windows: IntervalArray, track: IntervalArray) -> npt.NDArray[np.float32]:
+    share = track.overlap_bases(windows) / np.maximum(windows.end - windows.start, 1)
+    return np.asarray(share, dtype=np.float32)

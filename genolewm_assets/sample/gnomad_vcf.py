@@ -1,0 +1,199 @@
+"""gnomAD-style VCF text in three layouts: v4.1 joint, v4.1 genomes, v3.1 genomes.
+
+Field names and number formats follow the public files; every fact in them is simulated, and the header says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.population import Counts
+from genolewm_assets.sample.reference import SimulatedContig
+from genolewm_assets.sample.spelling import Record
+
+I64 = NDArray[np.int64]
+COLUMNS = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO"
+#: Groups that grpmax and popmax pass over: bottlenecked, small or mixed ones.
+_NOT_MAXIMAL = frozenset({"asj", "fin", "ami", "mid", "oth", "remaining"})
+_GENOME_INDIVIDUALS = 76_214
+_FLAGS = {
+    "lcr": "Variant falls within a low complexity region",
+    "segdup": "Variant falls within a segmental duplication region",
+    "not_called_in_exomes": "Variant was not called in the exomes",
+    "not_called_in_genomes": "Variant was not called in the genomes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One INFO field: a text per allele row (None where missing), or a flag (True where set)."""
+
+    name: str
+    number: str
+    kind: str
+    description: str
+    values: Sequence[str | bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Naming of one release: ``suffix`` follows AC, AN, AF; ``top`` names the group of highest frequency."""
+
+    suffix: str
+    top: str
+    source: str
+    filters: tuple[tuple[str, str], ...]
+
+
+_PASSED = ("PASS", "Passed all variant filters")
+_GENOME_FILTERS = (
+    ("AC0", "Allele count is zero after filtering out low-confidence genotypes"),
+    ("AS_VQSR", "Failed allele-specific variant quality score recalibration"),
+    ("InbreedingCoeff", "Inbreeding coefficient < -0.3"),
+    _PASSED,
+)
+_JOINT_FILTERS = (
+    ("EXOMES_FILTERED", "Failed variant filters in the exomes only"),
+    ("GENOMES_FILTERED", "Failed variant filters in the genomes only"),
+    ("BOTH_FILTERED", "Failed variant filters in the exomes and in the genomes"),
+    _PASSED,
+)
+JOINT_V41 = Layout("_joint", "grpmax", "the layout of gnomAD v4.1 joint", _JOINT_FILTERS)
+GENOMES_V41 = Layout("", "grpmax", "the layout of gnomAD v4.1 genomes", _GENOME_FILTERS)
+GENOMES_V31 = Layout("", "popmax", "the layout of gnomAD v3.1 genomes", _GENOME_FILTERS)
+
+
+def _texts(template: str, values: NDArray[Any]) -> list[str | bool | None]:
+    """Format an array; frequencies take ``%.5e`` as in the public files."""
+    render: Callable[[Any], str] = template.__mod__
+    return [render(value) for value in values.tolist()]
+
+
+def _count_fields(tag: str, what: str, ac: I64, an: I64, nhomalt: I64) -> list[Field]:
+    return [
+        Field(f"AC{tag}", "A", "Integer", f"Alternate allele count{what}", _texts("%d", ac)),
+        Field(f"AN{tag}", "1", "Integer", f"Total number of alleles{what}", _texts("%d", an)),
+        Field(f"AF{tag}", "A", "Float", f"Alternate allele frequency{what}", _texts("%.5e", ac / an)),
+        Field(f"nhomalt{tag}", "A", "Integer", f"Count of homozygous individuals{what}", _texts("%d", nhomalt)),
+    ]
+
+
+def _top_fields(counts: Counts, layout: Layout) -> list[Field]:
+    """Return the group of highest frequency with its counts, missing where none of its candidates has the allele."""
+    eligible = [i for i, g in enumerate(counts.callset.groups) if g not in _NOT_MAXIMAL]
+    frequency = counts.ac[eligible] / counts.an[eligible]
+    best = np.asarray(eligible)[np.argmax(frequency, axis=0)]
+    seen = (frequency.max(axis=0) > 0).tolist()
+    alleles = np.arange(best.size)
+    ac, an = counts.ac[best, alleles], counts.an[best, alleles]
+    top, end = layout.top, layout.suffix
+    columns = (
+        ("", "String", "Group", [counts.callset.groups[g] for g in best.tolist()]),
+        ("AC_", "Integer", "Allele count in the group", _texts("%d", ac)),
+        ("AN_", "Integer", "Number of alleles in the group", _texts("%d", an)),
+        ("AF_", "Float", "Allele frequency in the group", _texts("%.5e", ac / an)),
+    )
+    return [
+        Field(
+            f"{prefix}{top}{end}",
+            "A",
+            kind,
+            f"{what} with the highest allele frequency",
+            [v if ok else None for v, ok in zip(values, seen, strict=True)],
+        )
+        for prefix, kind, what, values in columns
+    ]
+
+
+def genome_fields(counts: Counts, layout: Layout) -> list[Field]:
+    """Return the count fields that every layout has, with the layout's suffix."""
+    total = _count_fields(layout.suffix, "", counts.ac.sum(0), counts.an.sum(0), counts.nhomalt.sum(0))
+    fields = [*total, *_top_fields(counts, layout)]
+    for row, group in enumerate(counts.callset.groups):
+        what = f" in the genetic ancestry group {group}"
+        fields += _count_fields(f"{layout.suffix}_{group}", what, counts.ac[row], counts.an[row], counts.nhomalt[row])
+    return fields
+
+
+def data_type_fields(counts: Counts, *, key: int) -> list[Field]:
+    """Return what the joint layout adds: filters and counts of exomes and genomes, whose AC and AN sum to the joint."""
+    draws = Draws(key, 40)
+    ac, an, nhomalt = counts.ac.sum(0), counts.an.sum(0), counts.nhomalt.sum(0)
+    an_genomes = 2 * (an * _GENOME_INDIVIDUALS // counts.callset.most_alleles)
+    an_exomes = an - an_genomes
+    share = (ac * (an_genomes / an) + draws.uniform(ac.size)).astype(np.int64)
+    ac_genomes = np.clip(share, np.maximum(ac - an_exomes, 0), np.minimum(ac, an_genomes))
+    hom_genomes = np.minimum(nhomalt * an_genomes // an, ac_genomes // 2)
+    hom_exomes = np.minimum(nhomalt - hom_genomes, (ac - ac_genomes) // 2)
+    failed = [draws.below(2, ac.size).tolist() for _ in range(2)]
+    fields = [
+        *_count_fields("_exomes", " in the exomes", ac - ac_genomes, an_exomes, hom_exomes),
+        *_count_fields("_genomes", " in the genomes", ac_genomes, an_genomes, hom_genomes),
+    ]
+    for number, data in enumerate(("EXOMES", "GENOMES")):
+        hit = [f in (f"{data}_FILTERED", "BOTH_FILTERED") for f in counts.filters]
+        texts = [("AS_VQSR", "AC0")[k] if h else "PASS" for k, h in zip(failed[number], hit, strict=True)]
+        name = f"{data.lower()}_filters"
+        fields.append(Field(name, ".", "String", f"Filters in the {data.lower()}", texts))
+    absent = ac_genomes == 0
+    fields.append(_flag("not_called_in_genomes", absent))
+    fields.append(_flag("not_called_in_exomes", (ac == ac_genomes) & ~absent))
+    return fields
+
+
+def region_flags(contig: SimulatedContig, pos: I64) -> list[Field]:
+    """Return the flags of low complexity and segmental duplication at 1-based positions."""
+    at = pos - 1
+    return [_flag("lcr", contig.low_complexity[at]), _flag("segdup", contig.duplicated[at])]
+
+
+def _flag(name: str, mask: NDArray[np.bool_]) -> Field:
+    return Field(name, "0", "Flag", _FLAGS[name], mask.tolist())
+
+
+def header_lines(contig: SimulatedContig, layout: Layout, fields: Iterable[Field]) -> list[str]:
+    """Return the meta-information lines and the column line."""
+    return [
+        "##fileformat=VCFv4.2",
+        f"##source=simulated by genolewm_assets.sample in {layout.source}; no real person, site or frequency",
+        "##reference=simulated, not GRCh38",
+        *(f'##FILTER=<ID={name},Description="{what}">' for name, what in layout.filters),
+        *(f'##INFO=<ID={f.name},Number={f.number},Type={f.kind},Description="{f.description}">' for f in fields),
+        f"##contig=<ID={contig.name},length={contig.codes.size}>",
+        COLUMNS,
+    ]
+
+
+def record_line(chrom: str, record: Record, name: str, filters: str, fields: Sequence[Field]) -> str:
+    """Return one data line; fields with Number=A list the values of every ALT, others those of the first."""
+    info = []
+    for field in fields:
+        first = field.values[record.rows[0]]
+        if first is True:
+            info.append(field.name)
+        elif field.number == "A" and len(record.rows) > 1:
+            values = [field.values[row] for row in record.rows]
+            if any(v is not None for v in values):
+                info.append(f"{field.name}={','.join(str(v) if v is not None else '.' for v in values)}")
+        elif first is not None and first is not False:
+            info.append(f"{field.name}={first}")
+    alts = ",".join(record.alts)
+    return f"{chrom}\t{record.pos}\t{name}\t{record.ref}\t{alts}\t.\t{filters}\t{';'.join(info)}"
+
+
+def gnomad_text(
+    contig: SimulatedContig, layout: Layout, records: Sequence[Record], filters: Sequence[str], fields: Sequence[Field]
+) -> bytes:
+    """Return the VCF of a contig; one record in five has no rsID, the others one too large to be real."""
+    number = "".join(c for c in contig.name if c.isdigit()) or "26"
+    lines = header_lines(contig, layout, fields)
+    for index, record in enumerate(records):
+        name = f"rs99{number}{index:07d}" if index % 5 else "."
+        lines.append(record_line(contig.name, record, name, filters[record.rows[0]], fields))
+    return ("\n".join(lines) + "\n").encode("ascii")

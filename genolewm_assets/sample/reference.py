@@ -1,0 +1,171 @@
+"""The simulated genome: three linear contigs and a circular one, with the structure that real contigs have.
+
+Isochores, CpG depletion and islands, dispersed and tandem repeats, satellites, genes, segmental duplications, gaps. No
+base of it is copied from a real genome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.sample.blueprint import (
+    CHRM_GENES,
+    CHRM_LENGTH,
+    CHRM_NUMBER,
+    CHRM_UNKNOWN,
+    LINEAR_CONTIGS,
+    SEGMENTS,
+    ContigPlan,
+    Span,
+)
+from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.genes import Gene, write_gene
+from genolewm_assets.sample.repeats import disperse_repeats, insert_satellite, insert_tandem_repeats, substitute
+
+Codes = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+UNKNOWN = 4
+_LETTERS = np.frombuffer(b"ACGTN", dtype=np.uint8)
+#: G+C of the five isochore families in per mille, and their weights (Bernardi's L1, L2, H1, H2, H3).
+_ISOCHORES = ((370, 30), (400, 30), (440, 20), (490, 13), (540, 7))
+_DEAMINATED = 0.8
+_LINE_BASES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedContig:
+    """One contig: base codes (4 is N) and masks of equal length, all along 0-based positions."""
+
+    name: str
+    codes: Codes
+    repeat: Mask
+    low_complexity: Mask
+    duplicated: Mask
+    excluded: Mask
+    genes: tuple[Gene, ...]
+
+    @property
+    def sequence(self) -> bytes:
+        """Upper-case bases."""
+        return _LETTERS[self.codes].tobytes()
+
+    def fasta(self) -> bytes:
+        """Return the FASTA record, repeats in lower case as the public servers give them."""
+        letters = _LETTERS[self.codes] | np.where(self.repeat & (self.codes != UNKNOWN), 32, 0).astype(np.uint8)
+        rows = -(-letters.size // _LINE_BASES)
+        lines = np.full((rows, _LINE_BASES + 1), ord("\n"), dtype=np.uint8)
+        padded = np.full(rows * _LINE_BASES, ord("\n"), dtype=np.uint8)
+        padded[: letters.size] = letters
+        lines[:, :_LINE_BASES] = padded.reshape(rows, _LINE_BASES)
+        body = lines.tobytes()[: letters.size + (letters.size - 1) // _LINE_BASES] + b"\n"
+        return f">{self.name} simulated sequence, not GRCh38 LN:{letters.size}\n".encode("ascii") + body
+
+
+def spans_of(mask: Mask) -> list[Span]:
+    """Return the maximal true runs of a mask, 0-based half-open."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+
+
+def simulate_reference() -> Mapping[str, SimulatedContig]:
+    """Return the contigs by name, in genome order."""
+    contigs = {plan.name: _simulate_linear(plan) for plan in LINEAR_CONTIGS}
+    for number, segment in enumerate(SEGMENTS):
+        _copy_segment(contigs, number)
+        target = contigs[segment.target]
+        target.duplicated[segment.target_start : segment.target_start + segment.size_bp] = True
+        source = contigs[segment.source]
+        source.duplicated[segment.source_start : segment.source_start + segment.size_bp] = True
+    for plan in LINEAR_CONTIGS:
+        _open_gaps(contigs[plan.name], plan)
+    return {**contigs, "chrM": _simulate_mitochondrion()}
+
+
+def _simulate_linear(plan: ContigPlan) -> SimulatedContig:
+    islands = _place_islands(plan)
+    codes = _draw_bases(plan, islands)
+    repeat = disperse_repeats(codes, Draws(plan.number, 4), Draws(0, 4))
+    _deplete_cpg(codes, islands, Draws(plan.number, 3))
+    tandem = insert_tandem_repeats(codes, Draws(plan.number, 5))
+    satellite = insert_satellite(codes, plan.satellite, Draws(plan.number, 6))
+    repeat |= tandem | satellite
+    genes = tuple(write_gene(codes, plan.name, gene, Draws(plan.number, 7, gene.gene_id)) for gene in plan.genes)
+    for gene in genes:
+        for start, end in gene.exons:
+            repeat[start:end] = False
+            tandem[start:end] = False
+    return SimulatedContig(plan.name, codes, repeat, tandem, np.zeros(codes.size, np.bool_), satellite, genes)
+
+
+def _place_islands(plan: ContigPlan) -> Mask:
+    """Return the CpG islands: one at the 5' end of each gene and some between."""
+    draws = Draws(plan.number, 1)
+    count = plan.length // 60_000
+    places = [int(x) for x in draws.below(plan.length - 2_000, count)]
+    places += [gene.start + 4_000 if gene.strand == "+" else gene.end - 5_000 for gene in plan.genes]
+    mask = np.zeros(plan.length, dtype=np.bool_)
+    for start, size in zip(places, draws.between(600, 1_500, len(places)), strict=True):
+        mask[start : start + int(size)] = True
+    return mask
+
+
+def _draw_bases(plan: ContigPlan, islands: Mask) -> Codes:
+    draws = Draws(plan.number, 2)
+    count = plan.length // 40_000
+    lengths = draws.between(40_000, 300_000, count)
+    levels = np.array([level for level, _ in _ISOCHORES])[draws.choose([weight for _, weight in _ISOCHORES], count)]
+    gc = np.repeat(levels, lengths)[: plan.length] / 1000.0
+    gc[islands] = 0.66
+    u = draws.uniform(plan.length)
+    codes = (u >= (1.0 - gc) / 2).astype(np.uint8)
+    codes += u >= 0.5
+    codes += u >= 0.5 + gc / 2
+    return codes
+
+
+def _deplete_cpg(codes: Codes, islands: Mask, draws: Draws) -> None:
+    """Deaminate most CpG outside islands: methylated C becomes T on one strand or the other."""
+    at = np.flatnonzero((codes[:-1] == 1) & (codes[1:] == 2) & ~islands[:-1])
+    at = at[draws.uniform(at.size) < _DEAMINATED]
+    forward = draws.uniform(at.size) < 0.5
+    codes[at[forward]] = 3
+    codes[at[~forward] + 1] = 0
+
+
+def _copy_segment(contigs: Mapping[str, SimulatedContig], number: int) -> None:
+    segment = SEGMENTS[number]
+    source, target = contigs[segment.source], contigs[segment.target]
+    origin = slice(segment.source_start, segment.source_start + segment.size_bp)
+    place = slice(segment.target_start, segment.target_start + segment.size_bp)
+    codes = source.codes[origin]
+    step = -1 if segment.reverse else 1
+    codes = (3 - codes)[::-1] if segment.reverse else codes
+    rates = np.full(segment.size_bp, segment.per_mille / 1000.0)
+    target.codes[place] = substitute(codes, rates, Draws(99, number))
+    target.repeat[place] = source.repeat[origin][::step]
+    target.low_complexity[place] = source.low_complexity[origin][::step]
+
+
+def _open_gaps(contig: SimulatedContig, plan: ContigPlan) -> None:
+    for start, end in plan.gaps:
+        contig.codes[start:end] = UNKNOWN
+        for mask in (contig.repeat, contig.low_complexity, contig.duplicated):
+            mask[start:end] = False
+        contig.excluded[max(0, start - 500) : end + 500] = True
+
+
+def _simulate_mitochondrion() -> SimulatedContig:
+    """Return chrM: 44 % G+C, G-poor light strand, two C stretches and one N, as the human one has."""
+    draws = Draws(CHRM_NUMBER, 2)
+    codes = draws.choose([31, 31, 13, 25], CHRM_LENGTH).astype(np.uint8)
+    for start, end in ((302, 315), (16_183, 16_193)):
+        codes[start:end] = 1
+        codes[start + 7] = 3
+    codes[CHRM_UNKNOWN] = UNKNOWN
+    genes = tuple(Gene("chrM", plan, (), np.zeros(0, dtype=np.int64)) for plan in CHRM_GENES)
+    masks = [np.zeros(CHRM_LENGTH, dtype=np.bool_) for _ in range(4)]
+    return SimulatedContig("chrM", codes, masks[0], masks[1], masks[2], masks[3], genes)

@@ -1,0 +1,164 @@
+"""Write the simulated sources into ``<root>/sample/``, whole or not at all, and at most once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from genolewm_assets.genome import Variant
+from genolewm_assets.sample.bgzip import write_bgzip
+from genolewm_assets.sample.blueprint import ELEMENT, ELEMENT_CONTIG
+from genolewm_assets.sample.clinical import simulate_clinical_alleles
+from genolewm_assets.sample.clinvar_vcf import FIRST_RELEASE, SECOND_RELEASE, clinvar_text
+from genolewm_assets.sample.facts import CONTENT_MD5
+from genolewm_assets.sample.gnomad_vcf import (
+    GENOMES_V31,
+    GENOMES_V41,
+    JOINT_V41,
+    Layout,
+    data_type_fields,
+    genome_fields,
+    gnomad_text,
+    region_flags,
+)
+from genolewm_assets.sample.mitochondrion import mito_vcf, simulate_mito_sites
+from genolewm_assets.sample.population import GENOMES_V3, GENOMES_V4, JOINT_V4, Callset, simulate_counts
+from genolewm_assets.sample.reference import SimulatedContig, simulate_reference, spans_of
+from genolewm_assets.sample.sites import simulate_sites
+from genolewm_assets.sample.spelling import Plants, choose_heads, spell_records
+from genolewm_assets.store import (
+    NO_PROGRESS,
+    ArtefactId,
+    BuildPlan,
+    BuildReport,
+    CheckResult,
+    Progress,
+    Published,
+    Root,
+    build,
+)
+
+#: Raised whenever the simulation changes, so that a root holding older files writes them anew.
+CODE_VERSION = "1"
+LOCATION = "sample"
+_COMMON_AF = 0.05
+_N_FILES = 10
+_WAIT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Population:
+    """One gnomAD-style file: how many sites, which callset, which layout, under which name."""
+
+    file_name: str
+    clusters: int
+    rare: int
+    callset: Callset
+    layout: Layout
+
+
+_POPULATIONS: Mapping[str, _Population] = {
+    "chr17": _Population("gnomad.joint.v4.1.sites.chr17.vcf.bgz", 450, 6_000, JOINT_V4, JOINT_V41),
+    "chr20": _Population("gnomad.genomes.v3.1.2.sites.chr20.vcf.bgz", 500, 6_500, GENOMES_V3, GENOMES_V31),
+    "chr21": _Population("gnomad.genomes.v4.1.sites.chr21.vcf.bgz", 800, 10_000, GENOMES_V4, GENOMES_V41),
+}
+_MITO_FILE = "gnomad.genomes.v3.1.sites.chrM.vcf.bgz"
+
+
+def write_sample(root_dir: Path, *, progress: Progress = NO_PROGRESS) -> Published:
+    """Write the sample under a root, unless it is there intact.
+
+    Parameters
+    ----------
+    root_dir
+        The root; created where it is missing.
+
+    Returns
+    -------
+    Published
+        The files with their digests. ``<root>/sample`` leads to them.
+
+    Raises
+    ------
+    BuildRejectedError
+        If what is simulated here differs from the pinned contents.
+    BusyError
+        If another process has been writing the sample for two minutes.
+
+    Notes
+    -----
+    The store publishes it as it does an asset: a killed writer leaves nothing, two at a time write once, and a damaged
+    file is noticed and all of them are written again.
+    """
+    plan = BuildPlan(
+        artefact=ArtefactId("sample/sources", None),
+        location=LOCATION,
+        code_version=CODE_VERSION,
+        recipe={"contents": dict(CONTENT_MD5)},
+        inputs=(),
+        write=lambda work: write_sources(work, progress=progress),
+    )
+    return build(Root(root_dir), plan, lock_wait_s=_WAIT_S)
+
+
+def write_sources(folder: Path, *, progress: Progress = NO_PROGRESS) -> BuildReport:
+    """Write every file of the sample into an empty folder and compare the contents with their pins."""
+    found: dict[str, str] = {}
+    for done, (name, data) in enumerate(_sources(), start=1):
+        found[name] = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        write_bgzip(folder / name, data)
+        progress.advance(done, _N_FILES, "files")
+    differing = sorted(name for name in {*found, *CONTENT_MD5} if found.get(name) != CONTENT_MD5.get(name))
+    pinned = CheckResult(
+        "contents_match_pins", passed=not differing, figures={name: found[name] for name in differing if name in found}
+    )
+    return BuildReport(counts={"files": len(found)}, checks=(pinned,))
+
+
+def _sources() -> Iterator[tuple[str, bytes]]:
+    """Yield path and decompressed content of each file."""
+    contigs = simulate_reference()
+    yield "reference.fa.gz", b"".join(contig.fasta() for contig in contigs.values())
+    yield from _tracks(contigs)
+    common: dict[str, list[Variant]] = {}
+    for name, population in _POPULATIONS.items():
+        data, common[name] = _population_file(contigs[name], population)
+        yield f"gnomad/{population.file_name}", data
+    mito = contigs["chrM"]
+    yield f"gnomad/{_MITO_FILE}", mito_vcf(mito, simulate_mito_sites(mito))
+    element = (ELEMENT_CONTIG, ELEMENT.start, ELEMENT.end, f"{ELEMENT.symbol}:{ELEMENT.gene_id}")
+    entries = simulate_clinical_alleles(contigs, common, element)
+    texts = {name: contig.sequence.decode("ascii") for name, contig in contigs.items()}
+    for release in (FIRST_RELEASE, SECOND_RELEASE):
+        yield f"clinvar/{release.file_name}", clinvar_text(release, entries, texts)
+
+
+def _population_file(contig: SimulatedContig, population: _Population) -> tuple[bytes, list[Variant]]:
+    """Return the VCF of a contig and its common alleles."""
+    key = int(contig.name.removeprefix("chr"))
+    plants = Plants()
+    sites = simulate_sites(contig, clusters=population.clusters, rare=population.rare, key=key)
+    head = choose_heads(sites, plants, key=key)
+    counts = simulate_counts(sites, head, population.callset, key=key)
+    text = contig.sequence.decode("ascii")
+    records = spell_records(sites, head, counts.well_called(), text, plants, key=key)
+    fields = genome_fields(counts, population.layout)
+    fields += data_type_fields(counts, key=key) if population.layout is JOINT_V41 else region_flags(contig, sites.pos)
+    common = [sites.alleles[i] for i in np.flatnonzero(counts.af >= _COMMON_AF).tolist()]
+    return gnomad_text(contig, population.layout, records, counts.filters, fields), common
+
+
+def _tracks(contigs: Mapping[str, SimulatedContig]) -> Iterator[tuple[str, bytes]]:
+    """Yield the BED files of segmental duplications, excluded regions and repeats."""
+    masks = {
+        "segmental_duplication": {name: contig.duplicated for name, contig in contigs.items()},
+        "excluded_region": {name: contig.excluded for name, contig in contigs.items()},
+        "repeat": {name: contig.repeat for name, contig in contigs.items()},
+    }
+    for track, by_contig in masks.items():
+        rows = [f"{name}\t{a}\t{b}\n" for name, mask in by_contig.items() for a, b in spans_of(mask)]
+        yield f"tracks/{track}.bed.gz", "".join(rows).encode("ascii")

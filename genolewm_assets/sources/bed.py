@@ -1,0 +1,101 @@
+"""BED tracks: intervals per contig, merged."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from genolewm_assets.errors import InputError, UnknownContigError
+from genolewm_assets.genome.contigs import Contig, ContigSet
+from genolewm_assets.genome.intervals import IntervalArray
+
+_SKIPPED = (b"#", b"track", b"browser")
+
+
+def read_bed_track(path: Path, contigs: ContigSet) -> dict[str, IntervalArray]:
+    """Read a BED file, plain or gzipped.
+
+    Parameters
+    ----------
+    path
+        Three columns or more, separated by tabs or blanks; comments, ``track`` and ``browser`` lines are skipped.
+    contigs
+        Resolves the names; lines of other contigs (alternates, decoys) are left out.
+
+    Returns
+    -------
+    dict
+        Canonical contig name to intervals, for every contig of ``contigs`` in its order: 0-based half-open, sorted,
+        disjoint; empty where the track has none.
+
+    Raises
+    ------
+    InputError
+        With file and line: on too few columns, coordinates that are no numbers, ``end < start``, an interval beyond
+        its contig, a truncated file; or if no line is of a known contig.
+    """
+    starts = {contig.name: array("q") for contig in contigs}
+    ends = {contig.name: array("q") for contig in contigs}
+    resolved: dict[bytes, Contig | None] = {}
+    for number, line in enumerate(_lines(path), start=1):
+        if not line.strip() or line.startswith(_SKIPPED):
+            continue
+        fields = (line.split(b"\t", 3) if b"\t" in line else line.split(None, 3))[:3]
+        spelt = fields[0]
+        if spelt not in resolved:
+            resolved[spelt] = _resolve(spelt, contigs)
+        contig = resolved[spelt]
+        if contig is not None:
+            start, end = _coordinates(fields, contig, f"{path}:{number}")
+            starts[contig.name].append(start)
+            ends[contig.name].append(end)
+    if not any(resolved.values()):
+        names = ", ".join(sorted(name.decode("utf-8", "replace") for name in resolved)[:3])
+        raise InputError(
+            str(path),
+            "no line is of a contig of the genome",
+            expected=", ".join(contigs.names),
+            got=names or "no lines",
+        )
+    return {name: IntervalArray.from_unsorted(np.array(starts[name]), np.array(ends[name])).merge() for name in starts}
+
+
+def _coordinates(fields: list[bytes], contig: Contig, where: str) -> tuple[int, int]:
+    try:
+        start, end = int(fields[1]), int(fields[2])
+    except (IndexError, ValueError) as error:
+        got = repr(b"\t".join(fields).decode("utf-8", "replace"))
+        raise InputError(where, "not a BED line", expected="contig, start, end", got=got) from error
+    if not 0 <= start <= end <= contig.length:
+        raise InputError(
+            where,
+            f"interval does not lie on {contig.name}",
+            expected=f"0 <= start <= end <= {contig.length:,}",
+            got=f"{start}-{end}",
+            remedy="Check that the track is of this assembly",
+        )
+    return start, end
+
+
+def _resolve(spelt: bytes, contigs: ContigSet) -> Contig | None:
+    try:
+        return contigs.resolve(spelt.decode("utf-8", "replace"))
+    except UnknownContigError:
+        return None
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    if not path.is_file():
+        raise InputError(str(path), "is a folder, not a BED file" if path.is_dir() else "no such file")
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    with gzip.open(path) if packed else path.open("rb") as file:
+        try:
+            yield from file
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InputError(str(path), f"truncated or corrupt gzip ({error})", remedy="Fetch it again") from error

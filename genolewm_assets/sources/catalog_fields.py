@@ -1,0 +1,143 @@
+"""The field types of catalogue YAML, and how a mistake in one of them reads."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Annotated, TypeAlias
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from genolewm_assets.errors import CatalogError
+
+_SCHEMES = ("file", "http", "https", "s3", "gs")
+
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
+_MD5 = re.compile(r"[0-9a-f]{32}")
+_RELEASE_KEY = re.compile(r"(\d{4}-\d{2}-\d{2})(\.(?:[2-9]|[1-9]\d+))?")
+
+
+def refusal(
+    problem: str, *, key: str = "", expected: str | None = None, got: str | None = None, remedy: str = ""
+) -> PydanticCustomError:
+    """Make the error that :func:`catalog_error` turns into a house message; ``key`` is relative to the section."""
+    facts = {"problem": problem, "key": key, "expected": expected, "got": got, "remedy": remedy}
+    return PydanticCustomError("catalog", "{problem}", facts)
+
+
+def _check_url(url: str) -> str:
+    if not url or url != url.strip() or not url.isprintable():
+        raise refusal("not a URL or a path", expected="printable text without outer blanks", got=repr(url))
+    scheme = SCHEME.match(url)
+    if scheme and scheme[1] not in _SCHEMES:
+        raise refusal("unknown URL scheme", expected=" or ".join(_SCHEMES), got=repr(scheme[1]))
+    # A recipe, and with it every manifest and package, repeats the URL.
+    if scheme and urlsplit(url).username is not None:
+        raise refusal(
+            "URL holds credentials", remedy="Give them to the server's client, such as ~/.netrc or AWS_PROFILE"
+        )
+    unknown = [name for name in _PLACEHOLDER.findall(url) if name != "{root}"]
+    if unknown:
+        raise refusal("unknown placeholder", expected="'{root}'", got=repr(unknown[0]))
+    return url
+
+
+def _check_folder_name(name: str) -> str:
+    # Contigs, releases and profiles name folders of the root and partitions of assets.
+    if not FOLDER_NAME.fullmatch(name):
+        raise refusal("cannot name a folder", expected="letters, digits, '_', '-' and inner '.'", got=repr(name))
+    return name
+
+
+def _check_md5(digest: str) -> str:
+    if not _MD5.fullmatch(digest):
+        raise refusal("not an MD5", expected="32 lower-case hexadecimal digits", got=repr(digest))
+    return digest
+
+
+def _check_file_md5(digest: str) -> str:
+    return digest if digest == "published" else _check_md5(digest)
+
+
+def _check_release_key(key: str) -> str:
+    match = _RELEASE_KEY.fullmatch(key)
+    try:
+        date.fromisoformat(match[1] if match else "")
+    except ValueError as error:
+        raise refusal(
+            "not a release key", expected="an ISO date such as '2026-02-26' or '2026-02-26.2'", got=repr(key)
+        ) from error
+    return key
+
+
+Url: TypeAlias = Annotated[str, AfterValidator(_check_url)]
+FolderName: TypeAlias = Annotated[str, AfterValidator(_check_folder_name)]
+Md5: TypeAlias = Annotated[str, AfterValidator(_check_md5)]
+FileMd5: TypeAlias = Annotated[str, AfterValidator(_check_file_md5)]
+ReleaseKey: TypeAlias = Annotated[str, AfterValidator(_check_release_key)]
+#: YAML has lists only; strict validation would ask for a tuple.
+Keys: TypeAlias = Annotated[tuple[ReleaseKey, ...], Field(strict=False)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    """One mapping of the YAML: immutable, strict types, unknown keys refused by name."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, data: object) -> object:
+        if not isinstance(data, Mapping):
+            raise refusal("not a mapping", expected=f"keys {', '.join(cls.model_fields)}", got=_shown(data))
+        for key in data:
+            if key not in cls.model_fields:
+                near = difflib.get_close_matches(str(key), list(cls.model_fields), 1)
+                raise refusal(
+                    "unknown key",
+                    key=str(key),
+                    expected=repr(near[0]) if near else f"one of {', '.join(cls.model_fields)}",
+                    got=repr(key),
+                )
+        return data
+
+
+def catalog_error(file: Path, errors: list[ErrorDetails]) -> CatalogError:
+    """Turn pydantic's findings into one message about the first of them."""
+    first = errors[0]
+    context = first.get("ctx", {})
+    key = "".join(_path_parts(first["loc"]))
+    if first["type"] == "catalog":
+        key += f".{context['key']}" if context["key"] else ""
+        problem, expected, got = context["problem"], context["expected"], context["got"]
+    elif first["type"] == "missing":
+        problem, expected, got = "key is missing", None, None
+    else:
+        problem, expected, got = "wrong value", first["msg"].removeprefix("Input should be "), _shown(first["input"])
+    remedy = context.get("remedy", "")
+    if first["type"] == "string_type" and isinstance(first["input"], int | float):
+        remedy = "Put it in quotes"
+    if len(errors) > 1:
+        remedy = f"{remedy}{'. ' if remedy else ''}{len(errors) - 1} more to correct after this one"
+    where = f"{file} ({key.removeprefix('.')})" if key else str(file)
+    return CatalogError(where, problem, expected=expected, got=got, remedy=remedy)
+
+
+def _path_parts(location: tuple[int | str, ...]) -> Iterator[str]:
+    for part in location:
+        if isinstance(part, int):
+            yield f"[{part}]"
+        elif part != "[key]":
+            yield f".{part}"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,327 @@
+"""Catalogues: the YAML files that name a genome, its contigs and every source of a data set.
+
+Definitions read one at import, so this module imports neither pysam nor fsspec and opens no file but the YAML.
+Every mistake is one :class:`CatalogError` with the file and the path of the key, such as
+``grch38.yaml (genome.contigs[3].md5)``.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
+
+from genolewm_assets.errors import CatalogError, GenoLeWMError, UnknownContigError
+from genolewm_assets.genome.contigs import Contig, ContigSet, genome_digest, standard_aliases
+from genolewm_assets.genome.windows import PROFILES, WindowProfile
+from genolewm_assets.sources.catalog_fields import (
+    FOLDER_NAME,
+    SCHEME,
+    FileMd5,
+    FolderName,
+    Keys,
+    Md5,
+    ReleaseKey,
+    Section,
+    Share,
+    Url,
+    catalog_error,
+    refusal,
+)
+from genolewm_assets.sources.strict_yaml import read_yaml
+
+BUILT_IN_FOLDER = Path(__file__).resolve().parents[1] / "catalogs"
+
+
+class ContigEntry(Section):
+    """One contig of the genome; ``aliases`` come on top of the usual ones (``21``, ``MT``)."""
+
+    name: FolderName
+    length: Annotated[int, Field(gt=0)]
+    md5: Md5
+    circular: bool = False
+    aliases: Annotated[tuple[str, ...], Field(strict=False)] = ()
+
+    @cached_property
+    def contig(self) -> Contig:
+        """The contig with every name it goes by."""
+        aliases = dict.fromkeys((*standard_aliases(self.name), *self.aliases))
+        return Contig(
+            self.name,
+            self.length,
+            circular=self.circular,
+            md5=self.md5,
+            aliases=tuple(alias for alias in aliases if alias != self.name),
+        )
+
+
+class Tracks(Section):
+    """BED files whose share of each window becomes a column of the window index."""
+
+    segmental_duplication: Url | None = None
+    excluded_region: Url | None = None
+    repeat: Url | None = None
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """The tracks that the catalogue gives: name to URL."""
+        return {name: url for name in type(self).model_fields if (url := getattr(self, name)) is not None}
+
+
+class GenomeSection(Section):
+    """The reference genome: one FASTA, pinned by the MD5 of each contig (and of the file, where ``md5`` is given)."""
+
+    name: FolderName
+    fasta: Url
+    md5: FileMd5 | None = None
+    contigs: Annotated[tuple[ContigEntry, ...], Field(strict=False, min_length=1)]
+    tracks: Tracks = Tracks()
+
+    @model_validator(mode="after")
+    def _names_are_unambiguous(self) -> GenomeSection:
+        seen: dict[str, int] = {}
+        for index, entry in enumerate(self.contigs):
+            if entry.name in seen:
+                first = f"genome.contigs[{seen[entry.name]}]"
+                raise refusal("duplicate contig", key=f"contigs[{index}].name", got=f"{entry.name!r}, also {first}")
+            seen[entry.name] = index
+        try:
+            ContigSet([entry.contig for entry in self.contigs])
+        except GenoLeWMError as error:
+            problem = f"{error.where}: {error.problem}"
+            raise refusal(problem, key="contigs", expected=error.expected, got=error.got) from error
+        return self
+
+
+class WindowsSection(Section):
+    """The tiling: a built-in profile by its name alone, or a new name with ``window_bp`` and ``stride_bp``."""
+
+    profile: FolderName = "default"
+    window_bp: int | None = None
+    stride_bp: int | None = None
+    margin_bp: int | None = None
+    cover_tails: bool | None = None
+
+    @cached_property
+    def window_profile(self) -> WindowProfile:
+        """The profile these numbers state."""
+        built_in = PROFILES.get(self.profile)
+        stated = {name: value for name, value in self if name != "profile" and value is not None}
+        if built_in is not None:
+            if any(getattr(built_in, name) != value for name, value in stated.items()):
+                raise refusal(
+                    "numbers differ from those of the built-in profile",
+                    expected=str(built_in),
+                    got=str(stated),
+                    remedy="Give the profile another name",
+                )
+            return built_in
+        if self.window_bp is None or self.stride_bp is None:
+            raise refusal(
+                "no built-in profile has this name",
+                expected=f"one of {', '.join(PROFILES)}, or window_bp and stride_bp beside the name",
+                got=repr(self.profile),
+            )
+        usual = PROFILES["default"]
+        return WindowProfile(
+            self.profile,
+            window_bp=self.window_bp,
+            stride_bp=self.stride_bp,
+            margin_bp=usual.margin_bp if self.margin_bp is None else self.margin_bp,
+            cover_tails=usual.cover_tails if self.cover_tails is None else self.cover_tails,
+        )
+
+    @model_validator(mode="after")
+    def _profile_is_possible(self) -> WindowsSection:
+        try:
+            _ = self.window_profile
+        except GenoLeWMError as error:
+            raise refusal(error.problem, expected=error.expected, got=error.got, remedy=error.remedy) from error
+        return self
+
+
+class GnomadSource(Section):
+    """The gnomAD VCF of one contig.
+
+    ``md5`` is the file's, or ``published`` for the one in ``<url>.md5``. ``accept_unfiltered`` keeps records whose
+    FILTER is ``.``; ``joint_rescue`` keeps alleles of joint files that only one data type filters.
+    """
+
+    url: Url
+    release: FolderName
+    md5: FileMd5 | None = None
+    accept_unfiltered: bool = False
+    joint_rescue: bool = False
+
+
+class GnomadSection(Section):
+    """Common-variant rules and the source of each contig; a contig without one gets a declared-empty shard."""
+
+    min_af: Share = 0.01
+    min_an_fraction: Share = 0.5
+    max_ref_mismatch_fraction: Share = 0.001
+    sources: dict[str, GnomadSource] = Field(default_factory=dict)
+
+
+class ClinvarSection(Section):
+    """Where ClinVar releases appear.
+
+    ``releases`` limits the listing to these keys, ``packaged`` the releases that get a package; both default to all.
+    ``predecessors`` names the release that a release's changes are counted against (default: the one before it).
+    """
+
+    listing: Url
+    releases: Keys | None = None
+    packaged: Keys | None = None
+    predecessors: dict[ReleaseKey, ReleaseKey] = Field(default_factory=dict)
+    max_ref_mismatch_fraction: Share = 0.001
+
+    @model_validator(mode="after")
+    def _keys_agree(self) -> ClinvarSection:
+        for later, earlier in self.predecessors.items():
+            if earlier >= later:
+                raise refusal(
+                    "predecessor is not earlier", key=f"predecessors.{later}", expected=f"before {later}", got=earlier
+                )
+        named = {
+            "packaged": self.packaged or (),
+            "predecessors": (*self.predecessors, *self.predecessors.values()),
+        }
+        for name, keys in named.items():
+            unknown = sorted(set(keys) - set(self.releases or keys))
+            if unknown:
+                expected = f"one of {', '.join(self.releases or ())}"
+                raise refusal("release is not in 'releases'", key=name, expected=expected, got=repr(unknown[0]))
+        return self
+
+
+class Catalog(Section):
+    """A validated catalogue.
+
+    URLs are kept as written, so that recipes made from them do not depend on the folder; :meth:`resolve_url` gives
+    the place to read from.
+    """
+
+    name: FolderName
+    base: Url = "."
+    generator: Literal["sample"] | None = None
+    genome: GenomeSection
+    windows: WindowsSection = WindowsSection()
+    gnomad: GnomadSection = GnomadSection()
+    clinvar: ClinvarSection
+
+    _file: Path = PrivateAttr(default=Path("catalog.yaml"))
+
+    @property
+    def file(self) -> Path:
+        """The YAML file, absolute."""
+        return self._file
+
+    @cached_property
+    def contigs(self) -> ContigSet:
+        """The contigs in the catalogue's order."""
+        return ContigSet([entry.contig for entry in self.genome.contigs])
+
+    @cached_property
+    def genome_digest(self) -> str:
+        """SHA-256 (hex) over names, lengths and MD5s of the contigs."""
+        return genome_digest(self.contigs)
+
+    @property
+    def window_profile(self) -> WindowProfile:
+        """How contigs are tiled."""
+        return self.windows.window_profile
+
+    def resolve_url(self, url: str, *, root: Path) -> str:
+        """Return where a URL of this catalogue points.
+
+        Parameters
+        ----------
+        url
+            As the catalogue writes it.
+        root
+            Replaces ``{root}``.
+
+        Returns
+        -------
+        str
+            A URL with a scheme, or an absolute path. Relative paths are joined to ``base``, and that to the folder
+            of the catalogue file.
+        """
+        place, base = (text.replace("{root}", str(root.absolute())) for text in (url, self.base))
+        if SCHEME.match(place):
+            return place
+        if SCHEME.match(base) and not place.startswith("/"):
+            return f"{base.rstrip('/')}/{place.removeprefix('./')}"
+        return os.path.normpath(self._file.parent / base / place)
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> Catalog:
+        for contig in self.gnomad.sources:
+            if contig not in self.contigs:
+                try:
+                    expected = repr(self.contigs.resolve(contig).name)
+                except UnknownContigError:
+                    expected = f"one of {', '.join(self.contigs.names)}"
+                raise refusal(
+                    "source of a contig that the genome does not have",
+                    key=f"gnomad.sources.{contig}",
+                    expected=expected,
+                    got=repr(contig),
+                )
+        profile = self.window_profile
+        longest = max((entry.length for entry in self.genome.contigs if not entry.circular), default=None)
+        if longest is not None and profile.window_bp + 2 * profile.margin_bp > longest:
+            raise refusal(
+                "no linear contig holds a window and its margins",
+                key="windows.window_bp",
+                expected=f"at most {longest - 2 * profile.margin_bp:,} bp",
+                got=f"{profile.window_bp:,} bp",
+            )
+        return self
+
+
+def built_in_catalogs() -> tuple[str, ...]:
+    """Return the names of the catalogues that ship with the package, sorted."""
+    return tuple(sorted(file.stem for file in BUILT_IN_FOLDER.glob("*.yaml")))
+
+
+def load_catalog(name_or_path: str | Path) -> Catalog:
+    """Read and validate a catalogue.
+
+    Parameters
+    ----------
+    name_or_path
+        A built-in name (``sample``, ``grch38``) or the path of a YAML file.
+
+    Raises
+    ------
+    CatalogError
+        One line with the file, the path of the first key at fault and what was expected there.
+    """
+    file = _catalog_file(name_or_path)
+    data = read_yaml(file)
+    try:
+        catalog = Catalog.model_validate(data)
+    except ValidationError as error:
+        raise catalog_error(file, error.errors(include_url=False)) from None
+    catalog._file = file
+    return catalog
+
+
+def _catalog_file(name_or_path: str | Path) -> Path:
+    built_in = BUILT_IN_FOLDER / f"{name_or_path}.yaml"
+    if isinstance(name_or_path, str) and FOLDER_NAME.fullmatch(name_or_path) and built_in.is_file():
+        return built_in
+    file = Path(name_or_path).absolute()
+    if not file.is_file():
+        raise CatalogError(
+            str(name_or_path),
+            "no such catalogue",
+            expected=f"a built-in name ({', '.join(built_in_catalogs())}) or a YAML file",
+            got="a folder" if file.is_dir() else "nothing there",
+        )
+    return file

@@ -1,0 +1,180 @@
+"""ClinVar's vocabularies, old and new wordings: germline classification, review status, genes.
+
+Closed tables: a term that is not in them is an error that names it, because a new wording read as "something else"
+would silently empty a class. Sources: ClinVar's "Representation of classifications" and "Review status" pages, the VCF
+README, and the wordings of the releases since 2017 (in 2024 "interpretation" became "classification").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+from genolewm_assets.errors import UnknownTermError, VcfError
+
+_Value = TypeVar("_Value")
+
+
+class Label(StrEnum):
+    """Class of an allele, from its aggregate germline classification alone."""
+
+    P = "P"
+    LP = "LP"
+    LB = "LB"
+    B = "B"
+    VUS = "VUS"
+    OTHER = "OTHER"
+
+
+class _Meaning(StrEnum):
+    """What one term contributes to the class of the aggregate."""
+
+    P = "P"
+    LP = "LP"
+    LB = "LB"
+    B = "B"
+    VUS = "VUS"
+    CONFLICT = "conflict"
+    BESIDE = "beside"
+
+
+_TERMS: Mapping[str, _Meaning] = {
+    "pathogenic": _Meaning.P,
+    "likely_pathogenic": _Meaning.LP,
+    "benign": _Meaning.B,
+    "likely_benign": _Meaning.LB,
+    "uncertain_significance": _Meaning.VUS,
+    "conflicting_interpretations_of_pathogenicity": _Meaning.CONFLICT,
+    "conflicting_classifications_of_pathogenicity": _Meaning.CONFLICT,
+    "conflicting_data_from_submitters": _Meaning.CONFLICT,
+    **dict.fromkeys(
+        (
+            "low_penetrance",  # A modifier: 'Pathogenic,_low_penetrance' keeps its class.
+            "established_risk_allele",
+            "likely_risk_allele",
+            "uncertain_risk_allele",
+            "risk_allele",
+            "risk_factor",
+            "drug_response",
+            "association",
+            "association_not_found",
+            "confers_sensitivity",
+            "protective",
+            "affects",
+            "other",
+            "not_provided",
+            "not_specified",
+            "untested",
+            "no_interpretation_for_the_single_variant",
+            "no_classification_for_the_single_variant",
+            "no_classification_for_the_individual_variant",
+            "no_classifications_from_unflagged_records",
+            "no_known_pathogenicity",
+        ),
+        _Meaning.BESIDE,
+    ),
+}
+
+_STARS: Mapping[str, int] = {
+    "practice_guideline": 4,
+    "reviewed_by_expert_panel": 3,
+    "criteria_provided,_multiple_submitters,_no_conflicts": 2,
+    "criteria_provided,_multiple_submitters": 2,
+    "criteria_provided,_conflicting_interpretations": 1,
+    "criteria_provided,_conflicting_classifications": 1,
+    "criteria_provided,_single_submitter": 1,
+    **dict.fromkeys(
+        (
+            "no_assertion_criteria_provided",
+            "no_assertion_provided",
+            "no_assertion_for_the_individual_variant",
+            "no_assertion_for_the_single_variant",
+            "no_interpretation_for_the_single_variant",
+            "no_interpretation_for_the_individual_variant",
+            "no_classification_provided",
+            "no_classification_for_the_single_variant",
+            "no_classification_for_the_individual_variant",
+            "no_classifications_from_unflagged_records",
+            "flagged_submission",
+        ),
+        0,
+    ),
+}
+
+_SEPARATORS = re.compile(r"[|/,]_?")
+
+
+def label_of(clnsig: str | None, *, where: str) -> Label:
+    """Return the class of a ``CLNSIG`` value.
+
+    Several terms stand together, joined by ``/``, ``|`` or (before 2022) ``,_``. Terms that say nothing of
+    pathogenicity (``drug_response``, ``risk_factor``, ...) stand beside without effect. Of the rest: P with LP is LP, B
+    with LB is LB; any conflict, and any other mixture, is OTHER.
+
+    Raises
+    ------
+    UnknownTermError
+        On a term that is not in the table.
+    """
+    if clnsig is None:
+        return Label.OTHER
+    meanings = {_look_up(_TERMS, term, "CLNSIG", clnsig, where) for term in _SEPARATORS.split(clnsig)}
+    meanings.discard(_Meaning.BESIDE)
+    if meanings == {_Meaning.P, _Meaning.LP}:
+        return Label.LP
+    if meanings == {_Meaning.B, _Meaning.LB}:
+        return Label.LB
+    if len(meanings) == 1 and _Meaning.CONFLICT not in meanings:
+        return Label(str(meanings.pop()))
+    return Label.OTHER
+
+
+def stars_of(clnrevstat: str | None, *, where: str) -> int:
+    """Return the review stars, 0 to 4, of a ``CLNREVSTAT`` value; 0 where there is none.
+
+    Raises
+    ------
+    UnknownTermError
+        On a review status that is not in the table.
+    """
+    return 0 if clnrevstat is None else _look_up(_STARS, clnrevstat, "CLNREVSTAT", clnrevstat, where)
+
+
+def parse_genes(geneinfo: str | None, *, where: str) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
+    """Split ``GENEINFO`` (``BRCA1:672|LOC126862571:126862571``) into symbols and NCBI GeneIDs, in its order.
+
+    Raises
+    ------
+    VcfError
+        If a gene has no symbol or its GeneID is no number; a gene without one has None.
+    """
+    symbols: list[str] = []
+    identifiers: list[int | None] = []
+    for gene in geneinfo.split("|") if geneinfo else ():
+        symbol, colon, identifier = gene.rpartition(":") if ":" in gene else (gene, "", "")
+        if not symbol or (colon and not (identifier.isascii() and identifier.isdigit())):
+            raise VcfError(
+                where,
+                "INFO/GENEINFO cannot be read",
+                expected="symbol:GeneID, '|' between several",
+                got=repr(geneinfo),
+                remedy="Report the record to ClinVar",
+            )
+        symbols.append(symbol)
+        identifiers.append(int(identifier) if colon else None)
+    return tuple(symbols), tuple(identifiers)
+
+
+def _look_up(table: Mapping[str, _Value], term: str, field: str, value: str, where: str) -> _Value:
+    found = table.get(term.replace(" ", "_").lower())
+    if found is None:
+        raise UnknownTermError(
+            where,
+            f"{field} term {term!r} is not in the table",
+            expected="a term of clinvar_terms.py",
+            got=repr(value),
+            remedy="Update the package, or add the term with its meaning",
+        )
+    return found

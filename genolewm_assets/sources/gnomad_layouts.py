@@ -1,0 +1,173 @@
+"""Which INFO field means what in each gnomAD release, found from the header.
+
+The releases say the same things under other names: v2.1.1 and v3 call the group with the highest frequency ``popmax``
+and the rest ``oth``, v4 ``grpmax`` and ``remaining``; sex is ``male`` before v3.1 and ``XY`` from there on; v3.1 as
+first released joins words with ``-``; the v4.1 joint files suffix everything with ``_joint``, ``_exomes`` or
+``_genomes``; v4.0 has ``AF_joint`` *beside* ``AF``. chrM counts homoplasmic and heteroplasmic carriers apart.
+Sources: the headers of the released files and the export code in ``broadinstitute/gnomad_qc``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from genolewm_assets.errors import VcfError
+from genolewm_assets.lewm.schema import ANCESTRY_GROUPS
+from genolewm_assets.sources.vcf import VcfHeader
+
+#: The same group under the name that old releases give it.
+GROUP_ALIASES: Mapping[str, str] = {"oth": "remaining"}
+_POPULATION_ORDER = re.compile(r"population order: \[([^\]]*)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class FrequencyFields:
+    """INFO fields of one set of samples; None where the release has no such field."""
+
+    af: str
+    ac: str | None
+    an: str | None
+    nhomalt: str | None
+    ac_xy: str | None
+    grpmax: str | None
+    af_grpmax: str | None
+    groups: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionFlags:
+    """INFO flags of the site; None where the release has no such flag, so that its absence says nothing."""
+
+    lcr: str | None = None
+    segdup: str | None = None
+    non_par: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GnomadLayout:
+    """How one release is read.
+
+    Attributes
+    ----------
+    name
+        Such as ``v4.1 joint``; for people.
+    main
+        Fields of the sample set that the file is about.
+    passing
+        Joint files only: the FILTER that names the failing data type, and the fields of the one that passes.
+    packed_groups
+        chrM: groups in the order of the ``|``-separated ``pop_AF_hom``.
+    mitochondrial
+        Whether AC and AF count homoplasmic carriers.
+    """
+
+    name: str
+    main: FrequencyFields
+    passing: Mapping[str, FrequencyFields] = field(default_factory=dict)
+    flags: RegionFlags = RegionFlags()
+    packed_groups: tuple[str, ...] = ()
+    mitochondrial: bool = False
+
+
+def detect_layout(header: VcfHeader, *, where: str) -> GnomadLayout:
+    """Return the layout that a header declares.
+
+    Raises
+    ------
+    VcfError
+        If no layout fits, naming the fields looked for.
+    """
+    declared = header.info
+    if "AF_hom" in declared:
+        return _mitochondrial(header)
+    if "AS_FilterStatus" in declared:
+        raise VcfError(
+            where,
+            "gnomAD r2.0 states its filters per allele in AS_FilterStatus, which is not read",
+            expected="gnomAD r2.1.1 or newer",
+            remedy="Use a newer release",
+        )
+    # AF before AF_joint: the exome files of v4.0 carry both, and are about AF.
+    if "AF" in declared:
+        return GnomadLayout(_release(declared), _fields(declared, ""), flags=_flags(declared))
+    if "AF_joint" in declared:
+        passing = {"EXOMES_FILTERED": "genomes", "GENOMES_FILTERED": "exomes"}
+        rescue = {name: _fields(declared, kind) for name, kind in passing.items() if f"AF_{kind}" in declared}
+        return GnomadLayout("v4.1 joint", _fields(declared, "joint"), rescue, _flags(declared))
+    raise VcfError(
+        where,
+        "the header declares no allele frequency of a known gnomAD layout",
+        expected="INFO fields AF (exomes, genomes), AF_joint (v4.1 joint) or AF_hom (chrM)",
+        got=", ".join(sorted(declared)[:12]) or "no INFO fields",
+        remedy="Use a gnomAD sites VCF",
+    )
+
+
+def canonical_group(name: str) -> str:
+    """Return a group's name in the shard's schema."""
+    lower = name.lower()
+    return GROUP_ALIASES.get(lower, lower)
+
+
+def _fields(declared: Iterable[str], kind: str) -> FrequencyFields:
+    """Find the fields of a sample set; ``kind`` is ``joint``, ``exomes``, ``genomes`` or empty."""
+    names = set(declared)
+
+    def first(*words: str) -> str | None:
+        spellings = (separator.join(filter(None, words)) for separator in "_-")
+        return next((name for name in spellings if name in names), None)
+
+    groups: dict[str, str] = {}
+    for group in (*ANCESTRY_GROUPS, *GROUP_ALIASES):
+        name = first("AF", kind, group)
+        if name is not None:
+            groups.setdefault(canonical_group(group), name)
+    return FrequencyFields(
+        af=first("AF", kind) or "AF",
+        ac=first("AC", kind),
+        an=first("AN", kind),
+        nhomalt=first("nhomalt", kind),
+        ac_xy=first("AC", kind, "XY") or first("AC", kind, "male"),
+        grpmax=first("grpmax", kind) or first("popmax", kind),
+        af_grpmax=first("AF", "grpmax", kind) or first("AF", "popmax", kind),
+        groups=groups,
+    )
+
+
+def _flags(declared: Iterable[str]) -> RegionFlags:
+    names = set(declared)
+    non_par = next((name for name in ("non_par", "nonpar") if name in names), None)
+    return RegionFlags("lcr" if "lcr" in names else None, "segdup" if "segdup" in names else None, non_par)
+
+
+def _release(declared: Mapping[str, object]) -> str:
+    """Name the family of a file with unsuffixed fields."""
+    signs = (
+        ("v4.0", ("AF_joint",)),
+        ("v4", ("grpmax",)),
+        ("v4", ("AF_remaining", "AF_mid")),
+        ("v3.1", ("AF_XY",)),
+        ("v3.1", ("AF-XY",)),
+        ("v3.0", ("AF_ami",)),
+        ("v2.1", ("popmax",)),
+    )
+    return next((name for name, fields in signs if all(sign in declared for sign in fields)), "AF only")
+
+
+def _mitochondrial(header: VcfHeader) -> GnomadLayout:
+    declared = header.info
+    order = _POPULATION_ORDER.search(declared["pop_AF_hom"].description) if "pop_AF_hom" in declared else None
+    groups = [canonical_group(name.strip(" '\"")) for name in order.group(1).split(",")] if order else []
+    fields = FrequencyFields(
+        af="AF_hom",
+        ac="AC_hom" if "AC_hom" in declared else None,
+        an="AN" if "AN" in declared else None,
+        nhomalt=None,
+        ac_xy=None,
+        grpmax=None,
+        af_grpmax=None,
+        groups={},
+    )
+    return GnomadLayout("chrM", fields, packed_groups=tuple(groups), mitochondrial=True)

@@ -1,0 +1,167 @@
+"""An unfinished download on disk: its bytes, and a record of how many of them can be trusted."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from io import FileIO
+from pathlib import Path
+
+from genolewm_assets.errors import BusyError, FetchError
+from genolewm_assets.sources.remote import Stamp
+
+_CHECKPOINT_BYTES = 16 << 20
+_CHUNK_BYTES = 1 << 20
+
+
+class PartialFile:
+    """The file ``X.part`` and its record ``X.part.json``; open one with :meth:`open`.
+
+    The record states URL, stamp, length and MD5 of the bytes that were synced before it was written, so a part that
+    a crash left longer, shorter or altered is cut back or dropped, never continued as it is.
+    """
+
+    def __init__(self, path: Path, url: str, file: FileIO) -> None:
+        self.path, self.url, self._file = path, url, file
+        self._record = path.with_name(f"{path.name}.json")
+        self._gone = False
+        self._reset(Stamp())
+        self._resume()
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, *, url: str) -> Iterator[PartialFile]:
+        """Open or create the part, alone; on leaving, its state is recorded unless it was published or discarded.
+
+        Raises
+        ------
+        BusyError
+            If another process has it open.
+        FetchError
+            If the folder cannot be written to.
+        """
+        with _writing(path):
+            file = _open_locked(path)
+        with file:
+            partial = cls(path, url, file)
+            try:
+                yield partial
+            finally:
+                partial._leave()
+
+    def _reset(self, stamp: Stamp) -> None:
+        self.done, self.stamp = 0, stamp
+        self._recorded = 0
+        self._digests = {"md5": hashlib.md5(usedforsecurity=False), "sha256": hashlib.sha256()}
+
+    def _resume(self) -> None:
+        """Take up the bytes that the record vouches for."""
+        try:
+            record = json.loads(self._record.read_bytes())
+            done, md5, stamp = int(record["done"]), record["md5"], Stamp(**record["stamp"])
+            known = record["url"] == self.url and done > 0
+        except (OSError, ValueError, KeyError, TypeError):
+            known = False
+        if known:
+            self._file.seek(0)
+            while self.done < done and (chunk := self._file.read(min(_CHUNK_BYTES, done - self.done))):
+                self._count(chunk)
+            if self.done == done and self.hexdigest("md5") == md5:
+                self.stamp, self._recorded = stamp, done
+                self._file.truncate(done)
+                return
+        self.restart()
+
+    def _count(self, chunk: bytes) -> None:
+        self.done += len(chunk)
+        for digest in self._digests.values():
+            digest.update(chunk)
+
+    def restart(self, stamp: Stamp | None = None) -> None:
+        """Drop every byte; what is appended next belongs to this stamp."""
+        with _writing(self.path):
+            self._record.unlink(missing_ok=True)
+            self._file.seek(0)
+            self._file.truncate(0)
+        self._reset(stamp or Stamp())
+
+    def append(self, chunk: bytes) -> None:
+        """Add bytes to the end."""
+        with _writing(self.path):
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        self._count(chunk)
+        if self.done - self._recorded >= _CHECKPOINT_BYTES:
+            self._checkpoint()
+
+    def hexdigest(self, algorithm: str) -> str:
+        """Return the digest (``md5`` or ``sha256``) of the bytes so far, in hex."""
+        return self._digests[algorithm].hexdigest()
+
+    def publish(self, target: Path) -> None:
+        """Sync the part and rename it to its target."""
+        self._gone = True
+        with _writing(target):
+            os.fsync(self._file.fileno())
+            self._record.unlink(missing_ok=True)
+            self.path.replace(target)
+            folder = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def discard(self) -> None:
+        """Remove part and record."""
+        self._gone = True
+        self._record.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
+
+    def _leave(self) -> None:
+        if not self._gone and self.done:
+            self._checkpoint()
+        elif not self._gone:
+            self.discard()
+
+    def _checkpoint(self) -> None:
+        state = {"url": self.url, "stamp": asdict(self.stamp), "done": self.done, "md5": self.hexdigest("md5")}
+        fresh = self._record.with_name(f"{self._record.name}.new")
+        with _writing(self.path):
+            os.fsync(self._file.fileno())
+            fresh.write_text(json.dumps(state, sort_keys=True), encoding="utf-8")
+            fresh.replace(self._record)
+        self._recorded = self.done
+
+
+def _open_locked(path: Path) -> FileIO:
+    while True:
+        # Unbuffered: a buffer that the disk refuses would be refused again on closing.
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held the lock may have renamed the file to its target in the meantime.
+            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        except BlockingIOError as error:
+            file.close()
+            raise BusyError(str(path), "another process is downloading to it", remedy="Wait for it to end") from error
+        file.close()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Name the file when the disk refuses."""
+    try:
+        yield
+    except BusyError:
+        raise
+    except OSError as error:
+        raise FetchError(
+            str(path), f"cannot be written ({error.strerror or error})", remedy="Free space or choose another folder"
+        ) from error

@@ -1,0 +1,238 @@
+"""One remote file as a stream of bytes that can begin anywhere, whatever protocol it comes by.
+
+HTTP is spoken through fsspec's own session, not through its file objects: those take a whole body for the range that
+was asked for, and do not notice that the file changed between two ranges. Other protocols use fsspec's files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import fsspec
+import fsspec.asyn
+import tenacity
+from tenacity.wait import wait_base
+
+from genolewm_assets.errors import FetchError, GenoLeWMError
+
+BACK_OFF: wait_base = tenacity.wait_exponential(multiplier=1, max=60)
+ATTEMPTS = 5
+
+_TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+_ABSENT_STATUS = frozenset({401, 403, 404, 410})
+_BLOCK_BYTES = 8 << 20
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a server says about a file's content; a field it does not give is None."""
+
+    size: int | None = None
+    etag: str | None = None
+    modified: str | None = None
+
+    @property
+    def identifies(self) -> bool:
+        """Whether equal stamps mean equal content; size alone does not."""
+        return self.etag is not None or self.modified is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """An open remote file: ``read(n)`` gives up to ``n`` bytes from offset ``start`` on, and ``b""`` at the end."""
+
+    stamp: Stamp
+    start: int
+    read: Callable[[int], bytes]
+
+
+class HttpStatusError(OSError):
+    """A server's refusal."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"HTTP {status} {reason}".strip())
+        self.status = status
+
+
+class RemoteChangedError(OSError):
+    """The remote file is not the one whose first bytes were read."""
+
+
+@contextmanager
+def open_remote(url: str, *, start: int = 0, stamp: Stamp | None = None) -> Iterator[Body]:
+    """Open a remote (or local) file at an offset.
+
+    Parameters
+    ----------
+    url
+        Path or URL of any protocol that fsspec knows.
+    start
+        Offset wanted, in bytes. The body begins there or, where the server has no ranges, at 0.
+    stamp
+        Of the content whose first ``start`` bytes are held already.
+
+    Raises
+    ------
+    RemoteChangedError
+        If the content is another than the stamp's and the server did not begin again by itself.
+    """
+    opener = _open_http if url.startswith(("http://", "https://")) else _open_other
+    with opener(url, start, stamp or Stamp()) as body:
+        if body.start and body.stamp != stamp:
+            raise RemoteChangedError(f"the file on the server changed from {stamp} to {body.stamp}")
+        yield body
+
+
+def read_remote(url: str, *, limit_bytes: int, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> bytes | None:
+    """Return the content of a small file, None where there is none (HTTP 401, 403, 404, 410 or no such file).
+
+    Raises
+    ------
+    FetchError
+        If it is larger than the limit, or cannot be read in so many attempts.
+    """
+
+    def read() -> bytes:
+        content = b""
+        with open_remote(url) as body:
+            while len(content) <= limit_bytes and (chunk := body.read(limit_bytes + 1)):
+                content += chunk
+        if len(content) <= limit_bytes and body.stamp.size not in (None, len(content)):
+            raise ConnectionError(f"{len(content):,} of {body.stamp.size:,} bytes arrived")
+        return content
+
+    retrying = tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(attempts),
+        wait=wait,
+        retry=tenacity.retry_if_exception(is_transient),
+        reraise=True,
+    )
+    try:
+        content = retrying(read)
+    except Exception as error:
+        if is_absent(error):
+            return None
+        raise fetch_error(url, error) from error
+    if len(content) > limit_bytes:
+        raise FetchError(url, "file is too large", expected=f"at most {limit_bytes:,} bytes", got="more")
+    return content
+
+
+def is_absent(error: BaseException) -> bool:
+    """Whether an error says that there is no such file (stores without a public listing answer 403)."""
+    return isinstance(error, FileNotFoundError) or (
+        isinstance(error, HttpStatusError) and error.status in _ABSENT_STATUS
+    )
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same request may succeed later."""
+    if isinstance(error, HttpStatusError):
+        return error.status in _TRANSIENT_STATUS
+    if isinstance(error, GenoLeWMError | FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
+        return False
+    if isinstance(error, aiohttp.ClientSSLError):
+        return False
+    return isinstance(error, OSError | EOFError | aiohttp.ClientPayloadError | aiohttp.ClientConnectionError)
+
+
+def fetch_error(url: str, error: BaseException, *, got: str | None = None) -> FetchError:
+    """Say in the house's form why a download failed for good."""
+    if isinstance(error, FetchError):
+        return error
+    if is_absent(error):
+        return FetchError(url, "not there", got=got, remedy="Check the URL and the right to read it")
+    if isinstance(error, ImportError):
+        return FetchError(url, f"needs a package that is not installed ({error})", remedy="Install the extra 'cloud'")
+    detail = str(error) or type(error).__name__
+    remedy = "Run it again later" if is_transient(error) else "Check the URL"
+    return FetchError(url, f"download failed ({detail})", got=got, remedy=remedy)
+
+
+@contextmanager
+def _open_http(url: str, start: int, stamp: Stamp) -> Iterator[Body]:
+    filesystem = fsspec.filesystem(
+        "http",
+        client_kwargs={
+            "timeout": aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60),
+            "trust_env": True,  # proxies of the environment, as every download tool uses them
+            "auto_decompress": False,  # a .gz served with Content-Encoding stays a .gz
+        },
+    )
+    response = fsspec.asyn.sync(filesystem.loop, _request, filesystem, url, _headers(start, stamp))
+    try:
+        if response.status == 416:
+            raise RemoteChangedError(f"the file on the server has no byte {start:,} any more")
+        if response.status not in (200, 206):
+            raise HttpStatusError(response.status, response.reason or "")
+        found = Stamp(_total(response), response.headers.get("ETag"), response.headers.get("Last-Modified"))
+        begins = _begins(response)
+        if begins not in (0, start):
+            raise ConnectionError(f"the server answered with the range from {begins:,} instead of {start:,}")
+        yield Body(found, begins, lambda n: fsspec.asyn.sync(filesystem.loop, _take, response, n))
+    finally:
+        filesystem.loop.call_soon_threadsafe(response.close)
+
+
+def _headers(start: int, stamp: Stamp) -> dict[str, str]:
+    headers = {"Accept-Encoding": "identity"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+        # RFC 9110, section 13.1.5: a weak validator must not be used here; the stamps are compared in any case.
+        validator = stamp.modified if (stamp.etag or "W/").startswith("W/") else stamp.etag
+        if validator:
+            headers["If-Range"] = validator
+    return headers
+
+
+async def _request(filesystem: Any, url: str, headers: dict[str, str]) -> aiohttp.ClientResponse:
+    session: aiohttp.ClientSession = await filesystem.set_session()
+    return await session.get(filesystem.encode_url(url), headers=headers)
+
+
+async def _take(response: aiohttp.ClientResponse, n: int) -> bytes:
+    """Read up to ``n`` bytes; what came before a failure is returned first, the next call raises."""
+    parts: list[bytes] = []
+    try:
+        while n > 0 and (part := await response.content.read(n)):
+            parts.append(part)
+            n -= len(part)
+    except (OSError, aiohttp.ClientError):
+        if not parts:
+            raise
+    return b"".join(parts)
+
+
+def _begins(response: aiohttp.ClientResponse) -> int:
+    match = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
+    return int(match[1]) if response.status == 206 and match else 0
+
+
+def _total(response: aiohttp.ClientResponse) -> int | None:
+    if response.status == 206:
+        match = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
+        return int(match[2]) if match and match[2] != "*" else None
+    length = response.headers.get("Content-Length", "")
+    return int(length) if length.isdigit() else None
+
+
+@contextmanager
+def _open_other(url: str, start: int, stamp: Stamp) -> Iterator[Body]:
+    filesystem, path = fsspec.core.url_to_fs(url)
+    filesystem.invalidate_cache()
+    info = filesystem.info(path)
+    if info["type"] == "directory":
+        raise IsADirectoryError(f"{url} is a folder")
+    etag = info.get("ETag") or info.get("etag")
+    modified = next((str(info[key]) for key in ("LastModified", "updated", "mtime", "created") if key in info), None)
+    found = Stamp(info.get("size"), etag, modified)
+    with filesystem.open(path, "rb", block_size=_BLOCK_BYTES, cache_type="none") as file:
+        begins = start if found == stamp else 0
+        file.seek(begins)
+        yield Body(found, begins, lambda n: file.read(min(n, _BLOCK_BYTES)))

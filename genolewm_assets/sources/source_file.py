@@ -1,0 +1,131 @@
+"""One file of a catalogue: what identifies its content, and how it becomes a local file.
+
+Local files are read in place. Remote ones are downloaded first, into a folder that keeps an interrupted download.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlparse
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.sources.fetch import fetch, published_md5
+from genolewm_assets.sources.remote import fetch_error, open_remote
+from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
+
+#: Value of a catalogue's ``md5`` key that stands for the ``.md5`` file beside the source.
+PUBLISHED = "published"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCopy:
+    """A source as a local file, with the MD5 it has and the one it should have (``None``: nobody states one)."""
+
+    path: Path
+    md5: str
+    expected_md5: str | None
+
+    def checksum_check(self) -> CheckResult:
+        """Compare the file's MD5 with the published one; passes, and says so, where none is published."""
+        figures = {"md5": self.md5, "published_md5": self.expected_md5 or "none"}
+        passed = self.expected_md5 in (None, self.md5)
+        return CheckResult("checksum_matches_published", passed=passed, figures=figures)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that a catalogue names.
+
+    Attributes
+    ----------
+    url
+        Local path or any fsspec URL.
+    md5
+        The pinned MD5 (hex), :data:`PUBLISHED` for the ``.md5`` file beside the source, or ``None``.
+    downloads
+        Folder for remote files.
+    progress
+        Told about downloaded bytes.
+    """
+
+    url: str
+    md5: str | None
+    downloads: Path
+    progress: Progress = NO_PROGRESS
+
+    @property
+    def name(self) -> str:
+        """File name without its folder."""
+        return Path(urlparse(self.url).path if self._is_remote else self.url).name
+
+    def identity(self) -> dict[str, str | int]:
+        """Return what tells this content from another's: the name with an MD5, or with what the server says of it.
+
+        Raises
+        ------
+        InputError
+            If a local file is missing or is a directory.
+        FetchError
+            If a remote one cannot be asked about.
+        """
+        if not self._is_remote:
+            return {"file": self.name, "md5": _md5_of(self._local_path())}
+        if expected := self._expected_md5():
+            return {"file": self.name, "md5": expected}
+        try:
+            with open_remote(self.url) as body:
+                stamp = body.stamp
+        except OSError as err:
+            raise fetch_error(self.url, err) from err
+        return {"file": self.name, "size_bytes": stamp.size or 0, "version": stamp.etag or stamp.modified or ""}
+
+    def read_in_place(self) -> LocalCopy:
+        """Return the source as a local file: itself, or a download that later builds find again.
+
+        Raises
+        ------
+        InputError
+            If a local file is missing or is a directory.
+        FetchError
+            If a download fails for good, or has not the MD5 it should have.
+        """
+        if not self._is_remote:
+            path = self._local_path()
+            return LocalCopy(path, _md5_of(path), self._expected_md5())
+        return self.copy_to(self._download_folder())
+
+    def copy_to(self, folder: Path) -> LocalCopy:
+        """Put a copy into ``folder``; an interrupted download is resumed by the next call. Raises as reading does."""
+        target, expected = folder / self.name, self._expected_md5()
+        if self._is_remote:
+            part = self._download_folder() / f"{self.name}.part"
+            part.parent.mkdir(parents=True, exist_ok=True)
+            receipt = fetch(self.url, target, md5=expected, part=part, progress=self.progress)
+            return LocalCopy(target, receipt.md5, expected)
+        shutil.copyfile(self._local_path(), target)
+        return LocalCopy(target, _md5_of(target), expected)
+
+    def _download_folder(self) -> Path:
+        return self.downloads / hashlib.sha256(self.url.encode()).hexdigest()[:12]
+
+    @property
+    def _is_remote(self) -> bool:
+        return urlparse(self.url).scheme not in ("", "file")
+
+    def _expected_md5(self) -> str | None:
+        return published_md5(self.url) if self.md5 == PUBLISHED else self.md5
+
+    def _local_path(self) -> Path:
+        path = Path(urlparse(self.url).path if self.url.startswith("file:") else self.url)
+        if not path.is_file():
+            problem = "is a directory" if path.is_dir() else "does not exist"
+            raise InputError(str(path), problem, expected="a file", remedy="Correct the path in the catalogue")
+        return path
+
+
+def _md5_of(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "md5").hexdigest()

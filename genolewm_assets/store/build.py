@@ -1,0 +1,258 @@
+"""Build one artefact: in a work directory, checked there, published in one step, or kept among the rejected.
+
+Kill the process at any point and the location shows either the former version or the new one; the next build sweeps
+what was left and gives the bytes that an undisturbed one would have given.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from genolewm_assets.errors import (
+    BusyError,
+    CorruptResourceError,
+    GenoLeWMError,
+    MissingResourceError,
+    RejectedResourceError,
+)
+from genolewm_assets.store.atomic import check_publishable, publish_generation, resolve_generation, write_atomic
+from genolewm_assets.store.generation import (
+    ArtefactId,
+    Published,
+    find_damage,
+    has_listed_sizes,
+    list_files,
+    measure_file,
+    total_bytes,
+)
+from genolewm_assets.store.manifest import (
+    MANIFEST,
+    CheckResult,
+    FileEntry,
+    InputRef,
+    JsonValue,
+    Manifest,
+    canonical_json,
+    check_file_path,
+    integer,
+    read_manifest,
+)
+from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.provenance import write_provenance
+from genolewm_assets.store.rejected import clear_rejected, reject, write_failure
+from genolewm_assets.store.root import Root
+from genolewm_assets.store.surface import check_surface, has_surface, lay_surface
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What a build says of the files it wrote.
+
+    Attributes
+    ----------
+    counts
+        Rows and records by what became of them.
+    rows
+        Rows of each file that is a table, by its path relative to the work directory.
+    checks
+        Outcomes of the content checks; one that failed keeps the build from being published.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    checks: tuple[CheckResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """What to build, from what, and where it goes.
+
+    Attributes
+    ----------
+    location
+        Root-relative path of the link, such as ``gnomad/4.1/chr17``.
+    recipe
+        Every parameter that the result depends on; with ``code_version`` and ``inputs`` it decides about reuse.
+    write
+        Fills the empty directory it is given. A :class:`GenoLeWMError` from it rejects the build.
+    surface
+        Whether to show the files one level up too (see ``surface.py``).
+    """
+
+    artefact: ArtefactId
+    location: str
+    code_version: str
+    recipe: Mapping[str, JsonValue]
+    inputs: tuple[InputRef, ...]
+    write: Callable[[Path], BuildReport]
+    surface: bool = False
+
+
+class BuildRejectedError(RejectedResourceError):
+    """A build was not published because of its checks, which ``checks`` holds, passed ones included."""
+
+    checks: tuple[CheckResult, ...] = ()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (*super().__reduce__(), {"checks": self.checks})
+
+
+def build(
+    root: Root,
+    plan: BuildPlan,
+    *,
+    force: bool = False,
+    lock_wait_s: float | None = None,
+    run_id: str | None = None,
+    progress: Progress = NO_PROGRESS,
+) -> Published:
+    """Publish an artefact, or reuse the published one if it was made the same way and is intact to the last byte.
+
+    Parameters
+    ----------
+    force
+        Build even if the published one could be reused.
+    lock_wait_s
+        Seconds to wait while another process builds the same location; None for the root's own setting.
+    run_id
+        Identifier of the run for ``provenance.json``.
+
+    Raises
+    ------
+    BuildRejectedError
+        If a check failed. The build lies in ``<root>/rejected/<location>``; what was published before stays.
+    BusyError
+        If another process is building this location.
+    ResourceError
+        If the disk is full, read-only or failing; what was published before stays.
+    GenoLeWMError
+        Whatever ``plan.write`` raised, its text in ``<root>/rejected/<location>/failure.json``.
+    """
+    link = root.link_of(plan.location)
+    with root.storage_errors(plan.location), root.lock(plan.location, wait_s=lock_wait_s):
+        check_publishable(link)
+        root.sweep(plan.location)
+        published = None if force else _reusable(link, plan, progress)
+        if published is None:
+            published = _build_afresh(root, plan, run_id, progress)
+        if plan.surface:
+            lay_surface(link)
+        # Last, and never earlier: without its marker a failed build would leave its predecessor looking current.
+        clear_rejected(root, plan.location)
+    return published
+
+
+def is_current(root: Root, plan: BuildPlan) -> bool:
+    """Tell cheaply whether :func:`build` would have nothing to do: sizes are compared, contents are not read."""
+    link = root.link_of(plan.location)
+    if root.is_rejected(plan.location):
+        return False
+    try:
+        directory = resolve_generation(link)
+        manifest = read_manifest(directory)
+        shown = not plan.surface or has_surface(link)
+    except (GenoLeWMError, OSError):
+        return False
+    return shown and _made_by(plan, manifest) and has_listed_sizes(directory, manifest)
+
+
+def _made_by(plan: BuildPlan, manifest: Manifest) -> bool:
+    wanted = _manifest(plan, (), BuildReport())
+    same_recipe = canonical_json(wanted.recipe, plan.location) == canonical_json(manifest.recipe, plan.location)
+    facts = (manifest.asset, manifest.partition, manifest.code_version, manifest.inputs)
+    same = facts == (wanted.asset, wanted.partition, wanted.code_version, wanted.inputs)
+    return same and same_recipe and not manifest.failed_checks
+
+
+def _manifest(plan: BuildPlan, files: tuple[FileEntry, ...], report: BuildReport) -> Manifest:
+    return Manifest(
+        asset=plan.artefact.asset,
+        partition=plan.artefact.partition,
+        code_version=plan.code_version,
+        recipe=plan.recipe,
+        inputs=plan.inputs,
+        files=files,
+        counts=report.counts,
+        checks=report.checks,
+    )
+
+
+def _reusable(link: Path, plan: BuildPlan, progress: Progress) -> Published | None:
+    try:
+        directory = resolve_generation(link)
+        manifest = read_manifest(directory)
+    except (MissingResourceError, CorruptResourceError):
+        return None
+    if not _made_by(plan, manifest):
+        return None
+    damages = find_damage(directory, manifest, ByteCount(progress, total_bytes(manifest)))
+    return None if any(damages) else Published(plan.artefact, directory, manifest, reused=True)
+
+
+def _build_afresh(root: Root, plan: BuildPlan, run_id: str | None, progress: Progress) -> Published:
+    link = root.link_of(plan.location)
+    work = root.work_dir(plan.location)
+    started = time.monotonic()
+    try:
+        manifest = _write(root, plan, work, progress)
+        write_atomic(work / MANIFEST, manifest.to_bytes())
+        write_provenance(work, run_id=run_id, duration_s=time.monotonic() - started)
+        if manifest.failed_checks:
+            err = _rejection(plan, manifest, root.rejected_path(plan.location))
+            _keep_rejected(root, plan, work, err, manifest.sha256)
+            raise err
+        if plan.surface:
+            check_surface(link, work)
+        directory = publish_generation(work, link, manifest.sha256[:12])
+    finally:
+        # Gone already where it was published or rejected; after any other failure nothing of it is worth keeping.
+        shutil.rmtree(work, ignore_errors=True)
+    return Published(plan.artefact, directory, manifest, reused=False)
+
+
+def _write(root: Root, plan: BuildPlan, work: Path, progress: Progress) -> Manifest:
+    """Fill the work directory and describe it; an error that the package raises on purpose rejects the build."""
+    try:
+        report = plan.write(work)
+        return _manifest(plan, _measure_files(plan, work, report, progress), report)
+    except GenoLeWMError as err:
+        # A lock held elsewhere or a full disk says nothing about the content, so it casts no doubt on the predecessor.
+        if not isinstance(err, BusyError) and not root.is_storage_error(err):
+            _keep_rejected(root, plan, work, err, None)
+        raise
+
+
+def _keep_rejected(root: Root, plan: BuildPlan, work: Path, err: GenoLeWMError, sha256: str | None) -> None:
+    """Move a failed build to ``rejected/``; where even that fails, the reason of the build's failure goes first."""
+    try:
+        reject(root, plan.location, work, sha256 or write_failure(work, str(plan.artefact), err))
+    except OSError as refused:
+        err.add_note(f"The build could not be kept in {root.rejected_path(plan.location)}: {refused}")
+
+
+def _measure_files(plan: BuildPlan, work: Path, report: BuildReport, progress: Progress) -> tuple[FileEntry, ...]:
+    where = str(plan.artefact)
+    paths = list_files(work)
+    for path in paths:
+        check_file_path(path, where)
+        if not (work / path).is_file() or (work / path).is_symlink():
+            raise CorruptResourceError(where, "the build left something that is not a regular file", got=repr(path))
+    if unknown := sorted(set(report.rows) - set(paths)):
+        raise CorruptResourceError(where, "the build counts rows of a file it did not write", got=repr(unknown[0]))
+    count = ByteCount(progress, sum((work / path).stat().st_size for path in paths))
+    rows = {path: integer(n, f"{where} rows[{path!r}]") for path, n in report.rows.items()}
+    return tuple(FileEntry(path, *measure_file(work / path, count), rows.get(path)) for path in paths)
+
+
+def _rejection(plan: BuildPlan, manifest: Manifest, marker: Path) -> BuildRejectedError:
+    err = BuildRejectedError(
+        str(plan.artefact),
+        f"the build failed its checks {list(manifest.failed_checks)} and was not published",
+        remedy=f"See the figures in {marker / MANIFEST}",
+    )
+    err.checks = manifest.checks
+    return err

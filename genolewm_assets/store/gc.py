@@ -1,0 +1,143 @@
+"""Remove what nobody reaches any more: superseded generations and the remains of killed builds.
+
+Never what a package pins: the inputs named in any manifest under ``packages/``, and theirs in turn. Where that cannot
+be found out, because such a manifest is unreadable, nothing at all is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from genolewm_assets.errors import BusyError, CorruptResourceError
+from genolewm_assets.store.atomic import remove_tree, split_generation_name
+from genolewm_assets.store.inventory import generations, is_linked, link_of_generation, unfinished_files
+from genolewm_assets.store.manifest import MANIFEST
+from genolewm_assets.store.root import REJECTED, Root
+
+PACKAGES = "packages"
+
+
+class Reason(StrEnum):
+    """Why something is garbage."""
+
+    SUPERSEDED = "superseded"
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Something removed, or to be removed: root-relative path, bytes, reason."""
+
+    path: str
+    size_bytes: int
+    why: Reason
+
+
+def collect_garbage(root: Root, *, dry_run: bool = False) -> list[Removed]:
+    """Remove garbage from a root.
+
+    While any build is running, generations stay: it may be reading them.
+
+    Parameters
+    ----------
+    dry_run
+        Only list it.
+
+    Raises
+    ------
+    CorruptResourceError
+        If a manifest that decides what is pinned cannot be read; nothing has been removed then.
+    """
+    garbage = list(_garbage(root, _pinned_digests(root)))
+    return [item.entry(root) for item in garbage if dry_run or item.remove(root)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Garbage:
+    """Something to remove, under the lock of its location if it has one."""
+
+    location: str | None
+    path: Path
+    why: Reason
+    size_bytes: int
+
+    def entry(self, root: Root) -> Removed:
+        return Removed(str(self.path.relative_to(root.path)), self.size_bytes, self.why)
+
+    def remove(self, root: Root) -> bool:
+        """Remove it unless its location has become busy, or it has been linked, since it was listed."""
+        if self.location is None:
+            remove_tree(self.path)
+            return True
+        try:
+            with root.lock(self.location, wait_s=0):
+                if self.why is Reason.SUPERSEDED and is_linked(self.path):
+                    return False
+                # Renamed first: a kill in the middle must not leave a generation of which files are missing.
+                os.rename(self.path, root.work_dir(self.location) / self.path.name)  # noqa: PTH104
+                root.sweep(self.location)
+        except (BusyError, FileNotFoundError):
+            return False
+        return True
+
+
+def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:
+    locations = root.locations_at_work()
+    busy = {location for location in locations if root.is_locked(location)}
+    for location in locations:
+        for path in root.leftovers(location) if location not in busy else ():
+            yield _Garbage(location, path, Reason.ABANDONED, _size_bytes(path))
+    if busy:
+        return
+    for base in (root.path, root.path / REJECTED):
+        for generation in generations(base):
+            parts = split_generation_name(generation.name)
+            keep = is_linked(generation) or generation.is_relative_to(root.path / PACKAGES)
+            if not keep and parts is not None and parts[1] not in pinned:
+                location = str(link_of_generation(generation).relative_to(base))
+                yield _Garbage(location, generation, Reason.SUPERSEDED, _size_bytes(generation))
+        for path in unfinished_files(base):
+            yield _Garbage(None, path, Reason.ABANDONED, _size_bytes(path))
+
+
+def _pinned_digests(root: Root) -> set[str]:
+    """Return the first 12 digits of every manifest digest that a package names, directly or through its inputs."""
+    manifests = {generation.name[-12:]: generation / MANIFEST for generation in generations(root.path)}
+    waiting = [Path(folder) / MANIFEST for folder, _, names in os.walk(root.path / PACKAGES) if MANIFEST in names]
+    pinned: set[str] = set()
+    while waiting:
+        for sha256 in _named_digests(waiting.pop()):
+            if sha256[:12] not in pinned:
+                pinned.add(sha256[:12])
+                waiting += [manifests[sha256[:12]]] if sha256[:12] in manifests else []
+    return pinned
+
+
+def _named_digests(path: Path) -> Iterator[str]:
+    """Yield every ``manifest_sha256`` in a JSON file, at any depth: of inputs and of caches held by reference."""
+    try:
+        waiting: list[object] = [json.loads(path.read_bytes())]
+    except (OSError, ValueError) as err:
+        raise CorruptResourceError(
+            str(path),
+            f"cannot be read ({err}), so what it pins is unknown and nothing was removed",
+            remedy="Rebuild or remove that package, then run this again",
+        ) from err
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if isinstance(digest := value.get("manifest_sha256"), str):
+                yield digest
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+
+
+def _size_bytes(path: Path) -> int:
+    below = [Path(folder) / name for folder, _, names in os.walk(path) for name in names]
+    return sum(item.lstat().st_size for item in below or [path])

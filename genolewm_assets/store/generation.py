@@ -1,0 +1,164 @@
+"""A published directory as its readers see it, and every way in which it can differ from its manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from genolewm_assets.errors import MissingResourceError
+from genolewm_assets.store.atomic import split_generation_name
+from genolewm_assets.store.manifest import MANIFEST, PROVENANCE, FileEntry, InputRef, Manifest, first_symlink
+from genolewm_assets.store.progress import ByteCount
+
+MISSING_FILE = "file is missing"
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ArtefactId:
+    """One asset partition; ``partition`` is None for an asset without partitions."""
+
+    asset: str
+    partition: str | None = None
+
+    def __str__(self) -> str:
+        return self.asset if self.partition is None else f"{self.asset}[{self.partition}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A published artefact.
+
+    Attributes
+    ----------
+    directory
+        The generation, resolved once: it stays the same while this object lives.
+    reused
+        Whether it was there already and nothing had to be built.
+    """
+
+    artefact: ArtefactId
+    directory: Path
+    manifest: Manifest
+    reused: bool
+
+    @property
+    def ref(self) -> InputRef:
+        """How a manifest made from this artefact names it."""
+        return InputRef(self.artefact.asset, self.artefact.partition, self.manifest.sha256)
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file that the manifest lists.
+
+        Raises
+        ------
+        MissingResourceError
+            If the manifest lists no such file.
+        """
+        known = [entry.path for entry in self.manifest.files]
+        if name not in known:
+            raise MissingResourceError(
+                f"{self.artefact} ({self.directory})",
+                "no such file in the manifest",
+                expected=str(known),
+                got=repr(name),
+            )
+        return self.directory / name
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One difference between a directory and its manifest; ``file`` is relative to the directory."""
+
+    file: str
+    problem: str
+    expected: str | None = None
+    got: str | None = None
+
+
+def total_bytes(manifest: Manifest) -> int:
+    """Return the bytes that hashing every file reads."""
+    return sum(entry.size_bytes for entry in manifest.files)
+
+
+def measure_file(path: Path, count: ByteCount) -> tuple[int, str]:
+    """Return size in bytes and SHA-256 of a file, both from one reading of it; a symlink is an OSError."""
+    digest, size_bytes, block = hashlib.sha256(), 0, memoryview(bytearray(_BLOCK_BYTES))
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb", buffering=0) as handle:
+        while length := handle.readinto(block):
+            digest.update(block[:length])
+            size_bytes += length
+            count.add(length)
+    return size_bytes, digest.hexdigest()
+
+
+def find_damage(directory: Path, manifest: Manifest, count: ByteCount) -> Iterator[Damage]:
+    """Compare a directory with its manifest: name, every byte of every file, and files that should not be there.
+
+    Parameters
+    ----------
+    manifest
+        As read from that directory.
+    """
+    parts = split_generation_name(directory.name)
+    if parts is None or parts[1] != manifest.sha256[:12]:
+        yield Damage(
+            MANIFEST,
+            "digest of the manifest differs from the one in the directory's name",
+            expected=parts[1] if parts else None,
+            got=manifest.sha256[:12],
+        )
+    for entry in manifest.files:
+        if damage := _file_damage(directory, entry, count):
+            yield damage
+    listed = {entry.path for entry in manifest.files}
+    for extra in list_files(directory):
+        if extra not in listed:
+            yield Damage(extra, "is not listed in the manifest")
+
+
+def _file_damage(directory: Path, entry: FileEntry, count: ByteCount) -> Damage | None:
+    if through := first_symlink(directory, entry.path):
+        return Damage(entry.path, f"the symlink {through!r} stands where a file or folder was published")
+    path = directory / entry.path
+    try:
+        status = path.lstat()
+        # Before opening: a FIFO would block for ever.
+        if not stat.S_ISREG(status.st_mode):
+            return Damage(entry.path, "is not a regular file")
+        # A truncated file is told from its size, without reading it.
+        found = (status.st_size, entry.sha256) if status.st_size != entry.size_bytes else measure_file(path, count)
+    except (FileNotFoundError, NotADirectoryError):
+        return Damage(entry.path, MISSING_FILE)
+    except OSError as err:
+        return Damage(entry.path, f"cannot be read ({err.strerror})")
+    if found[0] != entry.size_bytes:
+        return Damage(entry.path, "size differs", f"{entry.size_bytes} bytes", f"{found[0]} bytes")
+    same = found[1] == entry.sha256
+    return None if same else Damage(entry.path, "content differs", f"sha256 {entry.sha256}", f"sha256 {found[1]}")
+
+
+def list_files(directory: Path) -> list[str]:
+    """Return everything below ``directory`` that is not a folder, relative and sorted; not the two files about it."""
+    found: list[str] = []
+    for folder, folders, names in os.walk(directory):
+        links = [name for name in folders if (Path(folder) / name).is_symlink()]
+        found += [str((Path(folder) / name).relative_to(directory)) for name in names + links]
+    return sorted(set(found) - {MANIFEST, PROVENANCE})
+
+
+def has_listed_sizes(directory: Path, manifest: Manifest) -> bool:
+    """Compare names and sizes only: what can be known without reading the files."""
+    parts = split_generation_name(directory.name)
+    if parts is None or parts[1] != manifest.sha256[:12]:
+        return False
+    try:
+        stats = [(directory / entry.path).lstat() for entry in manifest.files]
+    except OSError:
+        return False
+    pairs = zip(stats, manifest.files, strict=True)
+    return all(stat.S_ISREG(s.st_mode) and s.st_size == entry.size_bytes for s, entry in pairs)

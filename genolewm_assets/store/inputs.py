@@ -1,0 +1,78 @@
+"""How consumers open what others published: through :func:`open_input`, and in no other way."""
+
+from __future__ import annotations
+
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
+from genolewm_assets.store.atomic import resolve_generation
+from genolewm_assets.store.generation import ArtefactId, Published, find_damage, total_bytes
+from genolewm_assets.store.manifest import Manifest, read_manifest
+from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.rejected import rejection_reason
+from genolewm_assets.store.root import Root
+
+
+def open_input(
+    root: Root,
+    artefact: ArtefactId,
+    location: str,
+    *,
+    accept_rejected: bool = False,
+    progress: Progress = NO_PROGRESS,
+) -> Published:
+    """Open a published artefact after re-hashing all of it.
+
+    Parameters
+    ----------
+    accept_rejected
+        Open the last good version although a later build of it failed.
+
+    Raises
+    ------
+    MissingResourceError
+        If nothing is published there.
+    RejectedResourceError
+        If the latest build failed, or the manifest holds a failed check.
+    CorruptResourceError
+        If it is another artefact, or any file is altered, missing or not listed.
+    """
+    remedy = f"Rebuild {artefact}"
+    if root.is_rejected(location) and not accept_rejected:
+        raise RejectedResourceError(
+            f"{artefact} ({location})",
+            f"the latest build failed: {rejection_reason(root, location)}",
+            remedy=f"Correct its inputs or parameters, then rebuild {artefact}",
+        )
+    try:
+        directory = resolve_generation(root.link_of(location))
+        manifest = read_manifest(directory)
+    except (MissingResourceError, CorruptResourceError) as err:
+        raise type(err)(
+            f"{artefact} ({location})", f"{err.where}: {err.problem}", expected=err.expected, got=err.got, remedy=remedy
+        ) from err
+    _check_identity(manifest, artefact, location)
+    for damage in find_damage(directory, manifest, ByteCount(progress, total_bytes(manifest))):
+        raise CorruptResourceError(
+            f"{artefact} ({location}/{damage.file})",
+            damage.problem,
+            expected=damage.expected,
+            got=damage.got,
+            remedy=remedy,
+        )
+    return Published(artefact, directory, manifest, reused=True)
+
+
+def _check_identity(manifest: Manifest, artefact: ArtefactId, location: str) -> None:
+    if (manifest.asset, manifest.partition) != (artefact.asset, artefact.partition):
+        raise CorruptResourceError(
+            location,
+            "another artefact is published here",
+            expected=str(artefact),
+            got=manifest.where,
+            remedy=f"Rebuild {artefact}",
+        )
+    if manifest.failed_checks:
+        raise RejectedResourceError(
+            f"{artefact} ({location})",
+            f"published with failed checks {list(manifest.failed_checks)}",
+            remedy=f"Rebuild {artefact}",
+        )

@@ -1,0 +1,327 @@
+"""``manifest.json``: what a published directory holds, what it was made from, and how its checks went.
+
+Canonical JSON of root-relative names and content digests only, so that the same build gives the same bytes in any
+folder, on any host, at any time. What differs between two runs of one build belongs in ``provenance.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import operator
+import re
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path, PurePosixPath
+from typing import SupportsIndex, TypeAlias, TypeVar
+
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
+
+JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+_Value = TypeVar("_Value")
+
+MANIFEST = "manifest.json"
+PROVENANCE = "provenance.json"
+SCHEMA = "genolewm.manifest"
+SCHEMA_VERSION = "1.0"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class InputRef:
+    """One input of a build: which artefact, and the digest of the manifest it had."""
+
+    asset: str
+    partition: str | None
+    manifest_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One file: path relative to the directory with ``/`` between parts, size, SHA-256 and, for a table, its rows."""
+
+    path: str
+    size_bytes: int
+    sha256: str
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """Outcome of one content check: the fact that should hold, whether it does, and the figures behind it."""
+
+    name: str
+    passed: bool
+    figures: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Contents of ``manifest.json``; lists are brought into a fixed order, so order of work never shows.
+
+    Attributes
+    ----------
+    partition
+        None for an asset without partitions.
+    recipe
+        Parameters of the build, JSON values only.
+    counts
+        Rows and records by what became of them.
+
+    Raises
+    ------
+    ConfigurationError
+        If the recipe or a check's figures are not JSON, or hold a number that is not finite.
+    CorruptResourceError
+        If a path could escape the directory, or a path, check or digest is listed twice or malformed.
+    """
+
+    asset: str
+    partition: str | None
+    code_version: str
+    recipe: Mapping[str, JsonValue]
+    inputs: tuple[InputRef, ...]
+    files: tuple[FileEntry, ...]
+    counts: Mapping[str, int]
+    checks: tuple[CheckResult, ...]
+    schema: str = SCHEMA
+    schema_version: str = SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        checks = (CheckResult(c.name, bool(c.passed), normal_json(c.figures, c.name)) for c in self.checks)
+        ordered: dict[str, object] = {
+            "recipe": normal_json(self.recipe, f"{self.where} recipe"),
+            "inputs": tuple(sorted(self.inputs, key=lambda i: (i.asset, i.partition or "", i.manifest_sha256))),
+            "files": tuple(sorted(self.files, key=lambda f: f.path)),
+            "counts": {name: integer(n, f"{self.where} counts[{name!r}]") for name, n in self.counts.items()},
+            "checks": tuple(sorted(checks, key=lambda c: c.name)),
+        }
+        for name, value in ordered.items():
+            object.__setattr__(self, name, value)
+        for entry in self.files:
+            check_file_path(entry.path, self.where)
+        for digest in [f.sha256 for f in self.files] + [i.manifest_sha256 for i in self.inputs]:
+            if not _SHA256.fullmatch(digest):
+                raise _corrupt(self.where, "malformed digest", expected="64 hex digits", got=repr(digest))
+        _check_distinct([f.path for f in self.files], self.where)
+        _check_distinct([c.name for c in self.checks], self.where)
+        _check_distinct([repr(i) for i in self.inputs], self.where)
+
+    @property
+    def where(self) -> str:
+        """Name of the artefact for messages: ``gnomad/shard[chr21]``."""
+        return self.asset if self.partition is None else f"{self.asset}[{self.partition}]"
+
+    @property
+    def failed_checks(self) -> tuple[str, ...]:
+        """Names of the checks that did not pass."""
+        return tuple(check.name for check in self.checks if not check.passed)
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical JSON that is written to disk."""
+        return canonical_json(asdict(self), self.where)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the file ``manifest.json``: the data version of the artefact."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+
+def canonical_json(value: object, where: str) -> bytes:
+    """Serialise to the one spelling used on disk: sorted keys, UTF-8, indent 2, a final newline.
+
+    Raises
+    ------
+    ConfigurationError
+        If a value is not JSON, or not finite.
+    """
+    try:
+        _check_keys(value)
+        text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=2)
+        return f"{text}\n".encode()
+    except (TypeError, ValueError, RecursionError) as err:
+        raise ConfigurationError(
+            where, f"cannot be written as JSON ({err})", remedy="Use finite numbers, text, lists and dicts only"
+        ) from err
+
+
+def integer(value: SupportsIndex, where: str) -> int:
+    """Return a plain int for one of any make (NumPy's among them).
+
+    Raises
+    ------
+    ConfigurationError
+        If it is not an integer.
+    """
+    try:
+        return operator.index(value)
+    except TypeError as err:
+        raise ConfigurationError(where, "wrong type", expected="an integer", got=repr(value)) from err
+
+
+def _check_keys(value: object) -> None:
+    # json.dumps would quietly turn the keys 1, None and True into text.
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"key {key!r} is not text")
+            _check_keys(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _check_keys(inner)
+
+
+def normal_json(value: Mapping[str, JsonValue], where: str) -> dict[str, JsonValue]:
+    """Return a private copy in the types that reading it back from disk gives."""
+    copied: dict[str, JsonValue] = json.loads(canonical_json(dict(value), where))
+    return copied
+
+
+def check_file_path(path: str, where: str) -> None:
+    """Raise :class:`CorruptResourceError` unless ``path`` is a plain relative path that stays inside its folder."""
+    pure = PurePosixPath(path)
+    parts = path.split("/")
+    harmless = not pure.is_absolute() and not {"", ".", ".."} & set(parts) and not re.search(r"[\\\x00-\x1f]", path)
+    if not harmless or pure.name in {MANIFEST, PROVENANCE}:
+        raise _corrupt(where, "file name not allowed in a manifest", expected="a relative path", got=repr(path))
+
+
+def _check_distinct(names: Sequence[str], where: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) != len(names) else []
+    if twice:
+        raise _corrupt(where, f"listed twice in the manifest: {twice[0]!r}")
+
+
+def _corrupt(where: str, problem: str, *, expected: str | None = None, got: str | None = None) -> CorruptResourceError:
+    return CorruptResourceError(where, problem, expected=expected, got=got, remedy="Rebuild the asset")
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Read and validate ``directory/manifest.json``.
+
+    Raises
+    ------
+    MissingResourceError
+        If there is none.
+    CorruptResourceError
+        If it is not canonical JSON of this schema and major version, names a file that escapes the directory (by its
+        path or through a symlink), or names anything twice.
+    """
+    path = directory / MANIFEST
+    where = f"{directory.name}/{MANIFEST}"
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise _corrupt(where, "is not a regular file")
+        raw = path.read_bytes()
+    except FileNotFoundError as err:
+        raise MissingResourceError(where, "the manifest is missing", remedy="Rebuild the asset") from err
+    except CorruptResourceError:
+        raise
+    except OSError as err:
+        raise _corrupt(where, f"cannot be read ({err.strerror})") from err
+    manifest = parse_manifest(raw, where)
+    for entry in manifest.files:
+        if through := first_symlink(directory, entry.path):
+            raise _corrupt(where, f"{entry.path!r} leads through the symlink {through!r}")
+    return manifest
+
+
+def first_symlink(directory: Path, path: str) -> str | None:
+    """Return the first part of ``path`` below ``directory`` that is a symlink, if one is."""
+    parts = PurePosixPath(path).parts
+    prefixes = ("/".join(parts[: n + 1]) for n in range(len(parts)))
+    return next((prefix for prefix in prefixes if (directory / prefix).is_symlink()), None)
+
+
+def parse_manifest(raw: bytes, where: str) -> Manifest:
+    """Turn the bytes of a ``manifest.json`` into a :class:`Manifest`; ``where`` is for messages.
+
+    Raises
+    ------
+    CorruptResourceError
+        As :func:`read_manifest`.
+    """
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError) as err:
+        raise _corrupt(where, f"is not JSON ({err})") from err
+    record = _record(document, {f.name for f in fields(Manifest)}, where)
+    version = _take(record, "schema_version", str, where)
+    if record["schema"] != SCHEMA or version.split(".")[0] != SCHEMA_VERSION.split(".", maxsplit=1)[0]:
+        raise CorruptResourceError(
+            where,
+            "cannot be read by this code",
+            expected=f"{SCHEMA} {SCHEMA_VERSION.split('.', maxsplit=1)[0]}.x",
+            got=f"{record['schema']} {version}",
+            remedy="Rebuild the asset or upgrade",
+        )
+    try:
+        manifest = Manifest(
+            asset=_take(record, "asset", str, where),
+            partition=_optional(record, "partition", str, where),
+            code_version=_take(record, "code_version", str, where),
+            recipe=_take(record, "recipe", dict, where),
+            inputs=_entries(record, "inputs", _input_ref, where),
+            files=_entries(record, "files", _file_entry, where),
+            counts={name: _take(record["counts"], name, int, where) for name in _take(record, "counts", dict, where)},
+            checks=_entries(record, "checks", _check_result, where),
+            schema_version=version,
+        )
+        canonical = manifest.to_bytes()
+    except ConfigurationError as err:
+        raise _corrupt(where, err.problem) from err
+    if canonical != raw:
+        raise _corrupt(where, "is not in canonical form, so it was changed after it was written")
+    return manifest
+
+
+def _input_ref(item: object, where: str) -> InputRef:
+    record = _record(item, {f.name for f in fields(InputRef)}, where)
+    return InputRef(
+        _take(record, "asset", str, where),
+        _optional(record, "partition", str, where),
+        _take(record, "manifest_sha256", str, where),
+    )
+
+
+def _file_entry(item: object, where: str) -> FileEntry:
+    record = _record(item, {f.name for f in fields(FileEntry)}, where)
+    return FileEntry(
+        _take(record, "path", str, where),
+        _take(record, "size_bytes", int, where),
+        _take(record, "sha256", str, where),
+        _optional(record, "rows", int, where),
+    )
+
+
+def _check_result(item: object, where: str) -> CheckResult:
+    record = _record(item, {f.name for f in fields(CheckResult)}, where)
+    return CheckResult(
+        _take(record, "name", str, where), _take(record, "passed", bool, where), _take(record, "figures", dict, where)
+    )
+
+
+def _record(item: object, names: set[str], where: str) -> dict[str, JsonValue]:
+    if not isinstance(item, dict) or set(item) != names:
+        got = repr(sorted(item)) if isinstance(item, dict) else type(item).__name__
+        raise _corrupt(where, "fields differ from the schema", expected=repr(sorted(names)), got=got)
+    return item
+
+
+def _take(record: object, name: str, kind: type[_Value], where: str) -> _Value:
+    value = record[name] if isinstance(record, dict) else None
+    # bool is an int to isinstance, but not to JSON.
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise _corrupt(where, f"field {name!r} has the wrong type", expected=kind.__name__, got=repr(value))
+    return value
+
+
+def _optional(record: dict[str, JsonValue], name: str, kind: type[_Value], where: str) -> _Value | None:
+    return None if record[name] is None else _take(record, name, kind, where)
+
+
+def _entries(
+    record: dict[str, JsonValue], name: str, read: Callable[[object, str], _Value], where: str
+) -> tuple[_Value, ...]:
+    return tuple(read(item, where) for item in _take(record, name, list, where))

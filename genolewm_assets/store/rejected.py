@@ -1,0 +1,70 @@
+"""Builds that failed: kept for inspection, and a marker that keeps consumers from an outdated predecessor.
+
+``<root>/rejected/<location>`` is a link like a published one, so that a newer failure replaces an older one in one step
+and there is no moment without a marker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.store.atomic import (
+    GENERATIONS,
+    publish_generation,
+    remove_tree,
+    split_generation_name,
+    sync_directory,
+    write_atomic,
+)
+from genolewm_assets.store.manifest import MANIFEST, canonical_json, read_manifest
+from genolewm_assets.store.root import Root
+
+FAILURE = "failure.json"
+
+
+def write_failure(work_dir: Path, artefact: str, err: GenoLeWMError) -> str:
+    """Write ``failure.json`` into a work directory and return its SHA-256."""
+    data = canonical_json({"artefact": artefact, "error": type(err).__name__, "message": str(err)}, artefact)
+    write_atomic(work_dir / FAILURE, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def reject(root: Root, location: str, work_dir: Path, sha256: str) -> Path:
+    """Move a failed build to ``rejected/``, in place of an older one; the caller holds the lock of the location."""
+    marker = root.rejected_path(location)
+    if marker.exists() and not marker.is_symlink():
+        remove_tree(marker)
+    directory = publish_generation(work_dir, marker, sha256[:12])
+    _drop_generations(marker, keep=directory)
+    return directory
+
+
+def clear_rejected(root: Root, location: str) -> None:
+    """Remove the marker of a location, then what it pointed to; the caller holds the lock of the location."""
+    marker = root.rejected_path(location)
+    if root.is_rejected(location):
+        remove_tree(marker)
+        sync_directory(marker.parent)
+    _drop_generations(marker, keep=None)
+
+
+def _drop_generations(marker: Path, *, keep: Path | None) -> None:
+    folder = marker.parent / GENERATIONS
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        parts = split_generation_name(path.name)
+        if parts is not None and parts[0] == marker.name and path != keep:
+            remove_tree(path)
+
+
+def rejection_reason(root: Root, location: str) -> str:
+    """Return why the latest build of a location failed, as far as what it left behind tells."""
+    directory = root.rejected_path(location)
+    try:
+        if (directory / MANIFEST).is_file():
+            return f"failed checks {list(read_manifest(directory).failed_checks)}"
+        return str(json.loads((directory / FAILURE).read_bytes())["message"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"see {directory}"

@@ -1,0 +1,270 @@
+"""The root folder: who owns it, where things lie in it, who is working on what.
+
+::
+
+    <root>/root.json                       catalogue and genome that the root belongs to
+    <root>/work/<location, '~' for '/'>/   lock, build.<random>: unfinished builds of one location
+    <root>/rejected/<location>             the latest build of a location, where it failed
+    <root>/<location>                      link to the published generation
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from genolewm_assets.errors import BusyError, GenoLeWMError, ResourceError, RootError
+from genolewm_assets.store.atomic import make_directories, remove_tree, write_atomic
+from genolewm_assets.store.manifest import canonical_json
+
+ROOT_FILE = "root.json"
+WORK = "work"
+REJECTED = "rejected"
+#: Folders at the top of a root that hold no published artefacts.
+RESERVED = frozenset({ROOT_FILE, WORK, REJECTED, "dagster"})
+
+_LOCK_FILE = "lock"
+_SCHEMA, _SCHEMA_VERSION = "genolewm.root", "1.0"
+# 255 bytes is what file systems allow for one name; a digest, a dot and a suffix have to fit as well.
+_MAX_NAME_BYTES = 200
+_REMEDIES = {
+    errno.ENOSPC: "Free some space (genolewm gc) and run it again",
+    errno.EDQUOT: "Free some space (genolewm gc) or raise the quota, and run it again",
+    errno.EFBIG: "Raise the limit on file sizes and run it again",
+    errno.EROFS: "Make the root writable and run it again",
+    errno.EACCES: "Make the root writable and run it again",
+    errno.EPERM: "Make the root writable and run it again",
+    errno.EXDEV: "Keep the whole root, work/ included, on one file system",
+    errno.EIO: "Check the disk and run it again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """One root folder.
+
+    Parameters
+    ----------
+    path
+        The folder; need not exist yet. Kept absolute, symlinks resolved.
+    lock_wait_s
+        How long to wait for a lock that another process holds, in seconds.
+    """
+
+    path: Path
+    lock_wait_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path).resolve())
+
+    def claim(self, catalog: str, genome_digest: str) -> None:
+        """Make the root belong to a catalogue and a genome, or check that it does.
+
+        Raises
+        ------
+        RootError
+            If it belongs to another, or ``root.json`` is damaged.
+        """
+        wanted = {
+            "schema": _SCHEMA,
+            "schema_version": _SCHEMA_VERSION,
+            "catalog": catalog,
+            "genome_digest": genome_digest,
+        }
+        path = self.path / ROOT_FILE
+        if not path.exists():
+            with self.storage_errors(ROOT_FILE), self._hold("", ROOT_FILE, self.lock_wait_s):
+                for scratch in self.path.glob(f".{ROOT_FILE}.*.tmp"):
+                    scratch.unlink()
+                if not path.exists():
+                    write_atomic(path, canonical_json(wanted, str(path)))
+        found = self._owner(path)
+        for name, value in wanted.items():
+            if found.get(name) != value:
+                raise RootError(
+                    str(self.path),
+                    f"the root belongs to another {name.replace('_', ' ')}",
+                    expected=repr(value),
+                    got=repr(found.get(name)),
+                    remedy="Choose another root (GENOLEWM_ROOT) or the catalogue that this one was made with",
+                )
+
+    def _owner(self, path: Path) -> dict[str, object]:
+        try:
+            found = json.loads(path.read_bytes())
+        except (OSError, ValueError) as err:
+            raise RootError(
+                str(path), f"cannot be read ({err})", remedy="Restore the file or choose another root"
+            ) from err
+        return found if isinstance(found, dict) else {}
+
+    def path_of(self, relpath: str) -> Path:
+        """Return a path inside the root; no part of it but the last may be a symlink.
+
+        Raises
+        ------
+        RootError
+            If ``relpath`` is absolute, leaves the root, or leads through a symlink.
+        """
+        parts = relpath.split("/")
+        if {"", ".", ".."} & set(parts) or re.search(r"[\\\x00-\x1f]", relpath):
+            raise RootError(str(self.path), "path not allowed in a root", expected="a relative path", got=repr(relpath))
+        path = self.path
+        for part in parts[:-1]:
+            path /= part
+            if path.is_symlink() or (path.exists() and not path.is_dir()):
+                raise RootError(
+                    str(path),
+                    f"a link or file stands where {relpath!r} needs a folder",
+                    remedy="Keep the whole root on one file system, in plain folders",
+                )
+        return path / parts[-1]
+
+    def link_of(self, location: str) -> Path:
+        """Return the path of a location's link, after checking that artefacts may be published there.
+
+        Raises
+        ------
+        RootError
+            If a part begins with ``.``, holds ``~``, is too long, or the folder is one the store keeps for itself.
+        """
+        path = self.path_of(location)
+        parts = location.split("/")
+        unfit = any(part.startswith(".") or "~" in part for part in parts)
+        if unfit or parts[0] in RESERVED or len(location.encode()) > _MAX_NAME_BYTES:
+            raise RootError(
+                str(self.path),
+                "artefacts cannot be published at this location",
+                expected=f"folders without a leading '.', without '~', outside {sorted(RESERVED)}, "
+                f"at most {_MAX_NAME_BYTES} bytes",
+                got=repr(location),
+            )
+        return path
+
+    def rejected_path(self, location: str) -> Path:
+        """Return where the latest build of a location lies if it failed; something is there only then."""
+        self.link_of(location)
+        return self.path_of(f"{REJECTED}/{location}")
+
+    def is_rejected(self, location: str) -> bool:
+        """Tell whether the latest build of a location failed."""
+        return os.path.lexists(self.rejected_path(location))
+
+    @contextmanager
+    def lock(self, location: str, *, wait_s: float | None = None) -> Iterator[None]:
+        """Hold the lock of a location; the operating system drops it when the process dies.
+
+        Parameters
+        ----------
+        wait_s
+            Seconds to wait; None for the root's ``lock_wait_s``.
+
+        Raises
+        ------
+        BusyError
+            If another holds it all that time.
+        """
+        self.link_of(location)
+        with self._hold(_slug(location), location, self.lock_wait_s if wait_s is None else wait_s):
+            yield
+
+    @contextmanager
+    def _hold(self, slug: str, what: str, wait_s: float) -> Iterator[None]:
+        if self.path.exists() and not self.path.is_dir():
+            raise RootError(str(self.path), "the root is not a folder", remedy="Choose another root (GENOLEWM_ROOT)")
+        folder = self.path / WORK / slug
+        make_directories(folder)
+        lock = FileLock(folder / _LOCK_FILE, timeout=max(0.0, wait_s))
+        try:
+            lock.acquire()
+        except Timeout as err:
+            raise BusyError(
+                str(self.path / what),
+                f"another process has been building this for the {wait_s:g} s that were waited",
+                remedy="Wait for it to finish, or stop it, and run this again",
+            ) from err
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def is_locked(self, location: str) -> bool:
+        """Tell whether somebody holds the lock of a location; when that cannot be found out, yes."""
+        path = self.path / WORK / _slug(location) / _LOCK_FILE
+        if not path.exists():
+            return False
+        try:
+            with FileLock(path, timeout=0):
+                return False
+        except (Timeout, OSError):
+            return True
+
+    def work_dir(self, location: str) -> Path:
+        """Create a new, empty work directory for a location whose lock the caller holds."""
+        self.link_of(location)
+        path = self.path / WORK / _slug(location) / f"build.{secrets.token_hex(4)}"
+        # os.mkdir rather than tempfile.mkdtemp: a published directory keeps its mode, and others should read it.
+        make_directories(path)
+        return path
+
+    def leftovers(self, location: str) -> list[Path]:
+        """Return the work directories of a location; abandoned ones, if nobody holds its lock."""
+        folder = self.path / WORK / _slug(location)
+        return sorted(path for path in folder.iterdir() if path.name != _LOCK_FILE) if folder.is_dir() else []
+
+    def locations_at_work(self) -> list[str]:
+        """Return the locations that have been worked on in this root."""
+        folder = self.path / WORK
+        # Only folders with a lock are the store's own; anything else there is left alone.
+        names = (path.name for path in folder.iterdir() if (path / _LOCK_FILE).is_file()) if folder.is_dir() else ()
+        return sorted(name.replace("~", "/") for name in names)
+
+    def sweep(self, location: str) -> None:
+        """Remove what killed builds of a location left in ``work/``; the caller holds its lock."""
+        for path in self.leftovers(location):
+            remove_tree(path)
+
+    @contextmanager
+    def storage_errors(self, location: str) -> Iterator[None]:
+        """Turn a full, read-only or failing disk under the root into a :class:`ResourceError` that says so."""
+        try:
+            yield
+        except GenoLeWMError:
+            raise
+        except OSError as err:
+            if not self.is_storage_error(err):
+                raise
+            remedy = _REMEDIES.get(err.errno or 0, "Make room in the root and run it again")
+            raise ResourceError(
+                str(self.path / location),
+                f"the storage refused to write ({err.strerror})",
+                remedy=f"{remedy}; what was published before is unchanged",
+            ) from err
+
+    def is_storage_error(self, err: BaseException | None) -> bool:
+        """Tell whether the root's storage failed: in this error, or in one that it was raised from."""
+        while err is not None:
+            if isinstance(err, OSError) and err.errno in _REMEDIES and self._is_ours(err):
+                return True
+            err = err.__cause__
+        return False
+
+    def _is_ours(self, err: OSError) -> bool:
+        """Tell a failing root from a source file that the build may not read."""
+        if err.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EXDEV}:
+            return True
+        named = [os.fsdecode(name) for name in (err.filename, err.filename2) if isinstance(name, str | bytes)]
+        return any(Path(name).is_relative_to(self.path) for name in named)
+
+
+def _slug(location: str) -> str:
+    return location.replace("/", "~")

@@ -1,0 +1,162 @@
+"""Re-hash a whole root and say what is wrong with it; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.store.atomic import link_target, resolve_generation
+from genolewm_assets.store.generation import MISSING_FILE, find_damage, total_bytes
+from genolewm_assets.store.inventory import (
+    generations,
+    is_linked,
+    is_published_link,
+    link_of_generation,
+    links,
+    plain_directories,
+    unfinished_files,
+)
+from genolewm_assets.store.manifest import MANIFEST, Manifest, read_manifest
+from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.rejected import rejection_reason
+from genolewm_assets.store.root import REJECTED, Root
+
+
+class FindingKind(StrEnum):
+    """What a finding means; the first three are faults, the others are states worth knowing."""
+
+    CORRUPT = "corrupt"
+    MISSING = "missing"
+    DANGLING = "dangling"
+    STALE = "stale"
+    REJECTED = "rejected"
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing found in a root.
+
+    Attributes
+    ----------
+    location
+        Root-relative path of the artefact or link.
+    file
+        File of the artefact at fault, relative to it; None where it is the whole.
+    """
+
+    kind: FindingKind
+    location: str
+    file: str | None
+    problem: str
+    expected: str | None = None
+    got: str | None = None
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether something published is not what it should be."""
+        return self.kind in {FindingKind.CORRUPT, FindingKind.MISSING, FindingKind.DANGLING}
+
+    def __str__(self) -> str:
+        where = self.location if self.file is None else f"{self.location}/{self.file}"
+        facts = f": expected {self.expected}, got {self.got}" if self.expected and self.got else ""
+        return f"{where}: {self.problem}{facts}"
+
+
+def verify_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding]:
+    """Re-hash every generation in a root, published, superseded or pinned, and look at every link.
+
+    Returns
+    -------
+    list of Finding
+        Empty for a root in which everything is intact and current; faults first.
+
+    Raises
+    ------
+    MissingResourceError
+        If there is no such root.
+    """
+    if not root.path.is_dir():
+        raise MissingResourceError(str(root.path), "no such root", remedy="Check --root or GENOLEWM_ROOT")
+    manifests: dict[Path, Manifest] = {}
+    findings = list(_link_findings(root))
+    for generation in generations(root.path):
+        try:
+            manifests[generation] = read_manifest(generation)
+        except (CorruptResourceError, MissingResourceError) as err:
+            findings.append(Finding(FindingKind.CORRUPT, _name(root, generation), MANIFEST, str(err)))
+    count = ByteCount(progress, sum(total_bytes(manifest) for manifest in manifests.values()))
+    for generation, manifest in manifests.items():
+        for damage in find_damage(generation, manifest, count):
+            kind = FindingKind.MISSING if damage.problem == MISSING_FILE else FindingKind.CORRUPT
+            where = _name(root, generation)
+            findings.append(Finding(kind, where, damage.file, damage.problem, damage.expected, damage.got))
+    findings += _stale_findings(root, manifests)
+    findings += _unfinished_findings(root)
+    return sorted(findings, key=lambda f: (not f.is_fault, f.location, f.file or ""))
+
+
+def _relative(root: Root, path: Path) -> str:
+    return str(path.relative_to(root.path))
+
+
+def _name(root: Root, generation: Path) -> str:
+    """Name a generation by its link where readers reach it, else by its own path."""
+    return _relative(root, link_of_generation(generation) if is_linked(generation) else generation)
+
+
+def _link_findings(root: Root) -> Iterator[Finding]:
+    for link in links(root.path):
+        location = _relative(root, link)
+        if is_published_link(link):
+            try:
+                resolve_generation(link)
+            except MissingResourceError as err:
+                yield Finding(FindingKind.DANGLING, location, None, err.problem)
+            except CorruptResourceError as err:
+                yield Finding(FindingKind.CORRUPT, location, None, err.problem, err.expected, err.got)
+        elif not link.exists():
+            yield Finding(FindingKind.DANGLING, location, None, f"the link leads nowhere: {link_target(link)!r}")
+        elif not link.resolve().is_relative_to(root.path):
+            yield Finding(FindingKind.CORRUPT, location, None, "the link leads out of the root")
+    for folder in plain_directories(root.path):
+        yield Finding(
+            FindingKind.CORRUPT, _relative(root, folder), None, "a plain copy stands where a published link belongs"
+        )
+
+
+def _stale_findings(root: Root, manifests: dict[Path, Manifest]) -> Iterator[Finding]:
+    published = {generation: manifest for generation, manifest in manifests.items() if is_linked(generation)}
+    current: dict[tuple[str, str | None], set[str]] = {}
+    for manifest in published.values():
+        current.setdefault((manifest.asset, manifest.partition), set()).add(manifest.sha256)
+    for generation, manifest in published.items():
+        for ref in manifest.inputs:
+            now = current.get((ref.asset, ref.partition), set())
+            if ref.manifest_sha256 not in now:
+                name = ref.asset if ref.partition is None else f"{ref.asset}[{ref.partition}]"
+                yield Finding(
+                    FindingKind.STALE,
+                    _name(root, generation),
+                    None,
+                    f"made from a version of {name} that is no longer published",
+                    f"manifest {ref.manifest_sha256[:12]}",
+                    ", ".join(sorted(f"manifest {sha256[:12]}" for sha256 in now)) or "none",
+                )
+
+
+def _unfinished_findings(root: Root) -> Iterator[Finding]:
+    for marker in links(root.path / REJECTED):
+        location = str(marker.relative_to(root.path / REJECTED))
+        yield Finding(
+            FindingKind.REJECTED, location, None, f"the latest build failed: {rejection_reason(root, location)}"
+        )
+    for location in root.locations_at_work():
+        if not root.is_locked(location):
+            for path in root.leftovers(location):
+                yield Finding(FindingKind.ABANDONED, _relative(root, path), None, "left by a build that was killed")
+    for path in unfinished_files(root.path):
+        yield Finding(FindingKind.ABANDONED, _relative(root, path), None, "left by a process that was killed")

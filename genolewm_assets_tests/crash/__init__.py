@@ -1,0 +1,1 @@
+"""Builds and readers under kill -9, power cuts, full disks and each other."""

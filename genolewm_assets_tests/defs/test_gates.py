@@ -1,0 +1,170 @@
+"""Gates: what fails publishes nothing, the last good version stays, consumers refuse, automation stays still."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from genolewm_assets.defs.gates import AUTOMATED, INPUTS_ACCEPTED
+from genolewm_assets_tests.tiny_world import LINEAR, TinyWorld, failed_checks
+
+GENOME, GNOMAD, WINDOWS = "reference/genome", "gnomad/shard", "windows/index"
+RELEASE, SHARD = "clinvar/release", "clinvar/shard"
+
+
+def published_digest(world: TinyWorld, asset: str, partition: str | None) -> str:
+    return world.workspace().open_input(asset, partition).manifest.sha256
+
+
+def flip_byte(path: Path, at: int = 100) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_good_run_records_every_check_for_its_partition(world: TinyWorld) -> None:
+    assert world.materialize(GENOME).success
+    result = world.materialize(GNOMAD, partition="chr17")
+    assert result.success
+    evaluations = result.get_asset_check_evaluations()
+    assert {check.check_name for check in evaluations} >= {INPUTS_ACCEPTED, "ref_agrees_with_genome", "schema_as_declared"}
+    assert all(check.passed and check.partition == "chr17" for check in evaluations)
+    (event,) = result.asset_materializations_for_node("gnomad__shard")
+    assert event.tags is not None
+    assert event.tags["dagster/data_version"] == f"sha256:{published_digest(world, GNOMAD, 'chr17')}"
+    assert "dagster/partition_row_count" in event.metadata
+
+
+def test_contig_without_a_source_is_declared_empty(world: TinyWorld) -> None:
+    assert world.materialize(GENOME).success
+    assert world.materialize(GNOMAD, partition="chr21").success
+    manifest = world.workspace().open_input(GNOMAD, "chr21").manifest
+    assert manifest.recipe["source"] == "no_source"
+    assert manifest.counts["alleles_in"] == 0
+
+
+def test_rebuilding_keeps_an_intact_version_and_replaces_a_flipped_one(world: TinyWorld) -> None:
+    assert world.materialize(GENOME).success
+    assert world.materialize(GNOMAD, partition="chr17").success
+    before = published_digest(world, GNOMAD, "chr17")
+    again = world.materialize(GNOMAD, partition="chr17").asset_materializations_for_node("gnomad__shard")
+    assert again[0].metadata["reused"].value is True
+    flip_byte(world.workspace().open_input(GNOMAD, "chr17").file("variants.parquet"))
+    rebuilt = world.materialize(GNOMAD, partition="chr17").asset_materializations_for_node("gnomad__shard")
+    assert rebuilt[0].metadata["reused"].value is False
+    assert published_digest(world, GNOMAD, "chr17") == before
+
+
+def test_flipped_byte_upstream_is_refused_in_the_same_and_in_another_run(world: TinyWorld) -> None:
+    world.materialize(GENOME)
+    world.materialize(RELEASE, partition="2024-01-07")
+    vcf = next(world.workspace().open_input(RELEASE, "2024-01-07").directory.glob("*.vcf.gz"))
+    flip_byte(vcf)
+    result = world.materialize(SHARD, partition="2024-01-07")
+    assert not result.success
+    assert failed_checks(result) == {INPUTS_ACCEPTED}
+    assert not (world.root / "clinvar/2024-01-07/shard").exists()
+
+
+def test_ref_mismatches_above_the_threshold(world: TinyWorld) -> None:
+    world.materialize(GENOME)
+    assert world.materialize(GNOMAD, partition="chr17").success
+    good = published_digest(world, GNOMAD, "chr17")
+    world.write_gnomad("chr17", world.gnomad_records("chr17", wrong_ref=5))
+    result = world.materialize(GNOMAD, partition="chr17")
+    assert not result.success
+    assert "ref_mismatches_rare" in failed_checks(result)
+    link = world.root / "gnomad/4.1/chr17"
+    assert json.loads((link / "manifest.json").read_text())["checks"]
+    rejected = json.loads((world.root / "rejected/gnomad/4.1/chr17/manifest.json").read_text())
+    assert rejected["counts"]["rejected.ref_mismatch"] > 0
+    with pytest.raises(Exception, match="latest build failed"):
+        published_digest(world, GNOMAD, "chr17")
+    world.write_gnomad("chr17", world.gnomad_records("chr17"))
+    assert world.materialize(GNOMAD, partition="chr17").success
+    assert published_digest(world, GNOMAD, "chr17") == good
+
+
+def test_wrong_build_of_the_genome_stops_the_same_and_another_run(world: TinyWorld) -> None:
+    wrong = dict(world.sequences)
+    wrong["chr20"] = wrong["chr20"][:-1] + (b"A" if wrong["chr20"][-1:] != b"A" else b"C")
+    world.write_fasta(wrong)
+    result = world.materialize(GENOME)
+    assert not result.success
+    assert failed_checks(result) == {"contigs_match_pins"}
+    assert not list(world.root.glob("reference/*"))
+    separate = world.materialize(WINDOWS, partition="chr17")
+    assert failed_checks(separate) == {INPUTS_ACCEPTED}
+
+
+def test_release_whose_header_has_another_date(world: TinyWorld) -> None:
+    world.materialize(GENOME)
+    world.write_clinvar("2025-01-05", header_date="2025-01-12")
+    both = world.materialize(RELEASE, SHARD, partition="2025-01-05")
+    assert not both.success
+    assert failed_checks(both) == {"release_key_equals_header_date"}
+    assert not both.asset_materializations_for_node("clinvar__shard")
+    separate = world.materialize(SHARD, partition="2025-01-05")
+    assert failed_checks(separate) == {INPUTS_ACCEPTED}
+    assert not (world.root / "clinvar/2025-01-05/vcf").exists()
+
+
+def test_truncated_download_keeps_the_last_good_version(world: TinyWorld) -> None:
+    assert world.materialize(RELEASE, partition="2025-01-05").success
+    good = (world.root / "clinvar/2025-01-05/vcf").resolve()
+    vcf = world.folder / "clinvar/clinvar_20250105.vcf.gz"
+    vcf.write_bytes(vcf.read_bytes()[:-200])
+    result = world.materialize(RELEASE, partition="2025-01-05")
+    assert not result.success
+    assert "checksum_matches_published" in failed_checks(result) or failed_checks(result) == {INPUTS_ACCEPTED}
+    assert (world.root / "clinvar/2025-01-05/vcf").resolve() == good
+    assert failed_checks(world.materialize(SHARD, partition="2025-01-05")) == {INPUTS_ACCEPTED}
+
+
+class Automation:
+    """The automation daemon, one tick at a time."""
+
+    def __init__(self, world: TinyWorld, graph: dg.Definitions) -> None:
+        self._evaluate = partial(dg.evaluate_automation_conditions, graph, world.instance)
+        self._cursor = self._evaluate().cursor
+
+    def requested(self) -> dict[str, set[str | None]]:
+        """Return the partitions that one tick asks for, by asset."""
+        result = self._evaluate(cursor=self._cursor)
+        self._cursor = result.cursor
+        return {
+            entry.key.to_user_string(): set(result.get_requested_partitions(entry.key))
+            for entry in result.results
+            if result.get_num_requested(entry.key)
+        }
+
+
+@pytest.mark.filterwarnings("ignore:Parameter `include_sources`")
+def test_automation_requests_nothing_while_one_of_three_upstream_partitions_failed(world: TinyWorld) -> None:
+    """A fan-in over the contigs stays closed until every one of them passed, then opens once."""
+    from genolewm_assets.definitions import defs
+
+    @dg.asset(
+        deps=[dg.AssetDep(["windows", "index"], partition_mapping=dg.AllPartitionMapping())],
+        automation_condition=AUTOMATED,
+        code_version="1",
+    )
+    def fan_in() -> None: ...
+
+    world.materialize(GENOME)
+    automation = Automation(world, dg.Definitions(assets=[*(defs.assets or []), fan_in], resources=defs.resources))
+    for contig in LINEAR[:2]:
+        assert world.materialize(WINDOWS, partition=contig).success
+    genome = world.workspace().open_input(GENOME).file("genome.fa.gz")
+    intact = genome.read_bytes()
+    flip_byte(genome)
+    assert not world.materialize(WINDOWS, partition=LINEAR[2]).success
+    assert "fan_in" not in automation.requested()
+    genome.write_bytes(intact)
+    assert world.materialize(WINDOWS, partition=LINEAR[2]).success
+    assert automation.requested().get("fan_in") == {None}
+    assert "fan_in" not in automation.requested()

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from genolewm_assets.errors import AlleleError, EditError, IntervalError, ReferenceMismatchError
+from genolewm_assets.genome import (
+    EditSpec,
+    EditType,
+    LengthPolicy,
+    RelEdit,
+    Variant,
+    apply_edit,
+    apply_edits,
+    check_inset,
+    invert_edit,
+    is_inset,
+    reverse_complement,
+    reverse_complement_edit,
+    unapply_edits,
+)
+from genolewm_assets_tests.strategies import edit_lists, sequences
+
+POLICIES: list[LengthPolicy] = ["right_flank", "left_flank", "opposite"]
+MIRROR: dict[LengthPolicy, LengthPolicy] = {
+    "right_flank": "left_flank",
+    "left_flank": "right_flank",
+    "opposite": "opposite",
+}
+FLANK = 40
+flanks = st.text("ACGT", min_size=FLANK, max_size=FLANK)
+windows = sequences(24, 150)
+
+WINDOW = "ACGTTGCAACGGTTAACCGGTCATGCATTACG"
+LEFT, RIGHT = "GATTACA", "CCTAGGT"
+
+
+def edited_haplotype(window: str, edits: tuple[RelEdit, ...]) -> str:
+    """Rebuild the edited sequence base by base, left to right: the plain referee."""
+    out, at = [], 0
+    for edit in sorted(edits, key=lambda e: e.rel_pos):
+        out += [window[at : edit.rel_pos], edit.alt]
+        at = edit.rel_pos + len(edit.ref)
+    return "".join([*out, window[at:]])
+
+
+@given(st.data(), windows, flanks, flanks, st.sampled_from(POLICIES))
+def test_edited_window_is_a_cut_of_the_edited_haplotype(
+    data: st.DataObject, window: str, left: str, right: str, policy: LengthPolicy
+) -> None:
+    edits = data.draw(edit_lists(window))
+    edited = apply_edits(window, edits, right_flank=right, left_flank=left, policy=policy)
+    haplotype = left + edited_haplotype(window, edits) + right
+    change = len(haplotype) - len(left + window + right)
+    assert len(edited.sequence) == len(window)
+    assert edited.left_flank + edited.sequence + edited.right_flank == haplotype
+    assert edited.length_change == change
+    assert edited.frame_shift == change % 6
+    assert edited.edits == tuple(sorted(edits))
+    if policy == "right_flank":
+        assert (edited.left_flank, edited.origin_shift) == (left, 0)
+    if policy == "left_flank":
+        assert (edited.right_flank, edited.origin_shift) == (right, -change)
+    first = edited.edits[0].rel_pos
+    start = len(edited.left_flank) + edited.origin_shift
+    assert haplotype[start : start + first] == window[:first]
+
+
+@given(st.data(), windows, flanks, flanks, st.sampled_from(POLICIES))
+def test_taking_edits_back_is_the_identity(
+    data: st.DataObject, window: str, left: str, right: str, policy: LengthPolicy
+) -> None:
+    edits = data.draw(edit_lists(window))
+    edited = apply_edits(window, edits, right_flank=right, left_flank=left, policy=policy)
+    assert unapply_edits(edited) == (left, window, right)
+
+
+@given(st.data(), windows, flanks)
+def test_applying_the_inverse_edit_is_the_identity(data: st.DataObject, window: str, right: str) -> None:
+    (edit,) = data.draw(edit_lists(window, max_size=1))
+    assume(edit.rel_pos + len(edit.alt) <= len(window))
+    edited = apply_edit(window, edit, right_flank=right)
+    back = apply_edit(edited.sequence, invert_edit(edit), right_flank=edited.right_flank)
+    assert (back.sequence, back.right_flank) == (window, right)
+
+
+@given(st.data(), windows, flanks, flanks, st.sampled_from(POLICIES))
+def test_reverse_complement_commutes_with_applying(
+    data: st.DataObject, window: str, left: str, right: str, policy: LengthPolicy
+) -> None:
+    edits = data.draw(edit_lists(window))
+    centred = min(e.rel_pos for e in edits) + max(e.rel_end for e in edits) == len(window)
+    assume(not (policy == "opposite" and centred))
+    edited = apply_edits(window, edits, right_flank=right, left_flank=left, policy=policy)
+    turned = apply_edits(
+        reverse_complement(window),
+        [reverse_complement_edit(e, len(window)) for e in edits],
+        right_flank=reverse_complement(left),
+        left_flank=reverse_complement(right),
+        policy=MIRROR[policy],
+    )
+    assert turned.sequence == reverse_complement(edited.sequence)
+    assert turned.left_flank == reverse_complement(edited.right_flank)
+    assert turned.right_flank == reverse_complement(edited.left_flank)
+    assert turned.length_change == edited.length_change
+
+
+@given(st.data(), windows)
+def test_reverse_complement_of_an_edit_is_an_involution(data: st.DataObject, window: str) -> None:
+    for edit in data.draw(edit_lists(window)):
+        turned = reverse_complement_edit(edit, len(window))
+        assert turned.kind == edit.kind
+        assert reverse_complement_edit(turned, len(window)) == edit
+
+
+@pytest.mark.parametrize("rel_pos", [0, 1, 15, 16, 30, 31])
+def test_snv_at_every_border(rel_pos: int) -> None:
+    alt = "A" if WINDOW[rel_pos] != "A" else "C"
+    edited = apply_edit(WINDOW, RelEdit(rel_pos, WINDOW[rel_pos], alt), right_flank="")
+    assert edited.sequence == WINDOW[:rel_pos] + alt + WINDOW[rel_pos + 1 :]
+    assert (edited.frame_shift, edited.length_change, edited.right_flank) == (0, 0, "")
+
+
+@pytest.mark.parametrize("rel_pos", [0, 1, 14, 28])
+def test_deletion_pulls_from_the_right_flank(rel_pos: int) -> None:
+    edit = RelEdit(rel_pos, WINDOW[rel_pos : rel_pos + 4], WINDOW[rel_pos])
+    edited = apply_edit(WINDOW, edit, right_flank=RIGHT)
+    assert edited.sequence == WINDOW[: rel_pos + 1] + WINDOW[rel_pos + 4 :] + RIGHT[:3]
+    assert edited.right_flank == RIGHT[3:]
+    assert (edited.length_change, edited.frame_shift) == (-3, 3)
+
+
+@pytest.mark.parametrize("rel_pos", [0, 1, 14, 31])
+def test_insertion_pushes_into_the_right_flank(rel_pos: int) -> None:
+    edit = RelEdit(rel_pos, WINDOW[rel_pos], WINDOW[rel_pos] + "GGGG")
+    edited = apply_edit(WINDOW, edit, right_flank=RIGHT)
+    whole = WINDOW[: rel_pos + 1] + "GGGG" + WINDOW[rel_pos + 1 :]
+    assert (edited.sequence, edited.right_flank) == (whole[:32], whole[32:] + RIGHT)
+    assert edited.frame_shift == 4
+
+
+@pytest.mark.parametrize(
+    ("rel_pos", "sequence"),
+    [
+        (14, WINDOW[:15] + WINDOW[17:] + RIGHT[:2]),
+        (15, LEFT[-2:] + WINDOW[:16] + WINDOW[18:]),
+    ],
+)
+def test_opposite_policy_keeps_the_near_side(rel_pos: int, sequence: str) -> None:
+    edit = RelEdit(rel_pos, WINDOW[rel_pos : rel_pos + 3], WINDOW[rel_pos])
+    edited = apply_edit(WINDOW, edit, right_flank=RIGHT, left_flank=LEFT, policy="opposite")
+    assert edited.sequence == sequence
+
+
+def test_null_edit_changes_nothing() -> None:
+    edit = RelEdit(5, WINDOW[5:8], WINDOW[5:8])
+    edited = apply_edit(WINDOW, edit, right_flank=RIGHT)
+    assert (edited.sequence, edited.right_flank, edited.length_change) == (WINDOW, RIGHT, 0)
+
+
+def test_no_edit_changes_nothing() -> None:
+    for policy in POLICIES:
+        assert apply_edits(WINDOW, [], right_flank=RIGHT, policy=policy).sequence == WINDOW
+
+
+@pytest.mark.parametrize("policy", ["right_flank", "left_flank"])
+@pytest.mark.parametrize("flank", ["", "CC", "CCN", "NCC"])
+def test_flank_that_cannot_give_is_an_error(policy: LengthPolicy, flank: str) -> None:
+    edit = RelEdit(0, WINDOW[:4], WINDOW[0])
+    side = "left" if policy == "left_flank" else "right"
+    with pytest.raises(EditError, match=f"the {side} flank cannot give the bases deleted: expected 3 ACGT bases"):
+        apply_edit(WINDOW, edit, right_flank=flank, left_flank=flank, policy=policy)
+
+
+def test_only_the_bases_pulled_must_be_known() -> None:
+    edit = RelEdit(0, WINDOW[:3], WINDOW[0])
+    assert apply_edit(WINDOW, edit, right_flank="CCN").right_flank == "N"
+    assert apply_edit(WINDOW, edit, right_flank="", left_flank="NCC", policy="left_flank").left_flank == "N"
+
+
+def test_ref_that_differs_from_the_window_is_an_error() -> None:
+    with pytest.raises(ReferenceMismatchError, match=r"edit 0:T>A: ref .* expected 'A', got 'T'"):
+        apply_edit(WINDOW, RelEdit(0, "T", "A"), right_flank=RIGHT)
+
+
+@pytest.mark.parametrize("rel_pos", [31, 32, 400])
+def test_edit_that_leaves_the_window_is_an_error(rel_pos: int) -> None:
+    with pytest.raises(EditError, match="leaves the window: expected an end of at most 32"):
+        apply_edit(WINDOW, RelEdit(rel_pos, "GA", "G"), right_flank=RIGHT)
+    with pytest.raises(EditError, match="leaves the window"):
+        reverse_complement_edit(RelEdit(rel_pos, "GA", "G"), 32)
+
+
+def test_edits_need_a_token_between_them() -> None:
+    def snv(rel_pos: int) -> RelEdit:
+        return RelEdit(rel_pos, WINDOW[rel_pos], "A" if WINDOW[rel_pos] != "A" else "C")
+
+    apply_edits(WINDOW, [snv(10), snv(3)], right_flank="")
+    for second in (3, 4, 9):
+        with pytest.raises(EditError, match=f"expected at least 6 bases between them, got {second - 4}"):
+            apply_edits(WINDOW, [snv(second), snv(3)], right_flank="")
+
+
+def test_unknown_policy_is_an_error() -> None:
+    with pytest.raises(EditError, match="policy: unknown"):
+        apply_edits(WINDOW, [], right_flank="", policy="middle")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rel_pos", "ref", "alt", "inside"),
+    [
+        (63, "A", "C", False),
+        (64, "A", "C", True),
+        (12_223, "A", "C", True),
+        (12_224, "A", "C", False),
+        (12_222, "AC", "A", True),
+        (12_223, "AC", "A", False),
+        (12_222, "A", "AC", True),
+        (12_223, "A", "AC", False),
+    ],
+)
+def test_inset_counts_both_sides_and_both_alleles(rel_pos: int, ref: str, alt: str, inside: bool) -> None:
+    edit = RelEdit(rel_pos, ref, alt)
+    assert is_inset(edit, 12_288) is inside
+    if inside:
+        check_inset(edit, 12_288)
+    else:
+        with pytest.raises(EditError, match="too near the end of the window: expected bases 64 to 12223"):
+            check_inset(edit, 12_288)
+
+
+@given(st.integers(0, 10**8), st.integers(0, 12_287))
+def test_relative_and_absolute_are_inverse(window_start: int, rel_pos: int) -> None:
+    relative = RelEdit(rel_pos, "A", "AC")
+    absolute = relative.absolute("chr17", window_start)
+    assert absolute == EditSpec("chr17", window_start + rel_pos + 1, "A", "AC")
+    assert absolute.relative_to(window_start) == relative
+    assert (relative.rel_end, relative.length_change, relative.kind) == (rel_pos + 1, 1, EditType.INS)
+
+
+def test_edit_left_of_the_window_is_an_error() -> None:
+    spec = EditSpec("chr17", 101, "A", "C")
+    assert spec.relative_to(100).rel_pos == 0
+    with pytest.raises(EditError, match="starts left of the window: expected rel_pos >= 0, got -1"):
+        spec.relative_to(101)
+
+
+def test_spec_from_variant_and_its_errors() -> None:
+    assert EditSpec.from_variant(Variant("chr1", 5, "a", "c")) == EditSpec("chr1", 5, "A", "C")
+    with pytest.raises(AlleleError):
+        EditSpec("chr1", 5, "A", "")
+    with pytest.raises(IntervalError):
+        EditSpec("chr1", 0, "A", "C")
+    with pytest.raises(AlleleError):
+        RelEdit(5, "", "A")

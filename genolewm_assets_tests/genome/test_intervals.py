@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genolewm_assets.errors import IntervalError
+from genolewm_assets.genome import Interval, IntervalArray, pos_from_start, split_wrapping, start_from_pos
+from genolewm_assets_tests.strategies import intervals
+
+LENGTH = 120
+
+
+def painted(pairs: list[tuple[int, int]]) -> np.ndarray:
+    """Mark the covered bases one by one: the plain referee."""
+    mask = np.zeros(LENGTH, dtype=bool)
+    for start, end in pairs:
+        mask[start:end] = True
+    return mask
+
+
+pair_lists = st.lists(intervals(length=LENGTH).map(lambda i: (i.start, i.end)), max_size=12)
+
+
+def build(pairs: list[tuple[int, int]]) -> IntervalArray:
+    return IntervalArray.from_unsorted([s for s, _ in pairs], [e for _, e in pairs])
+
+
+@given(st.integers(1, 2**40))
+def test_pos_and_start_are_inverse(pos: int) -> None:
+    assert start_from_pos(pos) == pos - 1
+    assert pos_from_start(start_from_pos(pos)) == pos
+    column = np.array([pos, 1])
+    assert np.array_equal(pos_from_start(start_from_pos(column)), column)
+
+
+def test_empty_columns_convert() -> None:
+    empty = np.zeros(0, dtype=np.int64)
+    assert start_from_pos(empty).size == pos_from_start(empty).size == 0
+
+
+@pytest.mark.parametrize("pos", [0, -3, np.array([5, 0])])
+def test_pos_below_one_is_an_error(pos: int) -> None:
+    with pytest.raises(IntervalError, match="expected at least 1"):
+        start_from_pos(pos)
+
+
+@pytest.mark.parametrize("start", [-1, np.array([5, -1])])
+def test_negative_start_is_an_error(start: int) -> None:
+    with pytest.raises(IntervalError, match="expected at least 0"):
+        pos_from_start(start)
+
+
+def test_interval_from_vcf() -> None:
+    assert Interval.from_vcf("chr17", 43_044_295, "AGT") == Interval("chr17", 43_044_294, 43_044_297)
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 3), (5, 4)])
+def test_impossible_interval_is_an_error(start: int, end: int) -> None:
+    with pytest.raises(IntervalError):
+        Interval("chr1", start, end)
+
+
+@pytest.mark.parametrize(
+    ("other", "overlap"), [((0, 10), 0), ((9, 11), 1), ((10, 20), 10), ((19, 30), 1), ((20, 30), 0), ((15, 15), 0)]
+)
+def test_overlap_at_borders(other: tuple[int, int], overlap: int) -> None:
+    interval = Interval("chr1", 10, 20)
+    assert interval.overlap(Interval("chr1", *other)) == overlap
+    assert interval.intersects(Interval("chr1", *other)) is (overlap > 0)
+    assert interval.overlap(Interval("chr2", *other)) == 0
+
+
+@given(intervals(length=LENGTH), intervals(length=LENGTH))
+def test_interval_arithmetic_equals_sets(a: Interval, b: Interval) -> None:
+    left, right = set(range(a.start, a.end)), set(range(b.start, b.end))
+    assert a.size == len(left)
+    assert a.overlap(b) == b.overlap(a) == len(left & right)
+    if right:
+        assert a.contains(b) is (right <= left)
+    assert not a.contains(Interval("other", b.start, b.end))
+
+
+@given(st.data(), st.integers(1, LENGTH))
+def test_wrapping_split_keeps_every_base(data: st.DataObject, length: int) -> None:
+    start = data.draw(st.integers(0, length - 1))
+    interval = Interval("chrM", start, start + data.draw(st.integers(0, length)))
+    parts = split_wrapping(interval, length)
+    bases = [b for part in parts for b in range(part.start, part.end)]
+    assert bases == [b % length for b in range(interval.start, interval.end)]
+    assert all(part.end <= length for part in parts)
+    assert len(parts) == (2 if interval.end > length else 1)
+
+
+@pytest.mark.parametrize(("start", "end"), [(10, 12), (3, 14)])
+def test_impossible_wrap_is_an_error(start: int, end: int) -> None:
+    with pytest.raises(IntervalError, match="circular"):
+        split_wrapping(Interval("chrM", start, end), 10)
+
+
+@given(pair_lists)
+def test_merge_equals_painting(pairs: list[tuple[int, int]]) -> None:
+    merged = build(pairs).merge()
+    mask = painted(pairs)
+    assert np.array_equal(painted(list(merged)), mask)
+    assert np.all(merged.start[1:] > merged.end[:-1])
+    assert np.all(merged.size > 0)
+    assert build(pairs).covered_bases == mask.sum()
+    assert build(pairs).coverage(LENGTH) == mask.sum() / LENGTH
+    assert merged.merge() == merged
+
+
+@given(pair_lists, pair_lists)
+def test_overlap_bases_equal_painting(pairs: list[tuple[int, int]], queries: list[tuple[int, int]]) -> None:
+    query, mask = build(queries), painted(pairs)
+    expected = [int(mask[start:end].sum()) for start, end in query]
+    assert build(pairs).overlap_bases(query).tolist() == expected
+
+
+def test_array_is_a_read_only_copy() -> None:
+    start = np.array([1, 5])
+    array = IntervalArray(start, np.array([2, 6], dtype=np.int32))
+    start[0] = 3
+    assert list(array) == [(1, 2), (5, 6)]
+    assert array.start.dtype == array.end.dtype == np.int64
+    assert len(array) == 2
+    with pytest.raises(ValueError, match="read-only"):
+        array.end[0] = 9
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "problem"),
+    [
+        ([1], [2, 3], "do not match"),
+        ([[1]], [[2]], "do not match"),
+        ([-1], [2], "not an interval"),
+        ([1, 4], [2, 3], "interval 1: not an interval"),
+        ([4, 1], [5, 2], "interval 1: lies before"),
+        ([4, 4], [6, 5], "interval 1: lies before"),
+    ],
+)
+def test_malformed_array_is_an_error(start: list[int], end: list[int], problem: str) -> None:
+    with pytest.raises(IntervalError, match=problem):
+        IntervalArray(np.array(start), np.array(end))
+
+
+@pytest.mark.parametrize("total", [0, 9])
+def test_coverage_of_too_small_a_total_is_an_error(total: int) -> None:
+    with pytest.raises(IntervalError, match="expected at least 10"):
+        build([(0, 10)]).coverage(total)
+
+
+def test_comparison_with_another_type() -> None:
+    assert build([(0, 1)]) != [(0, 1)]
+    assert build([(0, 1)]) != build([(0, 2)])

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genolewm_assets.errors import SequenceError
+from genolewm_assets.genome import acgt_runs, decode_sequence, encode_sequence, reverse_complement
+from genolewm_assets_tests.strategies import sequences
+
+IUPAC = "ACGTRYSWKMBDHVN"
+mixed = sequences(alphabet="ACGTN")
+
+
+@given(sequences(alphabet=IUPAC + IUPAC.lower() + "Uu"))
+def test_encoding_base_by_base(sequence: str) -> None:
+    expected = ["ACGT".find(base) for base in sequence.upper().replace("U", "T")]
+    codes = encode_sequence(sequence)
+    assert codes.dtype == np.uint8
+    assert codes.tolist() == [4 if code < 0 else code for code in expected]
+    assert np.array_equal(encode_sequence(sequence.encode()), codes)
+
+
+@given(mixed)
+def test_decoding_inverts_encoding(sequence: str) -> None:
+    assert decode_sequence(encode_sequence(sequence)) == sequence
+
+
+@pytest.mark.parametrize(
+    ("sequence", "where"),
+    [("ACG-T", "base 3"), ("AC.", "base 2"), ("aÉT", "base 1"), ("AC T", "base 2"), ("X", "base 0")],
+)
+def test_strange_symbol_is_named(sequence: str, where: str) -> None:
+    for form in (sequence, sequence.encode("latin-1")):
+        for function in (encode_sequence, reverse_complement):
+            with pytest.raises(
+                SequenceError,
+                match=rf"{where} .0-based.: not a nucleotide symbol: .* got '{re.escape(sequence[int(where[-1])])}'",
+            ):
+                function(form)
+
+
+@pytest.mark.parametrize("codes", [np.array([5], dtype=np.uint8), np.array([1], dtype=np.int64)])
+def test_strange_code_is_an_error(codes: np.ndarray) -> None:
+    for function in (decode_sequence, reverse_complement):
+        with pytest.raises(SequenceError, match="not base codes"):
+            function(codes)
+
+
+def test_reverse_complement_of_ambiguity_codes() -> None:
+    assert reverse_complement("AACGRYSWKMBDHVNacgtu") == "aacgtNBDHVKMWSRYCGTT"
+
+
+@given(sequences(alphabet=IUPAC + "acgt"))
+def test_reverse_complement_is_an_involution(sequence: str) -> None:
+    assert reverse_complement(reverse_complement(sequence)) == sequence
+
+
+@given(mixed)
+def test_reverse_complement_is_one_in_all_types(sequence: str) -> None:
+    turned = reverse_complement(sequence)
+    assert turned == "".join({"A": "T", "C": "G", "G": "C", "T": "A", "N": "N"}[b] for b in reversed(sequence))
+    assert reverse_complement(sequence.encode()) == turned.encode()
+    assert decode_sequence(reverse_complement(encode_sequence(sequence))) == turned
+
+
+@given(mixed | st.just("") | st.just("ACGT") | st.just("NNN"))
+def test_runs_equal_a_regular_expression(sequence: str) -> None:
+    expected = [match.span() for match in re.finditer("[ACGT]+", sequence)]
+    assert list(acgt_runs(sequence.encode())) == expected
+    assert list(acgt_runs(sequence.lower().encode())) == expected
+    assert list(acgt_runs(encode_sequence(sequence))) == expected

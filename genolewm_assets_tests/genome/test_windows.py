@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genolewm_assets.errors import IntervalError, WindowError
+from genolewm_assets.genome import (
+    GRCH38,
+    PROFILES,
+    Contig,
+    IntervalArray,
+    WindowProfile,
+    acgt_runs,
+    expected_covered_bases,
+    expected_window_count,
+    tile_windows,
+)
+from genolewm_assets_tests.strategies import contigs
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> WindowProfile:
+    window_bp = 6 * draw(st.integers(1, 8))
+    return WindowProfile("p", window_bp, draw(st.integers(1, window_bp)), draw(st.integers(0, 9)), draw(st.booleans()))
+
+
+@st.composite
+def runs_of(draw: st.DrawFn, length: int) -> IntervalArray:
+    cuts = sorted(draw(st.sets(st.integers(0, length), max_size=10)))
+    cuts = cuts[: len(cuts) // 2 * 2]
+    return IntervalArray(np.array(cuts[0::2], dtype=np.int64), np.array(cuts[1::2], dtype=np.int64))
+
+
+def walked(runs: IntervalArray, profile: WindowProfile) -> list[tuple[int, int]]:
+    """Step along each run as the specification words it: the plain referee."""
+    windows = []
+    for start, end in runs:
+        at, last = start + profile.margin_bp, None
+        while at + profile.window_bp + profile.margin_bp <= end:
+            windows.append((at, at + profile.window_bp))
+            last, at = at, at + profile.stride_bp
+        tail = end - profile.margin_bp - profile.window_bp
+        if profile.cover_tails and last is not None and tail > last:
+            windows.append((tail, tail + profile.window_bp))
+    return windows
+
+
+@given(st.data(), st.integers(48, 600), geometries())
+def test_linear_tiling_equals_walking(data: st.DataObject, length: int, profile: WindowProfile) -> None:
+    contig, runs = Contig("c", length), data.draw(runs_of(length))
+    windows = profile.tile(contig, runs)
+    assert list(windows) == walked(runs, profile)
+    assert len(windows) == expected_window_count(runs.size.tolist(), profile)
+    assert windows.covered_bases == expected_covered_bases(runs.size.tolist(), profile)
+    whole = IntervalArray(np.array([0]), np.array([length]))
+    assert profile.tile(contig) == profile.tile(contig, whole)
+
+
+@given(contigs(circular=True, min_length=48), geometries())
+def test_circular_tiling_never_drops_a_base(contig: Contig, profile: WindowProfile) -> None:
+    windows = profile.tile(contig)
+    assert windows.start.tolist() == list(range(0, contig.length, profile.stride_bp))
+    assert set(windows.size.tolist()) == {profile.window_bp}
+    seen = np.zeros(contig.length, dtype=bool)
+    for start, end in windows:
+        seen[np.arange(start, end) % contig.length] = True
+    assert seen.all()
+
+
+def test_rcrs_has_65_windows_and_the_last_wraps() -> None:
+    windows = tile_windows(GRCH38["chrM"], window_bp=512, stride_bp=256)
+    assert len(windows) == 65
+    assert list(windows)[-1] == (16_384, 16_896)
+
+
+@pytest.mark.parametrize(("length", "count"), [(12_287, None), (12_288, 0), (12_799, 0), (12_800, 1), (12_801, 1)])
+def test_borders_of_the_default_profile(length: int, count: int | None) -> None:
+    contig, profile = Contig("c", length), PROFILES["default"]
+    if count is None:
+        with pytest.raises(WindowError, match="contig 'c': shorter than one window"):
+            profile.tile(contig)
+    else:
+        assert len(profile.tile(contig)) == count
+
+
+@pytest.mark.parametrize(("extra", "starts"), [(0, [256]), (1, [256, 257]), (8_192, [256, 8_448])])
+def test_tail_window_only_where_it_covers_more(extra: int, starts: list[int]) -> None:
+    profile = WindowProfile("tails", cover_tails=True)
+    assert profile.tile(Contig("c", 12_800 + extra)).start.tolist() == starts
+
+
+@pytest.mark.parametrize(("contig", "count"), [("chr17", 142), ("chr20", 1_212), ("chr21", 549)])
+def test_real_slices(contig: str, count: int, contig_bytes: Callable[[str], bytes]) -> None:
+    sequence = contig_bytes(contig)
+    runs = acgt_runs(sequence)
+    windows = PROFILES["default"].tile(GRCH38[contig], runs)
+    assert len(windows) == count
+    assert count == expected_window_count(runs.size.tolist(), PROFILES["default"])
+    assert windows.covered_bases == expected_covered_bases(runs.size.tolist(), PROFILES["default"])
+    assert not any(sequence[start - 256 : end + 256].strip(b"ACGT") for start, end in windows)
+
+
+def test_profiles() -> None:
+    assert PROFILES["default"] == WindowProfile("default", 12_288, 8_192, 256, cover_tails=False)
+    assert PROFILES["dense"].stride_bp == 4_096
+    assert all(name == profile.name for name, profile in PROFILES.items())
+
+
+@pytest.mark.parametrize(
+    ("window_bp", "stride_bp", "margin_bp"), [(12, 0, 0), (12, 13, 0), (12, 6, -1), (0, 0, 0), (-6, -6, 0)]
+)
+def test_impossible_geometry_is_an_error(window_bp: int, stride_bp: int, margin_bp: int) -> None:
+    with pytest.raises(WindowError, match="impossible geometry"):
+        WindowProfile("p", window_bp, stride_bp, margin_bp)
+    with pytest.raises(WindowError, match="impossible geometry"):
+        tile_windows(Contig("c", 100), window_bp=window_bp, stride_bp=stride_bp, margin_bp=margin_bp)
+
+
+def test_profile_of_broken_tokens_is_an_error() -> None:
+    with pytest.raises(WindowError, match="whole number of tokens: expected a multiple of 6 bp, got 100 bp"):
+        WindowProfile("p", 100, 50)
+
+
+def test_runs_must_lie_on_the_contig() -> None:
+    runs = IntervalArray(np.array([0]), np.array([101]))
+    with pytest.raises(IntervalError, match="a run leaves it"):
+        tile_windows(Contig("c", 100), window_bp=12, stride_bp=6, runs=runs)
+    with pytest.raises(WindowError, match="circular"):
+        tile_windows(Contig("c", 100, circular=True), window_bp=12, stride_bp=6, runs=runs)

@@ -1,0 +1,166 @@
+"""Counts of the sample taken from its files as plainly as possible, sharing no code with what wrote or reads them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from genolewm_assets.sample import ChangeFacts, ClinvarFacts, GenomeFacts, GnomadFacts
+
+GNOMAD_FILES = {
+    "chr17": "gnomad.joint.v4.1.sites.chr17.vcf.bgz",
+    "chr20": "gnomad.genomes.v3.1.2.sites.chr20.vcf.bgz",
+    "chr21": "gnomad.genomes.v4.1.sites.chr21.vcf.bgz",
+    "chrM": "gnomad.genomes.v3.1.sites.chrM.vcf.bgz",
+}
+CANONICAL = {"17": "chr17", "20": "chr20", "21": "chr21", "MT": "chrM"}
+LABELS = {
+    "Pathogenic": "P",
+    "Pathogenic,_low_penetrance": "P",
+    "Pathogenic|drug_response": "P",
+    "Likely_pathogenic": "LP",
+    "Pathogenic/Likely_pathogenic": "LP",
+    "Likely_pathogenic,_low_penetrance": "LP",
+    "Pathogenic/Likely_pathogenic|risk_factor": "LP",
+    "Benign": "B",
+    "Benign|other": "B",
+    "Likely_benign": "LB",
+    "Benign/Likely_benign": "LB",
+    "Uncertain_significance": "VUS",
+}
+Key = tuple[str, int, str, str]
+
+
+def read_text(path: Path) -> str:
+    return gzip.decompress(path.read_bytes()).decode("ascii")
+
+
+def read_sequences(path: Path) -> dict[str, str]:
+    records = read_text(path).split(">")[1:]
+    return {r.split()[0]: "".join(r.split("\n")[1:]).upper() for r in records}
+
+
+def read_rows(path: Path) -> Iterator[tuple[list[str], dict[str, str]]]:
+    for line in read_text(path).splitlines():
+        if not line.startswith("#"):
+            columns = line.split("\t")
+            yield columns, dict(pair.partition("=")[::2] for pair in columns[7].split(";"))
+
+
+def normal_form(pos: int, ref: str, alt: str, sequence: str) -> tuple[int, str, str]:
+    """Tan et al. 2015, algorithm 1, word for word."""
+    changed = True
+    while changed:
+        changed = False
+        if ref[-1:] == alt[-1:] and ref and alt:
+            ref, alt, changed = ref[:-1], alt[:-1], True
+        if not ref or not alt:
+            pos -= 1
+            ref, alt, changed = sequence[pos - 1] + ref, sequence[pos - 1] + alt, True
+    while ref[0] == alt[0] and len(ref) > 1 and len(alt) > 1:
+        pos, ref, alt = pos + 1, ref[1:], alt[1:]
+    return pos, ref, alt
+
+
+def reject_reason(pos: int, ref: str, alt: str, sequence: str) -> str | None:
+    if alt == "*":
+        return "spanning_deletion"
+    if alt == ".":
+        return "missing_alt"
+    if set(alt) - set("ACGT"):
+        return "iupac"
+    if set(ref) - set("ACGT"):
+        return "ref_not_acgt"
+    return None if sequence[pos - 1 : pos - 1 + len(ref)] == ref else "ref_mismatch"
+
+
+def count_genome(fasta: Path) -> dict[str, GenomeFacts]:
+    facts = {}
+    for name, sequence in read_sequences(fasta).items():
+        runs = [len(run) for run in re.findall("[ACGT]+", sequence)]
+        windows = 0 if name == "chrM" else sum(max(0, 1 + (run - 12_288 - 512) // 8_192) for run in runs)
+        facts[name] = GenomeFacts(len(sequence), sum(runs), len(runs), windows)
+    return facts
+
+
+def count_gnomad(path: Path, name: str, sequence: str) -> GnomadFacts:
+    fate: Counter[str] = Counter()
+    rejects: Counter[str] = Counter()
+    seen: set[tuple[int, str, str]] = set()
+    records = alleles = multiallelic = irregular = 0
+    suffix = "_joint" if "joint" in path.name else ""
+    most = max(int(info[f"AN{suffix}"]) for _, info in read_rows(path))
+    for columns, info in read_rows(path):
+        pos, ref, alts = int(columns[1]), columns[3], columns[4].split(",")
+        records += 1
+        multiallelic += len(alts) > 1
+        for index, alt in enumerate(alts):
+            alleles += 1
+            reason = reject_reason(pos, ref, alt, sequence)
+            if reason is None:
+                key = normal_form(pos, ref, alt, sequence)
+                irregular += key != (pos, ref, alt)
+                reason = "duplicate" if key in seen else None
+                seen.add(key)
+            if reason is not None:
+                rejects[reason] += 1
+            elif name == "chrM":
+                fate["kept"] += 1
+            elif columns[6] != "PASS":
+                fate["failed"] += 1
+            elif float(info[f"AF{suffix}"].split(",")[index]) < 0.01:
+                fate["low_af"] += 1
+            else:
+                fate["kept" if int(info[f"AN{suffix}"]) >= most / 2 else "low_an"] += 1
+    figures = (fate["failed"], fate["low_af"], fate["low_an"], fate["kept"])
+    return GnomadFacts(records, alleles, multiallelic, irregular, dict(rejects), *figures)
+
+
+def clinvar_alleles(path: Path, sequences: dict[str, str]) -> tuple[ClinvarFacts, dict[Key, dict[str, str]]]:
+    """Count a release; also return the first record of each normalised allele with its ID and INFO."""
+    labels: Counter[str] = Counter()
+    rejects: Counter[str] = Counter()
+    genes: set[str] = set()
+    kept: dict[Key, dict[str, str]] = {}
+    records = other = 0
+    for columns, info in read_rows(path):
+        chrom, pos, ref, alt = CANONICAL.get(columns[0], columns[0]), int(columns[1]), columns[3], columns[4]
+        records += 1
+        labels[LABELS.get(info.get("CLNSIG", ""), "OTHER")] += 1
+        genes |= {name for name in info["GENEINFO"].split("|") if name.startswith("SIM")}
+        if chrom not in sequences:
+            other += 1
+            continue
+        reason = reject_reason(pos, ref, alt, sequences[chrom])
+        key = (chrom, *normal_form(pos, ref, alt, sequences[chrom])) if reason is None else (chrom, 0, "", "")
+        reason = reason or ("duplicate" if key in kept else None)
+        if reason is not None:
+            rejects[reason] += 1
+        else:
+            kept[key] = {**info, "ID": columns[2]}
+    return ClinvarFacts(records, dict(labels), dict(rejects), other, len(kept), len(genes)), kept
+
+
+def count_changes(first: dict[Key, dict[str, str]], second: dict[Key, dict[str, str]]) -> ChangeFacts:
+    both = first.keys() & second.keys()
+
+    def differing(*, label: bool) -> int:
+        texts = [(first[k].get("CLNSIG", ""), second[k].get("CLNSIG", "")) for k in both]
+        return sum(LABELS.get(a, "OTHER") != LABELS.get(b, "OTHER") if label else a != b for a, b in texts)
+
+    return ChangeFacts(
+        added=len(second.keys() - first.keys()),
+        removed=len(first.keys() - second.keys()),
+        text_changed=differing(label=False),
+        class_changed=differing(label=True),
+        id_changed=sum(first[k]["ID"] != second[k]["ID"] for k in both),
+    )
+
+
+def content_digests(folder: Path) -> dict[str, str]:
+    files = [f for pattern in ("**/*.gz", "**/*.bgz") for f in folder.glob(pattern)]
+    return {str(f.relative_to(folder)): hashlib.md5(gzip.decompress(f.read_bytes())).hexdigest() for f in sorted(files)}

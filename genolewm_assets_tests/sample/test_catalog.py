@@ -1,0 +1,96 @@
+"""The catalogue ``sample`` against the files: the platform's own readers must find what SAMPLE_FACTS says."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from genolewm_assets.genome import Contig
+from genolewm_assets.sample import CONTIG_MD5, SAMPLE_FACTS
+from genolewm_assets.sources.bed import read_bed_track
+from genolewm_assets.sources.catalogs import Catalog, load_catalog
+from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
+from genolewm_assets.sources.clinvar_listing import list_releases
+from genolewm_assets.sources.fasta import compare_contigs, prepare_genome
+from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog("sample")
+
+
+def test_contigs_are_those_of_the_facts(catalog: Catalog) -> None:
+    assert {c.name: c.md5 for c in catalog.contigs} == dict(CONTIG_MD5)
+    assert {c.name: c.length for c in catalog.contigs} == {n: f.length for n, f in SAMPLE_FACTS.genome.items()}
+    assert [c.name for c in catalog.contigs if c.circular] == ["chrM"]
+    assert catalog.generator == "sample"
+
+
+def test_every_url_is_a_file_of_the_sample(catalog: Catalog, sample_root: Path) -> None:
+    urls = [catalog.genome.fasta, *catalog.genome.tracks.urls.values()]
+    urls += [source.url for source in catalog.gnomad.sources.values()]
+    for url in urls:
+        path = Path(catalog.resolve_url(url, root=sample_root))
+        assert path.is_file()
+        assert path.with_name(f"{path.name}.md5").is_file()
+    assert set(catalog.gnomad.sources) == set(catalog.contigs.names)
+
+
+def test_genome_and_tracks_are_read(catalog: Catalog, sample_root: Path, tmp_path: Path) -> None:
+    fasta = Path(catalog.resolve_url(catalog.genome.fasta, root=sample_root))
+    assert compare_contigs(prepare_genome(fasta, tmp_path, catalog.contigs), catalog.contigs) == []
+    for url in catalog.genome.tracks.urls.values():
+        track = read_bed_track(Path(catalog.resolve_url(url, root=sample_root)), catalog.contigs)
+        assert {"chr17", "chr20", "chr21"} <= set(track)
+
+
+def test_listing_shows_both_releases(catalog: Catalog, sample_root: Path) -> None:
+    releases = list_releases(catalog.resolve_url(catalog.clinvar.listing, root=sample_root))
+    assert [release.key for release in releases] == list(SAMPLE_FACTS.clinvar)
+
+
+@pytest.mark.parametrize("name", SAMPLE_FACTS.gnomad)
+def test_gnomad_shard_has_the_counts_of_the_facts(
+    name: str, catalog: Catalog, sample_root: Path, sequences: dict[str, str], tmp_path: Path
+) -> None:
+    facts = SAMPLE_FACTS.gnomad[name]
+
+    def reference(contig: Contig) -> bytes:
+        return sequences[contig.name].encode()
+
+    report = build_gnomad_shard(
+        Path(catalog.resolve_url(catalog.gnomad.sources[name].url, root=sample_root)),
+        contig=catalog.contigs[name],
+        contigs=catalog.contigs,
+        reference=reference,
+        params=GnomadParams(min_af=catalog.gnomad.min_af, min_an_fraction=catalog.gnomad.min_an_fraction),
+        out_dir=tmp_path,
+    )
+    assert report.counts["alleles_in"] == facts.alleles
+    assert report.counts["kept"] == facts.kept
+    rejected = {k.removeprefix("rejected."): v for k, v in report.counts.items() if k.startswith("rejected.")}
+    assert rejected == dict(facts.rejects)
+    filtered = [report.counts.get(f"filtered.{reason}", 0) for reason in ("filter", "low_af", "low_an")]
+    assert filtered == [facts.failed, facts.low_af, facts.low_an]
+
+
+@pytest.mark.parametrize("key", SAMPLE_FACTS.clinvar)
+def test_clinvar_shard_has_the_counts_of_the_facts(
+    key: str, catalog: Catalog, sample_root: Path, sequences: dict[str, str], tmp_path: Path
+) -> None:
+    facts = SAMPLE_FACTS.clinvar[key]
+    vcf = sample_root / "sample" / "clinvar" / f"clinvar_{key.replace('-', '')}.vcf.gz"
+    assert read_release_date(vcf) == date.fromisoformat(key)
+
+    def reference(contig: Contig) -> bytes:
+        return sequences[contig.name].encode()
+
+    report = build_clinvar_shard(vcf, release=key, contigs=catalog.contigs, reference=reference, out_dir=tmp_path)
+    rejected = {k.removeprefix("rejected."): v for k, v in report.counts.items() if k.startswith("rejected.")}
+    assert rejected == dict(facts.rejects)
+    assert (report.counts["kept"], report.counts["filtered.other_contig"]) == (facts.kept, facts.other_contig)
+    assert sum(pq.read_metadata(tmp_path / f"{c.name}.parquet").num_rows for c in catalog.contigs) == facts.kept

@@ -1,0 +1,55 @@
+"""The figures of SAMPLE_FACTS, counted again from the files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets.sample import CONTENT_MD5, SAMPLE_FACTS
+from genolewm_assets_tests.sample.census import (
+    GNOMAD_FILES,
+    clinvar_alleles,
+    content_digests,
+    count_changes,
+    count_genome,
+    count_gnomad,
+)
+
+
+def test_contents_are_the_pinned_ones(sample_dir: Path) -> None:
+    assert content_digests(sample_dir) == dict(CONTENT_MD5)
+
+
+def test_genome_facts(sample_dir: Path) -> None:
+    assert count_genome(sample_dir / "reference.fa.gz") == dict(SAMPLE_FACTS.genome)
+
+
+@pytest.mark.parametrize("contig", GNOMAD_FILES)
+def test_gnomad_facts(contig: str, sample_dir: Path, sequences: dict[str, str]) -> None:
+    found = count_gnomad(sample_dir / "gnomad" / GNOMAD_FILES[contig], contig, sequences[contig])
+    assert found == SAMPLE_FACTS.gnomad[contig]
+    fates = found.failed + found.low_af + found.low_an + found.kept + sum(found.rejects.values())
+    assert fates == found.alleles
+
+
+def test_clinvar_facts_and_changes(sample_dir: Path, sequences: dict[str, str]) -> None:
+    first, old = clinvar_alleles(sample_dir / "clinvar" / "clinvar_20240107.vcf.gz", sequences)
+    second, new = clinvar_alleles(sample_dir / "clinvar" / "clinvar_20250105.vcf.gz", sequences)
+    assert {"2024-01-07": first, "2025-01-05": second} == dict(SAMPLE_FACTS.clinvar)
+    assert count_changes(old, new) == SAMPLE_FACTS.changes
+    for facts in (first, second):
+        assert facts.kept + sum(facts.rejects.values()) + facts.other_contig == facts.records
+
+
+def test_wrong_references_stay_under_the_threshold_of_the_catalogue() -> None:
+    for facts in SAMPLE_FACTS.gnomad.values():
+        assert 0 < facts.rejects["ref_mismatch"] < 0.001 * facts.alleles
+    for release in SAMPLE_FACTS.clinvar.values():
+        assert 0 < release.rejects["ref_mismatch"] < 0.001 * release.records
+
+
+def test_windows_suffice_for_holdouts() -> None:
+    windows = {name: facts.windows for name, facts in SAMPLE_FACTS.genome.items()}
+    assert min(windows["chr17"], windows["chr20"]) >= 150
+    assert windows["chr21"] >= 150

@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pysam.bcftools
+import pytest
+
+from genolewm_assets.errors import InputError, UnknownContigError, UnknownTermError, VcfError
+from genolewm_assets.genome import Contig, ContigSet
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, REJECTS
+from genolewm_assets.sources.clinvar import build_clinvar_shard, contig_file, read_release_date
+from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
+
+Reference = Callable[[Contig], bytes]
+Row = dict[str, object]
+
+SEQUENCE = b"ACGATTTTTCACACACGTAGCTAGCTAGGATC"
+TOY = ContigSet([Contig("chr17", len(SEQUENCE), aliases=("17",)), Contig("chrM", len(SEQUENCE), aliases=("MT",))])
+INFO = ["CLNSIG:.:String", "CLNREVSTAT:.:String", "GENEINFO:1:String", "ALLELEID:1:Integer"]
+RELEASES = ("20201107", "20260226")
+
+
+def build(
+    folder: Path, records: list[tuple[object, ...]], *, single_file: bool = False, reference: bool = True
+) -> tuple[list[Row], Mapping[str, int], list[Row]]:
+    """Build from records; return the rows of all files, counts and rejects."""
+    out = folder / "out"
+    report = build_clinvar_shard(
+        write_text(folder / "in.vcf", vcf_text(records, info=INFO)),
+        release="2026-02-26",
+        contigs=TOY,
+        reference=(lambda _: SEQUENCE) if reference else None,
+        out_dir=out,
+        single_file=single_file,
+    )
+    names = ["variants.parquet"] if single_file else ["chr17.parquet", "chrM.parquet"]
+    tables = [pq.read_table(out / name) for name in names]
+    rejects = pq.read_table(out / "rejects.parquet")
+    assert {p.name for p in out.iterdir()} == {*names, "rejects.parquet"}
+    assert all(table.schema.equals(CLINVAR_VARIANTS.arrow) for table in tables)
+    assert rejects.schema.equals(REJECTS.arrow)
+    assert report.rows == {
+        **{name: table.num_rows for name, table in zip(names, tables, strict=True)},
+        "rejects.parquet": rejects.num_rows,
+    }
+    counts = report.counts
+    assert counts["alleles_in"] == counts["kept"] + counts["rejected"] + counts["filtered"]
+    return [row for table in tables for row in table.to_pylist()], counts, rejects.to_pylist()
+
+
+def record(
+    clnsig: str = "Pathogenic",
+    *,
+    chrom: str = "17",
+    pos: int = 3,
+    name: object = 7,
+    ref: str = "G",
+    alt: str = "T",
+    more: str = "",
+) -> tuple[object, ...]:
+    return (chrom, pos, name, ref, alt, ".", f"ALLELEID=70;CLNSIG={clnsig}{more}")
+
+
+def test_columns(tmp_path: Path) -> None:
+    more = (
+        ";CLNSIGCONF=Pathogenic(1)|Benign(2);CLNSIGINCL=624568:Benign;CLNREVSTAT=criteria_provided,_single_submitter"
+        ";ONC=Oncogenic;SCI=Tier_I_-_Strong;GENEINFO=BRCA1:672|MT-TF;CLNVC=Deletion;MC=SO:1|x,SO:2|y;CLNDN=a|b"
+        ";CLNHGVS=NC_000017.11:g.1del;RS=11|12"
+    )
+    (row,), _, _ = build(tmp_path, [record("Likely_pathogenic", pos=8, ref="TT", alt="T", more=more)])
+    assert row == {
+        "chrom": "chr17",
+        "pos": 4,
+        "ref": "AT",
+        "alt": "A",
+        "clinvar_id": 7,
+        "allele_id": 70,
+        "label": "LP",
+        "clnsig": "Likely_pathogenic",
+        "clnsig_conf": "Pathogenic(1)|Benign(2)",
+        "clnsig_incl": "624568:Benign",
+        "stars": 1,
+        "clnrevstat": "criteria_provided,_single_submitter",
+        "oncogenicity": "Oncogenic",
+        "somatic_impact": "Tier_I_-_Strong",
+        "gene_symbols": ["BRCA1", "MT-TF"],
+        "gene_ids": [672, None],
+        "variant_type": "Deletion",
+        "consequence": "SO:1|x,SO:2|y",
+        "conditions": "a|b",
+        "hgvs": "NC_000017.11:g.1del",
+        "rsid": "rs11;rs12",
+    }
+
+
+def test_oncogenicity_and_inclusion_never_label(tmp_path: Path) -> None:
+    more = ";CLNSIGINCL=1:Pathogenic;ONC=Oncogenic;SCI=Tier_I_-_Strong"
+    rows, counts, _ = build(
+        tmp_path, [("17", 3, 7, "G", "T", ".", f"ALLELEID=70{more}"), record("not_provided", alt="A")]
+    )
+    assert [row["label"] for row in rows] == ["OTHER", "OTHER"]
+    assert counts["label.OTHER"] == 2
+
+
+def test_one_file_per_contig_or_one_for_all(tmp_path: Path) -> None:
+    records = [record(chrom="MT", alt="A"), record(pos=6, ref="T", alt="A"), record(chrom="chr17", alt="C")]
+    expected = [("chr17", 3, "C"), ("chr17", 6, "A"), ("chrM", 3, "A")]
+    for single_file in (False, True):
+        folder = tmp_path / str(single_file)
+        folder.mkdir()
+        rows, _, _ = build(folder, records, single_file=single_file)
+        assert [(row["chrom"], row["pos"], row["alt"]) for row in rows] == expected
+    assert (
+        pq.read_metadata(tmp_path / "True" / "out" / "variants.parquet").metadata[b"genolewm.release"] == b"2026-02-26"
+    )
+
+
+def test_counts_before_and_after_rejects(tmp_path: Path) -> None:
+    records = [
+        record("Pathogenic"),
+        record("Pathogenic", alt="."),
+        record("Benign", alt="N"),
+        record("Benign", ref="A"),
+        record("Uncertain_significance", alt="A,C"),
+        record("Benign", chrom="chr5"),
+        record("Benign", chrom="NW_009646201.1"),
+    ]
+    _, counts, rejects = build(tmp_path, records)
+    assert counts == {
+        "records": 7,
+        "alleles_in": 8,
+        "kept": 3,
+        "rejected": 3,
+        "filtered": 2,
+        "rejected.missing_alt": 1,
+        "rejected.iupac": 1,
+        "rejected.ref_mismatch": 1,
+        "filtered.other_contig": 2,
+        **{f"label.{label}": n for label, n in {"P": 1, "LP": 0, "LB": 0, "B": 0, "VUS": 2, "OTHER": 0}.items()},
+        **{
+            f"label_before_rejects.{label}": n
+            for label, n in {"P": 2, "LP": 0, "LB": 0, "B": 2, "VUS": 2, "OTHER": 0}.items()
+        },
+    }
+    assert [(row["record_id"], row["reason"]) for row in rejects] == [
+        ("7", "missing_alt"),
+        ("7", "iupac"),
+        ("7", "ref_mismatch"),
+    ]
+
+
+def test_of_two_spellings_the_better_reviewed_stays(tmp_path: Path) -> None:
+    expert = ";CLNREVSTAT=reviewed_by_expert_panel"
+    records = [
+        record("Benign", pos=9, ref="T", alt="TT", name=1),
+        record("Pathogenic", pos=5, ref="T", alt="TT", name=9, more=expert),
+        record("Likely_benign", pos=4, ref="A", alt="AT", name=3, more=expert),
+    ]
+    for _ in range(4):
+        (row,), counts, rejects = build(tmp_path, records)
+        assert (row["clinvar_id"], row["label"], row["stars"]) == (3, "LB", 3)
+        assert counts["rejected.duplicate"] == 2
+        assert sorted(str(row["record_id"]) for row in rejects) == ["1", "9"]
+        random.Random(1).shuffle(records)
+
+
+def test_without_a_reference_alleles_are_trimmed_only(tmp_path: Path) -> None:
+    rows, _, _ = build(tmp_path, [record(pos=8, ref="TT", alt="T"), record(ref="A", alt="C")], reference=False)
+    assert [(row["pos"], row["ref"], row["alt"]) for row in rows] == [(3, "A", "C"), (8, "TT", "T")]
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind", "message"),
+    [
+        (
+            record("Pathogenicish"),
+            UnknownTermError,
+            r"in\.vcf, line 7: CLNSIG term 'Pathogenicish' is not in the table",
+        ),
+        (record(more=";CLNREVSTAT=new"), UnknownTermError, r"in\.vcf, line 7: CLNREVSTAT term 'new'"),
+        (record(more=";GENEINFO=BRCA1:x"), VcfError, r"in\.vcf, line 7: INFO/GENEINFO cannot be read"),
+        (record(name="."), VcfError, r"in\.vcf, line 7: ID is not a ClinVar identifier: expected digits, got '\.'"),
+        (record(name="rs5"), VcfError, r"line 7: ID is not a ClinVar identifier: .* got 'rs5'"),
+        (("17", 3, 7, "G", "T", ".", "ALLELEID=x"), VcfError, r"line 7: INFO/ALLELEID is not a ClinVar identifier"),
+        (record(chrom="chr99"), UnknownContigError, r"in\.vcf, line 7: .*'chr99'"),
+    ],
+)
+def test_bad_record_is_named(tmp_path: Path, bad: tuple[object, ...], kind: type[InputError], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        build(tmp_path, [bad])
+
+
+def test_the_same_bad_term_is_named_where_it_stands(tmp_path: Path) -> None:
+    for line, records in ((7, [record("Nonsense")]), (8, [record(), record("Nonsense")])):
+        with pytest.raises(UnknownTermError, match=f"line {line}: CLNSIG term 'Nonsense'"):
+            build(tmp_path, records)
+
+
+def test_another_kind_of_vcf_is_refused(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "in.vcf", vcf_text([], info=["AF:A:Float"]))
+    with pytest.raises(VcfError, match="does not declare ClinVar's classification: expected INFO field CLNSIG, got AF"):
+        build_clinvar_shard(path, release="x", contigs=TOY, reference=None, out_dir=tmp_path)
+    with pytest.raises(VcfError, match="states no release date: expected ##fileDate"):
+        read_release_date(path)
+
+
+def test_same_bytes_whatever_the_order_of_records(tmp_path: Path) -> None:
+    draw = random.Random(2)
+    terms = ["Pathogenic", "Benign", "Likely_benign"]
+    records = [
+        record(
+            draw.choice(terms),
+            chrom=draw.choice(["17", "MT"]),
+            pos=draw.randint(1, 30),
+            name=at,
+            alt=draw.choice("ACGT"),
+        )
+        for at in range(300)
+    ]
+    digests = set()
+    for _ in range(3):
+        build(tmp_path, records)
+        digests.add(hashlib.sha256((tmp_path / "out" / "chr17.parquet").read_bytes()).hexdigest())
+        draw.shuffle(records)
+    assert len(digests) == 1
+
+
+def real(shared_data: Path, release: str) -> Path:
+    return shared_data / "clinvar" / "vcf_GRCh38" / f"clinvar_{release}.vcf.gz"
+
+
+@pytest.fixture(scope="module")
+def shards(
+    shared_data: Path, sliced_contigs: ContigSet, sliced_reference: Reference, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[Path, Mapping[str, int]]]:
+    """Both real releases, built."""
+    built = {}
+    for release in (*RELEASES, "20220525.chrM"):
+        out = tmp_path_factory.mktemp(release)
+        report = build_clinvar_shard(
+            real(shared_data, release), release=release, contigs=sliced_contigs, reference=sliced_reference, out_dir=out
+        )
+        built[release] = (out, report.counts)
+    return built
+
+
+def plain_records(path: Path) -> list[tuple[str, str, str, str, str]]:
+    """Read (pos, id, ref, alt, info) with nothing but string splitting."""
+    with gzip.open(path, "rt") as lines:
+        rows = [line.rstrip("\n").split("\t") for line in lines if not line.startswith("#")]
+    return [(row[1], row[2], row[3], row[4], row[7]) for row in rows]
+
+
+def test_real_classes_before_rejects(shards: dict[str, tuple[Path, Mapping[str, int]]], shared_data: Path) -> None:
+    counts = shards["20260226"][1]
+    before = {label: counts[f"label_before_rejects.{label}"] for label in ("P", "LP", "LB", "B", "VUS", "OTHER")}
+    assert before == {"P": 3566, "LP": 484, "LB": 2888, "B": 702, "VUS": 2362, "OTHER": 4996}
+    texts = Counter(
+        found.group(1) if (found := re.search(r"CLNSIG=([^;]*)", info)) else ""
+        for *_, info in plain_records(real(shared_data, "20260226"))
+    )
+    assert before["LP"] == texts["Likely_pathogenic"] + texts["Pathogenic/Likely_pathogenic"]
+    assert before["LB"] == texts["Likely_benign"] + texts["Benign/Likely_benign"]
+    assert (before["P"], before["B"], before["VUS"]) == tuple(
+        texts[name] for name in ("Pathogenic", "Benign", "Uncertain_significance")
+    )
+
+
+def test_real_rejects(shards: dict[str, tuple[Path, Mapping[str, int]]]) -> None:
+    out, counts = shards["20260226"]
+    assert (counts["alleles_in"], counts["kept"]) == (14_998, 14_981)
+    assert {name: n for name, n in counts.items() if name.startswith("rejected.")} == {
+        "rejected.missing_alt": 3,
+        "rejected.iupac": 14,
+    }
+    assert pq.read_metadata(out / "rejects.parquet").num_rows == 17
+    assert (shards["20201107"][1]["alleles_in"], shards["20201107"][1]["kept"]) == (11_033, 11_030)
+    assert [pq.read_metadata(out / f"{name}.parquet").num_rows for name in ("chr17", "chr20", "chr21", "chrM")] == [
+        14_981,
+        0,
+        0,
+        0,
+    ]
+
+
+def test_real_chr_m(shards: dict[str, tuple[Path, Mapping[str, int]]], shared_data: Path) -> None:
+    out, counts = shards["20220525.chrM"]
+    assert counts["alleles_in"] == 2750
+    same = [row for row in plain_records(real(shared_data, "20220525.chrM")) if row[2] == row[3]]
+    assert counts["rejected"] == counts["rejected.no_change"] == len(same) == 1
+    assert pq.read_metadata(out / "chrM.parquet").num_rows == 2749
+
+
+@pytest.mark.parametrize("release", [*RELEASES, "20220525.chrM"])
+def test_real_keys_equal_bcftools_norm(
+    release: str,
+    shards: dict[str, tuple[Path, Mapping[str, int]]],
+    shared_data: Path,
+    sliced_fasta: Path,
+    tmp_path: Path,
+) -> None:
+    lines = ["##fileformat=VCFv4.2", "##contig=<ID=chr17>", "##contig=<ID=chrM>"]
+    lines.append("#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO")
+    chrom = "chrM" if release.endswith("chrM") else "chr17"
+    records = plain_records(real(shared_data, release))
+    lines += [f"{chrom}\t{pos}\t{name}\t{ref}\t{alt}\t.\t.\t." for pos, name, ref, alt, _ in records if ref != alt]
+    path = write_text(tmp_path / "in.vcf", "\n".join(lines) + "\n")
+    text = str(pysam.bcftools.norm("-f", str(sliced_fasta), str(path)))
+    theirs = [line.split("\t")[:5] for line in text.splitlines() if not line.startswith("#")]
+    expected = sorted((int(p), ref, alt, int(name)) for _, p, name, ref, alt in theirs if set(alt) <= set("ACGT"))
+    table = pq.read_table(shards[release][0] / contig_file(Contig(chrom, 1)))
+    ours = list(zip(*(table[name].to_pylist() for name in ("pos", "ref", "alt", "clinvar_id")), strict=True))
+    assert ours == expected
+    assert len(ours) == shards[release][1]["kept"]
+
+
+def test_real_changes_between_releases(shards: dict[str, tuple[Path, Mapping[str, int]]], shared_data: Path) -> None:
+    older, newer = (
+        {
+            (row["pos"], row["ref"], row["alt"]): row
+            for row in pq.read_table(
+                shards[release][0] / "chr17.parquet", columns=["pos", "ref", "alt", "clnsig", "label", "clinvar_id"]
+            ).to_pylist()
+        }
+        for release in RELEASES
+    )
+    common = older.keys() & newer.keys()
+    changed = {
+        column: sum(older[key][column] != newer[key][column] for key in common)
+        for column in ("clnsig", "label", "clinvar_id")
+    }
+    assert len(common) == 10_999
+    assert changed == {"clnsig": 5238, "label": 2789, "clinvar_id": 2}
+    # Counted again from the text, by the alleles as spelt: both releases spell them alike.
+    spelt = [
+        {(pos, ref, alt): re.search(r"CLNSIG=([^;]*)", info) for pos, _, ref, alt, info in plain_records(path)}
+        for path in (real(shared_data, release) for release in RELEASES)
+    ]
+    texts = [{key: found.group(1) if found else None for key, found in each.items()} for each in spelt]
+    real_alt = [key for key in texts[0].keys() & texts[1].keys() if key[2] != "."]
+    assert len(real_alt) == 10_999
+    assert sum(texts[0][key] != texts[1][key] for key in real_alt) == 5238
+
+
+@pytest.mark.parametrize(
+    ("release", "day"),
+    [("20201107", date(2020, 11, 7)), ("20260226", date(2026, 2, 26)), ("20220525.chrM", date(2022, 5, 25))],
+)
+def test_real_release_dates(shared_data: Path, release: str, day: date) -> None:
+    assert read_release_date(real(shared_data, release)) == day

@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import random
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pysam
+import pytest
+
+from genolewm_assets.errors import FastaError, UnknownContigError
+from genolewm_assets.genome import Contig, ContigSet
+from genolewm_assets.lewm.schema import GENOME_CONTIGS
+from genolewm_assets.sources.catalogs import load_catalog
+from genolewm_assets.sources.fasta import (
+    CONTIGS_NAME,
+    FASTA_NAME,
+    Compression,
+    FastaReader,
+    check_fasta,
+    compare_contigs,
+    prepare_genome,
+)
+
+RANDOM = random.Random(3)
+CHR1 = "N" * 70 + "".join(RANDOM.choices("ACGTacgt", k=100_000)) + "NNRYNN" + "ACGT" * 25
+CHR2 = "".join(RANDOM.choices("ACGT", k=61))
+CHRM = "GATCACAGGT" * 10 + "N" + "ACGT" * 3
+SEQUENCES = {"chr1": CHR1, "chr2": CHR2, "chrM": CHRM}
+
+
+def md5(sequence: str) -> str:
+    return hashlib.md5(sequence.upper().encode()).hexdigest()
+
+
+CONTIGS = ContigSet(
+    [
+        Contig("chr1", len(CHR1), md5=md5(CHR1), aliases=("1", "NC_000001.11")),
+        Contig("chr2", len(CHR2), md5=md5(CHR2), aliases=("2",)),
+        Contig("chrM", len(CHRM), md5=md5(CHRM), circular=True, aliases=("MT",)),
+    ]
+)
+
+
+def fasta_text(sequences: dict[str, str], width: int = 60, end: str = "\n") -> bytes:
+    lines = []
+    for name, sequence in sequences.items():
+        lines.append(f">{name} described")
+        lines += [sequence[at : at + width] for at in range(0, len(sequence), width)]
+    return (end.join(lines) + end).encode()
+
+
+def write_bgzip(path: Path, text: bytes) -> Path:
+    with pysam.BGZFile(str(path), "wb", None) as file:
+        file.write(text)
+    return path
+
+
+def write(path: Path, text: bytes, compression: Compression) -> Path:
+    if compression is Compression.BGZF:
+        return write_bgzip(path, text)
+    path.write_bytes(gzip.compress(text, mtime=RANDOM.randrange(10**9)) if compression is Compression.GZIP else text)
+    return path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_every_packing_gives_the_same_contigs(tmp_path: Path, compression: Compression) -> None:
+    source = write(tmp_path / "source", fasta_text({**SEQUENCES, "chrUn_1": "ACGTN"}), compression)
+    assert check_fasta(source) is compression
+    out = tmp_path / "out"
+    out.mkdir()
+    table = prepare_genome(source, out, CONTIGS)
+    assert sorted(contents(out)) == [CONTIGS_NAME, FASTA_NAME, f"{FASTA_NAME}.fai", f"{FASTA_NAME}.gzi"]
+    assert table.to_pylist() == [
+        {
+            "contig": "chr1",
+            "length": 100_176,
+            "circular": False,
+            "md5": md5(CHR1),
+            "acgt_bases": 100_100,
+            "acgt_runs": 2,
+        },
+        {"contig": "chr2", "length": 61, "circular": False, "md5": md5(CHR2), "acgt_bases": 61, "acgt_runs": 1},
+        {"contig": "chrM", "length": 113, "circular": True, "md5": md5(CHRM), "acgt_bases": 112, "acgt_runs": 2},
+    ]
+    GENOME_CONTIGS.check(pq.read_schema(out / CONTIGS_NAME), where="contigs.parquet")
+    assert pq.read_table(out / CONTIGS_NAME).equals(table)
+    assert compare_contigs(table, CONTIGS) == []
+    with FastaReader(out / FASTA_NAME) as reader:
+        assert dict(reader.contigs) == {"chr1": 100_176, "chr2": 61, "chrM": 113, "chrUn_1": 5}
+        assert {name: reader.read_contig(name).decode() for name in SEQUENCES} == {
+            name: sequence.upper() for name, sequence in SEQUENCES.items()
+        }
+
+
+def test_bgzipped_input_is_copied_byte_for_byte(tmp_path: Path) -> None:
+    source = write_bgzip(tmp_path / "source.fa.gz", fasta_text(SEQUENCES))
+    (tmp_path / "out").mkdir()
+    prepare_genome(source, tmp_path / "out", CONTIGS)
+    assert (tmp_path / "out" / FASTA_NAME).read_bytes() == source.read_bytes()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("source")] == ["source.fa.gz"]
+
+
+def test_the_output_depends_on_the_text_alone(tmp_path: Path) -> None:
+    made = []
+    for index, compression in enumerate([Compression.PLAIN, Compression.GZIP, Compression.GZIP]):
+        out = tmp_path / f"out{index}"
+        out.mkdir()
+        prepare_genome(write(tmp_path / f"source{index}", fasta_text(SEQUENCES), compression), out, CONTIGS)
+        made.append(contents(out))
+    assert made[0] == made[1] == made[2]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("final_newline", [True, False])
+def test_line_ends(tmp_path: Path, end: str, final_newline: bool) -> None:
+    text = fasta_text(SEQUENCES, end=end)
+    source = tmp_path / "source.fa"
+    source.write_bytes(text if final_newline else text.rstrip())
+    assert compare_contigs(prepare_genome(source, tmp_path, CONTIGS), CONTIGS) == []
+
+
+@pytest.mark.parametrize("spellings", [("1", "2", "MT"), ("NC_000001.11", "chr2", "chrM")])
+def test_other_spellings_become_canonical(tmp_path: Path, spellings: tuple[str, ...]) -> None:
+    text = fasta_text(dict(zip(spellings, SEQUENCES.values(), strict=True)))
+    source = tmp_path / "source.fa"
+    source.write_bytes(text)
+    assert compare_contigs(prepare_genome(source, tmp_path, CONTIGS), CONTIGS) == []
+    with FastaReader(tmp_path / FASTA_NAME, CONTIGS) as reader:
+        assert list(reader.contigs) == ["chr1", "chr2", "chrM"]
+        assert reader.read_contig("chr1").decode() == CHR1.upper()
+        with pytest.raises(UnknownContigError, match="one of chr1, chr2, chrM, got 'chrX'"):
+            reader.read_contig("chrX")
+
+
+def test_one_contig_under_two_names_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "source.fa"
+    source.write_bytes(fasta_text({"chr1": "ACGT", "1": "ACGT"}))
+    with pytest.raises(FastaError, match="contig 'chr1' is there twice"):
+        prepare_genome(source, tmp_path, CONTIGS)
+
+
+def test_differences_from_the_pinned_genome_are_named(tmp_path: Path) -> None:
+    source = tmp_path / "source.fa"
+    altered = {"chr1": CHR1[:-1], "chr2": "T" + CHR2[1:] if CHR2[0] != "T" else "A" + CHR2[1:]}
+    source.write_bytes(fasta_text(altered))
+    differences = compare_contigs(prepare_genome(source, tmp_path, CONTIGS), CONTIGS)
+    assert differences == [
+        "chr1: length: expected 100,176, got 100,175",
+        f"chr2: MD5: expected {md5(CHR2)}, got {md5(altered['chr2'])}",
+        "chrM: not in the FASTA",
+    ]
+
+
+def test_soft_masking_does_not_change_the_genome(tmp_path: Path) -> None:
+    (tmp_path / "upper").mkdir()
+    (tmp_path / "source.fa").write_bytes(fasta_text({name: text.lower() for name, text in SEQUENCES.items()}))
+    assert compare_contigs(prepare_genome(tmp_path / "source.fa", tmp_path, CONTIGS), CONTIGS) == []
+
+
+def test_progress_counts_bases_to_the_end(tmp_path: Path) -> None:
+    seen: list[tuple[int, int | None, str]] = []
+
+    class Bar:
+        def advance(self, done: int, total: int | None, unit: str) -> None:
+            seen.append((done, total, unit))
+
+    source = write_bgzip(tmp_path / "source.fa.gz", fasta_text({**SEQUENCES, "other": "ACGT"}))
+    prepare_genome(source, tmp_path, CONTIGS, progress=Bar())
+    total = len(CHR1) + len(CHR2) + len(CHRM)
+    bases = [call for call in seen if call[2] == "bp"]
+    assert bases == [(len(CHR1), total, "bp"), (len(CHR1) + len(CHR2), total, "bp"), (total, total, "bp")]
+
+
+BAD_INPUT = {
+    "missing": (None, "no such file"),
+    "empty": (b"", "empty file"),
+    "not FASTA": (b"##fileformat=VCFv4.2\n", "not FASTA: expected '>' first, got '##fileformat=VCFv4.2'"),
+    "binary": (bytes(range(256)) * 10, "not FASTA"),
+    "only a gzip header": (gzip.compress(b"")[:10], "truncated or corrupt gzip"),
+    "truncated gzip": (gzip.compress(fasta_text(SEQUENCES))[:-500], "truncated or corrupt gzip"),
+    "gzip of nothing": (gzip.compress(b""), "not FASTA"),
+    "not ASCII": (b">chr1\nACGT\n>chr2 caf\xc3\xa9\nACGT\n", "not ASCII: got byte 0xc3 at offset 20"),
+    "ragged lines": (b">chr1\nACGT\nACGTACGT\nAC\n", "cannot be indexed"),
+    "two records of one name": (b">chr1\nACGT\n>chr1\nACGT\n", "two records have one name: expected 2 names, got 1"),
+    "protein": (b">chr1\nACGTN\nMKVLQ\n", r"\(chr1\):9: not a nucleotide: expected IUPAC codes, got 'L'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_named(tmp_path: Path, case: str, capfd: pytest.CaptureFixture[str]) -> None:
+    content, message = BAD_INPUT[case]
+    source = tmp_path / "source.fa"
+    if content is not None:
+        source.write_bytes(content)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(FastaError, match=message) as raised:
+        prepare_genome(source, tmp_path / "out", CONTIGS)
+    assert "\n" not in str(raised.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_folder_is_not_a_fasta(tmp_path: Path) -> None:
+    with pytest.raises(FastaError, match="is a folder, not a FASTA"):
+        prepare_genome(tmp_path, tmp_path, CONTIGS)
+
+
+@pytest.mark.parametrize("cut", [28, 29, 1000, 20_000])
+def test_truncated_bgzip_is_found(tmp_path: Path, cut: int) -> None:
+    source = write_bgzip(tmp_path / "source.fa.gz", fasta_text(SEQUENCES))
+    source.write_bytes(source.read_bytes()[:-cut])
+    with pytest.raises(FastaError, match="truncated bgzip"):
+        prepare_genome(source, tmp_path, CONTIGS)
+
+
+def test_a_bgzip_cut_in_the_middle_is_found(tmp_path: Path) -> None:
+    source = write_bgzip(tmp_path / "source.fa.gz", fasta_text(SEQUENCES))
+    content = source.read_bytes()
+    source.write_bytes(content[:20_000] + content[-28:])
+    (tmp_path / "out").mkdir()
+    with pytest.raises(FastaError):
+        prepare_genome(source, tmp_path / "out", CONTIGS)
+
+
+def test_a_corrupt_block_is_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source = write_bgzip(tmp_path / "source.fa.gz", fasta_text(SEQUENCES))
+    content = bytearray(source.read_bytes())
+    content[20_000] ^= 0xFF
+    source.write_bytes(content)
+    with pytest.raises(FastaError):
+        prepare_genome(source, tmp_path, CONTIGS)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_reader_needs_no_index_and_leaves_none(tmp_path: Path) -> None:
+    for source in (
+        write(tmp_path / "plain.fa", fasta_text(SEQUENCES), Compression.PLAIN),
+        write(tmp_path / "packed.fa.gz", fasta_text(SEQUENCES), Compression.BGZF),
+    ):
+        with FastaReader(source) as reader:
+            assert reader.read_contig("chr2").decode() == CHR2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["packed.fa.gz", "plain.fa"]
+
+
+def test_reader_does_not_trust_an_index_older_than_the_fasta(tmp_path: Path) -> None:
+    source = write(tmp_path / "plain.fa", fasta_text(SEQUENCES), Compression.PLAIN)
+    pysam.faidx(str(source))
+    source.write_bytes(fasta_text({"chr2": CHR2, "chr1": CHR1}))
+    index = tmp_path / "plain.fa.fai"
+    os.utime(index, (1, 1))
+    with FastaReader(source) as reader:
+        assert list(reader.contigs) == ["chr2", "chr1"]
+        assert reader.read_contig("chr1").decode() == CHR1.upper()
+
+
+@pytest.mark.parametrize("replaced", [{"chr0": "ACGT", **SEQUENCES}, {"chr1": CHR1[:500]}])
+def test_an_index_of_another_fasta_is_found(tmp_path: Path, replaced: dict[str, str]) -> None:
+    source = write(tmp_path / "plain.fa", fasta_text(SEQUENCES), Compression.PLAIN)
+    pysam.faidx(str(source))
+    source.write_bytes(fasta_text(replaced))
+    os.utime(source, (1, 1))
+    with FastaReader(source) as reader, pytest.raises(FastaError, match=r"length|not a nucleotide|cannot be read"):
+        reader.read_contig("chr1")
+
+
+def test_gzip_without_blocks_cannot_be_read_at_random(tmp_path: Path) -> None:
+    source = write(tmp_path / "source.fa.gz", fasta_text(SEQUENCES), Compression.GZIP)
+    with pytest.raises(FastaError, match="Compress it with bgzip"):
+        FastaReader(source)
+
+
+def test_the_real_slices_are_the_catalogue_s_genome(shared_data: Path, tmp_path: Path) -> None:
+    catalog = load_catalog(Path(__file__).parents[1] / "catalogs" / "shared_data.yaml")
+    source = Path(catalog.resolve_url(catalog.genome.fasta, root=tmp_path))
+    assert source.is_relative_to(shared_data)
+    table = prepare_genome(source, tmp_path, catalog.contigs)
+    assert compare_contigs(table, catalog.contigs) == []
+    for suffix in ("", ".fai", ".gzi"):
+        beside = source.with_name(source.name + suffix)
+        assert (tmp_path / f"{FASTA_NAME}{suffix}").read_bytes() == beside.read_bytes()
+    by_name = {row["contig"]: row for row in table.to_pylist()}
+    assert by_name["chr17"]["acgt_bases"] == 43_600_000 - 42_425_000 + 1
+    assert by_name["chrM"]["acgt_runs"] == 2
+    assert by_name["chr20"]["length"] == 64_444_167

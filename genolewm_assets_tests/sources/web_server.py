@@ -1,0 +1,95 @@
+"""A web server on 127.0.0.1 that misbehaves on demand."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class WebServer:
+    """What is served, how, and what was asked for."""
+
+    port: int = 0
+    files: dict[str, bytes] = field(default_factory=dict)
+    #: Sent as ETag and honoured in If-Range; None: no ETag.
+    etag: str | None = '"v1"'
+    ranges: bool = True
+    #: Status codes of the next requests, in order; then everything works.
+    statuses: list[int] = field(default_factory=list)
+    #: How many body bytes the next requests get before the connection breaks; None: all.
+    cuts: list[int | None] = field(default_factory=list)
+    #: Path and Range header of every request.
+    requests: list[tuple[str, str | None]] = field(default_factory=list)
+    #: Called before the request of this number (from 1) is answered.
+    on_request: dict[int, Callable[[], None]] = field(default_factory=dict)
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}/{path}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    site: WebServer
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        pass
+
+    def do_GET(self) -> None:
+        site = self.site
+        wanted = self.headers.get("Range")
+        site.requests.append((self.path, wanted))
+        if hook := site.on_request.get(len(site.requests)):
+            hook()
+        status = site.statuses.pop(0) if site.statuses else 200
+        content = site.files.get(self.path.lstrip("/"))
+        if status != 200 or content is None:
+            self._refuse(status if status != 200 else 404)
+            return
+        start = 0
+        if wanted and site.ranges and self.headers.get("If-Range") in (None, site.etag):
+            start = int(wanted.removeprefix("bytes=").rstrip("-"))
+            if start >= len(content):
+                self._refuse(416)
+                return
+        self._answer(content, start, ranged=bool(wanted) and start > 0)
+
+    def _refuse(self, status: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _answer(self, content: bytes, start: int, *, ranged: bool) -> None:
+        site = self.site
+        self.send_response(206 if ranged else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        if ranged:
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        if site.etag:
+            self.send_header("ETag", site.etag)
+        self.end_headers()
+        cut = site.cuts.pop(0) if site.cuts else None
+        self.wfile.write(content[start:] if cut is None else content[start : start + cut])
+        if cut is not None:
+            time.sleep(0.05)  # what a client has not read when the connection breaks is lost to it
+            self.close_connection = True
+
+
+@contextmanager
+def running_server() -> Iterator[WebServer]:
+    site = WebServer()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": site}))
+    server.daemon_threads = True
+    site.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield site
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets.errors import (
+    BusyError,
+    ConfigurationError,
+    CorruptResourceError,
+    FetchError,
+    MissingResourceError,
+    RootError,
+    VcfError,
+)
+from genolewm_assets.store import (
+    ArtefactId,
+    BuildPlan,
+    BuildRejectedError,
+    BuildReport,
+    InputRef,
+    Root,
+    build,
+    is_current,
+    resolve_generation,
+)
+from genolewm_assets_tests.store.plans import CONTENT, LOCATION, failing_plan, flip, make_plan, picture, write_files
+
+
+def no_work_left(root: Root) -> bool:
+    return root.leftovers(LOCATION) == []
+
+
+def test_a_build_is_published_with_its_manifest(root: Root) -> None:
+    published = build(root, make_plan(), run_id="run-7")
+    assert not published.reused
+    assert published.directory == resolve_generation(root.path / LOCATION)
+    assert {name: published.file(name).read_bytes() for name in CONTENT} == CONTENT
+    manifest = json.loads((published.directory / "manifest.json").read_bytes())
+    assert manifest["asset"] == "gnomad/shard"
+    assert manifest["partition"] == "chr21"
+    assert manifest["counts"] == {"files": 3}
+    assert [(f["path"], f["size_bytes"], f["rows"]) for f in manifest["files"]] == [
+        ("rejects.bin", 5, 5),
+        ("sub/extra.bin", 1, 1),
+        ("variants.bin", 10240, 10240),
+    ]
+    assert manifest["checks"][0] == {
+        "name": "content_is_right",
+        "passed": True,
+        "figures": {"bad": [1, 2], "share": 0.25},
+    }
+    assert published.directory.name == f"chr21.{published.manifest.sha256[:12]}"
+    assert published.ref == InputRef("gnomad/shard", "chr21", published.manifest.sha256)
+    assert json.loads((published.directory / "provenance.json").read_bytes())["run_id"] == "run-7"
+    assert no_work_left(root)
+
+
+def test_the_same_build_gives_the_same_bytes_in_any_folder(tmp_path: Path) -> None:
+    shuffled = make_plan(dict(reversed(CONTENT.items())))
+    roots = [Root(tmp_path / "a"), Root(tmp_path / "deeper" / "b")]
+    for root, plan in zip(roots, [make_plan(), shuffled], strict=True):
+        build(root, plan)
+    assert picture(roots[0]) == picture(roots[1])
+    manifest = (roots[1].path / LOCATION / "manifest.json").read_bytes()
+    assert str(tmp_path).encode() not in manifest
+    assert os.uname().nodename.encode() not in manifest
+
+
+def test_an_intact_build_of_the_same_recipe_is_reused(root: Root) -> None:
+    calls: list[Path] = []
+    plan = make_plan(before_write=calls.append)
+    first = build(root, plan)
+    again = build(root, plan)
+    assert (len(calls), again.reused) == (1, True)
+    assert (again.directory, again.manifest) == (first.directory, first.manifest)
+    assert not build(root, plan, force=True).reused
+    assert len(calls) == 2
+
+
+GENOME = InputRef("reference/genome", None, "a" * 64)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        make_plan(code_version="2"),
+        make_plan(recipe={"min_af": 0.02}),
+        make_plan(recipe={"min_af": 0.01, "more": None}),
+        make_plan(recipe={}),
+        make_plan(inputs=(GENOME,)),
+        make_plan(artefact=ArtefactId("gnomad/shard", "chr20")),
+        make_plan(artefact=ArtefactId("gnomad/shard")),
+    ],
+)
+def test_anything_else_in_the_recipe_builds_anew(root: Root, other: BuildPlan) -> None:
+    former = build(root, make_plan())
+    assert not is_current(root, other)
+    assert not build(root, other).reused
+    assert is_current(root, other)
+    assert former.file("variants.bin").read_bytes() == CONTENT["variants.bin"]
+
+
+def test_the_numbers_1_and_1_0_are_different_recipes_as_their_manifests_are(root: Root) -> None:
+    build(root, make_plan(recipe={"n": 1}))
+    assert not is_current(root, make_plan(recipe={"n": 1.0}))
+    assert not is_current(root, make_plan(recipe={"n": True}))
+
+
+def test_order_of_inputs_and_tuples_in_the_recipe_do_not_matter(root: Root) -> None:
+    other = InputRef("clinvar/shard", "2026-02-26", "b" * 64)
+    build(root, make_plan(recipe={"x": (1, 2)}, inputs=(GENOME, other)))
+    assert build(root, make_plan(recipe={"x": [1, 2]}, inputs=(other, GENOME))).reused
+
+
+@pytest.mark.parametrize("victim", [*CONTENT, "manifest.json"])
+def test_a_flipped_byte_is_rebuilt(root: Root, victim: str) -> None:
+    published = build(root, make_plan())
+    before = picture(root)
+    flip(published.directory / victim, 0, bit=6)
+    assert not build(root, make_plan()).reused
+    assert picture(root) == before
+    assert build(root, make_plan()).reused
+
+
+def test_is_current_sees_what_is_cheap_to_see(root: Root) -> None:
+    plan = make_plan()
+    assert not is_current(root, plan)
+    published = build(root, plan)
+    assert is_current(root, plan)
+    with (published.directory / "variants.bin").open("ab") as handle:
+        handle.write(b"x")
+    assert not is_current(root, plan)
+    build(root, plan)
+    assert is_current(root, plan)
+    published.file("sub/extra.bin").unlink()
+    assert not is_current(root, plan)
+    build(root, plan)
+    flip(published.directory / "manifest.json", 3)
+    assert not is_current(root, plan)
+    build(root, plan)
+    (root.path / LOCATION).unlink()
+    assert not is_current(root, plan)
+
+
+def test_failed_checks_reject_the_build_and_the_last_good_version_stays(root: Root) -> None:
+    build(root, make_plan())
+    before = picture(root)
+    with pytest.raises(
+        BuildRejectedError, match=r"gnomad/shard\[chr21\]: the build failed .*'content_is_right'"
+    ) as raised:
+        build(root, make_plan({"variants.bin": b"wrong"}, code_version="2", passed=False))
+    assert [check.name for check in raised.value.checks] == ["content_is_right"]
+    assert raised.value.checks[0].figures == {"share": 0.25, "bad": [1, 2]}
+    assert picture(root) == before
+    rejected = root.path / "rejected" / LOCATION
+    assert (rejected / "variants.bin").read_bytes() == b"wrong"
+    assert json.loads((rejected / "manifest.json").read_bytes())["checks"][0]["passed"] is False
+    assert not is_current(root, make_plan())
+    assert no_work_left(root)
+
+
+def test_the_checks_cross_a_process_border(root: Root) -> None:
+    with pytest.raises(BuildRejectedError) as raised:
+        build(root, make_plan(passed=False))
+    copy = pickle.loads(pickle.dumps(raised.value))
+    assert isinstance(copy, BuildRejectedError)
+    assert (copy.checks, str(copy)) == (raised.value.checks, str(raised.value))
+
+
+def test_an_error_raised_on_purpose_rejects_the_build_and_is_raised_again(root: Root) -> None:
+    build(root, make_plan())
+    before = picture(root)
+    with pytest.raises(VcfError, match=r"in\.vcf:3: is malformed\. Correct it\."):
+        build(root, failing_plan())
+    rejected = root.path / "rejected" / LOCATION
+    assert json.loads((rejected / "failure.json").read_bytes()) == {
+        "artefact": "gnomad/shard[chr21]",
+        "error": "VcfError",
+        "message": "in.vcf:3: is malformed. Correct it.",
+    }
+    assert (rejected / "half.bin").read_bytes() == b"half"
+    assert picture(root) == before
+    assert no_work_left(root)
+
+
+def test_a_newer_failure_replaces_the_older_one(root: Root) -> None:
+    for message in ("is malformed", "is truncated"):
+        with pytest.raises(VcfError):
+            build(root, failing_plan(message))
+    marker = root.path / "rejected" / LOCATION
+    assert "is truncated" in (marker / "failure.json").read_text()
+    assert [p.name for p in (marker.parent / ".gen").iterdir()] == [marker.readlink().name]
+
+
+def test_success_and_reuse_both_clear_the_marker(root: Root) -> None:
+    plan = make_plan()
+    for _ in range(2):
+        with pytest.raises(VcfError):
+            build(root, failing_plan())
+        assert root.is_rejected(LOCATION)
+        build(root, plan)
+        assert not root.is_rejected(LOCATION)
+        assert is_current(root, plan)
+        assert [p for p in (root.path / "rejected").rglob("*") if not p.is_dir()] == []
+
+
+def test_a_marker_made_by_hand_counts_and_is_cleared(root: Root) -> None:
+    plan = make_plan()
+    build(root, plan)
+    (root.path / "rejected" / LOCATION / "notes").mkdir(parents=True)
+    assert not is_current(root, plan)
+    with pytest.raises(VcfError):
+        build(root, failing_plan())
+    assert (root.path / "rejected" / LOCATION).is_symlink()
+    build(root, plan)
+    assert is_current(root, plan)
+
+
+@pytest.mark.parametrize("error", [KeyError("bug"), KeyboardInterrupt(), SystemExit(1), FileNotFoundError(2, "gone")])
+def test_any_other_error_leaves_nothing_behind(root: Root, error: BaseException) -> None:
+    build(root, make_plan())
+    before = picture(root)
+
+    def fail(directory: Path) -> None:
+        (directory / "half.bin").write_bytes(b"half")
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        build(root, make_plan(code_version="2", before_write=fail))
+    assert raised.value is error
+    assert picture(root) == before
+    assert is_current(root, make_plan())
+    assert no_work_left(root)
+
+
+def test_what_says_nothing_about_the_content_does_not_mark_it_rejected(root: Root) -> None:
+    def busy(_: Path) -> None:
+        raise BusyError("sample", "another process is writing it")
+
+    def full(_: Path) -> None:
+        try:
+            raise OSError(28, "No space left on device")
+        except OSError as err:
+            raise FetchError("https://x/y.vcf.gz", "download failed") from err
+
+    build(root, make_plan())
+    for hook, error in ((busy, BusyError), (full, FetchError)):
+        with pytest.raises(error):
+            build(root, make_plan(code_version="2", before_write=hook))
+        assert is_current(root, make_plan())
+    with pytest.raises(FetchError), root.storage_errors(LOCATION):
+        build(root, make_plan(code_version="2", before_write=lambda _: _raise(FetchError("u", "checksum differs"))))
+    assert root.is_rejected(LOCATION)
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def test_the_reason_of_the_failure_survives_when_it_cannot_be_kept(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    def fail(_: Path) -> None:
+        monkeypatch.setattr(os, "fsync", full)
+        raise VcfError("in.vcf:3", "is malformed")
+
+    with pytest.raises(VcfError, match="is malformed") as raised:
+        build(root, make_plan(before_write=fail))
+    assert "could not be kept" in raised.value.__notes__[0]
+    assert no_work_left(root)
+
+
+def _link(directory: Path) -> None:
+    (directory / "x").symlink_to("/etc/hostname")
+
+
+def _folder_link(directory: Path) -> None:
+    (directory / "x").symlink_to("/etc")
+
+
+def _pipe(directory: Path) -> None:
+    os.mkfifo(directory / "x")
+
+
+@pytest.mark.parametrize("leave", [_link, _folder_link, _pipe])
+def test_a_build_may_leave_regular_files_only(root: Root, leave: object) -> None:
+    assert callable(leave)
+    with pytest.raises(CorruptResourceError, match="not a regular file"):
+        build(root, make_plan(before_write=leave))
+    assert not (root.path / LOCATION).exists()
+
+
+def test_reserved_names_and_rows_of_files_not_written_are_refused(root: Root) -> None:
+    with pytest.raises(CorruptResourceError, match="file name not allowed"):
+        build(root, make_plan({"sub/manifest.json": b""}))
+    with pytest.raises(CorruptResourceError, match=r"rows of a file it did not write.*gone\.parquet"):
+        build(root, replace(make_plan(), write=lambda _: BuildReport(rows={"gone.parquet": 1})))
+    with pytest.raises(ConfigurationError, match="rows"):
+        build(root, replace(make_plan(), write=_rows_as_float))
+
+
+def _rows_as_float(directory: Path) -> BuildReport:
+    write_files(directory, {"a": b""})
+    return BuildReport(rows={"a": 1.5})  # type: ignore[dict-item]
+
+
+def test_an_occupied_location_is_refused_before_any_work(root: Root) -> None:
+    (root.path / LOCATION).mkdir(parents=True)
+    calls: list[Path] = []
+    with pytest.raises(CorruptResourceError, match="stands where a published link belongs"):
+        build(root, make_plan(before_write=calls.append))
+    assert calls == []
+    with pytest.raises(RootError):
+        build(root, make_plan(location="../outside"))
+    with pytest.raises(RootError):
+        is_current(root, make_plan(location="../outside"))
+
+
+def test_a_recipe_that_is_not_json_is_refused(root: Root) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be written as JSON"):
+        build(root, make_plan(recipe={"x": float("nan")}))
+
+
+def test_leftovers_of_a_killed_build_are_swept(root: Root) -> None:
+    left = root.work_dir(LOCATION)
+    write_files(left, {"half": b"1"})
+    build(root, make_plan())
+    assert not left.exists()
+
+
+def test_a_build_inside_a_build_of_the_same_location_is_busy_not_deadlocked(root: Root) -> None:
+    with pytest.raises(BusyError, match=LOCATION):
+        build(root, make_plan(before_write=lambda _: _build_again(root)))
+
+
+def _build_again(root: Root) -> None:
+    build(root, make_plan(), lock_wait_s=0.1)
+
+
+def test_an_empty_artefact_is_an_artefact(root: Root) -> None:
+    published = build(root, make_plan({}, recipe={}))
+    assert published.manifest.files == ()
+    assert build(root, make_plan({}, recipe={})).reused
+    with pytest.raises(MissingResourceError, match="no such file in the manifest"):
+        published.file("variants.bin")
+
+
+def test_progress_counts_the_bytes_hashed(root: Root) -> None:
+    seen: list[tuple[int, int | None, str]] = []
+
+    class Listener:
+        def advance(self, done: int, total: int | None, unit: str) -> None:
+            seen.append((done, total, unit))
+
+    build(root, make_plan(), progress=Listener())
+    build(root, make_plan(), progress=Listener())
+    assert [s for s in seen if s[0] == s[1]] == [(10246, 10246, "bytes")] * 2

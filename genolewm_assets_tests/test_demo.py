@@ -1,0 +1,93 @@
+"""The demo as a process: built, current, killed at random and resumed, refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld, bytes_of
+
+pytestmark = pytest.mark.slow
+
+PARTITIONS = 1 + 3 + 4 + 2 + 2
+
+
+def command(world: TinyWorld, root: Path, *more: str) -> list[str]:
+    catalog = ["--catalog", str(world.catalog), "--root", str(root)]
+    return [sys.executable, "-m", "genolewm_assets", "demo", *catalog, *more]
+
+
+def run_demo(world: TinyWorld, root: Path) -> list[dict[str, object]]:
+    done = subprocess.run(command(world, root, "--json"), capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    results: list[dict[str, object]] = json.loads(done.stdout)
+    return results
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
+    return TinyWorld(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(world: TinyWorld) -> Path:
+    root = world.folder / "undisturbed"
+    results = run_demo(world, root)
+    assert [result["outcome"] for result in results] == ["built"] * PARTITIONS
+    return root
+
+
+def test_second_run_finds_everything_current(world: TinyWorld, undisturbed: Path) -> None:
+    results = run_demo(world, undisturbed)
+    assert [result["outcome"] for result in results] == ["current"] * PARTITIONS
+
+
+def test_the_instance_knows_every_materialisation(undisturbed: Path) -> None:
+    with dg.DagsterInstance.from_config(str(undisturbed / "dagster")) as instance:
+        assert set(instance.get_materialized_partitions(dg.AssetKey(["clinvar", "shard"]))) == set(RELEASES)
+        assert set(instance.get_dynamic_partitions("clinvar_release")) == set(RELEASES)
+
+
+def test_killed_at_random_and_resumed_gives_identical_bytes(world: TinyWorld, undisturbed: Path) -> None:
+    rng = random.Random(20_241_117)
+    root = world.folder / "killed"
+    interrupted = 0
+    for _ in range(6):
+        child = subprocess.Popen(command(world, root), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(rng.uniform(2.0, 7.0))
+        interrupted += child.poll() is None
+        child.kill()
+        child.wait()
+    assert interrupted
+    results = run_demo(world, root)
+    assert len(results) == PARTITIONS
+    assert bytes_of(root) == bytes_of(undisturbed)
+
+
+def test_root_of_another_catalogue_is_refused(world: TinyWorld, undisturbed: Path, tmp_path: Path) -> None:
+    other = TinyWorld(tmp_path / "other")
+    other.catalog.write_text(other.catalog.read_text().replace("name: tiny", "name: other", 1))
+    done = subprocess.run(command(other, undisturbed), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 1
+    assert "belongs to another" in done.stderr
+
+
+def test_broken_source_fails_its_partition_and_leaves_the_rest(world: TinyWorld, tmp_path: Path) -> None:
+    broken = TinyWorld(tmp_path / "broken")
+    vcf = broken.folder / "gnomad.chr17.vcf.bgz"
+    vcf.write_bytes(vcf.read_bytes()[:-300])
+    done = subprocess.run(
+        command(broken, broken.root, "--json"), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 4
+    outcomes = {(entry["asset"], entry["partition"]): entry["outcome"] for entry in json.loads(done.stdout)}
+    assert [key for key, outcome in outcomes.items() if outcome == "failed"] == [("gnomad/shard", "chr17")]
+    assert "gnomad.chr17.vcf.bgz" in done.stderr

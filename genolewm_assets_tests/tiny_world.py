@@ -1,0 +1,179 @@
+"""A tiny catalogue with real files: three linear contigs of 24 kb with gaps, chrM, gnomAD and ClinVar VCFs.
+
+Small enough to run the whole graph in a test, and every file can be broken by the test that owns it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dagster as dg
+import numpy as np
+import pysam
+import yaml
+
+from genolewm_assets.definitions import defs
+from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.workspace import Workspace
+
+LINEAR = ("chr17", "chr20", "chr21")
+LENGTH = 24_000
+GAP = (9_000, 9_500)
+RELEASES = ("2024-01-07", "2025-01-05")
+
+
+def simulate_contig(seed: int, length: int = LENGTH) -> bytes:
+    """Return random upper-case bases with one gap of N."""
+    bases = np.frombuffer(b"ACGT", dtype=np.uint8)[np.random.default_rng(seed).integers(0, 4, length)].copy()
+    bases[slice(*GAP)] = ord("N")
+    return bases.tobytes()
+
+
+@dataclass
+class TinyWorld:
+    """Sources under ``folder``, a root under ``folder/root``, and the graph over both."""
+
+    folder: Path
+    sequences: dict[str, bytes] = field(default_factory=dict)
+    instance: dg.DagsterInstance = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sequences = {name: simulate_contig(seed) for seed, name in enumerate(LINEAR)}
+        self.sequences["chrM"] = simulate_contig(9, 12_000)
+        (self.folder / "dagster").mkdir(parents=True, exist_ok=True)
+        self.instance = dg.DagsterInstance.ephemeral(tempdir=str(self.folder / "dagster"))
+        self.write_fasta(self.sequences)
+        for name in LINEAR:
+            self.write_gnomad(name, self.gnomad_records(name))
+        for release in RELEASES:
+            self.write_clinvar(release, header_date=release)
+        self.write_catalog()
+        self.instance.add_dynamic_partitions("clinvar_release", list(RELEASES))
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "root"
+
+    @property
+    def catalog(self) -> Path:
+        return self.folder / "catalog.yaml"
+
+    def workspace(self) -> Workspace:
+        return Workspace.open(self.root, str(self.catalog))
+
+    def write_fasta(self, sequences: dict[str, bytes]) -> None:
+        text = "".join(f">{name}\n{bases.decode()}\n" for name, bases in sequences.items())
+        self._bgzip("genome.fa.gz", text)
+
+    def write_catalog(self, **windows: object) -> None:
+        contigs = [
+            {
+                "name": name,
+                "length": len(bases),
+                "md5": hashlib.md5(bases).hexdigest(),
+                **({"circular": True} if name == "chrM" else {}),
+            }
+            for name, bases in self.sequences.items()
+        ]
+        sources = {name: {"url": f"gnomad.{name}.vcf.bgz", "release": "4.1", "md5": "published"} for name in LINEAR[:2]}
+        catalog = {
+            "name": "tiny",
+            "genome": {"name": "tiny", "fasta": "genome.fa.gz", "contigs": contigs},
+            "windows": windows or {"profile": "tiny", "window_bp": 1_200, "stride_bp": 800, "margin_bp": 96},
+            "gnomad": {"sources": sources},
+            "clinvar": {"listing": "clinvar"},
+        }
+        self.catalog.write_text(yaml.safe_dump(catalog))
+
+    def gnomad_records(self, name: str, *, wrong_ref: int = 0) -> list[str]:
+        """Return one SNV every 100 bp, the first ``wrong_ref`` of them with a REF that the genome does not have."""
+        records = []
+        for index, at in enumerate(range(50, GAP[0], 100)):
+            ref = chr(self.sequences[name][at])
+            alt = "ACGT"[("ACGT".index(ref) + 1) % 4]
+            if index < wrong_ref:
+                ref, alt = alt, "ACGT"[("ACGT".index(ref) + 2) % 4]
+            af, an = (0.25, 1000) if index % 2 else (0.001, 1000)
+            info = f"AC={int(af * an)};AN={an};AF={af}"
+            records.append(f"{name}\t{at + 1}\t.\t{ref}\t{alt}\t.\tPASS\t{info}")
+        return records
+
+    def write_gnomad(self, name: str, records: list[str]) -> None:
+        header = [
+            "##fileformat=VCFv4.2",
+            '##FILTER=<ID=PASS,Description="passed">',
+            '##FILTER=<ID=AC0,Description="no high-confidence carrier">',
+            '##INFO=<ID=AC,Number=A,Type=Integer,Description="allele count">',
+            '##INFO=<ID=AN,Number=1,Type=Integer,Description="allele number">',
+            '##INFO=<ID=AF,Number=A,Type=Float,Description="allele frequency">',
+            f"##contig=<ID={name},length={len(self.sequences[name])}>",
+            "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO",
+        ]
+        self._bgzip(f"gnomad.{name}.vcf.bgz", "\n".join([*header, *records]) + "\n", published=True)
+
+    def write_clinvar(self, release: str, *, header_date: str) -> Path:
+        header = [
+            "##fileformat=VCFv4.1",
+            f"##fileDate={header_date}",
+            "##source=ClinVar",
+            "##reference=GRCh38",
+            '##INFO=<ID=ALLELEID,Number=1,Type=Integer,Description="the ClinVar Allele ID">',
+            '##INFO=<ID=CLNSIG,Number=.,Type=String,Description="classification">',
+            '##INFO=<ID=CLNREVSTAT,Number=.,Type=String,Description="review status">',
+            '##INFO=<ID=GENEINFO,Number=1,Type=String,Description="genes">',
+            "##contig=<ID=17>",
+            "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO",
+        ]
+        classes = ("Pathogenic", "Likely_pathogenic", "Benign", "Likely_benign", "Uncertain_significance")
+        records = []
+        for index, at in enumerate(range(200, 8_000, 120)):
+            ref = chr(self.sequences["chr17"][at])
+            alt = "ACGT"[("ACGT".index(ref) + 3) % 4]
+            info = (
+                f"ALLELEID={9000 + index};CLNSIG={classes[index % 5]};"
+                "CLNREVSTAT=criteria_provided,_single_submitter;GENEINFO=SIM1:1"
+            )
+            records.append(f"17\t{at + 1}\t{index + 1}\t{ref}\t{alt}\t.\t.\t{info}")
+        name = f"clinvar/clinvar_{release.replace('-', '')}.vcf.gz"
+        return self._bgzip(name, "\n".join([*header, *records]) + "\n", published=True)
+
+    def _bgzip(self, name: str, text: str, *, published: bool = False) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        plain = path.with_name(f"{path.name}.plain")
+        plain.write_text(text)
+        pysam.tabix_compress(str(plain), str(path), force=True)
+        plain.unlink()
+        if published:
+            self.publish_md5(path)
+        return path
+
+    def publish_md5(self, path: Path) -> None:
+        path.with_name(f"{path.name}.md5").write_text(f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.name}\n")
+
+    def materialize(self, *keys: str, partition: str | None = None) -> dg.ExecuteInProcessResult:
+        """Run assets for one partition in one run, as the UI's Materialize button would."""
+        return dg.materialize(
+            list(defs.assets or []),
+            instance=self.instance,
+            partition_key=partition,
+            selection=dg.AssetSelection.assets(*[dg.AssetKey(key.split("/")) for key in keys]),
+            resources={"workspace": WorkspaceResource(root=str(self.root), catalog=str(self.catalog))},
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            raise_on_error=False,
+        )
+
+
+def failed_checks(result: dg.ExecuteInProcessResult) -> set[str]:
+    """Return the names of the checks that a run recorded as failed."""
+    return {check.check_name for check in result.get_asset_check_evaluations() if not check.passed}
+
+
+def bytes_of(root: Path) -> dict[str, bytes]:
+    """Return every file that a manifest covers, and the manifests, by root-relative path."""
+    files = sorted(
+        path for path in root.rglob("*") if ".gen" in path.parts and path.is_file() and not path.is_symlink()
+    )
+    return {str(path.relative_to(root)): path.read_bytes() for path in files if path.name != "provenance.json"}
