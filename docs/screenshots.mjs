@@ -1,0 +1,18 @@
+// Take the README's picture from a running UI: `make ui &`, then `node docs/screenshots.mjs [http://127.0.0.1:3000]`.
+// Needs Node.js, `npm install --no-save playwright-core` and a Chromium (CHROMIUM=/usr/bin/chromium).
+import { chromium } from "playwright-core";
+
+const server = process.argv[2] ?? "http://127.0.0.1:3000";
+const groups = ["reference", "gnomad", "clinvar", "windows"];
+const expanded = groups.map((group) => `global@global:${group}`).join(",");
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+});
+const page = await browser.newPage({ viewport: { width: 2000, height: 1400 } });
+await page.goto(`${server}/asset-groups?expanded=${encodeURIComponent(expanded)}`);
+await page.getByText("shard").first().waitFor();
+await page.waitForTimeout(4000);
+await page.screenshot({ path: "docs/images/lineage.png", clip: { x: 540, y: 105, width: 1380, height: 1290 } });
+await browser.close();
