@@ -73,7 +73,7 @@ def test_killed_at_random_and_resumed_gives_identical_bytes(world: TinyWorld, un
 
 def test_root_of_another_catalogue_is_refused(world: TinyWorld, undisturbed: Path, tmp_path: Path) -> None:
     other = TinyWorld(tmp_path / "other")
-    other.catalog.write_text(other.catalog.read_text().replace("name: tiny", "name: other", 1))
+    other.write_catalog(name="other")
     done = subprocess.run(command(other, undisturbed), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1

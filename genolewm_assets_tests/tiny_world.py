@@ -67,21 +67,21 @@ class TinyWorld:
         text = "".join(f">{name}\n{bases.decode()}\n" for name, bases in sequences.items())
         self._bgzip("genome.fa.gz", text)
 
-    def write_catalog(self, **windows: object) -> None:
+    def write_catalog(self, name: str = "tiny") -> None:
         contigs = [
             {
-                "name": name,
+                "name": contig,
                 "length": len(bases),
                 "md5": hashlib.md5(bases).hexdigest(),
-                **({"circular": True} if name == "chrM" else {}),
+                "circular": contig == "chrM",
             }
-            for name, bases in self.sequences.items()
+            for contig, bases in self.sequences.items()
         ]
         sources = {name: {"url": f"gnomad.{name}.vcf.bgz", "release": "4.1", "md5": "published"} for name in LINEAR[:2]}
         catalog = {
-            "name": "tiny",
+            "name": name,
             "genome": {"name": "tiny", "fasta": "genome.fa.gz", "contigs": contigs},
-            "windows": windows or {"profile": "tiny", "window_bp": 1_200, "stride_bp": 800, "margin_bp": 96},
+            "windows": {"profile": "tiny", "window_bp": 1_200, "stride_bp": 800, "margin_bp": 96},
             "gnomad": {"sources": sources},
             "clinvar": {"listing": "clinvar"},
         }

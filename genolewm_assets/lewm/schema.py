@@ -40,7 +40,9 @@ class TableSchema:
         """Raise :class:`CorruptResourceError` unless a file's schema has these columns, types and nullability."""
         if not schema.equals(self.arrow, check_metadata=False):
             theirs = {f.name: f for f in schema}
-            differing = [f.name for f in self.arrow if theirs.pop(f.name, None) != f] + sorted(theirs)
+            # A field may not be compared with None (pyarrow raises).
+            differing = [f.name for f in self.arrow if f.name not in theirs or theirs.pop(f.name) != f]
+            differing += sorted(set(theirs) - set(self.arrow.names))
             raise CorruptResourceError(
                 where,
                 f"table does not have the schema {self.name!r}",

@@ -25,9 +25,9 @@ _SHARED_CHECKS = (
     "ref_agrees_with_genome",
 )
 #: Names of the checks of a gnomAD shard, in their order.
-GNOMAD_CHECKS = (*_SHARED_CHECKS, "frequencies_consistent", "ref_mismatches_rare", "every_allele_accounted_for")
+GNOMAD_CHECKS = (*_SHARED_CHECKS, "frequencies_consistent", "ref_mismatches_rare", "every_record_accounted_for")
 #: Names of the checks of a ClinVar shard, in their order.
-CLINVAR_CHECKS = (*_SHARED_CHECKS, "labels_follow_clnsig", "ref_mismatches_rare", "every_allele_accounted_for")
+CLINVAR_CHECKS = (*_SHARED_CHECKS, "labels_follow_clnsig", "ref_mismatches_rare", "every_record_accounted_for")
 
 _LABELS = ("P", "LP", "LB", "B", "VUS", "OTHER")
 _AMBIGUOUS = np.frombuffer(b"RYSWKMBDHV", dtype=np.uint8)
@@ -215,7 +215,7 @@ def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table) -> Ch
         if not holds
     ]
     figures: dict[str, JsonValue] = {"rows": rows, "rejects": rejects.num_rows, "problems": problems}
-    return CheckResult("every_allele_accounted_for", passed=not problems, figures=figures)
+    return CheckResult("every_record_accounted_for", passed=not problems, figures=figures)
 
 
 def _check_alleles(

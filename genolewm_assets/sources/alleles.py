@@ -338,18 +338,21 @@ def settle_alleles(
         else:
             keep.append(at)
             normal.append(outcome)
-    table = spooled.take(pa.array(keep, pa.int64()))
-    pos, ref, alt = zip(*normal, strict=True) if normal else ((), (), ())
-    for name, values, kind in (
-        ("chrom", [contig.name] * len(normal), pa.string()),
-        ("pos", pos, pa.int64()),
-        ("ref", ref, pa.string()),
-        ("alt", alt, pa.string()),
-    ):
-        table = table.append_column(name, pa.array(values, kind))
-    table = table.sort_by([("pos", "ascending"), ("ref", "ascending"), ("alt", "ascending")])
+    table = _sorted_with_keys(spooled, contig, keep, normal)
     table = _drop_duplicates(table, ledger, preference)
     ledger.keep(table.num_rows)
+    return table
+
+
+def _sorted_with_keys(spooled: pa.Table, contig: Contig, keep: list[int], normal: list[NormalAllele]) -> pa.Table:
+    """Return the rows ``keep`` in the order of their normal forms, which become the columns of the key."""
+    pos, ref, alt = zip(*normal, strict=True) if normal else ((), (), ())
+    columns = {"pos": pa.array(pos, pa.int64()), "ref": pa.array(ref, pa.string()), "alt": pa.array(alt, pa.string())}
+    order = pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns])
+    table = spooled.take(pa.array(keep, pa.int64()).take(order))
+    table = table.append_column("chrom", pa.repeat(pa.scalar(contig.name), len(normal)))
+    for name, values in columns.items():
+        table = table.append_column(name, values.take(order))
     return table
 
 

@@ -8,7 +8,7 @@ was not filtered (``label_before_rejects.*``) and over what was kept (``label.*`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -102,47 +102,50 @@ def build_clinvar_shard(
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     ledger = AlleleLedger(vcf.name)
-    before: Counter[str] = Counter()
+    recipe = {"release": release, "normal_form": "trimmed" if reference is None else "left-aligned"}
+    files = {VARIANTS_FILE: list(contigs)} if single_file else {contig_file(each): [each] for each in contigs}
     with VcfReader(vcf, progress=progress) as reader, RowSpool(_SPOOLED, out_dir) as spool:
         _check_clinvar(reader, contigs, str(vcf))
-        names = ContigNames(contigs)
-        for record in reader:
-            ledger.read(len(record.alts))
-            contig = names.resolve(record)
-            if contig is None:
-                ledger.filter(FilterReason.OTHER_CONTIG, len(record.alts))
-                continue
-            payload = _payload(record)
-            before[str(payload[2])] += len(record.alts)
-            for alt in record.alts:
-                raw = (record.line, record.chrom, record.pos, record.ref, alt, record.id)
-                spool.append(contig.name, (*raw, *payload))
-        recipe = {"release": release, "normal_form": "trimmed" if reference is None else "left-aligned"}
-        normaliser = AlleleNormaliser(reference)
-        after: Counter[str] = Counter()
-
-        def tables(wanted: Iterator[Contig]) -> Iterator[pa.Table]:
-            for each in wanted:
-                table = settle_alleles(spool.take(each.name), each, normaliser, ledger, _preference)
-                after.update({row["values"]: row["counts"] for row in pc.value_counts(table["label"]).to_pylist()})
-                yield table
-
-        if single_file:
-            rows = {VARIANTS_FILE: _write(tables(iter(contigs)), out_dir / VARIANTS_FILE, recipe)}
-        else:
-            rows = {
-                contig_file(each): _write(tables(iter([each])), out_dir / contig_file(each), recipe) for each in contigs
-            }
+        _scan(reader, ContigNames(contigs), spool, ledger)
+        tables = _settled(spool, AlleleNormaliser(reference), ledger)
+        rows = {
+            name: write_shard_file(map(tables, wanted), out_dir / name, CLINVAR_VARIANTS, recipe=recipe)
+            for name, wanted in files.items()
+        }
     ledger.note("records", reader.records)
-    for label in Label:
-        ledger.note(f"label.{label}", after[label])
-        ledger.note(f"label_before_rejects.{label}", before[label])
     rows[REJECTS_FILE] = write_shard_file([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=recipe)
     return ShardReport(ledger.counts(), rows)
 
 
-def _write(tables: Iterator[pa.Table], path: Path, recipe: Mapping[str, str]) -> int:
-    return write_shard_file(tables, path, CLINVAR_VARIANTS, recipe=recipe)
+def _scan(reader: VcfReader, names: ContigNames, spool: RowSpool, ledger: AlleleLedger) -> None:
+    """Spool every allele on a contig of the genome, and count the classes."""
+    before: Counter[str] = Counter()
+    for record in reader:
+        ledger.read(len(record.alts))
+        contig = names.resolve(record)
+        if contig is None:
+            ledger.filter(FilterReason.OTHER_CONTIG, len(record.alts))
+            continue
+        label, payload = _payload(record)
+        before[label] += len(record.alts)
+        for alt in record.alts:
+            spool.append(contig.name, (record.line, record.chrom, record.pos, record.ref, alt, record.id, *payload))
+    for label in Label:
+        ledger.note(f"label_before_rejects.{label}", before[label])
+
+
+def _settled(spool: RowSpool, normaliser: AlleleNormaliser, ledger: AlleleLedger) -> Callable[[Contig], pa.Table]:
+    """Return what gives a contig's rows in normal form, and counts their classes."""
+    for label in Label:
+        ledger.note(f"label.{label}", 0)
+
+    def settle(contig: Contig) -> pa.Table:
+        table = settle_alleles(spool.take(contig.name), contig, normaliser, ledger, _preference)
+        for row in pc.value_counts(table["label"]).to_pylist():
+            ledger.note(f"label.{row['values']}", row["counts"])
+        return table
+
+    return settle
 
 
 def _check_clinvar(reader: VcfReader, contigs: ContigSet, where: str) -> None:
@@ -157,16 +160,16 @@ def _check_clinvar(reader: VcfReader, contigs: ContigSet, where: str) -> None:
         )
 
 
-def _payload(record: VcfRecord) -> tuple[object, ...]:
-    """Return the shard's columns from ``clinvar_id`` on."""
-    get = record.info.get
+def _payload(record: VcfRecord) -> tuple[str, tuple[object, ...]]:
+    """Return the class, and the shard's columns from ``clinvar_id`` on."""
+    get = record.info.values().get
     clnsig, clnrevstat, geneinfo = get("CLNSIG"), get("CLNREVSTAT"), get("GENEINFO")
     try:
         label, stars, symbols, identifiers = _terms(clnsig, clnrevstat, geneinfo)
     except (VcfError, UnknownTermError) as err:
         # The look-up is shared by many records; only here is it known which one asks.
         raise type(err)(record.where, err.problem, expected=err.expected, got=err.got, remedy=err.remedy) from err
-    return (
+    return label, (
         _identifier(record, "ID", record.id),
         None if get("ALLELEID") is None else _identifier(record, "INFO/ALLELEID", get("ALLELEID")),
         label,

@@ -250,13 +250,7 @@ def build_gnomad_shard(
         for record in reader:
             scan.take(record, names.resolve(record))
         if contig is not None and reader.records and contig.name not in scan.records:
-            raise VcfError(
-                str(vcf),
-                f"the file has {reader.records} records but none on the contig wanted",
-                expected=repr(contig.name),
-                got=", ".join(sorted(map(repr, names.seen))[:6]),
-                remedy="Check the catalogue's source for this contig",
-            )
+            raise _other_contigs(vcf, contig, reader.records, names.seen)
         normaliser = AlleleNormaliser(reference)
         wanted = [contig] if contig is not None else [each for each in contigs if each.name in scan.records]
         passed = ((each, _low_an_out(spool.take(each.name), each, scan, params, ledger)) for each in wanted)
@@ -266,6 +260,16 @@ def build_gnomad_shard(
     ledger.note("records", reader.records)
     rejected = write_shard_file([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS)
     return ShardReport(ledger.counts(), {VARIANTS_FILE: rows, REJECTS_FILE: rejected})
+
+
+def _other_contigs(vcf: Path, contig: Contig, records: int, seen: list[str]) -> VcfError:
+    return VcfError(
+        str(vcf),
+        f"the file has {records} records but none on the contig wanted",
+        expected=repr(contig.name),
+        got=", ".join(sorted(map(repr, seen))[:6]),
+        remedy="Check the catalogue's source for this contig",
+    )
 
 
 def write_empty_shard(out_dir: Path) -> ShardReport:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -69,6 +68,11 @@ class VcfInfo:
         at += len(key) + 2
         value = text[at : text.index(";", at)]
         return None if value in {".", ""} else value
+
+    def values(self) -> dict[str, str]:
+        """Return every value that is there, by key: cheaper than ``get`` where most of a short INFO is wanted."""
+        parts = (item.partition("=") for item in self._text[1:-1].split(";"))
+        return {key: value for key, _, value in parts if value not in {".", ""}}
 
     def __contains__(self, key: object) -> bool:
         return f";{key};" in self._text or f";{key}=" in self._text
@@ -253,7 +257,7 @@ class VcfReader:
             block = self._stream.read(_BLOCK_BYTES)
         except EOFError as err:
             self._truncated("the compressed data end in the middle", err)
-        except (zlib.error, igzip_lib.IsalError, OSError) as err:
+        except (igzip_lib.error, OSError) as err:  # type: ignore[misc]  # The stub calls the class an instance.
             raise VcfError(
                 f"{self.path}, after line {self._line}",
                 f"the compressed data are damaged ({err})",

@@ -60,7 +60,8 @@ def sync_tree(directory: Path) -> None:
     """Force every file and directory below ``directory``, and itself, to disk."""
     for folder, _, names in os.walk(directory, topdown=False):
         for name in names:
-            if not (Path(folder) / name).is_symlink():
+            # Links have nothing of their own to sync, and opening a FIFO would block for ever.
+            if stat.S_ISREG((Path(folder) / name).lstat().st_mode):
                 _sync(Path(folder) / name)
         sync_directory(Path(folder))
 

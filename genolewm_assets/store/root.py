@@ -212,8 +212,8 @@ class Root:
         """Create a new, empty work directory for a location whose lock the caller holds."""
         self.link_of(location)
         path = self.path / WORK / _slug(location) / f"build.{secrets.token_hex(4)}"
-        # os.mkdir rather than tempfile.mkdtemp: a published directory keeps its mode, and others should read it.
-        make_directories(path)
+        # Not tempfile.mkdtemp: a published directory keeps its mode, and others should be able to read it.
+        path.mkdir(parents=True)
         return path
 
     def leftovers(self, location: str) -> list[Path]:

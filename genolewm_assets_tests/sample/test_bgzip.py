@@ -23,7 +23,7 @@ def test_htslib_reads_incompressible_data_of_every_size(size: int, tmp_path: Pat
     data = Draws(size).below(256, size).astype("uint8").tobytes()
     path = tmp_path / "x.gz"
     write_bgzip(path, data)
-    with pysam.BGZFile(str(path)) as file:
+    with pysam.BGZFile(str(path), "rb", None) as file:
         assert file.read(size + 1) == data
     assert path.read_bytes().endswith(END_OF_FILE)
 

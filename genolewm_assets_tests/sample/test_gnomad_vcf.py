@@ -97,7 +97,7 @@ def test_bcftools_gives_the_same_normal_forms(
     fasta = tmp_path / "reference.fa"
     fasta.write_text(f">{contig}\n{sequences[contig]}\n")
     path = sample_dir / "gnomad" / GNOMAD_FILES[contig]
-    out = pysam.bcftools.norm("-m", "-any", "-c", "x", "-f", str(fasta), str(path), catch_stdout=True)
+    out = str(pysam.bcftools.norm("-m", "-any", "-c", "x", "-f", str(fasta), str(path), catch_stdout=True))
     rows = [line.split("\t")[:5] for line in out.splitlines() if not line.startswith("#")]
     theirs = sorted((int(pos), ref, alt) for _, pos, _, ref, alt in rows if alt != "*" and "N" not in ref)
     ours = sorted(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,11 +20,11 @@ from genolewm_assets.sources.gnomad import (
     build_gnomad_shard,
     write_empty_shard,
 )
-from genolewm_assets.sources.shard_file import ShardReport
 from genolewm_assets_tests.sources.gnomad_headers import HEADERS
 from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
 
 Reference = Callable[[Contig], bytes]
+RealBuild = Callable[..., tuple[Mapping[str, int], pa.Table]]
 SEQUENCE = b"ACGATTTTTCACACACGTAGCTAGCTAGGATC"
 TOY = ContigSet(
     [
@@ -38,7 +38,7 @@ PLAIN = ["AF:A:Float", "AC:A:Integer", "AN:1:Integer"]
 
 def build(
     folder: Path,
-    records: list[tuple[object, ...]],
+    records: Sequence[tuple[object, ...]],
     *,
     info: list[str],
     contig: str | None = "chr17",
@@ -165,7 +165,7 @@ def test_frequency_that_is_left_out_follows_from_counts(tmp_path: Path) -> None:
     assert [(row["alt"], row["af"]) for row in rows] == [("T", 0.25)]
 
 
-def values(release: str, given: dict[str, object]) -> str:
+def values(release: str, given: Mapping[str, object]) -> str:
     """Return an INFO column with the given fields and 0 in every other count and frequency of a release."""
     flags = [name for name, given_value in given.items() if given_value is True]
     parts = [f"{name}={value}" for name, value in given.items() if value is not True]
@@ -180,21 +180,22 @@ GROUPS = {"afr": 0.2, "eas": 0.1}
 
 
 @pytest.mark.parametrize(
-    ("release", "infix", "rest", "top", "xy"),
+    ("release", "names"),
     [
-        ("v2.1.1 exomes", "", "oth", "popmax", "male"),
-        ("v2.1.1 genomes", "", "oth", "popmax", "male"),
-        ("v3.0 genomes", "", "oth", None, "male"),
-        ("v3.1.2 genomes", "", "oth", "popmax", "XY"),
-        ("v4.0 exomes", "", "remaining", "grpmax", "XY"),
-        ("v4.1 exomes", "", "remaining", "grpmax", "XY"),
-        ("v4.1 genomes", "", "remaining", "grpmax", "XY"),
-        ("v4.1 joint", "_joint", "remaining", "grpmax", "XY"),
+        ("v2.1.1 exomes", ("", "oth", "popmax", "male")),
+        ("v2.1.1 genomes", ("", "oth", "popmax", "male")),
+        ("v3.0 genomes", ("", "oth", None, "male")),
+        ("v3.1.2 genomes", ("", "oth", "popmax", "XY")),
+        ("v4.0 exomes", ("", "remaining", "grpmax", "XY")),
+        ("v4.1 exomes", ("", "remaining", "grpmax", "XY")),
+        ("v4.1 genomes", ("", "remaining", "grpmax", "XY")),
+        ("v4.1 joint", ("_joint", "remaining", "grpmax", "XY")),
     ],
 )
 def test_every_release_gives_the_same_row(
-    tmp_path: Path, release: str, infix: str, rest: str, top: str | None, xy: str
+    tmp_path: Path, release: str, names: tuple[str, str, str | None, str]
 ) -> None:
+    infix, rest, top, xy = names
     flags: dict[str, object] = {
         name: True for name in ("lcr", "non_par", "nonpar") if f"{name}:0:Flag" in HEADERS[release]
     }
@@ -370,32 +371,29 @@ def test_declared_empty_shard(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / VARIANTS_FILE).schema.equals(GNOMAD_VARIANTS.arrow)
 
 
-def real(
-    shared_data: Path,
-    pattern: str,
-    contig: str,
-    contigs: ContigSet,
-    reference: Reference | None,
-    out: Path,
-    **params: bool,
-) -> tuple[ShardReport, pa.Table]:
-    path = next((shared_data / "gnomad").rglob(pattern))
-    report = build_gnomad_shard(
-        path,
-        contig=contigs[contig],
-        contigs=contigs,
-        reference=reference,
-        params=GnomadParams(**params),
-        out_dir=out,
-    )
-    return report, pq.read_table(out / VARIANTS_FILE)
+@pytest.fixture(scope="session")
+def real(shared_data: Path, sliced_contigs: ContigSet, sliced_reference: Reference) -> RealBuild:
+    """Return what builds a shard of a real file."""
+
+    def run(pattern: str, contig: str, out: Path, **params: float | bool) -> tuple[Mapping[str, int], pa.Table]:
+        report = build_gnomad_shard(
+            next((shared_data / "gnomad").rglob(pattern)),
+            contig=sliced_contigs[contig],
+            contigs=sliced_contigs,
+            reference=sliced_reference,
+            params=GnomadParams(**params),  # type: ignore[arg-type]
+            out_dir=out,
+        )
+        return report.counts, pq.read_table(out / VARIANTS_FILE)
+
+    return run
 
 
-def keys(table: pa.Table) -> list[tuple[object, ...]]:
+def keys(table: pa.Table) -> list[tuple[str, int, str, str]]:
     return list(zip(*(table[name].to_pylist() for name in ("chrom", "pos", "ref", "alt")), strict=True))
 
 
-def norm_keys(path: Path, fasta: Path, expression: str, folder: Path) -> list[tuple[object, ...]]:
+def norm_keys(path: Path, fasta: Path, expression: str, folder: Path) -> list[tuple[str, int, str, str]]:
     """Return the keys that bcftools selects, splits and normalises, sorted."""
     selected = write_text(folder / "selected.vcf", str(pysam.bcftools.view("-i", expression, str(path))))
     text = str(pysam.bcftools.norm("-f", str(fasta), "-m", "-any", str(selected)))
@@ -403,11 +401,9 @@ def norm_keys(path: Path, fasta: Path, expression: str, folder: Path) -> list[tu
     return sorted((chrom, int(pos), ref, alt) for chrom, pos, _, ref, alt in columns)
 
 
-def test_real_joint_chr17(
-    shared_data: Path, sliced_contigs: ContigSet, sliced_reference: Reference, sliced_fasta: Path, tmp_path: Path
-) -> None:
-    report, table = real(shared_data, "*v4.1*chr17.vcf.bgz", "chr17", sliced_contigs, sliced_reference, tmp_path)
-    assert report.counts == {
+def test_real_joint_chr17(shared_data: Path, real: RealBuild, sliced_fasta: Path, tmp_path: Path) -> None:
+    counts, table = real("*v4.1*chr17.vcf.bgz", "chr17", tmp_path)
+    assert counts == {
         "records": 5795,
         "alleles_in": 5795,
         "kept": 21,
@@ -425,101 +421,71 @@ def test_real_joint_chr17(
 
 
 def test_every_real_allele_equals_bcftools_norm(
-    shared_data: Path, sliced_contigs: ContigSet, sliced_reference: Reference, sliced_fasta: Path, tmp_path: Path
+    shared_data: Path, real: RealBuild, sliced_fasta: Path, tmp_path: Path
 ) -> None:
-    path = next((shared_data / "gnomad").rglob("*v4.1*chr17.vcf.bgz"))
-    report = build_gnomad_shard(
-        path,
-        contig=sliced_contigs["chr17"],
-        contigs=sliced_contigs,
-        reference=sliced_reference,
-        params=GnomadParams(min_af=0.0, min_an_fraction=0.0),
-        out_dir=tmp_path,
-    )
-    assert report.counts["kept"] == 5745
-    theirs = norm_keys(path, sliced_fasta, 'FILTER="PASS"', tmp_path)
-    assert keys(pq.read_table(tmp_path / VARIANTS_FILE)) == theirs
+    pattern = "*v4.1*chr17.vcf.bgz"
+    counts, table = real(pattern, "chr17", tmp_path, min_af=0.0, min_an_fraction=0.0)
+    assert counts["kept"] == 5745
+    path = next((shared_data / "gnomad").rglob(pattern))
+    assert keys(table) == norm_keys(path, sliced_fasta, 'FILTER="PASS"', tmp_path)
 
 
-def test_real_exomes_chr21(
-    shared_data: Path, sliced_contigs: ContigSet, sliced_reference: Reference, sliced_fasta: Path, tmp_path: Path
-) -> None:
-    report, table = real(
-        shared_data, "*r2.0.1*.bgz", "chr21", sliced_contigs, sliced_reference, tmp_path, accept_unfiltered=True
-    )
-    assert report.counts["alleles_in"] == 1722
-    assert report.counts["kept"] == report.counts["an_unknown"] == 20
-    assert report.counts["filtered.low_af"] == 1702
+def test_real_exomes_chr21(shared_data: Path, real: RealBuild, sliced_fasta: Path, tmp_path: Path) -> None:
+    pattern = "*r2.0.1*.bgz"
+    counts, table = real(pattern, "chr21", tmp_path, accept_unfiltered=True)
+    assert counts["alleles_in"] == 1722
+    assert counts["kept"] == counts["an_unknown"] == 20
+    assert counts["filtered.low_af"] == 1702
     assert set(table["filter"].to_pylist()) == {"."}
-    path = next((shared_data / "gnomad").rglob("*r2.0.1*.bgz"))
+    path = next((shared_data / "gnomad").rglob(pattern))
     assert keys(table) == norm_keys(path, sliced_fasta, "AF>=0.01", tmp_path)
-    strict, _ = real(shared_data, "*r2.0.1*.bgz", "chr21", sliced_contigs, sliced_reference, tmp_path)
-    assert strict.counts["filtered.unfiltered"] == 1722
+    strict, _ = real(pattern, "chr21", tmp_path)
+    assert strict["filtered.unfiltered"] == 1722
 
 
-def test_real_unsorted_genomes(
-    shared_data: Path, sliced_contigs: ContigSet, sliced_reference: Reference, sliced_fasta: Path, tmp_path: Path
-) -> None:
-    path = next((shared_data / "gnomad").rglob("*r3.0*.bgz"))
-    report = build_gnomad_shard(
-        path,
-        contig=sliced_contigs["chr17"],
-        contigs=sliced_contigs,
-        reference=sliced_reference,
-        params=GnomadParams(min_af=0.0, min_an_fraction=0.0),
-        out_dir=tmp_path,
-    )
-    assert report.counts["alleles_in"] == 178
-    assert report.counts["filtered.filter"] == 11
-    table = pq.read_table(tmp_path / VARIANTS_FILE)
+def test_real_unsorted_genomes(shared_data: Path, real: RealBuild, sliced_fasta: Path, tmp_path: Path) -> None:
+    pattern = "*r3.0*.bgz"
+    counts, table = real(pattern, "chr17", tmp_path, min_af=0.0, min_an_fraction=0.0)
+    assert counts["alleles_in"] == 178
+    assert counts["filtered.filter"] == 11
+    path = next((shared_data / "gnomad").rglob(pattern))
     assert keys(table) == norm_keys(path, sliced_fasta, 'FILTER="PASS"', tmp_path)
     assert table["af_remaining"].null_count == 0
     assert table["af_mid"].null_count == table.num_rows
 
 
-def test_real_chr_m(
-    shared_data: Path, sliced_contigs: ContigSet, sliced_reference: Reference, sliced_fasta: Path, tmp_path: Path
-) -> None:
-    report, table = real(shared_data, "*v3.1.sites.chrM*.bgz", "chrM", sliced_contigs, sliced_reference, tmp_path)
-    assert report.counts["alleles_in"] == 18_164
-    assert report.counts["kept"] + report.counts["rejected"] == 18_164
-    common = sum(
-        f == "PASS" and af >= 0.01 for f, af in zip(table["filter"].to_pylist(), table["af"].to_pylist(), strict=True)
-    )
-    assert common == 426
-    path = next((shared_data / "gnomad").rglob("*v3.1.sites.chrM*.bgz"))
+def test_real_chr_m(shared_data: Path, real: RealBuild, sliced_fasta: Path, tmp_path: Path) -> None:
+    pattern = "*v3.1.sites.chrM*.bgz"
+    counts, table = real(pattern, "chrM", tmp_path)
+    assert counts["alleles_in"] == 18_164
+    assert counts["kept"] + counts["rejected"] == 18_164
+    rows = zip(table["filter"].to_pylist(), table["af"].to_pylist(), strict=True)
+    assert sum(filters == "PASS" and af >= 0.01 for filters, af in rows) == 426
+    path = next((shared_data / "gnomad").rglob(pattern))
     assert keys(table) == norm_keys(path, sliced_fasta, "AN>=0", tmp_path)
 
 
-def test_genuine_chr_m_records(shared_data: Path, sliced_contigs: ContigSet, tmp_path: Path) -> None:
-    report, table = real(shared_data, "*genuine_header_excerpt.vcf", "chrM", sliced_contigs, None, tmp_path)
-    assert report.counts["kept"] == 4
+def test_genuine_chr_m_records(real: RealBuild, tmp_path: Path) -> None:
+    counts, table = real("*genuine_header_excerpt.vcf", "chrM", tmp_path)
+    assert counts["kept"] == 4
     row = table.to_pylist()[0]
-    assert (row["pos"], row["ac"], row["an"], row["af"], row["ac_het"], row["max_hl"]) == (
-        3,
-        19,
-        56434,
-        0.000336676,
-        1,
-        0.997,
-    )
+    names = ("pos", "ac", "an", "af", "ac_het", "max_hl")
+    assert [row[name] for name in names] == [3, 19, 56_434, 0.000336676, 1, 0.997]
     assert all(row[f"af_{group}"] is not None for group in ANCESTRY_GROUPS)
 
 
 def test_real_alleles_come_back_from_any_spelling(
-    shared_data: Path, sliced_contigs: ContigSet, sliced_reference: Reference, tmp_path: Path
+    real: RealBuild, sliced_contigs: ContigSet, sliced_reference: Reference, tmp_path: Path
 ) -> None:
-    """Pad every common allele with flank and merge neighbours' spellings: the keys stay the same."""
-    _, table = real(shared_data, "*v4.1*chr17.vcf.bgz", "chr17", sliced_contigs, sliced_reference, tmp_path)
+    """Pad every common allele with flank: the keys stay the same."""
+    _, table = real("*v4.1*chr17.vcf.bgz", "chr17", tmp_path)
     bases, draw = sliced_reference(GRCH38["chr17"]), random.Random(3)
     records = []
     for _, pos, ref, alt in keys(table):
         left, right = draw.randint(0, 20), draw.randint(0, 20)
-        start, end = pos - 1, pos - 1 + len(ref)  # type: ignore[operator, arg-type]
-        before, after = bases[start - left : start].decode(), bases[end : end + right].decode()
-        records.append(
-            ("17", start - left + 1, ".", f"{before}{ref}{after}", f"{before}{alt}{after}", "PASS", "AF=0.5")
-        )
+        end = pos - 1 + len(ref)
+        before, after = bases[pos - 1 - left : pos - 1].decode(), bases[end : end + right].decode()
+        records.append(("17", pos - left, ".", f"{before}{ref}{after}", f"{before}{alt}{after}", "PASS", "AF=0.5"))
     path = write_text(tmp_path / "padded.vcf", vcf_text(records, info=["AF:A:Float"]))
     build_gnomad_shard(
         path,

@@ -226,6 +226,7 @@ def test_info_lookup_finds_what_was_written(values: dict[str, str | None]) -> No
     for name, value in values.items():
         assert name in info
         assert info.get(name) == (None if value in {None, "."} else value)
+    assert info.values() == {name: value for name, value in values.items() if value not in {None, "."}}
     for absent in {"AF", "A", "F", "x"} - set(values):
         assert absent not in info
         assert info.get(absent) is None

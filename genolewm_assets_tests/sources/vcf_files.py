@@ -28,7 +28,7 @@ def write_text(path: Path, text: str | bytes, how: str = "plain") -> Path:
     """Write text as it is, as plain gzip, or as BGZF."""
     data = text.encode() if isinstance(text, str) else text
     if how == "bgzip":
-        with pysam.BGZFile(str(path), "w") as out:
+        with pysam.BGZFile(str(path), "w", None) as out:
             out.write(data)
     else:
         path.write_bytes(gzip.compress(data) if how == "gzip" else data)

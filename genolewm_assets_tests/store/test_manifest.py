@@ -73,7 +73,7 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
-).filter(lambda value: "\\ud" not in json.dumps(value))
+)
 
 
 @given(recipe=st.dictionaries(st.text(st.characters(codec="utf-8")), JSON, max_size=3))
@@ -134,7 +134,7 @@ def _symlink_inside(directory: Path) -> None:
 def test_a_listed_file_that_is_a_symlink_is_refused(tmp_path: Path, link: Callable[[Path], None]) -> None:
     write(tmp_path)
     link(tmp_path)
-    with pytest.raises(CorruptResourceError, match="through the symlink 'variants.parquet'"):
+    with pytest.raises(CorruptResourceError, match=r"through the symlink 'variants\.parquet'"):
         read_manifest(tmp_path)
 
 
@@ -178,7 +178,8 @@ def test_a_manifest_that_breaks_the_schema_is_refused(
 @pytest.mark.parametrize(
     "raw",
     [b"", b"{", b"[]", b"null", b"\xff", MANIFEST.to_bytes() + b" ", b"[" * 100_000,
-     MANIFEST.to_bytes().replace(b'"asset"', b'"asset": "x", "asset"', 1), MANIFEST.to_bytes().replace(b"0.01", b"NaN")],
+     MANIFEST.to_bytes().replace(b'"asset"', b'"asset": "x", "asset"', 1),
+     MANIFEST.to_bytes().replace(b"0.01", b"NaN")],
 )  # fmt: skip
 def test_bytes_that_are_not_the_canonical_spelling_are_refused(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "manifest.json").write_bytes(raw)

@@ -105,9 +105,9 @@ def test_a_location_below_a_link_or_a_file_is_refused(root: Root, tmp_path: Path
 
 
 def test_a_held_lock_names_the_location_and_the_wait(root: Root) -> None:
-    with root.lock("a/b"), pytest.raises(BusyError, match=r"root/a/b: another process .* 0\.1 s") as raised:
-        with root.lock("a/b", wait_s=0.1):
-            pass
+    busy = pytest.raises(BusyError, match=r"root/a/b: another process .* 0\.1 s")
+    with root.lock("a/b"), busy as raised, root.lock("a/b", wait_s=0.1):
+        pass
     assert raised.value.exit_code == 4
 
 
@@ -161,9 +161,9 @@ def test_a_work_directory_has_the_mode_of_an_ordinary_folder(root: Root) -> None
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EXDEV])
 def test_storage_failures_say_what_to_do(root: Root, code: int) -> None:
-    with pytest.raises(ResourceError, match=r"root/a/b: the storage refused .*what was published before is unchanged"):
-        with root.storage_errors("a/b"):
-            raise OSError(code, os.strerror(code))
+    refused = pytest.raises(ResourceError, match=r"root/a/b: the storage refused .*what was published .* is unchanged")
+    with refused, root.storage_errors("a/b"):
+        raise OSError(code, os.strerror(code))
 
 
 def test_permission_errors_are_storage_failures_only_inside_the_root(root: Root) -> None:

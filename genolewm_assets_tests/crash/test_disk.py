@@ -1,0 +1,125 @@
+"""A disk that is full, read-only or limited: a clear error, the last good version untouched, nothing left behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets.errors import ResourceError
+from genolewm_assets.store import Root, build, collect_garbage, is_current, verify_root
+from genolewm_assets_tests.crash.killing import outcome
+from genolewm_assets_tests.store.plans import LOCATION, make_plan, picture
+
+OLD = make_plan()
+NEW = make_plan({"variants.bin": b"new" * 4000}, code_version="2")
+_WRITING = ("fsync", "rename", "replace", "symlink", "mkdir")
+
+
+def failing_at(number: int, code: int, patch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Let the n-th writing call, and all after it, fail; return the count of calls made."""
+    calls = 0
+    for name in _WRITING:
+        real = getattr(os, name)
+
+        def call(*args: object, _real: Callable[..., object] = real, **kwargs: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls > number:
+                raise OSError(code, os.strerror(code))
+            return _real(*args, **kwargs)
+
+        patch.setattr(os, name, call)
+    return lambda: calls
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+def test_a_disk_that_stops_taking_writes_at_any_point(tmp_path: Path, code: int) -> None:
+    undisturbed = Root(tmp_path / "undisturbed")
+    build(undisturbed, OLD)
+    old_picture = picture(undisturbed)
+    build(undisturbed, NEW)
+    collect_garbage(undisturbed)
+    for number in range(200):
+        root = Root(tmp_path / str(number))
+        build(root, OLD)
+        with pytest.MonkeyPatch.context() as patch:
+            calls = failing_at(number, code, patch)
+            try:
+                build(root, NEW)
+            except ResourceError as err:
+                assert f"{LOCATION}: the storage refused to write ({os.strerror(code)})" in str(err)
+            else:
+                assert calls() <= number
+                break
+        assert root.leftovers(LOCATION) == []
+        assert not root.is_rejected(LOCATION)
+        assert not any(finding.is_fault for finding in verify_root(root))
+        if is_current(root, OLD):
+            collect_garbage(root)
+            shown = {name: data for name, data in picture(root).items() if not name.endswith(".link")}
+            assert shown == old_picture
+        build(root, NEW)
+        collect_garbage(root)
+        assert picture(root) == picture(undisturbed), f"after the failure of call {number}"
+    assert number > 15
+
+
+def test_a_file_size_limit_met_in_the_middle_of_a_write(tmp_path: Path) -> None:
+    root = Root(tmp_path / "root")
+    build(root, OLD)
+    before = picture(root)
+
+    def limited() -> object:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        return build(root, NEW)
+
+    assert outcome(limited).startswith(f"ResourceError: {root.path / LOCATION}: the storage refused to write (File too")
+    assert picture(root) == before
+    assert root.leftovers(LOCATION) == []
+
+
+@pytest.fixture
+def readable_folder() -> Iterator[Path]:
+    """A folder that other users may enter; pytest's own may not."""
+    folder = Path(tempfile.mkdtemp(prefix="read_only_"))
+    folder.chmod(0o755)
+    yield folder
+    for path in [folder, *folder.rglob("*")]:
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_a_read_only_root_can_be_read_verified_and_recognised_but_not_built_in(readable_folder: Path) -> None:
+    root = Root(readable_folder / "root")
+    root.claim("sample", "a" * 64)
+    build(root, OLD)
+    for path in [root.path, *root.path.rglob("*")]:
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o555)
+
+    def as_somebody_else(action: Callable[[], object]) -> str:
+        def act() -> object:
+            if os.getuid() == 0:
+                os.setgid(65534)
+                os.setuid(65534)
+            return action()
+
+        return outcome(act)
+
+    assert as_somebody_else(lambda: root.claim("sample", "a" * 64)) == "None"
+    assert as_somebody_else(lambda: verify_root(root)) == "[]"
+    assert as_somebody_else(lambda: is_current(root, OLD)) == "True"
+    assert as_somebody_else(lambda: collect_garbage(root, dry_run=True)) == "[]"
+    refused = as_somebody_else(lambda: build(root, NEW))
+    assert refused.startswith("ResourceError:")
+    assert "Make the root writable" in refused

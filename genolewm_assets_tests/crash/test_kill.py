@@ -1,0 +1,202 @@
+"""Kill -9 at every call that changes the disk: readers see before or after, and the next run ends as undisturbed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets.errors import MissingResourceError, VcfError
+from genolewm_assets.store import (
+    ArtefactId,
+    BuildPlan,
+    BuildRejectedError,
+    Root,
+    build,
+    collect_garbage,
+    is_current,
+    open_input,
+    resolve_generation,
+    verify_root,
+)
+from genolewm_assets.store.rejected import rejection_reason
+from genolewm_assets_tests.crash.killing import kill_points
+from genolewm_assets_tests.store.plans import ARTEFACT, CONTENT, LOCATION, failing_plan, flip, make_plan, picture
+
+OLD = make_plan()
+NEW = make_plan({"variants.bin": b"new", "other.bin": b"o"}, code_version="2")
+REJECTED = make_plan({"variants.bin": b"bad"}, code_version="3", passed=False)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def attempt(root: Root, plan: BuildPlan, *, force: bool = False) -> None:
+    with suppress(BuildRejectedError, VcfError):
+        build(root, plan, force=force)
+
+
+def state(root: Root, location: str = LOCATION) -> tuple[str | None, str | None]:
+    """Version that readers get, fully re-hashed, and reason of the rejection that they would be told."""
+    try:
+        version = open_input(root, ARTEFACT, location, accept_rejected=True).manifest.code_version
+    except MissingResourceError:
+        version = None
+    return version, rejection_reason(root, location) if root.is_rejected(location) else None
+
+
+def run_scenario(
+    tmp_path: Path,
+    before: Callable[[Root], object],
+    action: Callable[[Root], object],
+    allowed: set[tuple[str | None, str | None]],
+) -> int:
+    """Kill ``action`` everywhere; check what readers see, then that running it again gives an undisturbed root."""
+    undisturbed = Root(tmp_path / "undisturbed")
+    before(undisturbed)
+    action(undisturbed)
+    collect_garbage(undisturbed)
+    roots: list[Root] = []
+
+    def prepare() -> Callable[[], object]:
+        roots.append(Root(tmp_path / str(len(roots)), lock_wait_s=0))
+        before(roots[-1])
+        return lambda: action(roots[-1])
+
+    seen, points = set(), 0
+    for points in kill_points(prepare):
+        root = roots[-1]
+        seen.add(state(root))
+        assert seen <= allowed, f"after the kill at call {points}"
+        assert not any(finding.is_fault for finding in verify_root(root))
+        action(root)
+        assert state(root) == state(undisturbed)
+        collect_garbage(root)
+        assert picture(root) == picture(undisturbed), f"after the kill at call {points}"
+        assert not any(root.leftovers(location) for location in root.locations_at_work())
+    assert seen == allowed, "a state that should be seen was never reached"
+    return points
+
+
+BAD = "failed checks ['content_is_right']"
+MALFORMED = "in.vcf:3: is malformed. Correct it."
+
+
+def test_first_build(tmp_path: Path) -> None:
+    before, action = (lambda root: root.path.mkdir()), (lambda root: attempt(root, NEW))
+    assert run_scenario(tmp_path, before, action, {(None, None), ("2", None)}) > 20
+
+
+def test_rebuild(tmp_path: Path) -> None:
+    before, action = (lambda root: attempt(root, OLD)), (lambda root: attempt(root, NEW))
+    assert run_scenario(tmp_path, before, action, {("1", None), ("2", None)}) > 20
+
+
+def test_rebuild_of_the_same_bytes(tmp_path: Path) -> None:
+    before, action = (lambda root: attempt(root, OLD)), (lambda root: attempt(root, OLD, force=True))
+    assert run_scenario(tmp_path, before, action, {("1", None)}) > 20
+
+
+@pytest.mark.parametrize(("plan", "reason"), [(REJECTED, BAD), (failing_plan(), MALFORMED)], ids=["checks", "error"])
+def test_build_that_is_rejected(tmp_path: Path, plan: BuildPlan, reason: str) -> None:
+    before, action = (lambda root: attempt(root, OLD)), (lambda root: attempt(root, plan))
+    assert run_scenario(tmp_path, before, action, {("1", None), ("1", reason)}) > 20
+
+
+def test_rejection_after_a_rejection_leaves_no_moment_without_a_marker(tmp_path: Path) -> None:
+    def before(root: Root) -> None:
+        attempt(root, OLD)
+        attempt(root, failing_plan())
+
+    run_scenario(tmp_path, before, lambda root: attempt(root, REJECTED), {("1", MALFORMED), ("1", BAD)})
+
+
+def test_success_after_a_rejection_never_shows_the_old_version_as_good(tmp_path: Path) -> None:
+    def before(root: Root) -> None:
+        attempt(root, OLD)
+        attempt(root, REJECTED)
+
+    run_scenario(tmp_path, before, lambda root: attempt(root, NEW), {("1", BAD), ("2", BAD), ("2", None)})
+
+
+def test_reuse_after_a_rejection(tmp_path: Path) -> None:
+    def before(root: Root) -> None:
+        attempt(root, OLD)
+        attempt(root, REJECTED)
+
+    run_scenario(tmp_path, before, lambda root: attempt(root, OLD), {("1", BAD), ("1", None)})
+
+
+def test_garbage_collection(tmp_path: Path) -> None:
+    def before(root: Root) -> None:
+        pinned = build(root, make_plan(code_version="0"))
+        package = make_plan({}, artefact=ArtefactId("packages/split"), location="packages/R/x", inputs=(pinned.ref,))
+        build(root, package)
+        build(root, OLD)
+        build(root, NEW)
+
+    run_scenario(tmp_path, before, collect_garbage, {("2", None)})
+
+
+def test_claiming_a_root(tmp_path: Path) -> None:
+    roots: list[Root] = []
+
+    def prepare() -> Callable[[], object]:
+        roots.append(Root(tmp_path / str(len(roots)), lock_wait_s=0))
+        return lambda: roots[-1].claim("sample", "a" * 64)
+
+    for _ in kill_points(prepare):
+        roots[-1].claim("sample", "a" * 64)
+        assert [p.name for p in sorted(roots[-1].path.iterdir())] == ["root.json", "work"]
+    assert len(roots) > 5
+
+
+def test_healing_a_damaged_generation_never_makes_it_worse(tmp_path: Path) -> None:
+    roots: list[Root] = []
+
+    def prepare() -> Callable[[], object]:
+        roots.append(Root(tmp_path / str(len(roots)), lock_wait_s=0))
+        published = build(roots[-1], OLD)
+        flip(published.file("variants.bin"), 77)
+        published.file("rejects.bin").unlink()
+        return lambda: build(roots[-1], OLD)
+
+    for point in kill_points(prepare):
+        root = roots[-1]
+        directory = resolve_generation(root.path / LOCATION)
+        assert (directory / "sub" / "extra.bin").read_bytes() == CONTENT["sub/extra.bin"], point
+        assert (directory / "variants.bin").stat().st_size == len(CONTENT["variants.bin"]), point
+        rejects = directory / "rejects.bin"
+        assert not rejects.exists() or rejects.read_bytes() == CONTENT["rejects.bin"], point
+        build(root, OLD)
+        assert is_current(root, OLD)
+        assert verify_root(root) == []
+    assert len(roots) > 20
+
+
+def test_surface_links_lead_to_one_version_at_every_moment(tmp_path: Path) -> None:
+    location = "clinvar/R/shard"
+    old = make_plan({"a.bin": b"1", "b.bin": b"1"}, location=location, surface=True)
+    new = make_plan({"a.bin": b"2", "c.bin": b"2"}, location=location, surface=True, code_version="2")
+    roots: list[Root] = []
+
+    def prepare() -> Callable[[], object]:
+        roots.append(Root(tmp_path / str(len(roots)), lock_wait_s=0))
+        build(roots[-1], old)
+        return lambda: build(roots[-1], new)
+
+    for _ in kill_points(prepare):
+        folder = roots[-1].path / "clinvar" / "R"
+        version = open_input(roots[-1], ARTEFACT, location).manifest.code_version
+        shown = {p.name: p.read_bytes() for p in folder.glob("*.bin") if p.exists()}
+        assert set(shown.values()) == {version.encode()}
+        build(roots[-1], new)
+        assert {p.name: p.read_bytes() for p in folder.glob("*.bin")} == {"a.bin": b"2", "c.bin": b"2"}
+        assert is_current(roots[-1], new)
+        assert verify_root(roots[-1]) == []
+    assert len(roots) > 20

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genolewm_assets.genome import Variant, normalise
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TableSchema
+from genolewm_assets.lewm.shard_checks import (
+    CLINVAR_CHECKS,
+    GNOMAD_CHECKS,
+    check_account,
+    check_clinvar_table,
+    check_gnomad_table,
+    check_normal_form,
+    check_ref_mismatches,
+    merge_checks,
+)
+from genolewm_assets.store.manifest import CheckResult
+
+SEQUENCE = b"NNGATTTTTCACACACGTMGGATCN"
+
+Cells = dict[str, object]
+
+ALLELES: list[Cells] = [
+    {"chrom": "chr1", "pos": 3, "ref": "G", "alt": "A"},
+    {"chrom": "chr1", "pos": 3, "ref": "G", "alt": "C"},
+    {"chrom": "chr1", "pos": 4, "ref": "A", "alt": "AT"},
+    {"chrom": "chr1", "pos": 4, "ref": "AT", "alt": "A"},
+    {"chrom": "chr1", "pos": 9, "ref": "TC", "alt": "GG"},
+    # The assembly has an M here, which VCF writes as A.
+    {"chrom": "chr1", "pos": 19, "ref": "A", "alt": "T"},
+]
+GNOMAD: Cells = {"filter": "PASS", "af": 0.25, "ac": 25, "an": 100, "af_afr": 0.5, "max_hl": None}
+CLINVAR: Cells = {
+    "clinvar_id": 7,
+    "label": "LP",
+    "clnsig": "Pathogenic/Likely_pathogenic",
+    "stars": 2,
+    "gene_symbols": ["BRCA1"],
+    "gene_ids": [672],
+}
+
+
+def table(schema: TableSchema, change: Cells | None = None, *, row: int = 2) -> pa.Table:
+    """Return a sound table, with one row changed."""
+    payload = GNOMAD if schema is GNOMAD_VARIANTS else CLINVAR
+    rows = [{**dict.fromkeys(schema.columns), **payload, **allele} for allele in ALLELES]
+    rows[row].update(change or {})
+    return pa.Table.from_pylist(rows, schema=schema.arrow)
+
+
+def failed(results: tuple[CheckResult, ...]) -> list[str]:
+    return [result.name for result in results if not result.passed]
+
+
+def test_sound_tables_pass_every_check() -> None:
+    gnomad = check_gnomad_table(table(GNOMAD_VARIANTS), "chr1", SEQUENCE)
+    clinvar = check_clinvar_table(table(CLINVAR_VARIANTS), "chr1", SEQUENCE)
+    assert failed(gnomad) == failed(clinvar) == []
+    assert [result.name for result in gnomad] == list(GNOMAD_CHECKS[:5])
+    assert [result.name for result in clinvar] == list(CLINVAR_CHECKS[:5])
+    by_name = {result.name: result.figures for result in gnomad}
+    assert by_name["ref_agrees_with_genome"]["compared_bases"] == 8
+    assert by_name["frequencies_consistent"]["compared"] == 6
+
+
+@pytest.mark.parametrize(
+    ("check", "change"),
+    [
+        ("alleles_sorted_and_unique", {"pos": 3, "ref": "G", "alt": "C"}),
+        ("alleles_sorted_and_unique", {"pos": 2}),
+        ("alleles_sorted_and_unique", {"chrom": "1"}),
+        ("alleles_in_normal_form", {"ref": "AT", "alt": "ATT"}),
+        ("alleles_in_normal_form", {"ref": "AT", "alt": "CT"}),
+        ("alleles_in_normal_form", {"ref": "AT", "alt": "AG"}),
+        ("alleles_in_normal_form", {"ref": "A", "alt": "A"}),
+        ("alleles_in_normal_form", {"ref": "A", "alt": "N"}),
+        ("alleles_in_normal_form", {"ref": "A", "alt": ""}),
+        ("alleles_in_normal_form", {"ref": "A", "alt": "g"}),
+        ("alleles_in_normal_form", {"pos": 5, "ref": "T", "alt": "TT"}),
+        ("ref_agrees_with_genome", {"ref": "G", "alt": "GT"}),
+        ("ref_agrees_with_genome", {"pos": 0}),
+        ("ref_agrees_with_genome", {"pos": 26}),
+        ("frequencies_consistent", {"af": 1.2}),
+        ("frequencies_consistent", {"af": float("nan")}),
+        ("frequencies_consistent", {"af_afr": -0.1}),
+        ("frequencies_consistent", {"max_hl": 1.1}),
+        ("frequencies_consistent", {"af": 0.26}),
+        ("frequencies_consistent", {"ac": 101, "af": 1.0}),
+    ],
+)
+def test_each_planted_fault_is_found(check: str, change: Cells) -> None:
+    assert check in failed(check_gnomad_table(table(GNOMAD_VARIANTS, change), "chr1", SEQUENCE))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"label": "Pathogenic"},
+        {"label": "B"},
+        {"label": "P"},
+        {"label": "P", "clnsig": None},
+        {"label": "P", "clnsig": "Benign|Pathogenic"},
+        {"label": "P", "clnsig": "Conflicting_classifications_of_pathogenicity|Pathogenic"},
+        {"label": "P", "clnsig": "Conflicting_classifications_of_pathogenicity"},
+        {"label": "LP", "clnsig": "Uncertain_significance"},
+        {"label": "B", "clnsig": "Benign/Likely_benign"},
+        {"label": "LB", "clnsig": "Pathogenic"},
+        {"label": "VUS", "clnsig": "drug_response"},
+        {"stars": 5},
+        {"stars": -1},
+        {"gene_ids": []},
+    ],
+)
+def test_each_planted_label_fault_is_found(change: Cells) -> None:
+    assert failed(check_clinvar_table(table(CLINVAR_VARIANTS, change), "chr1", SEQUENCE)) == ["labels_follow_clnsig"]
+
+
+@pytest.mark.parametrize(
+    ("label", "clnsig"),
+    [
+        ("P", "Pathogenic,_low_penetrance"),
+        ("P", "Pathogenic|risk_factor"),
+        ("LB", "Benign/Likely_benign"),
+        ("VUS", "Uncertain_significance|drug_response"),
+        ("OTHER", "Conflicting_interpretations_of_pathogenicity"),
+        ("OTHER", None),
+    ],
+)
+def test_right_labels_pass(label: str, clnsig: str | None) -> None:
+    rows = table(CLINVAR_VARIANTS, {"label": label, "clnsig": clnsig})
+    assert failed(check_clinvar_table(rows, "chr1", SEQUENCE)) == []
+
+
+def test_a_wrong_schema_fails_every_check() -> None:
+    rows = table(GNOMAD_VARIANTS).drop_columns(["af"])
+    results = check_gnomad_table(rows, "chr1", SEQUENCE)
+    assert failed(results) == list(GNOMAD_CHECKS[:5])
+    assert "af" in str(results[0].figures["error"])
+    nulls = table(CLINVAR_VARIANTS, {"label": None})
+    assert failed(check_clinvar_table(nulls, "chr1", SEQUENCE)) == list(CLINVAR_CHECKS[:5])
+
+
+def test_without_a_reference_only_trimming_is_asked_for() -> None:
+    rows = table(GNOMAD_VARIANTS, {"pos": 5, "ref": "T", "alt": "TT"}, row=3)
+    assert failed(check_gnomad_table(rows, "chr1", None)) == []
+    rows = table(GNOMAD_VARIANTS, {"ref": "AT", "alt": "ATT"})
+    assert "alleles_in_normal_form" in failed(check_gnomad_table(rows, "chr1", None))
+
+
+def test_empty_tables_pass() -> None:
+    assert failed(check_gnomad_table(GNOMAD_VARIANTS.empty(), "chr1", SEQUENCE)) == []
+    assert failed(check_clinvar_table(CLINVAR_VARIANTS.empty(), "chr1", None)) == []
+
+
+_BASES = st.text("ACGT", min_size=1, max_size=4)
+
+
+@given(_BASES, _BASES, st.text("AC", min_size=6, max_size=30), st.integers(1, 5))
+def test_normal_form_is_recognised_exactly(ref: str, alt: str, flank: str, pos: int) -> None:
+    """The check's definition agrees with the normaliser's arithmetic on repetitive sequence."""
+    reference = (flank[: pos - 1] + ref + flank[pos - 1 :]).encode()
+    if ref == alt:
+        return
+    variant = Variant("chr1", pos, ref, alt)
+    rows = pa.table({"pos": [pos], "ref": [ref], "alt": [alt]})
+    assert check_normal_form(rows, left_aligned=True).passed == (normalise(variant, reference) == variant)
+
+
+ACCOUNT = {"alleles_in": 10, "kept": 6, "rejected": 2, "filtered": 2, "rejected.iupac": 2, "filtered.low_af": 2}
+
+
+def rejects(*reasons: str) -> pa.Table:
+    row = {
+        "file": "a.vcf",
+        "line": 1,
+        "chrom": "1",
+        "pos": 3,
+        "ref": "G",
+        "alt": "N",
+        "record_id": None,
+        "detail": None,
+    }
+    return pa.Table.from_pylist([{**row, "reason": reason} for reason in reasons], schema=REJECTS.arrow)
+
+
+def test_account_adds_up() -> None:
+    assert check_account(ACCOUNT, 6, rejects("iupac", "iupac")).passed
+    labelled = {**ACCOUNT, "label.P": 2, "label.OTHER": 4, "label_before_rejects.P": 9}
+    assert check_account(labelled, 6, rejects("iupac", "iupac")).passed
+
+
+@pytest.mark.parametrize(
+    ("counts", "rows", "reasons", "problem"),
+    [
+        ({**ACCOUNT, "alleles_in": 11}, 6, ("iupac", "iupac"), "alleles_in"),
+        (ACCOUNT, 5, ("iupac", "iupac"), "number of rows"),
+        (ACCOUNT, 6, ("iupac",), "number of rejects"),
+        (ACCOUNT, 6, ("iupac", "symbolic"), "rejects by reason"),
+        ({**ACCOUNT, "filtered.low_af": 1}, 6, ("iupac", "iupac"), "filtered by reason"),
+        ({**ACCOUNT, "label.P": 5}, 6, ("iupac", "iupac"), "labels"),
+    ],
+)
+def test_an_account_that_does_not_add_up_fails(
+    counts: Mapping[str, int], rows: int, reasons: tuple[str, ...], problem: str
+) -> None:
+    result = check_account(counts, rows, rejects(*reasons))
+    assert not result.passed
+    assert problem in str(result.figures["problems"])
+
+
+@pytest.mark.parametrize(("mismatches", "passed"), [(0, True), (1, True), (2, False)])
+def test_share_of_ref_mismatches(mismatches: int, passed: bool) -> None:
+    counts = {"kept": 1000 - mismatches, "rejected": mismatches, "rejected.ref_mismatch": mismatches}
+    result = check_ref_mismatches(counts, max_fraction=0.001)
+    assert result.passed is passed
+    assert result.figures["examined"] == 1000
+    assert check_ref_mismatches({"kept": 0, "rejected": 0}, max_fraction=0.0).passed
+
+
+def test_merged_checks_fail_if_one_does_and_add_figures() -> None:
+    one = CheckResult("a", passed=True, figures={"rows": 2, "note": "x"})
+    two = CheckResult("a", passed=False, figures={"rows": 3, "error": "y"})
+    (merged,) = merge_checks([(one,), (two,)])
+    assert merged == CheckResult("a", passed=False, figures={"rows": 5, "note": "x", "error": "y"})

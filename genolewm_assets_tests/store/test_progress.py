@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from genolewm_assets.store import NO_PROGRESS
+from genolewm_assets.store.progress import ByteCount
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int | None, str]] = []
+
+    def advance(self, done: int, total: int | None, unit: str) -> None:
+        self.seen.append((done, total, unit))
+
+
+def test_bytes_add_up_over_several_readers() -> None:
+    listener = Listener()
+    count = ByteCount(listener, 10)
+    for size_bytes in (3, 0, 7):
+        count.add(size_bytes)
+    assert listener.seen == [(3, 10, "bytes"), (3, 10, "bytes"), (10, 10, "bytes")]
+
+
+def test_the_silent_listener_accepts_an_unknown_total() -> None:
+    NO_PROGRESS.advance(1, None, "rows")
