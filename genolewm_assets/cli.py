@@ -226,7 +226,8 @@ def prepare_clinvar(
 
 def _say_alignment(reference: Path | None) -> None:
     if reference is None:
-        err.print("No --reference: alleles are trimmed, but neither left-aligned nor compared with the genome.", soft_wrap=True)
+        said = "No --reference: alleles are trimmed, but neither left-aligned nor compared with the genome."
+        err.print(said, soft_wrap=True)
 
 
 def _print_shard(published: Published, folder: Path) -> None:

@@ -1,12 +1,21 @@
-"""Fixtures shared by every test module."""
+"""Fixtures and Hypothesis profiles shared by every test module."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+# The default profile draws the same examples every time; `make fuzz` looks for new ones.
+settings.register_profile("default", derandomize=True, deadline=None)
+settings.register_profile(
+    "fuzz", max_examples=2_000, deadline=timedelta(seconds=10), suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("default")
 
 
 @pytest.fixture(scope="session")

@@ -81,7 +81,8 @@ class GatedAsset:
         """Build one partition; yield its materialisation with the check results, or the failed checks and fail."""
         partition = context.partition_key if context.has_partition_key else None
         try:
-            published = build(workspace.root, self.plan(workspace, partition, _LogProgress(context.log.info)))
+            plan = self.plan(workspace, partition, _LogProgress(context.log.info))
+            published = build(workspace.root, plan, run_id=context.run.run_id)
         except BuildRejectedError as err:
             yield self._result(INPUTS_ACCEPTED, passed=True)
             yield from map(self._as_dagster, err.checks)

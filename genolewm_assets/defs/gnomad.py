@@ -40,17 +40,17 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str | None, progress: P
         if source is None:
             report, checksum = write_empty_shard(work), _NO_CHECKSUM
         else:
-            local = source.read_in_place()
-            checksum = local.checksum_check()
-            report = build_gnomad_shard(
-                local.path,
-                contig=contig,
-                contigs=workspace.contigs,
-                reference=reference,
-                params=params,
-                out_dir=work,
-                progress=progress,
-            )
+            with source.local() as local:
+                checksum = local.checksum_check()
+                report = build_gnomad_shard(
+                    local.path,
+                    contig=contig,
+                    contigs=workspace.contigs,
+                    reference=reference,
+                    params=params,
+                    out_dir=work,
+                    progress=progress,
+                )
         checks = audit_shard(
             work,
             check_gnomad_table,

@@ -22,8 +22,8 @@ def plan_genome(workspace: Workspace, _partition: str | None, progress: Progress
     source = workspace.source(genome.fasta, md5=genome.md5, progress=progress)
 
     def write(work: Path) -> BuildReport:
-        local = source.read_in_place()
-        table = prepare_genome(local.path, work, contigs)
+        with source.local() as local:
+            table = prepare_genome(local.path, work, contigs)
         differences = compare_contigs(table, contigs)
         pinned = CheckResult(
             "contigs_match_pins", passed=not differences, figures={"differences": "; ".join(differences)}

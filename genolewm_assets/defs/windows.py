@@ -55,7 +55,11 @@ def plan_windows(workspace: Workspace, contig_name: str | None, progress: Progre
 
 def _read_tracks(tracks: Mapping[str, SourceFile], contigs: ContigSet, contig: str) -> dict[str, IntervalArray]:
     """Read each BED track's intervals on a contig."""
-    return {name: read_bed_track(track.read_in_place().path, contigs)[contig] for name, track in tracks.items()}
+    intervals = {}
+    for name, track in tracks.items():
+        with track.local() as local:
+            intervals[name] = read_bed_track(local.path, contigs)[contig]
+    return intervals
 
 
 def describe_windows(published: Published) -> dict[str, dg.MetadataValue]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlparse
@@ -82,8 +84,9 @@ class SourceFile:
             raise fetch_error(self.url, err) from err
         return {"file": self.name, "size_bytes": stamp.size or 0, "version": stamp.etag or stamp.modified or ""}
 
-    def read_in_place(self) -> LocalCopy:
-        """Return the source as a local file: itself, or a download that later builds find again.
+    @contextmanager
+    def local(self) -> Iterator[LocalCopy]:
+        """Lend the source as a local file: itself, or a download that goes once it has been used without an error.
 
         Raises
         ------
@@ -94,19 +97,24 @@ class SourceFile:
         """
         if not self._is_remote:
             path = self._local_path()
-            return LocalCopy(path, _md5_of(path), self._expected_md5())
-        return self.copy_to(self._download_folder())
+            yield LocalCopy(path, _md5_of(path), self._expected_md5())
+            return
+        copy = self.copy_to(self._download_folder())
+        yield copy
+        copy.path.unlink()
 
     def copy_to(self, folder: Path) -> LocalCopy:
-        """Put a copy into ``folder``; an interrupted download is resumed by the next call. Raises as reading does."""
+        """Put a copy into ``folder``; an interrupted download is resumed. Raises as :meth:`local` does."""
         target, expected = folder / self.name, self._expected_md5()
-        if self._is_remote:
-            part = self._download_folder() / f"{self.name}.part"
-            part.parent.mkdir(parents=True, exist_ok=True)
-            receipt = fetch(self.url, target, md5=expected, part=part, progress=self.progress)
-            return LocalCopy(target, receipt.md5, expected)
-        shutil.copyfile(self._local_path(), target)
-        return LocalCopy(target, _md5_of(target), expected)
+        if not self._is_remote:
+            shutil.copyfile(self._local_path(), target)
+            return LocalCopy(target, _md5_of(target), expected)
+        if expected and target.is_file() and _md5_of(target) == expected:
+            return LocalCopy(target, expected, expected)
+        part = self._download_folder() / f"{self.name}.part"
+        part.parent.mkdir(parents=True, exist_ok=True)
+        receipt = fetch(self.url, target, md5=expected, part=part, progress=self.progress)
+        return LocalCopy(target, receipt.md5, expected)
 
     def _download_folder(self) -> Path:
         return self.downloads / hashlib.sha256(self.url.encode()).hexdigest()[:12]

@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.defs.gates import AUTOMATED, INPUTS_ACCEPTED
+from genolewm_assets.lewm.shard_checks import GNOMAD_CHECKS
 from genolewm_assets_tests.tiny_world import LINEAR, TinyWorld, failed_checks
 
 GENOME, GNOMAD, WINDOWS = "reference/genome", "gnomad/shard", "windows/index"
@@ -31,7 +32,8 @@ def test_a_good_run_records_every_check_for_its_partition(world: TinyWorld) -> N
     result = world.materialize(GNOMAD, partition="chr17")
     assert result.success
     evaluations = result.get_asset_check_evaluations()
-    assert {check.check_name for check in evaluations} >= {INPUTS_ACCEPTED, "ref_agrees_with_genome", "schema_as_declared"}
+    expected = {INPUTS_ACCEPTED, "checksum_matches_published", *GNOMAD_CHECKS}
+    assert {check.check_name for check in evaluations} == expected
     assert all(check.passed and check.partition == "chr17" for check in evaluations)
     (event,) = result.asset_materializations_for_node("gnomad__shard")
     assert event.tags is not None

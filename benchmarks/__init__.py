@@ -1,0 +1,1 @@
+"""Side-by-side measurements against other tools; outside the package, the tests and CI. Run: ``make bench``."""

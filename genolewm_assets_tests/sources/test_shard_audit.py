@@ -1,0 +1,100 @@
+"""The audit of written shards: intact ones pass every check, each planted fault is found by the check that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from genolewm_assets.genome import Contig, ContigSet
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, REJECTS
+from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, check_clinvar_table
+from genolewm_assets.sources.shard_audit import audit_shard
+from genolewm_assets.sources.shard_file import write_shard_file
+from genolewm_assets.store import CheckResult
+
+BASES = b"ACGTTTACGGACCATGAACG" * 5
+CONTIGS = ContigSet([Contig("chr17", len(BASES)), Contig("chr20", len(BASES))])
+
+
+def row(chrom: str, pos: int, alt: str, **changes: object) -> dict[str, object]:
+    stated: dict[str, object] = dict.fromkeys(CLINVAR_VARIANTS.columns)
+    stated |= {
+        "chrom": chrom,
+        "pos": pos,
+        "ref": chr(BASES[pos - 1]),
+        "alt": alt,
+        "clinvar_id": pos,
+        "label": "P",
+        "clnsig": "Pathogenic",
+        "stars": 2,
+        "gene_symbols": ["SIM1"],
+        "gene_ids": [1],
+    }
+    return {**stated, **changes}
+
+
+def audit(folder: Path, rows: list[dict[str, object]], **counts: int) -> dict[str, CheckResult]:
+    """Write one file per contig and audit them; ``counts`` replace those of an honest builder."""
+    table = pa.Table.from_pylist(rows, schema=CLINVAR_VARIANTS.arrow)
+    for contig in CONTIGS:
+        part = table.filter(pc.equal(table["chrom"], contig.name))
+        write_shard_file([part], folder / f"{contig.name}.parquet", CLINVAR_VARIANTS)
+    write_shard_file([REJECTS.empty()], folder / "rejects.parquet", REJECTS)
+    honest = {"alleles_in": len(rows), "kept": len(rows), "rejected": 0, "filtered": 0}
+    results = audit_shard(
+        folder,
+        check_clinvar_table,
+        contigs=CONTIGS,
+        reference=lambda contig: BASES,
+        counts={**honest, **counts},
+        max_ref_mismatch_fraction=0.001,
+    )
+    assert tuple(result.name for result in results) == CLINVAR_CHECKS
+    return {result.name: result for result in results}
+
+
+GOOD = [row("chr17", 3, "T"), row("chr17", 10, "A"), row("chr20", 5, "G", label="B", clnsig="Benign")]
+
+
+def test_an_honest_shard_passes_and_its_figures_add_up(tmp_path: Path) -> None:
+    results = audit(tmp_path, GOOD)
+    assert all(result.passed for result in results.values())
+    assert results["ref_agrees_with_genome"].figures["compared_bases"] == 3
+
+
+def test_an_empty_shard_is_still_checked_for_its_schema(tmp_path: Path) -> None:
+    assert all(result.passed for result in audit(tmp_path, []).values())
+    pq.write_table(pa.table({"chrom": pa.array([], pa.string())}), tmp_path / "chr17.parquet")
+    results = audit_shard(
+        tmp_path,
+        check_clinvar_table,
+        contigs=CONTIGS,
+        reference=None,
+        counts={"alleles_in": 0, "kept": 0, "rejected": 0, "filtered": 0},
+        max_ref_mismatch_fraction=0.001,
+    )
+    assert not next(result for result in results if result.name == "schema_as_declared").passed
+
+
+Fault = Callable[[list[dict[str, object]]], list[dict[str, object]]]
+FAULTS: dict[str, Fault] = {
+    "ref_agrees_with_genome": lambda rows: [*rows[:2], {**rows[2], "ref": "A" if rows[2]["ref"] != "A" else "C"}],
+    "alleles_sorted_and_unique": lambda rows: [rows[1], rows[0], rows[2]],
+    "alleles_in_normal_form": lambda rows: [{**rows[0], "ref": "GT", "alt": "GA"}, *rows[1:]],
+    "labels_follow_clnsig": lambda rows: [{**rows[0], "clnsig": "Benign"}, *rows[1:]],
+}
+
+
+@pytest.mark.parametrize("check", FAULTS)
+def test_a_planted_fault_is_found(check: str, tmp_path: Path) -> None:
+    assert not audit(tmp_path, FAULTS[check]([dict(each) for each in GOOD]))[check].passed
+
+
+@pytest.mark.parametrize("counts", [{"kept": 4}, {"alleles_in": 4}, {"rejected": 1}, {"filtered": 2}])
+def test_a_count_that_does_not_add_up_is_found(counts: dict[str, int], tmp_path: Path) -> None:
+    assert not audit(tmp_path, GOOD, **counts)["every_record_accounted_for"].passed
