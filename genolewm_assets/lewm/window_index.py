@@ -12,14 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from genolewm_assets.genome import Contig, IntervalArray, WindowProfile, acgt_runs, tile_windows
+from genolewm_assets.genome import TOKEN_BP, Contig, IntervalArray, WindowProfile, acgt_runs
 from genolewm_assets.lewm.schema import WINDOWS
 
 #: Columns of the window table that a catalogue's BED tracks fill.
 TRACK_COLUMNS: tuple[str, ...] = ("segmental_duplication", "excluded_region", "repeat")
-
-#: Length of the encoder's k-mers, which ``frame`` counts in.
-_KMER_BP = 6
 
 
 def build_window_table(
@@ -47,14 +44,7 @@ def build_window_table(
         Schema ``lewm.schema.WINDOWS``, sorted by ``start``; coordinates 0-based half-open.
     """
     runs = acgt_runs(sequence)
-    windows = tile_windows(
-        contig,
-        window_bp=profile.window_bp,
-        stride_bp=profile.stride_bp,
-        margin_bp=profile.margin_bp,
-        runs=runs,
-        cover_tails=profile.cover_tails,
-    )
+    windows = profile.tile(contig, runs)
     spans = [sequence[a:b] for a, b in zip(windows.start.tolist(), windows.end.tolist(), strict=True)]
     digests = [hashlib.sha256(span).digest() for span in spans]
     n = len(spans)
@@ -65,7 +55,7 @@ def build_window_table(
         "window_hash": digests,
         "window_id": [digest.hex()[:32] for digest in digests],
         "gc": gc_share(sequence, windows),
-        "frame": (windows.start % _KMER_BP).astype(np.int8),
+        "frame": (windows.start % TOKEN_BP).astype(np.int8),
         "strand": ["+"] * n,
         "gap_distance_bp": gap_distance(windows, runs, margin_bp=profile.margin_bp),
     }

@@ -13,13 +13,14 @@ import pytest
 
 from genolewm_assets.definitions import defs
 
+SPECS = sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key.to_user_string())
 GOLDEN = Path(__file__).parents[1] / "golden" / "asset_graph.json"
 
 
 def describe_graph() -> dict[str, object]:
     """Return keys, dependencies with their mappings, partitions and checks of every asset."""
     graph: dict[str, object] = {}
-    for spec in sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key.to_user_string()):
+    for spec in SPECS:
         partitions = spec.partitions_def
         graph[spec.key.to_user_string()] = {
             "deps": {
@@ -48,7 +49,7 @@ def test_graph_is_the_golden_one() -> None:
     assert graph == json.loads(GOLDEN.read_text())
 
 
-@pytest.mark.parametrize("spec", list(defs.resolve_all_asset_specs()), ids=lambda spec: spec.key.to_user_string())
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.key.to_user_string())
 def test_asset_states_what_people_need(spec: dg.AssetSpec) -> None:
     assert spec.description is not None
     assert spec.description.startswith("One row per ")
