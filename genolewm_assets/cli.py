@@ -89,9 +89,9 @@ def _demo_table(results: Sequence[PartitionResult]) -> Table:
     for asset, group in by_asset.items():
         outcomes = Counter(result.outcome for result in group)
         passed, checks = sum(result.checks_passed for result in group), sum(result.checks for result in group)
-        rows = sum(result.rows for result in group)
+        rows = [result.rows for result in group if result.rows is not None]
         said = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-        table.add_row(asset, str(len(group)), f"{rows:,}", f"{passed} of {checks}", said)
+        table.add_row(asset, str(len(group)), f"{sum(rows):,}" if rows else "-", f"{passed} of {checks}", said)
     return table
 
 

@@ -49,5 +49,6 @@ class ConsoleProgress:
             self._console.print(f"{done:,}{f' of {total:,}' if total else ''} {unit}")
 
     def say(self, line: str) -> None:
-        """Print a line above the bar."""
+        """Print a line above the bar; it stands in for the next plain line of progress."""
+        self._said = time.monotonic()
         self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)

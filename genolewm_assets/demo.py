@@ -35,14 +35,15 @@ class PartitionResult:
     artefact: ArtefactId
     outcome: Outcome
     seconds: float
-    rows: int = 0
+    rows: int | None = None
     checks_passed: int = 0
     checks: int = 0
     error: str = ""
 
     def line(self) -> str:
         """Return one line for a person."""
-        facts = f"{self.rows:,} rows, {self.checks_passed} of {self.checks} checks passed"
+        rows = "" if self.rows is None else f"{self.rows:,} rows, "
+        facts = f"{rows}{self.checks_passed} of {self.checks} checks passed"
         return f"{self.artefact} {self.outcome} in {self.seconds:.1f} s: {self.error or facts}"
 
     def as_json(self) -> dict[str, str | int | float | None]:
@@ -142,6 +143,7 @@ def _reason(event: dg.DagsterEvent) -> str:
 def _standing(
     asset: GatedAsset, partition: str | None, outcome: Outcome, manifest: Manifest, seconds: float
 ) -> PartitionResult:
-    rows = sum(entry.rows or 0 for entry in manifest.files if entry.path != "rejects.parquet")
+    tables = [entry.rows for entry in manifest.files if entry.rows is not None and entry.path != "rejects.parquet"]
+    rows = sum(tables) if tables else None
     checks = len(manifest.checks) + 1
     return PartitionResult(ArtefactId(asset.key, partition), outcome, seconds, rows, checks, checks)
