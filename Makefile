@@ -40,13 +40,13 @@ format: $(STAMP)  ## Rewrite the code in the house format
 	$(BIN)/ruff format .
 
 test: $(STAMP)  ## All tests that need neither GPU nor network
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not gpu and not network'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not gpu and not network'
 
 test-fast: $(STAMP)  ## The tests for every minute
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not gpu and not network and not slow'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not gpu and not network and not slow'
 
 fuzz: $(STAMP)  ## The property tests with many more examples
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --hypothesis-profile=fuzz -m 'not gpu and not network'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fuzz -m 'not gpu and not network'
 
 golden: $(STAMP)  ## Rewrite the golden files after a deliberate change
 	GENOLEWM_WRITE_GOLDEN=1 $(BIN)/python -m pytest genolewm_assets_tests/defs/test_graph.py

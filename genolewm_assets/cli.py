@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from genolewm_assets.console import ConsoleProgress
+from genolewm_assets.artefact_commands import JsonOption, RootOption, cache_app, package_app, print_findings
+from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.launch import enter_environment, prepare_environment
 
 if TYPE_CHECKING:
-    from genolewm_assets.demo import PartitionResult
+    from genolewm_assets.demo import Demo, PartitionResult, Steps
     from genolewm_assets.store import Published
 
 app = typer.Typer(
@@ -36,21 +37,22 @@ app = typer.Typer(
 )
 catalog_app = typer.Typer(help="Catalogues: the genome, contigs and sources of a root.", no_args_is_help=True)
 app.add_typer(catalog_app, name="catalog")
+app.add_typer(cache_app, name="cache")
+app.add_typer(package_app, name="package")
 
-RootOption = Annotated[Path, typer.Option("--root", help="Root directory of the artefacts.", envvar="GENOLEWM_ROOT")]
 CatalogOption = Annotated[
     str, typer.Option("--catalog", help="Built-in catalogue or path of a YAML file.", envvar="GENOLEWM_CATALOG")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-VcfOption = Annotated[Path, typer.Option("--input-vcf", help="VCF file: bgzip, gzip or plain text.")]
+VcfOption = Annotated[Path, typer.Option("--input-vcf", readable=False, help="VCF file: bgzip, gzip or plain text.")]
 OutputOption = Annotated[Path, typer.Option("--output", help="Folder that the shard is written under.")]
 ReferenceOption = Annotated[
     Path | None,
-    typer.Option("--reference", help="FASTA to check REF and left-align against; without it alleles are only trimmed."),
+    typer.Option(
+        "--reference",
+        readable=False,
+        help="FASTA to check REF and left-align against; without it alleles are only trimmed.",
+    ),
 ]
-
-out = Console()
-err = Console(stderr=True)
 
 
 @app.command()
@@ -62,23 +64,17 @@ def demo(root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, 
     enter_environment(root, catalog)
     from genolewm_assets.demo import Demo
 
-    results: list[PartitionResult] = []
     with Demo() as walk, ConsoleProgress(err) as progress:
-        steps = walk.steps()
-        for result in walk.run(steps):
-            results.append(result)
-            progress.advance(len(results), len(steps), "partitions")
-            progress.say(result.line())
-    failed = [result for result in results if result.outcome == "failed"]
+        results = _walk(walk, walk.steps(), progress)
+        results.append(walk.follow())
+        progress.say(results[-1].line())
     if as_json:
         out.print_json(json.dumps([result.as_json() for result in results]))
     else:
         out.print(_demo_table(results))
-        out.print(f"Outputs: {root}. Open the UI: genolewm ui --root {root} --catalog {catalog}", soft_wrap=True)
-    if failed:
-        for result in failed:
-            err.print(result.error, style="red", markup=False, soft_wrap=True)
-        raise typer.Exit(4)
+        said = f"Outputs: {root}. Open the UI: genolewm ui --root {root} --catalog {catalog}"
+        out.print(said, markup=False, highlight=False, soft_wrap=True)
+    _exit_on_failure(results)
 
 
 def _demo_table(results: Sequence[PartitionResult]) -> Table:
@@ -93,6 +89,38 @@ def _demo_table(results: Sequence[PartitionResult]) -> Table:
         said = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
         table.add_row(asset, str(len(group)), f"{sum(rows):,}" if rows else "-", f"{passed} of {checks}", said)
     return table
+
+
+@app.command("cache-windows")
+def cache_windows(root: RootOption = Path("data"), catalog: CatalogOption = "sample") -> None:
+    """Cache the states of every reference and corpus window of a catalogue, and what they are made from.
+
+    Example: `geno-lewm cache-windows --catalog sample --root data`
+    """
+    enter_environment(root, catalog)
+    from genolewm_assets.demo import STATE_ASSETS, Demo
+
+    with Demo() as walk, ConsoleProgress(err) as progress:
+        steps = [step for step in walk.steps() if step[0].key in STATE_ASSETS]
+        results = _walk(walk, steps, progress)
+    out.print(_demo_table(results))
+    _exit_on_failure(results)
+
+
+def _walk(walk: Demo, steps: Steps, progress: ConsoleProgress) -> list[PartitionResult]:
+    results = []
+    for result in walk.run(steps):
+        results.append(result)
+        progress.advance(len(results), len(steps), "partitions")
+        progress.say(result.line())
+    return results
+
+
+def _exit_on_failure(results: Sequence[PartitionResult]) -> None:
+    failed = [result for result in results if result.outcome == "failed"]
+    if failed:
+        err.print(f"{len(failed)} of {len(results)} partitions failed", style="red")
+        raise typer.Exit(failed[0].exit_code)
 
 
 @app.command()
@@ -135,7 +163,7 @@ def catalog_check(
         return
     table = Table("what", "value", show_header=False)
     for name, value in facts.items():
-        table.add_row(name, value)
+        table.add_row(name, escape(value))
     out.print(table)
 
 
@@ -149,15 +177,7 @@ def verify(root: RootOption = Path("data"), *, as_json: JsonOption = False) -> N
 
     with ConsoleProgress(err) as progress:
         findings = verify_root(Root(root), progress=progress)
-    if as_json:
-        out.print_json(json.dumps([asdict(finding) for finding in findings]))
-    for finding in [] if as_json else findings:
-        out.print(str(finding), markup=False, soft_wrap=True)
-    faults = [finding for finding in findings if finding.is_fault]
-    if not as_json:
-        out.print(f"{len(faults)} faults, {len(findings) - len(faults)} other findings")
-    if faults:
-        raise typer.Exit(4)
+    print_findings(findings, as_json=as_json)
 
 
 @app.command()
@@ -245,6 +265,9 @@ def main(*command: str) -> None:
     except GenoLeWMError as error:
         err.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        err.print("stopped; the same command goes on from here")
+        sys.exit(130)
 
 
 def main_prepare_gnomad() -> None:

@@ -8,6 +8,9 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+out = Console()
+err = Console(stderr=True)
+
 #: Seconds between two progress lines where there is no terminal.
 _LINE_INTERVAL_S = 10.0
 

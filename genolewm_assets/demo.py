@@ -7,23 +7,38 @@ The runs are ordinary Dagster runs on the root's instance: the UI shows them. Im
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Literal, Self
+from typing import Literal, Self, TypeAlias
 
 import dagster as dg
+from sqlalchemy.exc import OperationalError
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs import clinvar, gnomad, reference, windows
+from genolewm_assets.defs import clinvar, corpus, embeddings, gnomad, holdouts, packages, reference, windows
 from genolewm_assets.defs.gates import GatedAsset
-from genolewm_assets.defs.partitions import clinvar_release_partitions, contig_partitions, linear_contig_partitions
+from genolewm_assets.defs.partitions import (
+    clinvar_release_partitions,
+    contig_partitions,
+    corpus_source_partitions,
+    linear_contig_partitions,
+)
 from genolewm_assets.defs.resources import configured_catalog, configured_root
 from genolewm_assets.defs.workspace import Workspace
-from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.errors import GenoLeWMError, ResourceError
+from genolewm_assets.lewm.package_pointer import choose_current, read_current, read_pin
 from genolewm_assets.sources.clinvar_listing import list_releases
 from genolewm_assets.store import NO_PROGRESS, ArtefactId, Manifest, is_current
 
-Outcome = Literal["built", "current", "failed"]
+Steps: TypeAlias = Sequence[tuple[GatedAsset, str | None]]
+Outcome: TypeAlias = Literal["built", "current", "failed"]
+
+#: Assets that lead to the caches of states.
+STATE_ASSETS = ("reference/genome", "windows/index", "corpus/windows", "embeddings/cache", "embeddings/corpus")
+
+#: Tables that list what an artefact does not hold.
+_SIDE_TABLES = ("rejects.parquet", "skipped.parquet")
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -39,6 +54,7 @@ class PartitionResult:
     checks_passed: int = 0
     checks: int = 0
     error: str = ""
+    exit_code: int = 0
 
     def line(self) -> str:
         """Return one line for a person."""
@@ -74,76 +90,112 @@ class Demo:
         self.instance.add_dynamic_partitions(str(clinvar_release_partitions.name), keys)
         return keys
 
-    def steps(self) -> list[tuple[GatedAsset, str | None]]:
-        """Return every (asset, partition) in dependency order."""
+    def steps(self) -> Steps:
+        """Return every (asset, partition) in dependency order; ``packages/current`` comes after them."""
         releases = self.register_releases()
-        order: list[tuple[GatedAsset, Iterable[str | None]]] = [
+        packaged = [key for key in releases if key in (self.workspace.catalog.clinvar.packaged or releases)]
+        linear, sources = linear_contig_partitions.get_partition_keys(), corpus_source_partitions.get_partition_keys()
+        order: list[tuple[GatedAsset, Sequence[str | None]]] = [
             (reference.GENOME, [None]),
-            (windows.INDEX, linear_contig_partitions.get_partition_keys()),
+            (windows.INDEX, linear),
+            (corpus.WINDOWS, sources),
             (gnomad.SHARD, contig_partitions.get_partition_keys()),
             (clinvar.RELEASE, releases),
             (clinvar.SHARD, releases),
+            (embeddings.CACHE, linear),
+            (embeddings.CORPUS, sources),
+            (holdouts.MANIFEST, packaged),
+            (packages.SPLIT, packaged),
         ]
         return [(asset, partition) for asset, partitions in order for partition in partitions]
 
-    def run(self, steps: Iterable[tuple[GatedAsset, str | None]]) -> Iterator[PartitionResult]:
+    def run(self, steps: Steps) -> Iterator[PartitionResult]:
         """Materialise what is not current, one partition after the other."""
         for asset, partition in steps:
-            started = time.monotonic()
+            artefact, started = ArtefactId(asset.key, partition), time.monotonic()
             manifest = self._current(asset, partition)
-            if manifest is not None:
-                yield _standing(asset, partition, "current", manifest, time.monotonic() - started)
-                continue
-            yield self._materialise(asset, partition, started)
+            outcome: Outcome = "current"
+            if manifest is None:
+                failure = self._materialise(artefact, len(asset.checks) + 1, started)
+                if failure is not None:
+                    yield failure
+                    continue
+                manifest, outcome = self.workspace.open_input(asset.key, partition).manifest, "built"
+            yield _standing(artefact, outcome, manifest, time.monotonic() - started)
 
     def _current(self, asset: GatedAsset, partition: str | None) -> Manifest | None:
         """Return the published manifest when a build would keep it and the instance knows of it."""
         try:
             plan = asset.plan(self.workspace, partition, NO_PROGRESS)
-            if not is_current(self.workspace.root, plan):
+            if not is_current(self.workspace.root, plan) or self.workspace.location(plan.artefact) != plan.location:
                 return None
             manifest = self.workspace.open_input(asset.key, partition).manifest
         except GenoLeWMError:
             return None  # the run says what is wrong, and records it
-        event = self.instance.get_latest_data_version_record(dg.AssetKey(asset.key.split("/")), partition_key=partition)
-        known = event and event.asset_materialization and (event.asset_materialization.tags or {})
-        return manifest if known and known.get("dagster/data_version") == f"sha256:{manifest.sha256}" else None
+        return manifest if self._knows(plan.artefact, manifest.sha256) else None
 
-    def _materialise(self, asset: GatedAsset, partition: str | None, started: float) -> PartitionResult:
-        result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
-            instance=self.instance,
-            partition_key=partition,
-            asset_selection=[dg.AssetKey(asset.key.split("/"))],
-            run_config=_QUIET,
-            raise_on_error=False,
-        )
-        seconds = time.monotonic() - started
+    def _knows(self, artefact: ArtefactId, sha256: str) -> bool:
+        """Tell whether the instance's latest materialisation of a partition is this version."""
+        key = dg.AssetKey(artefact.asset.split("/"))
+        event = self.instance.get_latest_data_version_record(key, partition_key=artefact.partition)
+        tags = event.asset_materialization.tags if event and event.asset_materialization else None
+        return (tags or {}).get("dagster/data_version") == f"sha256:{sha256}"
+
+    def follow(self) -> PartitionResult:
+        """Move ``packages/current``, unless it is where it belongs."""
+        artefact, started, root = ArtefactId("packages/current"), time.monotonic(), self.workspace.root.path
+        with suppress(GenoLeWMError):
+            ref = choose_current(root, read_pin(root))
+            if ref == read_current(root) and self._knows(artefact, ref.manifest_sha256):
+                return PartitionResult(artefact, "current", time.monotonic() - started, 1, 1, 1)
+        failure = self._materialise(artefact, 1, started)
+        return failure or PartitionResult(artefact, "built", time.monotonic() - started, 1, 1, 1)
+
+    def _materialise(self, artefact: ArtefactId, checks: int, started: float) -> PartitionResult | None:
+        """Run one asset for one partition; returns what went wrong, if anything."""
+        try:
+            result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
+                instance=self.instance,
+                partition_key=artefact.partition,
+                asset_selection=[dg.AssetKey(artefact.asset.split("/"))],
+                run_config=_QUIET,
+                raise_on_error=False,
+            )
+        except OperationalError as err:
+            raise ResourceError(
+                str(self.workspace.root.path / "dagster"),
+                f"the record of runs cannot be written ({err.orig})",
+                remedy="Free some space, or make the root writable, and run it again",
+            ) from err
         if result.success:
-            manifest = self.workspace.open_input(asset.key, partition).manifest
-            return _standing(asset, partition, "built", manifest, seconds)
-        evaluations = result.get_asset_check_evaluations()
-        return PartitionResult(
-            ArtefactId(asset.key, partition),
-            "failed",
-            seconds,
-            checks_passed=sum(check.passed for check in evaluations),
-            checks=len(asset.checks) + 1,
-            error="; ".join(_reason(event) for event in result.all_events if event.is_step_failure),
-        )
+            return None
+        passed = sum(check.passed for check in result.get_asset_check_evaluations())
+        (event, *_) = [event for event in result.all_events if event.is_step_failure] or result.all_events[-1:]
+        error, exit_code = _reason(event)
+        seconds = time.monotonic() - started
+        return PartitionResult(artefact, "failed", seconds, None, passed, checks, error, exit_code)
 
 
-def _reason(event: dg.DagsterEvent) -> str:
-    """Return the line a step failed with: the house error it raised, or what Dagster says of another exception."""
-    failure = event.step_failure_data
-    if failure.user_failure_data and failure.user_failure_data.description:
-        return failure.user_failure_data.description
-    return failure.error.message.strip() if failure.error else "the step ended without an error"
+def _reason(event: dg.DagsterEvent) -> tuple[str, int]:
+    """Return the line a step failed with, and the exit code that goes with it.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If a person stopped it: Dagster turns the signal into a failure of the step.
+    """
+    failure = event.step_failure_data if event.is_step_failure else None
+    stated = failure.user_failure_data if failure else None
+    if stated and stated.description:
+        return stated.description, int(getattr(stated.metadata.get("exit_code"), "value", 4))
+    error = failure.error if failure else None
+    cause = error.cause or error if error else None
+    if cause and cause.cls_name in {"DagsterExecutionInterruptedError", "KeyboardInterrupt"}:
+        raise KeyboardInterrupt
+    return (cause.message.strip() if cause else "the run ended without an error"), 1
 
 
-def _standing(
-    asset: GatedAsset, partition: str | None, outcome: Outcome, manifest: Manifest, seconds: float
-) -> PartitionResult:
-    tables = [entry.rows for entry in manifest.files if entry.rows is not None and entry.path != "rejects.parquet"]
-    rows = sum(tables) if tables else None
+def _standing(artefact: ArtefactId, outcome: Outcome, manifest: Manifest, seconds: float) -> PartitionResult:
+    tables = [entry.rows for entry in manifest.files if entry.rows is not None and entry.path not in _SIDE_TABLES]
     checks = len(manifest.checks) + 1
-    return PartitionResult(ArtefactId(asset.key, partition), outcome, seconds, rows, checks, checks)
+    return PartitionResult(artefact, outcome, seconds, sum(tables) if tables else None, checks, checks)

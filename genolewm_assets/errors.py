@@ -9,7 +9,9 @@
       ConfigurationError (ValueError)  bad configuration: exit 3
         CatalogError, RootError
       ResourceError (OSError)          corrupt, missing or busy resource: exit 4
-        MissingResourceError, CorruptResourceError, RejectedResourceError, FetchError, BusyError
+        MissingResourceError, CorruptResourceError, RejectedResourceError, BusyError,
+        FetchError
+          ChecksumError
 
 A message has one form, made here and nowhere else:
 ``where: what is wrong: expected X, got Y. What to do.``
@@ -139,7 +141,11 @@ class RejectedResourceError(ResourceError):
 
 
 class FetchError(ResourceError):
-    """A download failed or its checksum differs from the published one."""
+    """A download failed."""
+
+
+class ChecksumError(FetchError):
+    """A download is complete and its checksum differs from the expected one."""
 
 
 class BusyError(ResourceError):

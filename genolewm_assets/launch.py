@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from genolewm_assets.errors import CatalogError, ConfigurationError
-from genolewm_assets.sources.catalogs import load_catalog
+from genolewm_assets.sources.catalogs import built_in_catalogs, load_catalog
 
 #: Switches that keep Dagster, Hugging Face and Ray from reporting usage.
 TELEMETRY_OFF: Mapping[str, str] = {
@@ -41,7 +41,7 @@ def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
     ConfigurationError
         If the root cannot be created.
     """
-    load_catalog(catalog)
+    loaded = load_catalog(catalog)
     home = root.resolve() / "dagster"
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
         ) from err
     return {
         "GENOLEWM_ROOT": str(root.resolve()),
-        "GENOLEWM_CATALOG": str(Path(catalog).resolve()) if Path(catalog).is_file() else catalog,
+        "GENOLEWM_CATALOG": catalog if catalog in built_in_catalogs() else str(loaded.file),
         "DAGSTER_HOME": str(home),
         **TELEMETRY_OFF,
     }

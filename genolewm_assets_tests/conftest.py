@@ -24,3 +24,11 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the real sample data (../shared/data beside the repository) is absent")
     return SHARED_DATA
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep each file's tests on one worker, and all of real/ on one: they share what is dear to build."""
+    for item in items:
+        group = item.path.parent if item.path.parent.name == "real" else item.path
+        item.add_marker(pytest.mark.xdist_group(str(group)))

@@ -16,7 +16,8 @@ from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld, bytes_of
 
 pytestmark = pytest.mark.slow
 
-PARTITIONS = 1 + 3 + 4 + 2 + 2
+#: genome, windows, corpus, gnomAD, releases, shards, states of contigs and sources, holdouts, packages, pointer.
+PARTITIONS = 1 + 3 + 4 + 4 + 2 + 2 + 3 + 4 + 2 + 2 + 1
 
 
 def command(world: TinyWorld, root: Path, *more: str) -> list[str]:
@@ -61,7 +62,7 @@ def test_killed_at_random_and_resumed_gives_identical_bytes(world: TinyWorld, un
     interrupted = 0
     for _ in range(6):
         child = subprocess.Popen(command(world, root), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(rng.uniform(2.0, 7.0))
+        time.sleep(rng.uniform(2.0, 12.0))
         interrupted += child.poll() is None
         child.kill()
         child.wait()

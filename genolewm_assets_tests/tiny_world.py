@@ -11,6 +11,8 @@ from pathlib import Path
 
 import dagster as dg
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pysam
 import yaml
 
@@ -19,8 +21,10 @@ from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 
 LINEAR = ("chr17", "chr20", "chr21")
+CONTIGS = (*LINEAR, "chrM")
 LENGTH = 24_000
 GAP = (9_000, 9_500)
+CORPUS = ("eukaryote_generator", "mrna_evo2", "mrna_splice_evo2", "prokaryote_evo2")
 RELEASES = ("2024-01-07", "2025-01-05")
 
 
@@ -49,6 +53,7 @@ class TinyWorld:
             self.write_gnomad(name, self.gnomad_records(name))
         for release in RELEASES:
             self.write_clinvar(release, header_date=release)
+        self.write_corpus()
         self.write_catalog()
         self.instance.add_dynamic_partitions("clinvar_release", list(RELEASES))
 
@@ -83,9 +88,41 @@ class TinyWorld:
             "genome": {"name": "tiny", "fasta": "genome.fa.gz", "contigs": contigs},
             "windows": {"profile": "tiny", "window_bp": 1_200, "stride_bp": 800, "margin_bp": 96},
             "gnomad": {"sources": sources},
-            "clinvar": {"listing": "clinvar"},
+            "clinvar": {"listing": "clinvar", "predecessors": {RELEASES[1]: RELEASES[0]}},
+            "corpus": {"short_windows": True, "sources": {name: {"url": f"corpus/{name}"} for name in CORPUS}},
+            "encoder": {"dtype": "float32"},
+            "holdouts": {"clinvar_genes": []},
+            "packages": {"mix_declared": True},
         }
         self.catalog.write_text(yaml.safe_dump(catalog))
+
+    def write_corpus(self) -> None:
+        """Write genes of chr17 with coordinates, a transcript, and bacteria."""
+        genes = [(2_000 + 3_000 * n, 4_500 + 3_000 * n) for n in range(2)]
+        rows: dict[str, list[dict[str, object]]] = {
+            "eukaryote_generator": [
+                {
+                    "record_id": f"SIM{n}",
+                    "sequence": self.sequences["chr17"][start:end].decode(),
+                    "taxonomy": "Homo sapiens",
+                    "species_type": "vertebrate_mammalian",
+                    "gene_type": "protein_coding",
+                    "chrom": "chr17",
+                    "start": start,
+                    "end": end,
+                    "strand": "+",
+                }
+                for n, (start, end) in enumerate(genes)
+            ]
+        }
+        for seed, name in enumerate(CORPUS[1:]):
+            text = simulate_contig(50 + seed, 5_000)[: GAP[0]].decode()
+            metadata = {"source": "bacteria_simulated", "note": "simulated, complete genome"}
+            rows[name] = [{"text": text, "record": f"{name}:1", "metadata": metadata}]
+        for name, records in rows.items():
+            folder = self.folder / "corpus" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.Table.from_pylist(records), folder / "part-00000.parquet")
 
     def gnomad_records(self, name: str, *, wrong_ref: int = 0) -> list[str]:
         """Return one SNV every 100 bp, the first ``wrong_ref`` of them with a REF that the genome does not have."""

@@ -14,6 +14,7 @@ from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
 from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, check_clinvar_table
+from genolewm_assets.sources.allele_count import count_alleles
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.clinvar_listing import find_release, read_listing
 from genolewm_assets.sources.shard_audit import audit_shard
@@ -31,7 +32,7 @@ def plan_release(workspace: Workspace, key: str | None, progress: Progress) -> B
 
     def write(work: Path) -> BuildReport:
         local = source.copy_to(work)
-        header_date = read_release_date(local.path).isoformat()
+        header_date = read_release_date(local.path, named=source.url).isoformat()
         # A re-issued file of one date gets the key "2026-02-26.2".
         dated = CheckResult(
             "release_key_equals_header_date",
@@ -74,6 +75,7 @@ def plan_clinvar_shard(workspace: Workspace, key: str | None, progress: Progress
             contigs=workspace.contigs,
             reference=reference,
             counts=report.counts,
+            alleles_in_source=count_alleles(_vcf_of(release)),
             max_ref_mismatch_fraction=settings.max_ref_mismatch_fraction,
         )
         return BuildReport(counts=report.counts, rows=report.rows, checks=checks)

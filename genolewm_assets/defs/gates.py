@@ -16,7 +16,7 @@ import dagster as dg
 
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import BusyError, FetchError, GenoLeWMError
-from genolewm_assets.store import BuildPlan, BuildRejectedError, CheckResult, Progress, Published, build
+from genolewm_assets.store import ArtefactId, BuildPlan, BuildRejectedError, CheckResult, Progress, Published, build
 
 #: First check of every gated asset: sources could be read and inputs could be opened.
 INPUTS_ACCEPTED = "inputs_accepted"
@@ -61,12 +61,15 @@ class GatedAsset:
         From workspace, partition key and progress sink to the build plan; opens (and so verifies) the inputs.
     describe
         From what was published to the metadata shown in the UI.
+    after
+        Called with what was published, before the run reports it.
     """
 
     key: str
     checks: tuple[str, ...]
     plan: Callable[[Workspace, str | None, Progress], BuildPlan]
     describe: Callable[[Published], dict[str, dg.MetadataValue]]
+    after: Callable[[Workspace, BuildPlan, Published], None] | None = None
 
     def check_specs(self, partitions_def: dg.PartitionsDefinition | None = None) -> list[dg.AssetCheckSpec]:
         """Return one blocking check per fact, partitioned as the asset is."""
@@ -80,16 +83,19 @@ class GatedAsset:
     def run(self, context: dg.AssetExecutionContext, workspace: Workspace) -> GatedEvents:
         """Build one partition; yield its materialisation with the check results, or the failed checks and fail."""
         partition = context.partition_key if context.has_partition_key else None
+        artefact = ArtefactId(self.key, partition)
         try:
             plan = self.plan(workspace, partition, _LogProgress(context.log.info))
             published = build(workspace.root, plan, run_id=context.run.run_id)
-        except BuildRejectedError as err:
-            yield self._result(INPUTS_ACCEPTED, passed=True)
-            yield from map(self._as_dagster, err.checks)
-            raise dg.Failure(str(err), allow_retries=False) from err
+            if self.after is not None:
+                self.after(workspace, plan, published)
         except GenoLeWMError as err:
-            yield self._result(INPUTS_ACCEPTED, passed=False, error=str(err))
-            raise dg.Failure(str(err), allow_retries=isinstance(err, (BusyError, FetchError))) from err
+            # Planning may build too (the simulated sources): only this artefact's own checks are this asset's.
+            rejected = isinstance(err, BuildRejectedError) and err.where == str(artefact)
+            yield self._result(INPUTS_ACCEPTED, passed=rejected, **({} if rejected else {"error": str(err)}))
+            yield from map(self._as_dagster, err.checks if isinstance(err, BuildRejectedError) and rejected else ())
+            retry = isinstance(err, (BusyError, FetchError))
+            raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}, allow_retries=retry) from err
         if published.reused:
             context.log.info("%s is current: the published version was verified and kept", published.artefact)
         yield dg.MaterializeResult(

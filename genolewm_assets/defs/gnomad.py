@@ -12,12 +12,13 @@ from genolewm_assets.defs.partitions import contig_partitions, on_every_partitio
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_reader
 from genolewm_assets.lewm.schema import GNOMAD_VARIANTS
-from genolewm_assets.lewm.shard_checks import GNOMAD_CHECKS, check_gnomad_table
+from genolewm_assets.lewm.shard_checks import GNOMAD_CHECKS
+from genolewm_assets.sources.allele_count import count_alleles
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, write_empty_shard
 from genolewm_assets.sources.shard_audit import audit_shard
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, Progress, Published
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 
 _NO_CHECKSUM = CheckResult("checksum_matches_published", passed=True, figures={"source": NO_SOURCE})
 
@@ -38,7 +39,7 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str | None, progress: P
     def write(work: Path) -> BuildReport:
         reference = reference_reader(genome, workspace.contigs)
         if source is None:
-            report, checksum = write_empty_shard(work), _NO_CHECKSUM
+            report, checksum, alleles = write_empty_shard(work), _NO_CHECKSUM, 0
         else:
             with source.local() as local:
                 checksum = local.checksum_check()
@@ -51,12 +52,14 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str | None, progress: P
                     out_dir=work,
                     progress=progress,
                 )
+                alleles = count_alleles(local.path)
         checks = audit_shard(
             work,
-            check_gnomad_table,
+            params.check_table,
             contigs=workspace.contigs,
             reference=reference,
             counts=report.counts,
+            alleles_in_source=alleles,
             max_ref_mismatch_fraction=settings.max_ref_mismatch_fraction,
         )
         return BuildReport(counts=report.counts, rows=report.rows, checks=(checksum, *checks))

@@ -7,10 +7,11 @@ import dagster as dg
 from genolewm_assets.defs.resources import configured_catalog
 from genolewm_assets.sources.catalogs import load_catalog
 
-_CONTIGS = load_catalog(configured_catalog()).contigs
+_CATALOG = load_catalog(configured_catalog())
 
-contig_partitions = dg.StaticPartitionsDefinition(list(_CONTIGS.names))
-linear_contig_partitions = dg.StaticPartitionsDefinition([contig.name for contig in _CONTIGS.linear])
+contig_partitions = dg.StaticPartitionsDefinition(list(_CATALOG.contigs.names))
+linear_contig_partitions = dg.StaticPartitionsDefinition([contig.name for contig in _CATALOG.contigs.linear])
+corpus_source_partitions = dg.StaticPartitionsDefinition(list(_CATALOG.corpus.sources))
 clinvar_release_partitions = dg.DynamicPartitionsDefinition(name="clinvar_release")
 
 

@@ -36,6 +36,14 @@ def draw_af_spectrum(af: npt.NDArray[np.float64]) -> dg.MetadataValue:
     return _embed(figure, f"allele frequency spectrum of {len(af):,} alleles")
 
 
+def draw_norms(norms: npt.NDArray[np.float64]) -> dg.MetadataValue:
+    """Draw the distribution of the Euclidean norms of block states."""
+    figure, axes = _canvas()
+    axes.hist(norms, bins=60, color=_PURPLE)
+    axes.set(xlabel="norm of a block's state", ylabel="blocks")
+    return _embed(figure, f"norms of {len(norms):,} blocks")
+
+
 def draw_classes_by_stars(counts: Mapping[str, npt.NDArray[np.int64]]) -> dg.MetadataValue:
     """Draw ClinVar classes stacked by review stars; each value is int64, shape (5,), alleles with 0 to 4 stars."""
     figure, axes = _canvas()

@@ -22,6 +22,11 @@ def configured_catalog() -> str:
     return os.environ.get("GENOLEWM_CATALOG", DEFAULT_CATALOG)
 
 
+def configured_device() -> str:
+    """Return ``GENOLEWM_DEVICE``: where states are computed, as torch names it; by default the best there is."""
+    return os.environ.get("GENOLEWM_DEVICE", "auto")
+
+
 class WorkspaceResource(dg.ConfigurableResource[Workspace]):
     """The root directory and the catalogue of one deployment."""
 

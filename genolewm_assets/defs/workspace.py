@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
+from genolewm_assets.encoders import TINY_LLAMA, EncoderIdentity, read_identity, write_tiny_llama
+from genolewm_assets.encoders.state_cache import state_config
 from genolewm_assets.genome import Contig, ContigSet
+from genolewm_assets.lewm.package_pointer import read_latest
 from genolewm_assets.sample import write_sample
 from genolewm_assets.sources.catalogs import Catalog, load_catalog
 from genolewm_assets.sources.fasta import FastaReader
 from genolewm_assets.sources.source_file import SourceFile
-from genolewm_assets.store import NO_PROGRESS, ArtefactId, Progress, Published, Root, open_input
+from genolewm_assets.store import (
+    NO_PROGRESS,
+    ArtefactId,
+    JsonValue,
+    Manifest,
+    Progress,
+    Published,
+    Root,
+    compute_key,
+    open_input,
+    read_manifest,
+    resolve_generation,
+)
+
+if TYPE_CHECKING:
+    from genolewm_assets.encoders import CausalLMStateEncoder
 
 #: Folder that stands for the release of a contig whose catalogue names no gnomAD source.
 NO_SOURCE = "no_source"
@@ -46,31 +66,78 @@ class Workspace:
         return self.catalog.contigs
 
     def location(self, artefact: ArtefactId) -> str:
-        """Return the root-relative path at which an artefact is published."""
-        partition = artefact.partition or ""
-        match artefact.asset:
-            case "reference/genome":
-                return f"reference/{self.catalog.genome_digest[:12]}"
-            case "gnomad/shard":
-                source = self.catalog.gnomad.sources.get(partition)
-                return f"gnomad/{source.release if source else NO_SOURCE}/{partition}"
-            case "clinvar/release":
-                return f"clinvar/{partition}/vcf"
-            case "clinvar/shard":
-                return f"clinvar/{partition}/shard"
-            case "windows/index":
-                return f"windows/{self.catalog.window_profile.name}/{partition}"
-            case other:
-                raise KeyError(other)
+        """Return the root-relative path at which an artefact is published.
 
-    def open_input(self, asset: str, partition: str | None = None) -> Published:
-        """Open what another asset published; see :func:`genolewm_assets.store.open_input` for what is refused."""
+        Raises
+        ------
+        MissingResourceError
+            If it lies by what it is made from, and that is not published.
+        """
+        return _PLACES[artefact.asset](self, artefact.partition or "")
+
+    def open_input(
+        self, asset: str, partition: str | None = None, *, contents: Literal["hash", "sizes"] | None = None
+    ) -> Published:
+        """Open what another asset published; see :func:`genolewm_assets.store.open_input` for what is refused.
+
+        Files are hashed again in full; of an array store, unless ``contents`` asks for it, sizes are compared, and each
+        batch read carries a checksum.
+        """
         artefact = ArtefactId(asset, partition)
-        return open_input(self.root, artefact, self.location(artefact))
+        contents = contents or ("sizes" if asset.startswith("embeddings/") else "hash")
+        return open_input(self.root, artefact, self.location(artefact), contents=contents)
+
+    def gnomad_release(self, contig: str) -> str:
+        """Return the gnomAD release of a contig, or :data:`NO_SOURCE`."""
+        source = self.catalog.gnomad.sources.get(contig)
+        return source.release if source else NO_SOURCE
+
+    def cache_config(self, windows: Manifest) -> dict[str, JsonValue]:
+        """Return what decides the cache of states of a window table; see ``encoders.state_cache``."""
+        (table,) = (entry for entry in windows.files if entry.path == "windows.parquet")
+        profile = self.catalog.window_profile
+        return state_config(self.encoder_identity, windows_sha256=table.sha256, window_bp=profile.window_bp)
+
+    def cache_location(self, windows: ArtefactId) -> str:
+        """Return the place of the states of a published window table."""
+        manifest = read_manifest(resolve_generation(self.root.link_of(self.location(windows))))
+        return f"embeddings/{compute_key(self.cache_config(manifest))}"
+
+    @cached_property
+    def encoder_identity(self) -> EncoderIdentity:
+        """Who encodes, read from the model's files without loading it."""
+        return read_identity(self._model, **self._encoder_settings)
+
+    def load_encoder(self, device: str) -> CausalLMStateEncoder:
+        """Load the catalogue's model on a device, as torch names it, or on the best one for ``auto``."""
+        from genolewm_assets.encoders import CausalLMStateEncoder
+
+        return CausalLMStateEncoder(self._model, device=device, **self._encoder_settings)
+
+    @property
+    def _encoder_settings(self) -> dict[str, Any]:
+        return self.catalog.encoder.model_dump(exclude={"model"})
+
+    @cached_property
+    def _model(self) -> str | Path:
+        """The model's folder, written first where it is the built-in one; or its hub id."""
+        model = self.catalog.encoder.model
+        if model == TINY_LLAMA:
+            folder = self.root.path / "models" / model
+            write_tiny_llama(folder)
+            return folder
+        is_folder = model.startswith((".", "/", "{root}"))
+        return Path(self.catalog.resolve_url(model, root=self.root.path)) if is_folder else model
 
     def source(self, reference: str, *, md5: str | None = None, progress: Progress = NO_PROGRESS) -> SourceFile:
         """Return a source that the catalogue names by URL or path."""
         return SourceFile(self.url(reference), md5, downloads=self.root.path / "work" / "downloads", progress=progress)
+
+    @contextmanager
+    def borrow(self, files: Sequence[SourceFile]) -> Iterator[list[Path]]:
+        """Lend several sources as local files; see :meth:`SourceFile.local`."""
+        with ExitStack() as stack:
+            yield [stack.enter_context(file.local()).path for file in files]
 
     def url(self, reference: str) -> str:
         """Resolve a URL or path of the catalogue, after writing the simulated sources it may point to."""
@@ -81,6 +148,21 @@ class Workspace:
     def _generated_sources(self) -> Published | None:
         """The simulated sources, written when they are first asked for."""
         return write_sample(self.root.path) if self.catalog.generator == "sample" else None
+
+
+#: Where each asset publishes a partition.
+_PLACES: Mapping[str, Callable[[Workspace, str], str]] = {
+    "reference/genome": lambda workspace, _: f"reference/{workspace.catalog.genome_digest[:12]}",
+    "gnomad/shard": lambda workspace, contig: f"gnomad/{workspace.gnomad_release(contig)}/{contig}",
+    "clinvar/release": lambda _, release: f"clinvar/{release}/vcf",
+    "clinvar/shard": lambda _, release: f"clinvar/{release}/shard",
+    "windows/index": lambda workspace, contig: f"windows/{workspace.catalog.window_profile.name}/{contig}",
+    "corpus/windows": lambda _, source: f"corpus/{source}",
+    "embeddings/cache": lambda workspace, contig: workspace.cache_location(ArtefactId("windows/index", contig)),
+    "embeddings/corpus": lambda workspace, source: workspace.cache_location(ArtefactId("corpus/windows", source)),
+    "holdouts/manifest": lambda _, release: f"holdouts/{release}",
+    "packages/split": lambda workspace, release: read_latest(workspace.root.path, release).path,
+}
 
 
 def reference_reader(genome: Published, contigs: ContigSet) -> Callable[[Contig], bytes]:

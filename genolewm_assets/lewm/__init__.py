@@ -1,27 +1,27 @@
-"""The data pipeline of the genomic world model, without the edge: tables in, tables and checks out.
+"""The data pipeline of the genomic world model, without the edge: tables in, tables, checks and tuples out.
 
-Belongs here: the schemas of the tables, the window index, and checks of table contents by code that does not share the
-builders'; everything a trainer imports. Does not belong here: reading of outside formats and downloads (``sources``),
-crash-safe files and manifests (``store``), sequence arithmetic (``genome``), the asset graph (``defs``). Imports
-neither Dagster nor pysam.
+Belongs here: table schemas, the window index, corpus windows, holdouts, split packages, edit sampling, tuples and the
+datasets that a trainer opens; checks of tables by code that does not share the builders'. Does not belong here: outside
+formats and downloads (``sources``), models (``encoders``), crash-safe files and manifests (``store``), sequence
+arithmetic (``genome``), the asset graph (``defs``). Imports neither Dagster nor pysam; torch only with the datasets.
 """
 
-from genolewm_assets.lewm.schema import (
-    CLINVAR_VARIANTS,
-    GENOME_CONTIGS,
-    GNOMAD_VARIANTS,
-    REJECTS,
-    TABLES,
-    WINDOWS,
-    TableSchema,
-)
+from __future__ import annotations
 
-__all__ = [
-    "CLINVAR_VARIANTS",
-    "GENOME_CONTIGS",
-    "GNOMAD_VARIANTS",
-    "REJECTS",
-    "TABLES",
-    "WINDOWS",
-    "TableSchema",
-]
+from typing import TYPE_CHECKING
+
+from genolewm_assets.lewm.tuples import TrainingTuple
+
+if TYPE_CHECKING:
+    from genolewm_assets.lewm.dataset import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset
+
+__all__ = ["GenoLeWMDataset", "GenoLeWMTestDataset", "GenoLeWMValDataset", "TrainingTuple"]
+
+
+def __getattr__(name: str) -> object:
+    """Load the datasets, and with them torch, on first use (PEP 562)."""
+    if name in __all__:
+        from genolewm_assets.lewm import dataset
+
+        return getattr(dataset, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -52,20 +52,22 @@ class TableSchema:
             )
 
 
-def _field(name: str, kind: pa.DataType, description: str, *, nullable: bool = False) -> pa.Field:
+def column(name: str, kind: pa.DataType, description: str, *, nullable: bool = False) -> pa.Field:
+    """Declare a column; its description says the unit and what missing means."""
     return pa.field(name, kind, nullable=nullable, metadata={"description": description})
 
 
-def _optional(name: str, kind: pa.DataType, description: str) -> pa.Field:
-    return _field(name, kind, description, nullable=True)
+def nullable(name: str, kind: pa.DataType, description: str) -> pa.Field:
+    """Declare a column that may hold nulls."""
+    return column(name, kind, description, nullable=True)
 
 
 def _allele_fields() -> list[pa.Field]:
     return [
-        _field("chrom", pa.string(), "canonical contig name"),
-        _field("pos", pa.int64(), "1-based position of the first base of ref, left-aligned and trimmed"),
-        _field("ref", pa.string(), "reference allele, upper-case ACGT"),
-        _field("alt", pa.string(), "alternate allele, upper-case ACGT"),
+        column("chrom", pa.string(), "canonical contig name"),
+        column("pos", pa.int64(), "1-based position of the first base of ref, left-aligned and trimmed"),
+        column("ref", pa.string(), "reference allele, upper-case ACGT"),
+        column("alt", pa.string(), "alternate allele, upper-case ACGT"),
     ]
 
 
@@ -74,7 +76,7 @@ ANCESTRY_GROUPS: tuple[str, ...] = ("afr", "ami", "amr", "asj", "eas", "fin", "m
 
 
 def _group_fields(groups: Sequence[str]) -> list[pa.Field]:
-    return [_optional(f"af_{g}", pa.float64(), f"allele frequency in the group {g!r}, 0 to 1") for g in groups]
+    return [nullable(f"af_{g}", pa.float64(), f"allele frequency in the group {g!r}, 0 to 1") for g in groups]
 
 
 ALLELE_KEY = ("chrom", "pos", "ref", "alt")
@@ -85,22 +87,22 @@ GNOMAD_VARIANTS = TableSchema(
     pa.schema(
         [
             *_allele_fields(),
-            _optional("rsid", pa.string(), "dbSNP identifiers as the VCF gives them, ';' between several"),
-            _field("filter", pa.string(), "FILTER of the record: PASS, '.', or the failed filters with ';' between"),
-            _field("af", pa.float64(), "allele frequency, 0 to 1; on chrM the share of homoplasmic carriers (AF_hom)"),
-            _optional("ac", pa.int64(), "allele count; on chrM homoplasmic carriers (AC_hom)"),
-            _optional("an", pa.int64(), "allele number; on chrM samples with a call"),
-            _optional("nhomalt", pa.int64(), "individuals homozygous for the alternate allele"),
-            _optional("hemizygote_count", pa.int64(), "XY carriers outside the pseudo-autosomal regions"),
-            _optional("grpmax", pa.string(), "group with the highest allele frequency (popmax of old releases)"),
-            _optional("af_grpmax", pa.float64(), "allele frequency in that group, 0 to 1"),
+            nullable("rsid", pa.string(), "dbSNP identifiers as the VCF gives them, ';' between several"),
+            column("filter", pa.string(), "FILTER of the record: PASS, '.', or the failed filters with ';' between"),
+            column("af", pa.float64(), "allele frequency, 0 to 1; on chrM the share of homoplasmic carriers (AF_hom)"),
+            nullable("ac", pa.int64(), "allele count; on chrM homoplasmic carriers (AC_hom)"),
+            nullable("an", pa.int64(), "allele number; on chrM samples with a call"),
+            nullable("nhomalt", pa.int64(), "individuals homozygous for the alternate allele"),
+            nullable("hemizygote_count", pa.int64(), "XY carriers outside the pseudo-autosomal regions"),
+            nullable("grpmax", pa.string(), "group with the highest allele frequency (popmax of old releases)"),
+            nullable("af_grpmax", pa.float64(), "allele frequency in that group, 0 to 1"),
             *_group_fields(ANCESTRY_GROUPS),
-            _optional("ac_het", pa.int64(), "chrM: samples heteroplasmic for the allele"),
-            _optional("af_het", pa.float64(), "chrM: share of samples heteroplasmic for the allele, 0 to 1"),
-            _optional("max_hl", pa.float64(), "chrM: highest heteroplasmy level seen, 0 to 1"),
-            _optional("lcr", pa.bool_(), "in a low-complexity region; null where the release has no such flag"),
-            _optional("segdup", pa.bool_(), "in a segmental duplication; null where the release has no such flag"),
-            _optional(
+            nullable("ac_het", pa.int64(), "chrM: samples heteroplasmic for the allele"),
+            nullable("af_het", pa.float64(), "chrM: share of samples heteroplasmic for the allele, 0 to 1"),
+            nullable("max_hl", pa.float64(), "chrM: highest heteroplasmy level seen, 0 to 1"),
+            nullable("lcr", pa.bool_(), "in a low-complexity region; null where the release has no such flag"),
+            nullable("segdup", pa.bool_(), "in a segmental duplication; null where the release has no such flag"),
+            nullable(
                 "non_par", pa.bool_(), "outside the pseudo-autosomal regions; null where the release has no such flag"
             ),
         ]
@@ -114,23 +116,23 @@ CLINVAR_VARIANTS = TableSchema(
     pa.schema(
         [
             *_allele_fields(),
-            _field("clinvar_id", pa.int64(), "VariationID"),
-            _optional("allele_id", pa.int64(), "AlleleID"),
-            _field("label", pa.string(), "class from CLNSIG alone: P, LP, B, LB, VUS or OTHER"),
-            _optional("clnsig", pa.string(), "aggregate germline classification as published"),
-            _optional("clnsig_conf", pa.string(), "classifications in conflict, as published"),
-            _optional("clnsig_incl", pa.string(), "classification of haplotypes that include the allele; never labels"),
-            _field("stars", pa.int8(), "review stars, 0 to 4"),
-            _optional("clnrevstat", pa.string(), "review status as published"),
-            _optional("oncogenicity", pa.string(), "ONC as published; never labels"),
-            _optional("somatic_impact", pa.string(), "SCI as published; never labels"),
-            _field("gene_symbols", pa.list_(pa.string()), "genes at the allele, in ClinVar's order"),
-            _field("gene_ids", pa.list_(pa.int64()), "NCBI GeneIDs, parallel to gene_symbols; null where missing"),
-            _optional("variant_type", pa.string(), "CLNVC"),
-            _optional("consequence", pa.string(), "MC: Sequence Ontology terms as published"),
-            _optional("conditions", pa.string(), "CLNDN as published"),
-            _optional("hgvs", pa.string(), "CLNHGVS"),
-            _optional("rsid", pa.string(), "dbSNP identifier with its 'rs'"),
+            column("clinvar_id", pa.int64(), "VariationID"),
+            nullable("allele_id", pa.int64(), "AlleleID"),
+            column("label", pa.string(), "class from CLNSIG alone: P, LP, B, LB, VUS or OTHER"),
+            nullable("clnsig", pa.string(), "aggregate germline classification as published"),
+            nullable("clnsig_conf", pa.string(), "classifications in conflict, as published"),
+            nullable("clnsig_incl", pa.string(), "classification of haplotypes that include the allele; never labels"),
+            column("stars", pa.int8(), "review stars, 0 to 4"),
+            nullable("clnrevstat", pa.string(), "review status as published"),
+            nullable("oncogenicity", pa.string(), "ONC as published; never labels"),
+            nullable("somatic_impact", pa.string(), "SCI as published; never labels"),
+            column("gene_symbols", pa.list_(pa.string()), "genes at the allele, in ClinVar's order"),
+            column("gene_ids", pa.list_(pa.int64()), "NCBI GeneIDs, parallel to gene_symbols; null where missing"),
+            nullable("variant_type", pa.string(), "CLNVC"),
+            nullable("consequence", pa.string(), "MC: Sequence Ontology terms as published"),
+            nullable("conditions", pa.string(), "CLNDN as published"),
+            nullable("hgvs", pa.string(), "CLNHGVS"),
+            nullable("rsid", pa.string(), "dbSNP identifier with its 'rs'"),
         ]
     ),
     ALLELE_KEY,
@@ -141,15 +143,15 @@ REJECTS = TableSchema(
     "allele of the source that the shard does not hold because it is not a usable sequence variant",
     pa.schema(
         [
-            _field("file", pa.string(), "name of the source file"),
-            _field("line", pa.int64(), "1-based line in the decompressed file"),
-            _field("chrom", pa.string(), "contig as the source spells it"),
-            _field("pos", pa.int64(), "POS as the source gives it, 1-based"),
-            _field("ref", pa.string(), "REF as the source gives it"),
-            _field("alt", pa.string(), "the one ALT rejected, as the source gives it"),
-            _optional("record_id", pa.string(), "ID of the record"),
-            _field("reason", pa.string(), "one of the closed set RejectReason"),
-            _optional("detail", pa.string(), "what was found, where the reason alone does not say"),
+            column("file", pa.string(), "name of the source file"),
+            column("line", pa.int64(), "1-based line in the decompressed file"),
+            column("chrom", pa.string(), "contig as the source spells it"),
+            column("pos", pa.int64(), "POS as the source gives it, 1-based"),
+            column("ref", pa.string(), "REF as the source gives it"),
+            column("alt", pa.string(), "the one ALT rejected, as the source gives it"),
+            nullable("record_id", pa.string(), "ID of the record"),
+            column("reason", pa.string(), "one of the closed set RejectReason"),
+            nullable("detail", pa.string(), "what was found, where the reason alone does not say"),
         ]
     ),
     ("file", "line", "alt"),
@@ -160,18 +162,18 @@ WINDOWS = TableSchema(
     "reference window",
     pa.schema(
         [
-            _field("contig", pa.string(), "canonical contig name"),
-            _field("start", pa.int64(), "first base, 0-based"),
-            _field("end", pa.int64(), "end, exclusive; the footprint reaches margin_bp further"),
-            _field("window_hash", pa.binary(32), "SHA-256 of the upper-case sequence; not unique"),
-            _field("window_id", pa.string(), "first 32 hex digits of window_hash"),
-            _field("gc", pa.float32(), "share of G and C, 0 to 1"),
-            _field("frame", pa.int8(), "start modulo 6"),
-            _field("strand", pa.string(), "always '+'"),
-            _field("gap_distance_bp", pa.int64(), "bases from the footprint to a non-ACGT base or the contig end"),
-            _optional("segmental_duplication", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
-            _optional("excluded_region", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
-            _optional("repeat", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
+            column("contig", pa.string(), "canonical contig name"),
+            column("start", pa.int64(), "first base, 0-based"),
+            column("end", pa.int64(), "end, exclusive; the footprint reaches margin_bp further"),
+            column("window_hash", pa.binary(32), "SHA-256 of the upper-case sequence; not unique"),
+            column("window_id", pa.string(), "first 32 hex digits of window_hash"),
+            column("gc", pa.float32(), "share of G and C, 0 to 1"),
+            column("frame", pa.int8(), "start modulo 6"),
+            column("strand", pa.string(), "always '+'"),
+            column("gap_distance_bp", pa.int64(), "bases from the footprint to a non-ACGT base or the contig end"),
+            nullable("segmental_duplication", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
+            nullable("excluded_region", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
+            nullable("repeat", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
         ]
     ),
     ("contig", "start"),
@@ -182,12 +184,12 @@ GENOME_CONTIGS = TableSchema(
     "contig of the reference genome",
     pa.schema(
         [
-            _field("contig", pa.string(), "canonical name"),
-            _field("length", pa.int64(), "bases"),
-            _field("circular", pa.bool_(), "topology"),
-            _field("md5", pa.string(), "MD5 of the upper-case sequence (SAM M5)"),
-            _field("acgt_bases", pa.int64(), "bases that are A, C, G or T"),
-            _field("acgt_runs", pa.int64(), "maximal runs of such bases"),
+            column("contig", pa.string(), "canonical name"),
+            column("length", pa.int64(), "bases"),
+            column("circular", pa.bool_(), "topology"),
+            column("md5", pa.string(), "MD5 of the upper-case sequence (SAM M5)"),
+            column("acgt_bases", pa.int64(), "bases that are A, C, G or T"),
+            column("acgt_runs", pa.int64(), "maximal runs of such bases"),
         ]
     ),
     ("contig",),

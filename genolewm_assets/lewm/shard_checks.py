@@ -7,15 +7,16 @@ Kang 2015, Bioinformatics 31:2202).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.genome import Contig
 from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TableSchema
+from genolewm_assets.lewm.schema_check import check_schema, not_run
 from genolewm_assets.store.manifest import CheckResult, JsonValue
 
 _SHARED_CHECKS = (
@@ -24,10 +25,12 @@ _SHARED_CHECKS = (
     "alleles_in_normal_form",
     "ref_agrees_with_genome",
 )
-#: Names of the checks of a gnomAD shard, in their order.
-GNOMAD_CHECKS = (*_SHARED_CHECKS, "frequencies_consistent", "ref_mismatches_rare", "every_record_accounted_for")
-#: Names of the checks of a ClinVar shard, in their order.
-CLINVAR_CHECKS = (*_SHARED_CHECKS, "labels_follow_clnsig", "ref_mismatches_rare", "every_record_accounted_for")
+_ACCOUNT_CHECKS = ("ref_mismatches_rare", "every_record_accounted_for")
+_OWN_GNOMAD_CHECKS = ("frequencies_consistent", "kept_alleles_pass_filters")
+#: Names of the checks of a gnomAD shard, in their order; without a reference there is no ``ref_agrees_with_genome``.
+GNOMAD_CHECKS = (*_SHARED_CHECKS, *_OWN_GNOMAD_CHECKS, *_ACCOUNT_CHECKS)
+#: Names of the checks of a ClinVar shard, in their order; without a reference there is no ``ref_agrees_with_genome``.
+CLINVAR_CHECKS = (*_SHARED_CHECKS, "labels_follow_clnsig", *_ACCOUNT_CHECKS)
 
 _LABELS = ("P", "LP", "LB", "B", "VUS", "OTHER")
 _AMBIGUOUS = np.frombuffer(b"RYSWKMBDHV", dtype=np.uint8)
@@ -35,19 +38,29 @@ _AMBIGUOUS = np.frombuffer(b"RYSWKMBDHV", dtype=np.uint8)
 _Bools = npt.NDArray[np.bool_]
 
 
-def check_gnomad_table(table: pa.Table, contig: str, reference: bytes | None) -> tuple[CheckResult, ...]:
-    """Check the rows of one contig of a gnomAD shard; ``reference`` is the upper-case contig, None: trimmed only."""
+def check_gnomad_table(
+    table: pa.Table, contig: Contig, reference: bytes | None, *, min_af: float, filters: Collection[str]
+) -> tuple[CheckResult, ...]:
+    """Check the rows of one contig of a gnomAD shard.
+
+    Parameters
+    ----------
+    reference
+        The upper-case contig; None: alleles are trimmed only, and REF cannot be compared.
+    min_af, filters
+        Smallest AF and the FILTER texts that were to be kept; on a circular contig every site is.
+    """
     shared = _check_alleles(table, GNOMAD_VARIANTS, contig, reference)
     if not shared[0].passed:
-        return (*shared, _not_run("frequencies_consistent"))
-    return (*shared, check_frequencies(table))
+        return (*shared, *map(not_run, _OWN_GNOMAD_CHECKS))
+    return (*shared, check_frequencies(table), check_filters(table, contig, min_af=min_af, filters=filters))
 
 
-def check_clinvar_table(table: pa.Table, contig: str, reference: bytes | None) -> tuple[CheckResult, ...]:
+def check_clinvar_table(table: pa.Table, contig: Contig, reference: bytes | None) -> tuple[CheckResult, ...]:
     """Check the rows of one contig of a ClinVar shard; ``reference`` as in :func:`check_gnomad_table`."""
     shared = _check_alleles(table, CLINVAR_VARIANTS, contig, reference)
     if not shared[0].passed:
-        return (*shared, _not_run("labels_follow_clnsig"))
+        return (*shared, not_run("labels_follow_clnsig"))
     return (*shared, check_labels(table))
 
 
@@ -65,19 +78,6 @@ def merge_checks(results: Iterable[tuple[CheckResult, ...]]) -> tuple[CheckResul
             figures[name] = known + value if isinstance(known, int) and isinstance(value, int) else known or value
         merged[result.name] = CheckResult(result.name, before.passed and result.passed, figures)
     return tuple(merged.values())
-
-
-def check_schema(table: pa.Table, schema: TableSchema) -> CheckResult:
-    """Compare columns, types and nullability with the declared ones, and every value with its type."""
-    try:
-        schema.check(table.schema, where=schema.name)
-        table.validate(full=True)
-    except (CorruptResourceError, pa.ArrowInvalid) as err:
-        return CheckResult("schema_as_declared", passed=False, figures={"error": str(err)})
-    nulls = sum(table[field.name].null_count for field in schema.arrow if not field.nullable)
-    return CheckResult(
-        "schema_as_declared", passed=not nulls, figures={"rows": table.num_rows, "forbidden_nulls": nulls}
-    )
 
 
 def check_order(table: pa.Table, contig: str) -> CheckResult:
@@ -116,13 +116,11 @@ def check_normal_form(table: pa.Table, *, left_aligned: bool) -> CheckResult:
     return CheckResult("alleles_in_normal_form", passed=not any(figures.values()), figures=figures)
 
 
-def check_reference(table: pa.Table, reference: bytes | None) -> CheckResult:
+def check_reference(table: pa.Table, reference: bytes) -> CheckResult:
     """Compare every base of every REF with the contig.
 
     An ambiguity code of the assembly agrees with any base (GRCh38 has some on chr3; VCF writes one of their bases).
     """
-    if reference is None:
-        return CheckResult("ref_agrees_with_genome", passed=True, figures={"compared_bases": 0})
     bases = np.frombuffer(reference, dtype=np.uint8)
     lengths = pc.binary_length(table["ref"]).to_numpy().astype(np.int64)
     starts = table["pos"].to_numpy() - 1
@@ -157,6 +155,19 @@ def check_frequencies(table: pa.Table) -> CheckResult:
     return CheckResult("frequencies_consistent", passed=passed, figures={"compared": len(ac), **figures})
 
 
+def check_filters(table: pa.Table, contig: Contig, *, min_af: float, filters: Collection[str]) -> CheckResult:
+    """Compare AF and FILTER of every row with what was to be kept."""
+    name = "kept_alleles_pass_filters"
+    if contig.circular:
+        return CheckResult(name, passed=True, figures={"exempt_rows": table.num_rows})
+    accepted = _bools(pc.is_in(table["filter"], pa.array(sorted(filters), pa.string())))
+    figures = {
+        "below_min_af": int(np.count_nonzero(table["af"].to_numpy() < min_af)),
+        "other_filter": int(np.count_nonzero(~accepted)),
+    }
+    return CheckResult(name, passed=not any(figures.values()), figures={"compared": table.num_rows, **figures})
+
+
 def check_labels(table: pa.Table) -> CheckResult:
     """Compare labels, stars and genes with what the published texts can mean, by the words in them."""
     label, clnsig = table["label"], pc.fill_null(table["clnsig"], "")
@@ -187,16 +198,32 @@ def check_labels(table: pa.Table) -> CheckResult:
 
 
 def check_ref_mismatches(counts: Mapping[str, int], *, max_fraction: float) -> CheckResult:
-    """Compare the share of alleles whose REF is not the genome's with a bound: more means another assembly."""
-    mismatches = counts.get("rejected.ref_mismatch", 0)
+    """Compare the share of alleles that do not fit the genome with a bound: more means another assembly.
+
+    An allele does not fit if its REF is not the genome's or reaches beyond the contig's end.
+    """
+    mismatches, outside = (counts.get(f"rejected.{reason}", 0) for reason in ("ref_mismatch", "out_of_range"))
     examined = counts["kept"] + counts["rejected"]
-    fraction = mismatches / examined if examined else 0.0
-    figures: dict[str, JsonValue] = {"ref_mismatches": mismatches, "examined": examined, "fraction": fraction}
+    fraction = (mismatches + outside) / examined if examined else 0.0
+    figures: dict[str, JsonValue] = {
+        "fraction": fraction,
+        "ref_mismatches": mismatches,
+        "out_of_range": outside,
+        "examined": examined,
+    }
     return CheckResult("ref_mismatches_rare", passed=fraction <= max_fraction, figures=figures)
 
 
-def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table) -> CheckResult:
-    """Compare the counts with each other and with the rows of both tables: no allele may be lost or counted twice."""
+def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table, *, alleles_in_source: int) -> CheckResult:
+    """Compare the counts with each other, with the source and with the rows of both tables.
+
+    No allele may be lost or counted twice.
+
+    Parameters
+    ----------
+    alleles_in_source
+        Counted by other code than the builder's.
+    """
     reasons = {row["values"]: row["counts"] for row in pc.value_counts(rejects["reason"]).to_pylist()}
     stated = {name.removeprefix("rejected."): n for name, n in counts.items() if name.startswith("rejected.")}
     filtered = sum(n for name, n in counts.items() if name.startswith("filtered."))
@@ -204,6 +231,7 @@ def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table) -> Ch
     problems = [
         text
         for text, holds in (
+            ("alleles_in is not the number of ALT alleles in the source", counts["alleles_in"] == alleles_in_source),
             ("alleles_in is not kept + rejected + filtered", counts["alleles_in"] == _fates(counts)),
             ("kept is not the number of rows", counts["kept"] == rows),
             ("rejected is not the number of rejects", counts["rejected"] == rejects.num_rows),
@@ -214,22 +242,25 @@ def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table) -> Ch
         )
         if not holds
     ]
-    figures: dict[str, JsonValue] = {"rows": rows, "rejects": rejects.num_rows, "problems": problems}
+    figures: dict[str, JsonValue] = {
+        "problems": problems,
+        "alleles_in_source": alleles_in_source,
+        "alleles_in": counts["alleles_in"],
+        "rows": rows,
+        "rejects": rejects.num_rows,
+    }
     return CheckResult("every_record_accounted_for", passed=not problems, figures=figures)
 
 
 def _check_alleles(
-    table: pa.Table, schema: TableSchema, contig: str, reference: bytes | None
+    table: pa.Table, schema: TableSchema, contig: Contig, reference: bytes | None
 ) -> tuple[CheckResult, ...]:
     first = check_schema(table, schema)
     if not first.passed:
-        return (first, *(_not_run(name) for name in _SHARED_CHECKS[1:]))
+        return (first, *map(not_run, _SHARED_CHECKS[1 : 3 if reference is None else 4]))
     normal = check_normal_form(table, left_aligned=reference is not None)
-    return first, check_order(table, contig), normal, check_reference(table, reference)
-
-
-def _not_run(name: str) -> CheckResult:
-    return CheckResult(name, passed=False, figures={"error": "not run: the table does not have its schema"})
+    compared = () if reference is None else (check_reference(table, reference),)
+    return first, check_order(table, contig.name), normal, *compared
 
 
 def _fates(counts: Mapping[str, int]) -> int:

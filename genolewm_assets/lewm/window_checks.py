@@ -8,9 +8,9 @@ import re
 import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import WindowProfile
 from genolewm_assets.lewm.schema import WINDOWS
+from genolewm_assets.lewm.schema_check import check_schema, not_run
 from genolewm_assets.store import CheckResult
 
 #: Names of the checks of :func:`check_window_table`, in its order.
@@ -21,22 +21,15 @@ _RUN = re.compile(rb"[ACGT]+")
 
 def check_window_table(table: pa.Table, sequence: bytes, profile: WindowProfile) -> tuple[CheckResult, ...]:
     """Run every content check of ``windows/index`` against the upper-case contig ``sequence``."""
+    first = check_schema(table, WINDOWS)
+    if not first.passed:
+        return (first, *map(not_run, WINDOW_CHECKS[1:]))
     return (
-        check_schema(table),
+        first,
         check_tiling(table, sequence, profile),
         check_only_acgt(table, sequence),
         check_hashes(table, sequence),
     )
-
-
-def check_schema(table: pa.Table) -> CheckResult:
-    """Compare the table's columns, types and nullability with the declared ones."""
-    try:
-        WINDOWS.check(table.schema, where="windows.parquet")
-        table.validate(full=True)
-    except (CorruptResourceError, pa.ArrowInvalid) as err:
-        return CheckResult("schema_as_declared", passed=False, figures={"error": str(err)})
-    return CheckResult("schema_as_declared", passed=True, figures={"columns": table.num_columns})
 
 
 def check_tiling(table: pa.Table, sequence: bytes, profile: WindowProfile) -> CheckResult:

@@ -20,11 +20,16 @@ CONTIG_MD5: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: MD5 of the decompressed bytes of each file. Of the compressed ones it would depend on the build of zlib.
+#: MD5 of the decompressed bytes of each file, of a Parquet file's rows as JSON lines. Of the files themselves it would
+#: depend on the build of zlib and the release of the Parquet library.
 CONTENT_MD5: Mapping[str, str] = MappingProxyType(
     {
         "clinvar/clinvar_20240107.vcf.gz": "bc9385bb4a7a304e82855b0ec93ba8ff",
         "clinvar/clinvar_20250105.vcf.gz": "fed24e76f09614fc053cba5870f7e6e1",
+        "corpus/eukaryote_generator/part-00000.parquet": "d4a9d7ea380aa61d10c37c43fe40ad9d",
+        "corpus/mrna_evo2/part-00000.parquet": "71e2059d72e90cecfcbfc08eb9a87033",
+        "corpus/mrna_splice_evo2/part-00000.parquet": "aacb15fad614ce6032e2fcc6ff413119",
+        "corpus/prokaryote_evo2/part-00000.parquet": "c34dea73612f4fb552a3af4dda37ffab",
         "gnomad/gnomad.genomes.v3.1.2.sites.chr20.vcf.bgz": "35fe957db4a0c46644c5602d8fb47551",
         "gnomad/gnomad.genomes.v3.1.sites.chrM.vcf.bgz": "c6de47516de887ea90d0b34bcce0901c",
         "gnomad/gnomad.genomes.v4.1.sites.chr21.vcf.bgz": "22f34ea4b44185479e63bf6484ba4559",
@@ -90,6 +95,24 @@ class ChangeFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class CorpusFacts:
+    """One corpus source.
+
+    ``duplicates`` repeat id and sequence, ``reused_ids`` the id alone; ``too_short`` of the rest have no window.
+    ``windows`` of the default profile with seed 0 and short windows, ``short_windows`` of them below its size.
+    """
+
+    records: int
+    bases: int
+    non_acgt_bases: int
+    duplicates: int
+    reused_ids: int
+    too_short: int
+    windows: int
+    short_windows: int
+
+
+@dataclass(frozen=True, slots=True)
 class SampleFacts:
     """Everything countable about the sample."""
 
@@ -97,6 +120,7 @@ class SampleFacts:
     gnomad: Mapping[str, GnomadFacts]
     clinvar: Mapping[str, ClinvarFacts]
     changes: ChangeFacts
+    corpus: Mapping[str, CorpusFacts]
 
 
 SAMPLE_FACTS = SampleFacts(
@@ -202,5 +226,49 @@ SAMPLE_FACTS = SampleFacts(
         text_changed=547,
         class_changed=300,
         id_changed=2,
+    ),
+    corpus=MappingProxyType(
+        {
+            "eukaryote_generator": CorpusFacts(
+                records=53,
+                bases=1383796,
+                non_acgt_bases=137,
+                duplicates=1,
+                reused_ids=1,
+                too_short=1,
+                windows=131,
+                short_windows=25,
+            ),
+            "mrna_evo2": CorpusFacts(
+                records=126,
+                bases=584015,
+                non_acgt_bases=0,
+                duplicates=0,
+                reused_ids=0,
+                too_short=24,
+                windows=102,
+                short_windows=96,
+            ),
+            "mrna_splice_evo2": CorpusFacts(
+                records=120,
+                bases=510660,
+                non_acgt_bases=0,
+                duplicates=0,
+                reused_ids=0,
+                too_short=0,
+                windows=120,
+                short_windows=120,
+            ),
+            "prokaryote_evo2": CorpusFacts(
+                records=10,
+                bases=811000,
+                non_acgt_bases=0,
+                duplicates=0,
+                reused_ids=0,
+                too_short=0,
+                windows=86,
+                short_windows=2,
+            ),
+        }
     ),
 )

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from genolewm_assets.genome import Variant
 from genolewm_assets.sample.bgzip import write_bgzip
 from genolewm_assets.sample.blueprint import ELEMENT, ELEMENT_CONTIG
 from genolewm_assets.sample.clinical import simulate_clinical_alleles
 from genolewm_assets.sample.clinvar_vcf import FIRST_RELEASE, SECOND_RELEASE, clinvar_text
+from genolewm_assets.sample.corpus import simulate_corpus, table_lines, write_corpus_file
 from genolewm_assets.sample.facts import CONTENT_MD5
 from genolewm_assets.sample.gnomad_vcf import (
     GENOMES_V31,
@@ -43,10 +45,10 @@ from genolewm_assets.store import (
 )
 
 #: Raised whenever the simulation changes, so that a root holding older files writes them anew.
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 LOCATION = "sample"
 _COMMON_AF = 0.05
-_N_FILES = 10
+_N_FILES = 14
 _WAIT_S = 120.0
 
 
@@ -108,9 +110,13 @@ def write_sample(root_dir: Path, *, progress: Progress = NO_PROGRESS) -> Publish
 def write_sources(folder: Path, *, progress: Progress = NO_PROGRESS) -> BuildReport:
     """Write every file of the sample into an empty folder and compare the contents with their pins."""
     found: dict[str, str] = {}
-    for done, (name, data) in enumerate(_sources(), start=1):
+    for done, (name, content) in enumerate(_sources(), start=1):
+        data = content if isinstance(content, bytes) else table_lines(content)
         found[name] = hashlib.md5(data, usedforsecurity=False).hexdigest()
-        write_bgzip(folder / name, data)
+        if isinstance(content, bytes):
+            write_bgzip(folder / name, content)
+        else:
+            write_corpus_file(folder / name, content)
         progress.advance(done, _N_FILES, "files")
     differing = sorted(name for name in {*found, *CONTENT_MD5} if found.get(name) != CONTENT_MD5.get(name))
     pinned = CheckResult(
@@ -119,8 +125,8 @@ def write_sources(folder: Path, *, progress: Progress = NO_PROGRESS) -> BuildRep
     return BuildReport(counts={"files": len(found)}, checks=(pinned,))
 
 
-def _sources() -> Iterator[tuple[str, bytes]]:
-    """Yield path and decompressed content of each file."""
+def _sources() -> Iterator[tuple[str, bytes | pa.Table]]:
+    """Yield path and content of each file: decompressed bytes, or the rows of a Parquet file."""
     contigs = simulate_reference()
     yield "reference.fa.gz", b"".join(contig.fasta() for contig in contigs.values())
     yield from _tracks(contigs)
@@ -135,6 +141,7 @@ def _sources() -> Iterator[tuple[str, bytes]]:
     texts = {name: contig.sequence.decode("ascii") for name, contig in contigs.items()}
     for release in (FIRST_RELEASE, SECOND_RELEASE):
         yield f"clinvar/{release.file_name}", clinvar_text(release, entries, texts)
+    yield from simulate_corpus(contigs)
 
 
 def _population_file(contig: SimulatedContig, population: _Population) -> tuple[bytes, list[Variant]]:

@@ -1,13 +1,13 @@
 """From the spelling of a source to one normal form per allele, and an account of every allele that gets none.
 
-Belongs here: contig names, REF check, trimming and left alignment, duplicates, and the ledger of what was kept,
-rejected and filtered. What a field means is in :mod:`~genolewm_assets.sources.gnomad_layouts` and
-:mod:`~genolewm_assets.sources.clinvar_terms`; the sequence arithmetic is in :mod:`genolewm_assets.genome`.
+Belongs here: REF check, trimming and left alignment, duplicates, and the ledger of what was kept,
+rejected and filtered. Contig names are in :mod:`~genolewm_assets.sources.contig_names`; what a field means is in
+:mod:`~genolewm_assets.sources.gnomad_layouts` and :mod:`~genolewm_assets.sources.clinvar_terms`; the sequence
+arithmetic is in :mod:`genolewm_assets.genome`.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
@@ -18,21 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.errors import ReferenceMismatchError, UnknownContigError, VcfError
-from genolewm_assets.genome import GRCH38, Contig, ContigSet, Variant, normalise, trim_alleles
+from genolewm_assets.errors import ReferenceMismatchError
+from genolewm_assets.genome import Contig, Variant, normalise, trim_alleles
 from genolewm_assets.lewm.schema import REJECTS
-from genolewm_assets.sources.vcf import VcfHeader, VcfRecord
 
 #: ClinVar's VCF holds variants shorter than 10 kb; nothing longer is a short sequence variant.
 MAX_ALLELE_BP = 10_000
 
 _BASES = frozenset("ACGT")
 _IUPAC = frozenset("ACGTRYSWKMBDHVN")
-# Scaffolds, patches, alternates and decoys of GRCh38 as RefSeq, GenBank and UCSC call them.
-_UNPLACED = re.compile(
-    r"(N[TW]_\d{6,9}\.\d+|(GL|KI|KN|KQ|KV|KZ|ML|MU|GU|KB|KE|KF|KG|JH|JTFH|AC|AL)\d{5,9}([v.]\d+)?"
-    r"|chr(\w+_)?(Un_)?\w+v\d+(_random|_alt|_fix|_decoy)?|chrEBV|HLA-.+)"
-)
 
 
 class RejectReason(StrEnum):
@@ -170,68 +164,6 @@ class AlleleLedger:
             arrays = [pa.array(values, field.type) for values, field in zip(columns, REJECTS.arrow, strict=True)]
             self._rejects.append(pa.RecordBatch.from_arrays(arrays, schema=REJECTS.arrow))
             self._rows = []
-
-
-class ContigNames:
-    """Names of a source resolved to contigs of the genome, each looked up once."""
-
-    def __init__(self, contigs: ContigSet) -> None:
-        self._contigs = contigs
-        self._known: dict[str, Contig | None] = {}
-
-    @property
-    def seen(self) -> list[str]:
-        """Every name asked for so far, as the source spells it."""
-        return list(self._known)
-
-    def resolve(self, record: VcfRecord) -> Contig | None:
-        """Return the contig of a record, or None for one of the human assembly that this genome lacks.
-
-        Raises
-        ------
-        UnknownContigError
-            If the name is neither in the genome nor of the human assembly's kind.
-        """
-        name = record.chrom
-        if name in self._known:
-            return self._known[name]
-        try:
-            contig: Contig | None = self._contigs.resolve(name)
-        except UnknownContigError as err:
-            if not is_assembly_contig(name):
-                raise UnknownContigError(
-                    record.where, err.problem, expected=err.expected, got=err.got or repr(name), remedy=err.remedy
-                ) from err
-            contig = None
-        self._known[name] = contig
-        return contig
-
-
-def is_assembly_contig(name: str) -> bool:
-    """Return whether a name is one of the human reference assembly: a chromosome, scaffold, patch or decoy."""
-    if _UNPLACED.fullmatch(name):
-        return True
-    try:
-        GRCH38.resolve(name)
-    except UnknownContigError:
-        return False
-    return True
-
-
-def check_assembly(header: VcfHeader, contigs: ContigSet, *, where: str) -> None:
-    """Raise :class:`VcfError` if the header declares another length for a contig of the genome."""
-    # Not ContigSet.resolve: it looks for near misses of each of the thousands of decoys that a header may declare.
-    spellings = {spelling: contig for contig in contigs for spelling in (contig.name, *contig.aliases)}
-    for name, length in header.contigs.items():
-        contig = spellings.get(name)
-        if contig is not None and length is not None and length != contig.length:
-            raise VcfError(
-                where,
-                f"the header gives contig {name!r} the length of another assembly",
-                expected=f"{contig.length} bp",
-                got=f"{length} bp",
-                remedy="Use the file for GRCh38, or a liftover to it",
-            )
 
 
 class AlleleNormaliser:

@@ -7,6 +7,7 @@ Every mistake is one :class:`CatalogError` with the file and the path of the key
 
 from __future__ import annotations
 
+import difflib
 import os
 from functools import cached_property
 from pathlib import Path
@@ -31,9 +32,13 @@ from genolewm_assets.sources.catalog_fields import (
     catalog_error,
     refusal,
 )
+from genolewm_assets.sources.catalog_training import EncoderSection, HoldoutsSection, PackagesSection
 from genolewm_assets.sources.strict_yaml import read_yaml
 
 BUILT_IN_FOLDER = Path(__file__).resolve().parents[1] / "catalogs"
+
+#: The values of ``lewm.corpus_records.CorpusSource``, named again because ``lewm`` is too heavy to import here.
+CORPUS_SOURCES = ("eukaryote_generator", "mrna_evo2", "mrna_splice_evo2", "prokaryote_evo2")
 
 
 class ContigEntry(Section):
@@ -198,6 +203,34 @@ class ClinvarSection(Section):
         return self
 
 
+class CorpusSourceEntry(Section):
+    """One configuration of the pretraining corpus: a Parquet file, a folder of them, or a pattern with ``*``."""
+
+    url: Url
+
+
+class CorpusSection(Section):
+    """The pretraining corpus: which share of its records, and how they become windows.
+
+    ``slice_fraction`` of the records are taken by hash of their ids with ``seed``; ``short_windows`` gives a sequence
+    too short for the window profile one shorter window. A source left out has no partition.
+    """
+
+    slice_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    seed: Annotated[int, Field(ge=0)] = 0
+    short_windows: bool = False
+    sources: dict[str, CorpusSourceEntry] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _sources_are_known(self) -> CorpusSection:
+        for name in self.sources:
+            if name not in CORPUS_SOURCES:
+                near = difflib.get_close_matches(name, CORPUS_SOURCES, 1)
+                expected = repr(near[0]) if near else f"one of {', '.join(CORPUS_SOURCES)}"
+                raise refusal("unknown corpus source", key=f"sources.{name}", expected=expected, got=repr(name))
+        return self
+
+
 class Catalog(Section):
     """A validated catalogue.
 
@@ -212,6 +245,10 @@ class Catalog(Section):
     windows: WindowsSection = WindowsSection()
     gnomad: GnomadSection = GnomadSection()
     clinvar: ClinvarSection
+    corpus: CorpusSection = CorpusSection()
+    encoder: EncoderSection = EncoderSection()
+    holdouts: HoldoutsSection = HoldoutsSection()
+    packages: PackagesSection = PackagesSection()
 
     _file: Path = PrivateAttr(default=Path("catalog.yaml"))
 

@@ -23,18 +23,15 @@ from genolewm_assets.sources.alleles import (
     RAW_FIELDS,
     AlleleLedger,
     AlleleNormaliser,
-    ContigNames,
     FilterReason,
-    check_assembly,
     settle_alleles,
 )
 from genolewm_assets.sources.clinvar_terms import Label, label_of, parse_genes, stars_of
-from genolewm_assets.sources.shard_file import RowSpool, ShardReport, write_shard_file
-from genolewm_assets.sources.vcf import VcfReader, VcfRecord
+from genolewm_assets.sources.contig_names import ContigNames, check_assembly
+from genolewm_assets.sources.shard_file import REJECTS_FILE, VARIANTS_FILE, RowSpool, ShardReport, write_shard_file
+from genolewm_assets.sources.vcf import VcfReader
+from genolewm_assets.sources.vcf_record import VcfRecord
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
-
-VARIANTS_FILE = "variants.parquet"
-REJECTS_FILE = "rejects.parquet"
 
 _PAYLOAD = [CLINVAR_VARIANTS.arrow.field(name) for name in CLINVAR_VARIANTS.columns if name not in CLINVAR_VARIANTS.key]
 _SPOOLED = pa.schema([*RAW_FIELDS, *((field.name, field.type) for field in _PAYLOAD)])
@@ -45,19 +42,28 @@ def contig_file(contig: Contig) -> str:
     return f"{contig.name}.parquet"
 
 
-def read_release_date(vcf: Path) -> date:
+def read_release_date(vcf: Path, *, named: str | None = None) -> date:
     """Return the release date that the header states (``##fileDate``).
+
+    Parameters
+    ----------
+    named
+        What errors call the file; default: its path.
 
     Raises
     ------
     VcfError
-        If the file is no VCF or states no date.
+        If the file is no VCF, holds no record or states no date.
     """
-    with VcfReader(vcf) as reader:
+    with VcfReader(vcf, named=named) as reader:
         stated = reader.header.file_date
+        next(iter(reader), None)
     if stated is None:
         raise VcfError(
-            str(vcf), "the header states no release date", expected="##fileDate=YYYY-MM-DD", remedy="Use ClinVar's file"
+            named or str(vcf),
+            "the header states no release date",
+            expected="##fileDate=YYYY-MM-DD",
+            remedy="Use ClinVar's file",
         )
     return stated
 
@@ -94,7 +100,8 @@ def build_clinvar_shard(
     Raises
     ------
     VcfError
-        If the file is malformed, on another assembly, or lacks what ClinVar's files have.
+        If the file is malformed, on another assembly, holds no record on a contig of the genome, or lacks what
+        ClinVar's files have.
     UnknownTermError
         If a classification or review status is not in the closed tables.
     UnknownContigError
@@ -106,7 +113,8 @@ def build_clinvar_shard(
     files = {VARIANTS_FILE: list(contigs)} if single_file else {contig_file(each): [each] for each in contigs}
     with VcfReader(vcf, progress=progress) as reader, RowSpool(_SPOOLED, out_dir) as spool:
         _check_clinvar(reader, contigs, str(vcf))
-        _scan(reader, ContigNames(contigs), spool, ledger)
+        _scan(reader, names := ContigNames(contigs), spool, ledger)
+        names.check_met(contigs, where=str(vcf))
         tables = _settled(spool, AlleleNormaliser(reference), ledger)
         rows = {
             name: write_shard_file(map(tables, wanted), out_dir / name, CLINVAR_VARIANTS, recipe=recipe)

@@ -17,6 +17,7 @@ from genolewm_assets.sources.remote import ATTEMPTS, BACK_OFF, fetch_error, read
 
 _PAGE_LIMIT_BYTES = 16 << 20
 _RELEASE_FILE = re.compile(r"clinvar_(\d{4})(\d{2})(\d{2})((?:\.[A-Za-z0-9]+)*)\.vcf\.gz")
+_EXAMPLE = "clinvar_YYYYMMDD.vcf.gz"
 _LINK = re.compile(r"""<a\s[^>]*?href\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
 
 
@@ -92,9 +93,20 @@ def list_releases(
     ------
     FetchError
         As :func:`read_listing`.
+    MissingResourceError
+        If the place offers no release at all, or lacks one of ``allowed``.
     """
     listing = read_listing(url, attempts=attempts, wait=wait)
-    return [release for release in listing.releases if allowed is None or release.key in allowed]
+    if allowed is None and not listing.releases:
+        raise MissingResourceError(
+            url,
+            "offers no ClinVar release",
+            expected=f"files named {_EXAMPLE}",
+            got=f"{listing.unfinished[0]} without a checksum" if listing.unfinished else "none",
+            remedy="Check the catalogue's clinvar.listing",
+        )
+    wanted = listing.releases if allowed is None else {find_release(listing, key) for key in allowed}
+    return [release for release in listing.releases if release in wanted]
 
 
 def find_release(listing: Listing, key: str) -> Release:
@@ -117,7 +129,7 @@ def find_release(listing: Listing, key: str) -> Release:
     raise MissingResourceError(
         listing.url,
         "no such ClinVar release",
-        expected=f"one of the {len(listing.releases)} offered, such as {offered}" if offered else "a release offered",
+        expected=f"one of the {len(listing.releases)} offered, such as {offered}" if offered else f"a file {_EXAMPLE}",
         got=repr(key),
         remedy="Choose one of them, or point the catalogue's listing at an archive that has it",
     )

@@ -9,7 +9,6 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 
@@ -22,6 +21,8 @@ from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome.contigs import Contig, ContigSet
 from genolewm_assets.genome.sequence import acgt_runs
 from genolewm_assets.lewm.schema import GENOME_CONTIGS
+from genolewm_assets.sources.compression import Compression, detect_compression, has_bgzf_end
+from genolewm_assets.sources.local_file import check_local_file
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 FASTA_NAME = "genome.fa.gz"
@@ -29,17 +30,7 @@ CONTIGS_NAME = "contigs.parquet"
 
 #: Bases and ambiguity codes of IUPAC, upper-case.
 _IUPAC = b"ACGTURYKMSWBDHVN"
-#: The empty block that ends every complete BGZF file (SAM specification, section 4.1.2).
-_BGZF_END = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
 _CHUNK_BYTES = 1 << 22
-
-
-class Compression(StrEnum):
-    """How a text file is packed."""
-
-    BGZF = "bgzf"
-    GZIP = "gzip"
-    PLAIN = "plain"
 
 
 class FastaReader:
@@ -52,6 +43,8 @@ class FastaReader:
         a temporary folder.
     contigs
         Gives contigs their canonical names: the file may spell ``chr21`` as ``21`` or ``NC_000021.9``.
+    named
+        What errors call the file; default: the path.
 
     Raises
     ------
@@ -60,17 +53,18 @@ class FastaReader:
         the same contig.
     """
 
-    def __init__(self, path: Path, contigs: ContigSet | None = None) -> None:
+    def __init__(self, path: Path, contigs: ContigSet | None = None, *, named: str | None = None) -> None:
         self.path = path
+        self._named = where = named or str(path)
         if check_fasta(path) is Compression.GZIP:
-            raise FastaError(str(path), "gzip without blocks has no random access", remedy="Compress it with bgzip")
+            raise FastaError(where, "gzip without blocks has no random access", remedy="Compress it with bgzip")
         with tempfile.TemporaryDirectory() as folder, _quiet_htslib():
-            fai, gzi = _usable_index(path) or _write_index(path, Path(folder) / "index")
+            fai, gzi = _usable_index(path) or _write_index(path, Path(folder) / "index", named=where)
             try:
                 self._file = pysam.FastaFile(str(path), str(fai), str(gzi) if gzi else None)
             except (OSError, ValueError) as error:
-                raise FastaError(str(path), f"cannot be opened ({error})", remedy="Remove its index files") from error
-            self._spelling = _canonical_names(path, self._file.references, contigs)
+                raise FastaError(where, f"cannot be opened ({error})", remedy="Remove its index files") from error
+            self._spelling = _canonical_names(where, self._file.references, contigs)
 
     @property
     def contigs(self) -> Mapping[str, int]:
@@ -88,8 +82,8 @@ class FastaReader:
             If the sequence is cut short, corrupt or holds anything but IUPAC codes.
         """
         if name not in self._spelling:
-            raise UnknownContigError(str(self.path), "no such contig", expected=_some(self._spelling), got=repr(name))
-        where = f"{self.path} ({name})"
+            raise UnknownContigError(self._named, "no such contig", expected=_some(self._spelling), got=repr(name))
+        where = f"{self._named} ({name})"
         with _quiet_htslib():
             try:
                 sequence = self._file.fetch(self._spelling[name]).encode("latin-1").upper()
@@ -123,20 +117,14 @@ def check_fasta(path: Path) -> Compression:
     Raises
     ------
     FastaError
-        If it is missing, a folder, empty, truncated, or does not begin with ``>``.
+        If it is missing, no regular file, empty, truncated, or does not begin with ``>``.
     """
-    if not path.is_file():
-        problem = "is a folder, not a FASTA" if path.is_dir() else "no such file"
-        raise FastaError(str(path), problem, remedy="Give the path of a FASTA file")
+    if not check_local_file(path, expected="a FASTA file", error=FastaError):
+        raise FastaError(str(path), "the file is empty", remedy="Fetch the file again")
     with path.open("rb") as file:
-        head = file.read(18)
-        if not head:
-            raise FastaError(str(path), "empty file", expected="FASTA", got="0 bytes")
-        compression = _compression(head)
-        if compression is Compression.BGZF:
-            file.seek(max(0, path.stat().st_size - len(_BGZF_END)))
-            if file.read() != _BGZF_END:
-                raise FastaError(str(path), "truncated bgzip (no end block)", remedy="Fetch the file again")
+        compression = detect_compression(file)
+        if compression is Compression.BGZF and not has_bgzf_end(file):
+            raise FastaError(str(path), "truncated bgzip (no end block)", remedy="Fetch the file again")
     first = next(_text(path, compression), b"")
     if not first.lstrip().startswith(b">"):
         raise FastaError(str(path), "not FASTA", expected="'>' first", got=repr(first[:20].decode("latin-1")))
@@ -170,12 +158,12 @@ def prepare_genome(source: Path, out: Path, contigs: ContigSet, *, progress: Pro
     fasta = out / FASTA_NAME
     records = _pack(source, compression, fasta, progress)
     with _quiet_htslib():
-        fai, _ = _write_index(fasta, fasta, reported_as=source)
+        fai, _ = _write_index(fasta, fasta, named=str(source))
     # htslib indexes the first of several records of one name and drops the others.
     if (indexed := len(fai.read_bytes().splitlines())) != records:
         expected, got = f"{records} names", f"{indexed}"
         raise FastaError(str(source), "two records have one name", expected=expected, got=got)
-    with FastaReader(fasta, contigs) as reader:
+    with FastaReader(fasta, contigs, named=str(source)) as reader:
         present = [contig for contig in contigs if contig.name in reader.contigs]
         rows, done = [], 0
         for contig in present:
@@ -220,13 +208,6 @@ def _measure(contig: Contig, sequence: bytes) -> dict[str, object]:
         "acgt_bases": int((runs.end - runs.start).sum()),
         "acgt_runs": len(runs),
     }
-
-
-def _compression(head: bytes) -> Compression:
-    if not head.startswith(b"\x1f\x8b"):
-        return Compression.PLAIN
-    # BGZF is gzip whose first extra subfield is BC (SAM specification, section 4.1).
-    return Compression.BGZF if head[3:4] == b"\x04" and head[12:14] == b"BC" else Compression.GZIP
 
 
 def _text(path: Path, compression: Compression) -> Iterator[bytes]:
@@ -278,29 +259,28 @@ def _usable_index(path: Path) -> tuple[Path, Path | None] | None:
     """Return the index files beside a FASTA unless one is missing or older than the FASTA."""
     fai, gzi = path.with_name(f"{path.name}.fai"), path.with_name(f"{path.name}.gzi")
     with path.open("rb") as file:
-        needed = [fai, gzi] if _compression(file.read(18)) is Compression.BGZF else [fai]
+        needed = [fai, gzi] if detect_compression(file) is Compression.BGZF else [fai]
     changed = path.stat().st_mtime
     if all(index.is_file() and index.stat().st_mtime >= changed for index in needed):
         return fai, gzi if gzi in needed else None
     return None
 
 
-def _write_index(path: Path, stem: Path, *, reported_as: Path | None = None) -> tuple[Path, Path | None]:
+def _write_index(path: Path, stem: Path, *, named: str) -> tuple[Path, Path | None]:
     fai, gzi = stem.with_name(f"{stem.name}.fai"), stem.with_name(f"{stem.name}.gzi")
-    where = str(reported_as or path)
     try:
         # gzi is written for bgzipped files only
         pysam.faidx(str(path), "--fai-idx", str(fai), "--gzi-idx", str(gzi))
     except SamtoolsError as error:
         detail = " ".join(str(error).split())
         remedy = "Check that it is complete and that all lines of a record but the last have one length"
-        raise FastaError(where, f"cannot be indexed ({detail})", remedy=remedy) from error
+        raise FastaError(named, f"cannot be indexed ({detail})", remedy=remedy) from error
     if not fai.read_bytes().isascii():
-        raise FastaError(where, "contig name is not ASCII", remedy="Rename the records")
+        raise FastaError(named, "contig name is not ASCII", remedy="Rename the records")
     return fai, gzi if gzi.exists() else None
 
 
-def _canonical_names(path: Path, spellings: Sequence[str], contigs: ContigSet | None) -> dict[str, str]:
+def _canonical_names(where: str, spellings: Sequence[str], contigs: ContigSet | None) -> dict[str, str]:
     """Map each contig's name to the file's spelling; records unknown to ``contigs`` keep theirs."""
     names: dict[str, str] = {}
     for spelt in spellings:
@@ -311,7 +291,7 @@ def _canonical_names(path: Path, spellings: Sequence[str], contigs: ContigSet | 
             except UnknownContigError:
                 name = spelt
         if name in names:
-            raise FastaError(str(path), f"contig {name!r} is there twice", got=f"{names[name]!r} and {spelt!r}")
+            raise FastaError(where, f"contig {name!r} is there twice", got=f"{names[name]!r} and {spelt!r}")
         names[name] = spelt
     return names
 

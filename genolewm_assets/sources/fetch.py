@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import tenacity
 from tenacity.wait import wait_base
 
-from genolewm_assets.errors import FetchError
+from genolewm_assets.errors import ChecksumError, FetchError
 from genolewm_assets.sources.partial_file import PartialFile
 from genolewm_assets.sources.remote import (
     ATTEMPTS,
@@ -72,8 +72,10 @@ def fetch(
     Raises
     ------
     FetchError
-        If the file is not there, or the attempts are used up (the part stays and is resumed next time), or a digest
-        differs (the part is removed), or the disk does not take it.
+        If the file is not there, or the attempts are used up (the part stays and is resumed next time), or the disk
+        does not take it.
+    ChecksumError
+        If a digest differs; the part is removed.
     BusyError
         If another process is downloading to the same part.
     """
@@ -89,7 +91,7 @@ def fetch(
         if algorithm := _differing(partial, wanted):
             got, size = partial.hexdigest(algorithm), partial.done
             partial.discard()
-            raise FetchError(
+            raise ChecksumError(
                 url,
                 f"{algorithm.upper()} of the download differs",
                 expected=wanted[algorithm],

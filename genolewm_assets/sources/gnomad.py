@@ -21,29 +21,30 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.errors import ConfigurationError, VcfError
+from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, GNOMAD_VARIANTS, REJECTS
+from genolewm_assets.lewm.shard_checks import check_gnomad_table
 from genolewm_assets.sources.alleles import (
     RAW_FIELDS,
     AlleleLedger,
     AlleleNormaliser,
-    ContigNames,
     FilterReason,
-    check_assembly,
     settle_alleles,
 )
+from genolewm_assets.sources.contig_names import ContigNames, check_assembly
 from genolewm_assets.sources.gnomad_layouts import FrequencyFields, GnomadLayout, canonical_group, detect_layout
-from genolewm_assets.sources.shard_file import RowSpool, ShardReport, write_shard_file
-from genolewm_assets.sources.vcf import VcfReader, VcfRecord
+from genolewm_assets.sources.shard_file import REJECTS_FILE, VARIANTS_FILE, RowSpool, ShardReport, write_shard_file
+from genolewm_assets.sources.vcf import VcfReader
+from genolewm_assets.sources.vcf_record import VcfRecord
+from genolewm_assets.store.manifest import CheckResult
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
-
-VARIANTS_FILE = "variants.parquet"
-REJECTS_FILE = "rejects.parquet"
 
 _PAYLOAD = [GNOMAD_VARIANTS.arrow.field(name) for name in GNOMAD_VARIANTS.columns if name not in GNOMAD_VARIANTS.key]
 _SPOOLED = pa.schema([*RAW_FIELDS, ("sample_set", pa.string()), *((f.name, f.type) for f in _PAYLOAD)])
 _MAIN = "main"
+#: FILTER of joint records that one data type fails and the other passes.
+JOINT_FILTERS = ("EXOMES_FILTERED", "GENOMES_FILTERED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,11 @@ class GnomadParams:
         for name, value in (("min_af", self.min_af), ("min_an_fraction", self.min_an_fraction)):
             if not 0.0 <= value <= 1.0:
                 raise ConfigurationError(f"gnomad.{name}", "is out of range", expected="0 to 1", got=repr(value))
+
+    def check_table(self, table: pa.Table, contig: Contig, reference: bytes | None) -> tuple[CheckResult, ...]:
+        """Check the rows of one contig against these parameters too; see :func:`check_gnomad_table`."""
+        filters = {"PASS", *(["."] if self.accept_unfiltered else []), *(JOINT_FILTERS if self.joint_rescue else [])}
+        return check_gnomad_table(table, contig, reference, min_af=self.min_af, filters=filters)
 
 
 class _Scan:
@@ -236,7 +242,7 @@ def build_gnomad_shard(
     Raises
     ------
     VcfError
-        If the file is malformed, of an unknown layout, on another assembly, or holds records but none of ``contig``.
+        If the file is malformed, of an unknown layout, on another assembly, or holds no record on a contig wanted.
     UnknownContigError
         If a record's contig is no contig of the human assembly.
     """
@@ -249,8 +255,7 @@ def build_gnomad_shard(
         names = ContigNames(contigs)
         for record in reader:
             scan.take(record, names.resolve(record))
-        if contig is not None and reader.records and contig.name not in scan.records:
-            raise _other_contigs(vcf, contig, reader.records, names.seen)
+        names.check_met(contigs if contig is None else [contig], where=str(vcf))
         normaliser = AlleleNormaliser(reference)
         wanted = [contig] if contig is not None else [each for each in contigs if each.name in scan.records]
         passed = ((each, _low_an_out(spool.take(each.name), each, scan, params, ledger)) for each in wanted)
@@ -260,16 +265,6 @@ def build_gnomad_shard(
     ledger.note("records", reader.records)
     rejected = write_shard_file([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS)
     return ShardReport(ledger.counts(), {VARIANTS_FILE: rows, REJECTS_FILE: rejected})
-
-
-def _other_contigs(vcf: Path, contig: Contig, records: int, seen: list[str]) -> VcfError:
-    return VcfError(
-        str(vcf),
-        f"the file has {records} records but none on the contig wanted",
-        expected=repr(contig.name),
-        got=", ".join(sorted(map(repr, seen))[:6]),
-        remedy="Check the catalogue's source for this contig",
-    )
 
 
 def write_empty_shard(out_dir: Path) -> ShardReport:

@@ -1,22 +1,29 @@
 """One VCF to one shard outside a root's asset graph: what the ``prepare-*`` commands run.
 
 The shard is built, checked and published as the graph does it; only the genome is what the caller hands over, if any.
+It is built in a root of its own beside the output, so that a command that fails leaves nothing and touches nothing.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
-import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
 
-from genolewm_assets.errors import GenoLeWMError, InputError
+from pydantic import TypeAdapter, ValidationError
+
+from genolewm_assets.errors import FastaError, InputError
 from genolewm_assets.genome import GRCH38, Contig, ContigSet
-from genolewm_assets.lewm.shard_checks import check_clinvar_table, check_gnomad_table
+from genolewm_assets.lewm.shard_checks import check_clinvar_table
+from genolewm_assets.sources.allele_count import count_alleles
+from genolewm_assets.sources.catalog_fields import ReleaseKey
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.fasta import FastaReader
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
@@ -27,21 +34,25 @@ from genolewm_assets.store import (
     NO_PROGRESS,
     ArtefactId,
     BuildPlan,
+    BuildRejectedError,
     BuildReport,
+    CheckResult,
     JsonValue,
     Progress,
     Published,
     Root,
     build,
 )
-from genolewm_assets.store.rejected import clear_rejected
+from genolewm_assets.store.atomic import check_publishable, make_directories, publish_generation
 
 CODE_VERSION = "1"
 
-#: Share of alleles whose REF may differ from the genome.
+#: Share of alleles that may not fit the genome.
 MAX_REF_MISMATCH_FRACTION = 0.001
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# A path drops the second slash of a URL.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def prepare_gnomad(
@@ -69,6 +80,7 @@ def prepare_gnomad(
     BuildRejectedError
         If a check failed; nothing is written then.
     """
+    _check_local(vcf, reference)
     contigs, bases = _genome(reference)
     params = GnomadParams(min_af=min_af)
 
@@ -76,9 +88,10 @@ def prepare_gnomad(
         report = build_gnomad_shard(
             vcf, contig=None, contigs=contigs, reference=bases, params=params, out_dir=work, progress=progress
         )
-        return _audited(report, work, check_gnomad_table, contigs, bases)
+        return _audited(report, vcf, work, check_table=params.check_table, contigs=contigs, bases=bases)
 
-    return _publish(output, "gnomad", release, {**_recipe(vcf, reference), **asdict(params)}, write)
+    recipe = {**_recipe(vcf, reference), **asdict(params)}
+    return _publish(vcf, output, domain="gnomad", release=release, recipe=recipe, write=write)
 
 
 def prepare_clinvar(
@@ -89,7 +102,8 @@ def prepare_clinvar(
     Parameters
     ----------
     release
-        ISO date; must be the one in the file's header.
+        As a catalogue's keys: an ISO date, which must be the one in the file's header, and ``.2``, ``.3`` ... for
+        further files of one date.
     reference
         FASTA to compare REF with and to left-align against; None: alleles are trimmed only.
 
@@ -100,21 +114,24 @@ def prepare_clinvar(
     BuildRejectedError
         If a check failed; nothing is written then.
     """
-    contigs, bases = _genome(reference)
+    _check_local(vcf, reference)
     _check_date(vcf, release)
+    contigs, bases = _genome(reference)
 
     def write(work: Path) -> BuildReport:
         report = build_clinvar_shard(
             vcf, release=release, contigs=contigs, reference=bases, out_dir=work, single_file=True, progress=progress
         )
-        return _audited(report, work, check_clinvar_table, contigs, bases)
+        return _audited(report, vcf, work, check_table=check_clinvar_table, contigs=contigs, bases=bases)
 
-    return _publish(output, "clinvar", release, _recipe(vcf, reference), write)
+    return _publish(vcf, output, domain="clinvar", release=release, recipe=_recipe(vcf, reference), write=write)
 
 
 def _audited(
     report: ShardReport,
+    vcf: Path,
     work: Path,
+    *,
     check_table: TableCheck,
     contigs: ContigSet,
     bases: Callable[[Contig], bytes] | None,
@@ -125,16 +142,26 @@ def _audited(
         contigs=contigs,
         reference=bases,
         counts=report.counts,
+        alleles_in_source=count_alleles(vcf),
         max_ref_mismatch_fraction=MAX_REF_MISMATCH_FRACTION,
     )
     return BuildReport(report.counts, report.rows, checks)
 
 
+def _check_local(*paths: Path | None) -> None:
+    for path in filter(None, paths):
+        if _URL.match(str(path)) and not path.exists():
+            raise InputError(
+                str(path), "is a URL", expected="the path of a local file", got="a URL", remedy="Download it first"
+            )
+
+
 def _check_date(vcf: Path, release: str) -> None:
     try:
-        wanted = date.fromisoformat(release)
-    except ValueError as err:
-        raise InputError("--release", "is not a date", expected="YYYY-MM-DD", got=repr(release)) from err
+        wanted = date.fromisoformat(TypeAdapter(ReleaseKey).validate_python(release)[: len("YYYY-MM-DD")])
+    except ValidationError as err:
+        expected = "YYYY-MM-DD, or YYYY-MM-DD.2 for a second file of that date"
+        raise InputError("--release", "is not a ClinVar release", expected=expected, got=repr(release)) from err
     stated = read_release_date(vcf)
     if stated != wanted:
         raise InputError(
@@ -147,15 +174,16 @@ def _genome(reference: Path | None) -> tuple[ContigSet, Callable[[Contig], bytes
     if reference is None:
         return GRCH38, None
     reader = FastaReader(reference, GRCH38)
-    known = {contig.name: contig for contig in GRCH38}
-    contigs = ContigSet(
-        [
-            Contig(name, length, known[name].circular, aliases=known[name].aliases)
-            for name, length in reader.contigs.items()
-            if name in known
-        ]
-    )
-    return contigs, lru_cache(maxsize=1)(lambda contig: reader.read_contig(contig.name))
+    contigs = [replace(GRCH38[name], length=n, md5=None) for name, n in reader.contigs.items() if name in GRCH38]
+    if not contigs:
+        raise FastaError(
+            str(reference),
+            "has no contig of GRCh38",
+            expected=f"names such as {', '.join(map(repr, GRCH38.names[:3]))}",
+            got=", ".join(map(repr, list(reader.contigs)[:6])),
+            remedy="Give the GRCh38 FASTA, or leave --reference out",
+        )
+    return ContigSet(contigs), lru_cache(maxsize=1)(lambda contig: reader.read_contig(contig.name))
 
 
 def _recipe(vcf: Path, reference: Path | None) -> dict[str, JsonValue]:
@@ -164,31 +192,72 @@ def _recipe(vcf: Path, reference: Path | None) -> dict[str, JsonValue]:
 
 
 def _publish(
-    output: Path, domain: str, release: str, recipe: dict[str, JsonValue], write: Callable[[Path], BuildReport]
+    vcf: Path,
+    output: Path,
+    *,
+    domain: str,
+    release: str,
+    recipe: dict[str, JsonValue],
+    write: Callable[[Path], BuildReport],
 ) -> Published:
     if not _FOLDER.fullmatch(release):
         raise InputError("--release", "cannot name a folder", expected="letters, digits, '.', '-'", got=repr(release))
+    location = f"{domain}/{release}"
     plan = BuildPlan(
         artefact=ArtefactId(f"{domain}/variants", release),
-        location=f"{domain}/{release}",
+        location=location,
         code_version=CODE_VERSION,
         recipe=recipe,
         inputs=(),
         write=write,
     )
-    with _leaving_nothing(output, plan.location):
-        return build(Root(output), plan)
+    link = Root(output).link_of(location)
+    check_publishable(link)
+    with _private_root(output, location) as root:
+        try:
+            published = build(root, plan)
+        except BuildRejectedError as err:
+            raise _refusal(vcf, err) from err
+        with _alone_in(link.parent):
+            directory = publish_generation(published.directory, link, published.manifest.sha256[:12])
+    return replace(published, directory=directory)
 
 
 @contextmanager
-def _leaving_nothing(output: Path, location: str) -> Iterator[None]:
-    """On an error leave the output folder as it was: the message says all there is to say."""
-    existed = output.exists()
+def _private_root(output: Path, location: str) -> Iterator[Root]:
+    """Lend a root that nobody else knows, on the file system of ``output``, which need not exist yet."""
+    site = next(folder for folder in (Root(output).path, *Root(output).path.parents) if folder.exists())
+    if not site.is_dir():
+        raise InputError("--output", "is not a folder", expected="a folder or a new path", got=repr(str(site)))
+    with (
+        Root(site).storage_errors(location),
+        tempfile.TemporaryDirectory(prefix=".genolewm-", dir=site) as folder,
+    ):
+        yield Root(Path(folder))
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Publish one at a time; the lock is on the folder itself, so that no lock file stays in an output."""
+    make_directories(folder)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    except GenoLeWMError:
-        if existed:
-            clear_rejected(Root(output), location)
-        else:
-            shutil.rmtree(output, ignore_errors=True)
-        raise
+    finally:
+        os.close(descriptor)
+
+
+def _refusal(vcf: Path, err: BuildRejectedError) -> BuildRejectedError:
+    """Say which checks failed and with what figures: the build that has them all is gone."""
+    failed = "; ".join(f"{check.name} ({_figures(check)})" for check in err.checks if not check.passed)
+    refusal = BuildRejectedError(
+        str(vcf), f"the shard fails {failed}", remedy="Nothing was written; check the file and its assembly"
+    )
+    refusal.checks = err.checks
+    return refusal
+
+
+def _figures(check: CheckResult) -> str:
+    shown = ((name, "; ".join(map(str, v)) if isinstance(v, list) else v) for name, v in check.figures.items())
+    return ", ".join(f"{name} {value}" for name, value in shown if value)

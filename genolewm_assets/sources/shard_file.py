@@ -14,6 +14,10 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.lewm.schema import TableSchema
 
+#: The table of a shard that is one file, and the table of what it does not hold.
+VARIANTS_FILE = "variants.parquet"
+REJECTS_FILE = "rejects.parquet"
+
 ROW_GROUP_ROWS = 65_536
 _FLUSH_ROWS = 32_768
 

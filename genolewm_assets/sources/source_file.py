@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlparse
+from urllib.parse import unquote, urlsplit
 
-from genolewm_assets.errors import InputError
+from genolewm_assets.sources.catalog_fields import SCHEME
 from genolewm_assets.sources.fetch import fetch, published_md5
+from genolewm_assets.sources.local_file import check_local_file
 from genolewm_assets.sources.remote import fetch_error, open_remote
 from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
 
@@ -44,7 +45,7 @@ class SourceFile:
     Attributes
     ----------
     url
-        Local path or any fsspec URL.
+        Local path or any fsspec URL; only ``scheme://`` makes a URL.
     md5
         The pinned MD5 (hex), :data:`PUBLISHED` for the ``.md5`` file beside the source, or ``None``.
     downloads
@@ -61,20 +62,23 @@ class SourceFile:
     @property
     def name(self) -> str:
         """File name without its folder."""
-        return Path(urlparse(self.url).path if self._is_remote else self.url).name
+        return self._path.name
 
     def identity(self) -> dict[str, str | int]:
         """Return what tells this content from another's: the name with an MD5, or with what the server says of it.
 
+        The MD5 that a local file should have is part of it: with another pin its check has another outcome.
+
         Raises
         ------
         InputError
-            If a local file is missing or is a directory.
+            If a local file is missing or is no regular file.
         FetchError
             If a remote one cannot be asked about.
         """
         if not self._is_remote:
-            return {"file": self.name, "md5": _md5_of(self._local_path())}
+            pin = {"expected_md5": expected} if (expected := self._expected_md5()) else {}
+            return {"file": self.name, "md5": _md5_of(self._local_path()), **pin}
         if expected := self._expected_md5():
             return {"file": self.name, "md5": expected}
         try:
@@ -91,7 +95,7 @@ class SourceFile:
         Raises
         ------
         InputError
-            If a local file is missing or is a directory.
+            If a local file is missing or is no regular file.
         FetchError
             If a download fails for good, or has not the MD5 it should have.
         """
@@ -121,17 +125,25 @@ class SourceFile:
 
     @property
     def _is_remote(self) -> bool:
-        return urlparse(self.url).scheme not in ("", "file")
+        scheme = SCHEME.match(self.url)
+        return scheme is not None and scheme[1].lower() != "file"
+
+    @property
+    def _path(self) -> Path:
+        """Path of a local file, or the path part of a remote one's URL."""
+        if not SCHEME.match(self.url):
+            return Path(self.url)
+        path = urlsplit(self.url).path
+        return Path(path if self._is_remote else unquote(path))
 
     def _expected_md5(self) -> str | None:
-        return published_md5(self.url) if self.md5 == PUBLISHED else self.md5
+        if self.md5 != PUBLISHED:
+            return self.md5
+        return published_md5(self.url if self._is_remote else str(self._path))
 
     def _local_path(self) -> Path:
-        path = Path(urlparse(self.url).path if self.url.startswith("file:") else self.url)
-        if not path.is_file():
-            problem = "is a directory" if path.is_dir() else "does not exist"
-            raise InputError(str(path), problem, expected="a file", remedy="Correct the path in the catalogue")
-        return path
+        check_local_file(self._path)
+        return self._path
 
 
 def _md5_of(path: Path) -> str:

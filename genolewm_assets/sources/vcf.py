@@ -8,7 +8,6 @@ skipped. Accepts BGZF, plain gzip and plain text, whatever the file is called; s
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,13 +20,15 @@ from typing import NamedTuple, NoReturn, Self
 from isal import igzip, igzip_lib
 
 from genolewm_assets.errors import VcfError
+from genolewm_assets.sources.compression import Compression, detect_compression, has_bgzf_end
+from genolewm_assets.sources.local_file import check_local_file
+from genolewm_assets.sources.vcf_record import VcfInfo, VcfRecord
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
-#: The empty block that ends every complete BGZF file (SAM specification, section 4.1.2).
-BGZF_EOF = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
 _BLOCK_BYTES = 1 << 22
 _FIXED_COLUMNS = ["#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO"]
 _MAX_POS_DIGITS = 10
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ATTRIBUTE = re.compile(r'([^=,<>]+)=("(?:[^"\\]|\\.)*"|[^,]*)')
 
 
@@ -51,118 +52,6 @@ class VcfHeader:
     samples: tuple[str, ...]
 
 
-class VcfInfo:
-    """INFO column of one record, searched on demand; ``.`` counts as absent."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = f";{text};"
-
-    def get(self, key: str) -> str | None:
-        """Return the text of a value, or None where the key is absent, a flag, or ``.``."""
-        text = self._text
-        at = text.find(f";{key}=")
-        if at < 0:
-            return None
-        at += len(key) + 2
-        value = text[at : text.index(";", at)]
-        return None if value in {".", ""} else value
-
-    def values(self) -> dict[str, str]:
-        """Return every value that is there, by key: cheaper than ``get`` where most of a short INFO is wanted."""
-        parts = (item.partition("=") for item in self._text[1:-1].split(";"))
-        return {key: value for key, _, value in parts if value not in {".", ""}}
-
-    def __contains__(self, key: object) -> bool:
-        return f";{key};" in self._text or f";{key}=" in self._text
-
-
-class VcfRecord(NamedTuple):
-    """One data line; ``line`` is 1-based in the decompressed file, ``pos`` 1-based, alleles as written.
-
-    ``filters`` is ``("PASS",)``, the failed filters, or ``()`` for ``.``; ``alts`` without an allele is ``(".",)``.
-    """
-
-    source: str
-    line: int
-    chrom: str
-    pos: int
-    id: str | None
-    ref: str
-    alts: tuple[str, ...]
-    filters: tuple[str, ...]
-    info: VcfInfo
-
-    @property
-    def where(self) -> str:
-        """File and line, as errors name them."""
-        return f"{self.source}, line {self.line}"
-
-    def allele_text(self, key: str, index: int) -> str | None:
-        """Return the part of a ``Number=A`` value that belongs to ``alts[index]``, None where it is missing."""
-        value = self.info.get(key)
-        if value is None:
-            return None
-        if len(self.alts) == 1 and "," not in value:
-            return value
-        parts = value.split(",")
-        if len(parts) != len(self.alts):
-            raise VcfError(
-                self.where,
-                f"INFO/{key} does not have one value per ALT allele",
-                expected=f"{len(self.alts)} values",
-                got=repr(value),
-                remedy="Fetch the file again or report it to its publisher",
-            )
-        return None if parts[index] == "." else parts[index]
-
-    def allele_int(self, key: str, index: int) -> int | None:
-        """Return a ``Number=A`` count of ``alts[index]``."""
-        return self._integer(key, self.allele_text(key, index))
-
-    def allele_share(self, key: str, index: int) -> float | None:
-        """Return a ``Number=A`` frequency of ``alts[index]``, 0 to 1; ``nan`` counts as missing."""
-        return self._share(key, self.allele_text(key, index))
-
-    def site_int(self, key: str) -> int | None:
-        """Return a ``Number=1`` count of the record."""
-        return self._integer(key, self.info.get(key))
-
-    def parse_share(self, key: str, text: str) -> float | None:
-        """Return one number of a packed value as a share, 0 to 1."""
-        return self._share(key, None if text in {".", ""} else text)
-
-    def _integer(self, key: str, text: str | None) -> int | None:
-        if text is None:
-            return None
-        if not (text.isascii() and text.isdigit() and len(text) < 19):
-            self._bad_number(key, text, "a count")
-        return int(text)
-
-    def _share(self, key: str, text: str | None) -> float | None:
-        if text is None:
-            return None
-        try:
-            value = float(text)
-        except ValueError:
-            self._bad_number(key, text, "a number from 0 to 1")
-        if math.isnan(value):
-            return None
-        if not 0.0 <= value <= 1.0:
-            self._bad_number(key, text, "a number from 0 to 1")
-        return value
-
-    def _bad_number(self, key: str, text: str, expected: str) -> NoReturn:
-        raise VcfError(
-            self.where,
-            f"INFO/{key} cannot be read",
-            expected=expected,
-            got=repr(text),
-            remedy="Fetch the file again or report it to its publisher",
-        )
-
-
 class VcfReader:
     """Context manager over one VCF file; iterate it once.
 
@@ -170,24 +59,29 @@ class VcfReader:
     ----------
     path
         BGZF, gzip or plain text; told apart by content, not by name.
+    named
+        What errors call the file; default: the path.
     progress
         Told the compressed bytes read so far.
 
     Raises
     ------
     VcfError
-        Naming file and line: missing, a directory, empty, truncated, not UTF-8, no ``#CHROM`` line, a line with
-        another number of columns than ``#CHROM``, a POS that is no number. A plain-text file may lack its last line
-        end; a truncation inside such a line is then found only if columns are missing.
+        Naming file and line: missing, no regular file, empty, truncated, not UTF-8, with NUL bytes, no ``#CHROM`` line,
+        no record, a line with another number of columns than ``#CHROM``, a POS that is no number. A byte order mark and
+        blank lines at the end are passed over. A plain-text file may lack its last line end; a truncation inside such
+        a line is then found only if columns are missing.
     """
 
-    def __init__(self, path: Path, *, progress: Progress = NO_PROGRESS) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, named: str | None = None, progress: Progress = NO_PROGRESS) -> None:
+        self._named = named or str(path)
         self.records = 0
         self._progress = progress
         self._line = 0
         self._filters: dict[str, tuple[str, ...]] = {"PASS": ("PASS",), ".": ()}
-        self._size = _check_file(path)
+        self._size = check_local_file(path, expected="a VCF file", error=VcfError)
+        if not self._size:
+            raise VcfError(self._named, "the file is empty", remedy="Fetch the file again")
         self._raw = path.open("rb")
         try:
             self._stream = self._open_stream()
@@ -206,7 +100,7 @@ class VcfReader:
         self._raw.close()
 
     def __iter__(self) -> Iterator[VcfRecord]:
-        source, columns, filters = str(self.path), self._columns, self._filters
+        source, columns, filters = self._named, self._columns, self._filters
         expected_parts = min(columns, 9)
         lines, self._pending = self._pending, []
         while True:
@@ -214,6 +108,9 @@ class VcfReader:
                 self._line += 1
                 parts = text.split("\t", 8)
                 if len(parts) != expected_parts or (columns > 8 and text.count("\t") != columns - 1) or "" in parts:
+                    if not text and self._only_blanks_follow(lines):
+                        lines = []
+                        break
                     self._bad_columns(text)
                 chrom, pos, name, ref, alt, _, filter_text, info = parts[:8]
                 if not (pos.isascii() and pos.isdigit() and len(pos) <= _MAX_POS_DIGITS):
@@ -231,25 +128,21 @@ class VcfReader:
                     ref,
                     (alt,) if "," not in alt else tuple(alt.split(",")),
                     passed,
-                    VcfInfo(info),
+                    VcfInfo(info, source, self._line),
                 )
             following = next(self._batches, None)
             if following is None:
-                return
+                break
             lines = following
+        if not self.records:
+            raise VcfError(source, "the file holds no record", remedy="Fetch the file again")
 
     def _open_stream(self) -> BufferedIOBase:
-        start = self._raw.read(18)
-        self._raw.seek(0)
-        if start[:2] != b"\x1f\x8b":
+        compression = detect_compression(self._raw)
+        if compression is Compression.PLAIN:
             return self._raw
-        # BGZF is gzip with a 'BC' extra field; only it says where the file should end.
-        if start[3] & 4 and start[12:14] == b"BC":
-            self._raw.seek(max(0, self._size - len(BGZF_EOF)))
-            complete = self._raw.read() == BGZF_EOF
-            self._raw.seek(0)
-            if not complete:
-                self._truncated("the BGZF end-of-file block is missing")
+        if compression is Compression.BGZF and not has_bgzf_end(self._raw):
+            self._truncated("the BGZF end-of-file block is missing")
         return igzip.IGzipFile(fileobj=self._raw, mode="rb")  # type: ignore[no-untyped-call]
 
     def _read_block(self) -> bytes:
@@ -259,7 +152,7 @@ class VcfReader:
             self._truncated("the compressed data end in the middle", err)
         except (igzip_lib.error, OSError) as err:  # type: ignore[misc]  # The stub calls the class an instance.
             raise VcfError(
-                f"{self.path}, after line {self._line}",
+                f"{self._named}, after line {self._line}",
                 f"the compressed data are damaged ({err})",
                 remedy="Fetch the file again",
             ) from err
@@ -280,28 +173,34 @@ class VcfReader:
             yield self._lines_of(rest)
 
     def _lines_of(self, data: bytes) -> list[str]:
+        if self._line == 0:
+            data = data.removeprefix(_BYTE_ORDER_MARK)
         try:
             text = data.decode()
         except UnicodeDecodeError as err:
-            if self._line == 0 and not data.startswith(b"##"):
-                raise VcfError(str(self.path), "not a VCF file, but binary data", remedy="Check the path") from err
-            line = self._line + data.count(b"\n", 0, err.start) + 1
-            raise VcfError(
-                f"{self.path}, line {line}",
-                "the text is not UTF-8",
-                expected="UTF-8 (VCF 4.3, section 1.2)",
-                got=f"byte 0x{data[err.start]:02x}",
-                remedy="Fetch the file again, or convert it with iconv",
-            ) from err
+            self._bad_byte(data, err.start, "the text is not UTF-8", err)
+        if "\0" in text:
+            self._bad_byte(data, data.index(0), "the text holds a NUL byte")
         lines = text.removesuffix("\n").split("\n")
         return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+
+    def _bad_byte(self, data: bytes, at: int, problem: str, cause: Exception | None = None) -> NoReturn:
+        if self._line == 0 and not data.startswith(b"##"):
+            raise VcfError(self._named, "not a VCF file, but binary data", remedy="Check the path") from cause
+        raise VcfError(
+            f"{self._named}, line {self._line + data.count(bytes([10]), 0, at) + 1}",
+            problem,
+            expected="UTF-8 without control characters (VCF 4.3, section 1.2)",
+            got=f"byte 0x{data[at]:02x}",
+            remedy="Fetch the file again, or make it plain UTF-8",
+        ) from cause
 
     def _read_header(self) -> tuple[VcfHeader, int, list[str]]:
         meta: list[str] = []
         for lines in self._batches:
             for at, text in enumerate(lines):
                 self._line += 1
-                if self._line == 1 and not text.removeprefix("\ufeff").startswith("##fileformat=VCF"):
+                if self._line == 1 and not text.startswith("##fileformat=VCF"):
                     self._fail("not a VCF file", expected="'##fileformat=VCFv4...'", got=repr(text[:40]))
                 if text.startswith("##"):
                     meta.append(text)
@@ -310,9 +209,11 @@ class VcfReader:
                 if names[:8] != _FIXED_COLUMNS:
                     self._fail("no #CHROM line before the first record", got=repr(text[:60]))
                 return parse_header(meta, tuple(names[9:])), len(names), lines[at + 1 :]
-        raise VcfError(
-            str(self.path), "the header has no #CHROM line", remedy="The file may be truncated: fetch it again"
-        )
+        raise VcfError(self._named, "the header has no #CHROM line", remedy="The file may be truncated: fetch it again")
+
+    def _only_blanks_follow(self, lines: list[str]) -> bool:
+        """Tell whether the first blank line of a batch is the end of the text but for other blank lines."""
+        return not any(lines[lines.index("") :]) and not any(map(any, self._batches))
 
     def _bad_columns(self, text: str) -> NoReturn:
         if text.startswith("#"):
@@ -323,7 +224,7 @@ class VcfReader:
 
     def _fail(self, problem: str, *, expected: str | None = None, got: str | None = None) -> NoReturn:
         raise VcfError(
-            f"{self.path}, line {self._line}",
+            f"{self._named}, line {self._line}",
             problem,
             expected=expected if expected or got is None else "a VCF 4 line",
             got=got,
@@ -331,24 +232,7 @@ class VcfReader:
         )
 
     def _truncated(self, how: str, cause: BaseException | None = None) -> NoReturn:
-        raise VcfError(str(self.path), f"the file is truncated: {how}", remedy="Fetch the file again") from cause
-
-
-def _check_file(path: Path) -> int:
-    """Return the size of a readable, non-empty file."""
-    try:
-        if path.is_dir():
-            raise VcfError(str(path), "is a directory, not a VCF file", remedy="Name the file inside it")
-        size = path.stat().st_size
-        with path.open("rb"):
-            pass
-    except FileNotFoundError as err:
-        raise VcfError(str(path), "the file does not exist", remedy="Check the path") from err
-    except OSError as err:
-        raise VcfError(str(path), f"the file cannot be read ({err.strerror})", remedy="Check its permissions") from err
-    if size == 0:
-        raise VcfError(str(path), "the file is empty", remedy="Fetch the file again")
-    return size
+        raise VcfError(self._named, f"the file is truncated: {how}", remedy="Fetch the file again") from cause
 
 
 def parse_header(meta: list[str], samples: tuple[str, ...]) -> VcfHeader:

@@ -5,6 +5,20 @@ recipes, no biology and no orchestrator. Does not belong here: file formats of t
 table schemas and content checks (``lewm``), the asset graph (``defs``).
 """
 
+from genolewm_assets.store.array_inspect import ArrayStoreReport, find_caches, inspect_cache
+from genolewm_assets.store.array_keys import (
+    CACHE_VERSION,
+    cache_key_dir,
+    compute_fingerprint,
+    compute_key,
+    fingerprint_differences,
+    read_fingerprint,
+    validate_fingerprint,
+)
+from genolewm_assets.store.array_layout import ArraySpec, IndexEntry, is_complete
+from genolewm_assets.store.array_memory import MemoryLimitError, usable_memory_bytes
+from genolewm_assets.store.array_reader import ArrayStoreReader, verify_array_store
+from genolewm_assets.store.array_writer import ArrayStoreWriter
 from genolewm_assets.store.atomic import (
     publish_generation,
     resolve_generation,
@@ -23,7 +37,12 @@ from genolewm_assets.store.root import Root
 from genolewm_assets.store.verify import Finding, FindingKind, verify_root
 
 __all__ = [
+    "CACHE_VERSION",
     "NO_PROGRESS",
+    "ArraySpec",
+    "ArrayStoreReader",
+    "ArrayStoreReport",
+    "ArrayStoreWriter",
     "ArtefactId",
     "BuildPlan",
     "BuildRejectedError",
@@ -32,23 +51,36 @@ __all__ = [
     "FileEntry",
     "Finding",
     "FindingKind",
+    "IndexEntry",
     "InputRef",
     "JsonValue",
     "Manifest",
+    "MemoryLimitError",
     "Progress",
     "Published",
     "Reason",
     "Removed",
     "Root",
     "build",
+    "cache_key_dir",
     "collect_garbage",
+    "compute_fingerprint",
+    "compute_key",
+    "find_caches",
+    "fingerprint_differences",
+    "inspect_cache",
+    "is_complete",
     "is_current",
     "open_input",
     "publish_generation",
+    "read_fingerprint",
     "read_manifest",
     "resolve_generation",
     "sync_directory",
     "sync_tree",
+    "usable_memory_bytes",
+    "validate_fingerprint",
+    "verify_array_store",
     "verify_root",
     "write_atomic",
     "write_provenance",

@@ -110,12 +110,16 @@ def link_target(path: Path) -> str | None:
 
 
 def check_publishable(link: Path) -> None:
-    """Raise :class:`CorruptResourceError` if something that is not a link occupies ``link``."""
+    """Raise :class:`CorruptResourceError` if something else stands where the link or its generations belong."""
+    remedy = "Move it out of the root and build again"
     if not link.is_symlink() and link.exists():
         raise CorruptResourceError(
-            str(link),
-            "a plain file or directory stands where a published link belongs",
-            remedy="Move it out of the root and build again",
+            str(link), "a plain file or directory stands where a published link belongs", remedy=remedy
+        )
+    generations = link.parent / GENERATIONS
+    if generations.is_symlink() or (generations.exists() and not generations.is_dir()):
+        raise CorruptResourceError(
+            str(generations), "a link or file stands where the folder of published directories belongs", remedy=remedy
         )
 
 
@@ -142,7 +146,7 @@ def publish_generation(work_dir: Path, link: Path, digest12: str) -> Path:
     Raises
     ------
     CorruptResourceError
-        If something that is not a link occupies ``link``.
+        If something else stands where the link or its generations belong.
     """
     generations = link.parent / GENERATIONS
     generation = generations / f"{link.name}.{digest12}"
@@ -195,12 +199,17 @@ def _switch(link: Path, generation: Path) -> None:
     """Point ``link`` at ``generation`` in one step."""
     target = f"{GENERATIONS}/{generation.name}"
     if link_target(link) != target:
-        # One name per link: a link that a killed build left behind is overwritten by the next build of the location.
-        scratch = link.parent / GENERATIONS / f"{link.name}{LINK_SUFFIX}"
-        scratch.unlink(missing_ok=True)
-        os.symlink(target, scratch)  # noqa: PTH211
-        os.replace(scratch, link)  # noqa: PTH105
+        replace_link(link, target)
     sync_directory(link.parent)
+
+
+def replace_link(link: Path, target: str) -> None:
+    """Make ``link`` say ``target``, in one step also where it says something else; the caller syncs its folder."""
+    # One name per link: a link that a killed build left behind is overwritten by the next build of the location.
+    scratch = link.parent / GENERATIONS / f"{link.name}{LINK_SUFFIX}"
+    scratch.unlink(missing_ok=True)
+    os.symlink(target, scratch)  # noqa: PTH211
+    os.replace(scratch, link)  # noqa: PTH105
 
 
 def resolve_generation(link: Path) -> Path:

@@ -14,7 +14,9 @@ from pathlib import Path
 
 from genolewm_assets.errors import (
     BusyError,
+    ChecksumError,
     CorruptResourceError,
+    FetchError,
     GenoLeWMError,
     MissingResourceError,
     RejectedResourceError,
@@ -45,7 +47,7 @@ from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.provenance import write_provenance
 from genolewm_assets.store.rejected import clear_rejected, reject, write_failure
 from genolewm_assets.store.root import Root
-from genolewm_assets.store.surface import check_surface, has_surface, lay_surface
+from genolewm_assets.store.surface import check_surface, hidden_files, lay_surface
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,10 @@ class BuildPlan:
         Fills the empty directory it is given. A :class:`GenoLeWMError` from it rejects the build.
     surface
         Whether to show the files one level up too (see ``surface.py``).
+    resumable
+        Whether ``write`` can go on in the directory that it was given when it was interrupted: by a kill, an error that
+        the package does not raise on purpose, or a full disk. The next build of the same code version, recipe and
+        inputs hands it over again; any other build of the location removes it.
     """
 
     artefact: ArtefactId
@@ -90,6 +96,7 @@ class BuildPlan:
     inputs: tuple[InputRef, ...]
     write: Callable[[Path], BuildReport]
     surface: bool = False
+    resumable: bool = False
 
 
 class BuildRejectedError(RejectedResourceError):
@@ -105,7 +112,6 @@ def build(
     root: Root,
     plan: BuildPlan,
     *,
-    force: bool = False,
     lock_wait_s: float | None = None,
     run_id: str | None = None,
     progress: Progress = NO_PROGRESS,
@@ -114,8 +120,6 @@ def build(
 
     Parameters
     ----------
-    force
-        Build even if the published one could be reused.
     lock_wait_s
         Seconds to wait while another process builds the same location; None for the root's own setting.
     run_id
@@ -135,10 +139,11 @@ def build(
     link = root.link_of(plan.location)
     with root.storage_errors(plan.location), root.lock(plan.location, wait_s=lock_wait_s):
         check_publishable(link)
-        root.sweep(plan.location)
-        published = None if force else _reusable(link, plan, progress)
+        root.sweep(plan.location, keep=_resumed_name(plan))
+        published = _reusable(link, plan, progress)
         if published is None:
             published = _build_afresh(root, plan, run_id, progress)
+        root.sweep(plan.location)
         if plan.surface:
             lay_surface(link)
         # Last, and never earlier: without its marker a failed build would leave its predecessor looking current.
@@ -154,7 +159,7 @@ def is_current(root: Root, plan: BuildPlan) -> bool:
     try:
         directory = resolve_generation(link)
         manifest = read_manifest(directory)
-        shown = not plan.surface or has_surface(link)
+        shown = not plan.surface or not any(hidden_files(link))
     except (GenoLeWMError, OSError):
         return False
     return shown and _made_by(plan, manifest) and has_listed_sizes(directory, manifest)
@@ -193,12 +198,21 @@ def _reusable(link: Path, plan: BuildPlan, progress: Progress) -> Published | No
     return None if any(damages) else Published(plan.artefact, directory, manifest, reused=True)
 
 
+def _resumed_name(plan: BuildPlan) -> str | None:
+    """Return the name of the work directory that builds of the same code version, recipe and inputs share."""
+    return f"resume.{_manifest(plan, (), BuildReport()).sha256[:12]}" if plan.resumable else None
+
+
 def _build_afresh(root: Root, plan: BuildPlan, run_id: str | None, progress: Progress) -> Published:
     link = root.link_of(plan.location)
-    work = root.work_dir(plan.location)
+    resumed = _resumed_name(plan)
+    work = root.work_dir(plan.location, name=resumed)
     started = time.monotonic()
     try:
         manifest = _write(root, plan, work, progress)
+        if resumed is not None:
+            # Publishing may move files out one by one; cut in the middle of that, there is nothing to go on from.
+            work = work.rename(root.work_dir(plan.location))
         write_atomic(work / MANIFEST, manifest.to_bytes())
         write_provenance(work, run_id=run_id, duration_s=time.monotonic() - started)
         if manifest.failed_checks:
@@ -209,8 +223,9 @@ def _build_afresh(root: Root, plan: BuildPlan, run_id: str | None, progress: Pro
             check_surface(link, work)
         directory = publish_generation(work, link, manifest.sha256[:12])
     finally:
-        # Gone already where it was published or rejected; after any other failure nothing of it is worth keeping.
-        shutil.rmtree(work, ignore_errors=True)
+        # Gone already where it was published or rejected; after another failure only what can be continued is kept.
+        if work.name != resumed:
+            shutil.rmtree(work, ignore_errors=True)
     return Published(plan.artefact, directory, manifest, reused=False)
 
 
@@ -220,10 +235,15 @@ def _write(root: Root, plan: BuildPlan, work: Path, progress: Progress) -> Manif
         report = plan.write(work)
         return _manifest(plan, _measure_files(plan, work, report, progress), report)
     except GenoLeWMError as err:
-        # A lock held elsewhere or a full disk says nothing about the content, so it casts no doubt on the predecessor.
-        if not isinstance(err, BusyError) and not root.is_storage_error(err):
+        if _blames_content(root, err):
             _keep_rejected(root, plan, work, err, None)
         raise
+
+
+def _blames_content(root: Root, err: GenoLeWMError) -> bool:
+    """Tell an error that casts doubt on the published predecessor from a held lock, a failed network or a full disk."""
+    passing = isinstance(err, BusyError | FetchError) and not isinstance(err, ChecksumError)
+    return not passing and not root.is_storage_error(err)
 
 
 def _keep_rejected(root: Root, plan: BuildPlan, work: Path, err: GenoLeWMError, sha256: str | None) -> None:
@@ -232,6 +252,8 @@ def _keep_rejected(root: Root, plan: BuildPlan, work: Path, err: GenoLeWMError, 
         reject(root, plan.location, work, sha256 or write_failure(work, str(plan.artefact), err))
     except OSError as refused:
         err.add_note(f"The build could not be kept in {root.rejected_path(plan.location)}: {refused}")
+        # Nor may it be continued, if it is one that could be.
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _measure_files(plan: BuildPlan, work: Path, report: BuildReport, progress: Progress) -> tuple[FileEntry, ...]:

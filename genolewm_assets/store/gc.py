@@ -1,7 +1,7 @@
 """Remove what nobody reaches any more: superseded generations and the remains of killed builds.
 
 Never what a package pins: the inputs named in any manifest under ``packages/``, and theirs in turn. Where that cannot
-be found out, because such a manifest is unreadable, nothing at all is removed.
+be found out, because such a manifest is missing or a folder is unreadable, nothing at all is removed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,7 @@ from genolewm_assets.store.atomic import remove_tree, split_generation_name
 from genolewm_assets.store.inventory import generations, is_linked, link_of_generation, unfinished_files
 from genolewm_assets.store.manifest import MANIFEST
 from genolewm_assets.store.root import REJECTED, Root
+from genolewm_assets.store.walk import reading, walk
 
 PACKAGES = "packages"
 
@@ -50,11 +52,18 @@ def collect_garbage(root: Root, *, dry_run: bool = False) -> list[Removed]:
 
     Raises
     ------
+    MissingResourceError
+        If the folder is no root.
     CorruptResourceError
         If a manifest that decides what is pinned cannot be read; nothing has been removed then.
+    ResourceError
+        If a folder cannot be read, and nothing has been removed then; or if something cannot be removed.
     """
-    garbage = list(_garbage(root, _pinned_digests(root)))
-    return [item.entry(root) for item in garbage if dry_run or item.remove(root)]
+    root.check_is_root()
+    with reading(root.path):
+        garbage = list(_garbage(root, _pinned_digests(root)))
+    with root.storage_errors(""):
+        return [item.entry(root) for item in garbage if dry_run or item.remove(root)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +116,11 @@ def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:
 
 def _pinned_digests(root: Root) -> set[str]:
     """Return the first 12 digits of every manifest digest that a package names, directly or through its inputs."""
+    packages = root.path / PACKAGES
     manifests = {generation.name[-12:]: generation / MANIFEST for generation in generations(root.path)}
-    waiting = [Path(folder) / MANIFEST for folder, _, names in os.walk(root.path / PACKAGES) if MANIFEST in names]
+    # Of a published package without a manifest nobody knows what it pins.
+    named = {path for path in manifests.values() if path.is_relative_to(packages)}
+    waiting = sorted(named | {folder / MANIFEST for folder, _, names in walk(packages) if MANIFEST in names})
     pinned: set[str] = set()
     while waiting:
         for sha256 in _named_digests(waiting.pop()):
@@ -139,5 +151,10 @@ def _named_digests(path: Path) -> Iterator[str]:
 
 
 def _size_bytes(path: Path) -> int:
-    below = [Path(folder) / name for folder, _, names in os.walk(path) for name in names]
-    return sum(item.lstat().st_size for item in below or [path])
+    plain = path.is_symlink() or not path.is_dir()
+    total = 0
+    for item in [path] if plain else [folder / name for folder, _, names in walk(path) for name in names]:
+        # A build that has begun since may be sweeping it.
+        with suppress(FileNotFoundError):
+            total += item.lstat().st_size
+    return total

@@ -13,6 +13,7 @@ from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.store.atomic import split_generation_name
 from genolewm_assets.store.manifest import MANIFEST, PROVENANCE, FileEntry, InputRef, Manifest, first_symlink
 from genolewm_assets.store.progress import ByteCount
+from genolewm_assets.store.walk import walk
 
 MISSING_FILE = "file is missing"
 _BLOCK_BYTES = 1 << 20
@@ -96,13 +97,15 @@ def measure_file(path: Path, count: ByteCount) -> tuple[int, str]:
     return size_bytes, digest.hexdigest()
 
 
-def find_damage(directory: Path, manifest: Manifest, count: ByteCount) -> Iterator[Damage]:
+def find_damage(directory: Path, manifest: Manifest, count: ByteCount, *, sizes_only: bool = False) -> Iterator[Damage]:
     """Compare a directory with its manifest: name, every byte of every file, and files that should not be there.
 
     Parameters
     ----------
     manifest
         As read from that directory.
+    sizes_only
+        Compare sizes where the bytes would have to be read.
     """
     parts = split_generation_name(directory.name)
     if parts is None or parts[1] != manifest.sha256[:12]:
@@ -115,15 +118,20 @@ def find_damage(directory: Path, manifest: Manifest, count: ByteCount) -> Iterat
         # A manifest that was altered says nothing reliable about the files.
         return
     for entry in manifest.files:
-        if damage := _file_damage(directory, entry, count):
+        if damage := _file_damage(directory, entry, count, sizes_only=sizes_only):
             yield damage
     listed = {entry.path for entry in manifest.files}
-    for extra in list_files(directory):
+    try:
+        found = list_files(directory)
+    except OSError as err:
+        yield Damage(os.path.relpath(err.filename, directory), f"cannot be read ({err.strerror})")
+        return
+    for extra in found:
         if extra not in listed:
             yield Damage(extra, "is not listed in the manifest")
 
 
-def _file_damage(directory: Path, entry: FileEntry, count: ByteCount) -> Damage | None:
+def _file_damage(directory: Path, entry: FileEntry, count: ByteCount, *, sizes_only: bool) -> Damage | None:
     if through := first_symlink(directory, entry.path):
         return Damage(entry.path, f"the symlink {through!r} stands where a file or folder was published")
     path = directory / entry.path
@@ -133,7 +141,8 @@ def _file_damage(directory: Path, entry: FileEntry, count: ByteCount) -> Damage 
         if not stat.S_ISREG(status.st_mode):
             return Damage(entry.path, "is not a regular file")
         # A truncated file is told from its size, without reading it.
-        found = (status.st_size, entry.sha256) if status.st_size != entry.size_bytes else measure_file(path, count)
+        unread = sizes_only or status.st_size != entry.size_bytes
+        found = (status.st_size, entry.sha256) if unread else measure_file(path, count)
     except (FileNotFoundError, NotADirectoryError):
         return Damage(entry.path, MISSING_FILE)
     except OSError as err:
@@ -147,9 +156,9 @@ def _file_damage(directory: Path, entry: FileEntry, count: ByteCount) -> Damage 
 def list_files(directory: Path) -> list[str]:
     """Return everything below ``directory`` that is not a folder, relative and sorted; not the two files about it."""
     found: list[str] = []
-    for folder, folders, names in os.walk(directory):
-        links = [name for name in folders if (Path(folder) / name).is_symlink()]
-        found += [str((Path(folder) / name).relative_to(directory)) for name in names + links]
+    for folder, folders, names in walk(directory):
+        links = [name for name in folders if (folder / name).is_symlink()]
+        found += [str((folder / name).relative_to(directory)) for name in names + links]
     return sorted(set(found) - {MANIFEST, PROVENANCE})
 
 

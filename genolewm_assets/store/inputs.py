@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.store.atomic import resolve_generation
 from genolewm_assets.store.generation import ArtefactId, Published, find_damage, total_bytes
@@ -16,15 +18,16 @@ def open_input(
     artefact: ArtefactId,
     location: str,
     *,
-    accept_rejected: bool = False,
+    contents: Literal["hash", "sizes"] = "hash",
     progress: Progress = NO_PROGRESS,
 ) -> Published:
-    """Open a published artefact after re-hashing all of it.
+    """Open a published artefact after comparing all of it with its manifest.
 
     Parameters
     ----------
-    accept_rejected
-        Open the last good version although a later build of it failed.
+    contents
+        ``hash`` re-hashes every file. ``sizes`` compares sizes only; for array stores, whose reader compares the
+        checksum of each batch of rows that it hands out (``ArrayStoreReader(..., check=True)``).
 
     Raises
     ------
@@ -36,7 +39,7 @@ def open_input(
         If it is another artefact, or any file is altered, missing or not listed.
     """
     remedy = f"Rebuild {artefact}"
-    if root.is_rejected(location) and not accept_rejected:
+    if root.is_rejected(location):
         raise RejectedResourceError(
             f"{artefact} ({location})",
             f"the latest build failed: {rejection_reason(root, location)}",
@@ -50,7 +53,8 @@ def open_input(
             f"{artefact} ({location})", f"{err.where}: {err.problem}", expected=err.expected, got=err.got, remedy=remedy
         ) from err
     _check_identity(manifest, artefact, location)
-    for damage in find_damage(directory, manifest, ByteCount(progress, total_bytes(manifest))):
+    count = ByteCount(progress, total_bytes(manifest))
+    for damage in find_damage(directory, manifest, count, sizes_only=contents == "sizes"):
         raise CorruptResourceError(
             f"{artefact} ({location}/{damage.file})",
             damage.problem,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from genolewm_assets.store.atomic import GENERATIONS, LINK_SUFFIX, link_target, split_generation_name
 from genolewm_assets.store.manifest import MANIFEST, SCHEMA
 from genolewm_assets.store.root import RESERVED
+from genolewm_assets.store.walk import walk
 
 # Such a file lives for the moment between writing and renaming; one of that age has no writer any more.
 _UNFINISHED_AFTER_S = 3600.0
@@ -19,10 +19,9 @@ _SCRATCH = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 def _folders(base: Path) -> Iterator[Path]:
     """Yield the plain folders below ``base``, sorted; not the generations, nor what the store keeps for itself."""
-    for folder, names, _ in os.walk(base):
-        top = Path(folder) == base
-        names[:] = sorted(n for n in names if n != GENERATIONS and not (top and n in RESERVED))
-        yield Path(folder)
+    for folder, names, _ in walk(base):
+        names[:] = sorted(n for n in names if n != GENERATIONS and not (folder == base and n in RESERVED))
+        yield folder
 
 
 def links(base: Path) -> Iterator[Path]:

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import SupportsIndex, TypeAlias, TypeVar
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.store.atomic import link_target
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 _Value = TypeVar("_Value")
@@ -231,7 +232,7 @@ def first_symlink(directory: Path, path: str) -> str | None:
     """Return the first part of ``path`` below ``directory`` that is a symlink, if one is."""
     parts = PurePosixPath(path).parts
     prefixes = ("/".join(parts[: n + 1]) for n in range(len(parts)))
-    return next((prefix for prefix in prefixes if (directory / prefix).is_symlink()), None)
+    return next((prefix for prefix in prefixes if link_target(directory / prefix) is not None), None)
 
 
 def parse_manifest(raw: bytes, where: str) -> Manifest:

@@ -3,7 +3,8 @@
 ::
 
     <root>/root.json                       catalogue and genome that the root belongs to
-    <root>/work/<location, '~' for '/'>/   lock, build.<random>: unfinished builds of one location
+    <root>/work/<location, '~' for '/'>/   lock, build.<random>: unfinished builds of one location;
+                                           resume.<digest>: one that can be continued
     <root>/rejected/<location>             the latest build of a location, where it failed
     <root>/<location>                      link to the published generation
 """
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from genolewm_assets.errors import BusyError, GenoLeWMError, ResourceError, RootError
+from genolewm_assets.errors import BusyError, GenoLeWMError, MissingResourceError, ResourceError, RootError
 from genolewm_assets.store.atomic import make_directories, remove_tree, write_atomic
 from genolewm_assets.store.manifest import canonical_json
 
@@ -97,6 +98,18 @@ class Root:
                     got=repr(found.get(name)),
                     remedy="Choose another root (GENOLEWM_ROOT) or the catalogue that this one was made with",
                 )
+
+    def check_is_root(self) -> None:
+        """Raise :class:`MissingResourceError` if nobody has claimed the folder, :class:`RootError` for a bad claim."""
+        path = self.path / ROOT_FILE
+        if not path.is_file():
+            raise MissingResourceError(
+                str(self.path),
+                "not a root",
+                expected=f"a folder with {ROOT_FILE}",
+                remedy="Check --root or GENOLEWM_ROOT",
+            )
+        self._owner(path)
 
     def _owner(self, path: Path) -> dict[str, object]:
         try:
@@ -181,9 +194,9 @@ class Root:
     def _hold(self, slug: str, what: str, wait_s: float) -> Iterator[None]:
         if self.path.exists() and not self.path.is_dir():
             raise RootError(str(self.path), "the root is not a folder", remedy="Choose another root (GENOLEWM_ROOT)")
-        folder = self.path / WORK / slug
-        make_directories(folder)
-        lock = FileLock(folder / _LOCK_FILE, timeout=max(0.0, wait_s))
+        path = self._lock_file(slug)
+        make_directories(path.parent)
+        lock = FileLock(path, timeout=max(0.0, wait_s))
         try:
             lock.acquire()
         except Timeout as err:
@@ -197,10 +210,19 @@ class Root:
         finally:
             lock.release()
 
+    def _lock_file(self, slug: str) -> Path:
+        """Return the path of a lock, after checking that nothing else stands there or where its folders belong."""
+        path = self.path / WORK / slug / _LOCK_FILE
+        for part in (path.parents[1], path.parent, path):
+            fits = part.is_dir() if part != path else part.is_file() and not part.is_symlink()
+            if os.path.lexists(part) and not fits:
+                raise ResourceError(str(part), "is in the way of a lock", remedy="Remove it and run this again")
+        return path
+
     def is_locked(self, location: str) -> bool:
         """Tell whether somebody holds the lock of a location; when that cannot be found out, yes."""
         path = self.path / WORK / _slug(location) / _LOCK_FILE
-        if not path.exists():
+        if not os.path.lexists(path):
             return False
         try:
             with FileLock(path, timeout=0):
@@ -208,12 +230,18 @@ class Root:
         except (Timeout, OSError):
             return True
 
-    def work_dir(self, location: str) -> Path:
-        """Create a new, empty work directory for a location whose lock the caller holds."""
+    def work_dir(self, location: str, *, name: str | None = None) -> Path:
+        """Return a work directory for a location whose lock the caller holds.
+
+        Parameters
+        ----------
+        name
+            Its name, if a directory of that name is to be continued where there is one; None for a new, empty one.
+        """
         self.link_of(location)
-        path = self.path / WORK / _slug(location) / f"build.{secrets.token_hex(4)}"
+        path = self.path / WORK / _slug(location) / (name or f"build.{secrets.token_hex(4)}")
         # Not tempfile.mkdtemp: a published directory keeps its mode, and others should be able to read it.
-        path.mkdir(parents=True)
+        path.mkdir(parents=True, exist_ok=name is not None)
         return path
 
     def leftovers(self, location: str) -> list[Path]:
@@ -228,10 +256,17 @@ class Root:
         names = (path.name for path in folder.iterdir() if (path / _LOCK_FILE).is_file()) if folder.is_dir() else ()
         return sorted(name.replace("~", "/") for name in names)
 
-    def sweep(self, location: str) -> None:
-        """Remove what killed builds of a location left in ``work/``; the caller holds its lock."""
+    def sweep(self, location: str, *, keep: str | None = None) -> None:
+        """Remove what killed builds of a location left in ``work/``; the caller holds its lock.
+
+        Parameters
+        ----------
+        keep
+            Name of the work directory that is going to be continued.
+        """
         for path in self.leftovers(location):
-            remove_tree(path)
+            if path.name != keep or path.is_symlink() or not path.is_dir():
+                remove_tree(path)
 
     @contextmanager
     def storage_errors(self, location: str) -> Iterator[None]:

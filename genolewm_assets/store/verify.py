@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +24,8 @@ from genolewm_assets.store.manifest import MANIFEST, Manifest, read_manifest
 from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.rejected import rejection_reason
 from genolewm_assets.store.root import REJECTED, Root
+from genolewm_assets.store.surface import hidden_files, shown_through
+from genolewm_assets.store.walk import reading
 
 
 class FindingKind(StrEnum):
@@ -77,12 +80,18 @@ def verify_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding
     Raises
     ------
     MissingResourceError
-        If there is no such root.
+        If the folder is no root.
+    ResourceError
+        If a folder cannot be read, so that what it holds is unknown.
     """
-    if not root.path.is_dir():
-        raise MissingResourceError(str(root.path), "no such root", remedy="Check --root or GENOLEWM_ROOT")
+    root.check_is_root()
+    with reading(root.path):
+        return sorted(_findings(root, progress), key=lambda f: (not f.is_fault, f.location, f.file or ""))
+
+
+def _findings(root: Root, progress: Progress) -> list[Finding]:
     manifests: dict[Path, Manifest] = {}
-    findings = list(_link_findings(root))
+    findings = [*_link_findings(root), *_surface_findings(root)]
     for generation in generations(root.path):
         try:
             manifests[generation] = read_manifest(generation)
@@ -96,7 +105,7 @@ def verify_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding
             findings.append(Finding(kind, where, damage.file, damage.problem, damage.expected, damage.got))
     findings += _stale_findings(root, manifests)
     findings += _unfinished_findings(root)
-    return sorted(findings, key=lambda f: (not f.is_fault, f.location, f.file or ""))
+    return findings
 
 
 def _relative(root: Root, path: Path) -> str:
@@ -122,10 +131,24 @@ def _link_findings(root: Root) -> Iterator[Finding]:
             yield Finding(FindingKind.DANGLING, location, None, f"the link leads nowhere: {link_target(link)!r}")
         elif not link.resolve().is_relative_to(root.path):
             yield Finding(FindingKind.CORRUPT, location, None, "the link leads out of the root")
+        elif shown_through(link) is None:
+            problem = f"the store makes no such link: {link_target(link)!r}"
+            yield Finding(FindingKind.CORRUPT, location, None, problem)
     for folder in plain_directories(root.path):
         yield Finding(
             FindingKind.CORRUPT, _relative(root, folder), None, "a plain copy stands where a published link belongs"
         )
+
+
+def _surface_findings(root: Root) -> Iterator[Finding]:
+    """Yield where beside a link of which some files show another does not; wrong links are found as links."""
+    for link in sorted({through for path in links(root.path) if (through := shown_through(path))}):
+        for path in hidden_files(link) if link.is_dir() else ():
+            what = f"the link to {link.name}/{path.name}"
+            if not os.path.lexists(path):
+                yield Finding(FindingKind.MISSING, _relative(root, path), None, f"{what} is missing")
+            elif not path.is_symlink():
+                yield Finding(FindingKind.CORRUPT, _relative(root, path), None, f"stands where {what} belongs")
 
 
 def _stale_findings(root: Root, manifests: dict[Path, Manifest]) -> Iterator[Finding]:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.store import Root
+from genolewm_assets_tests.store.plans import new_root
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Root:
-    return Root(tmp_path / "root", lock_wait_s=30)
+    return new_root(tmp_path / "root")

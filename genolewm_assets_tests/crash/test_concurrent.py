@@ -10,7 +10,7 @@ from pathlib import Path
 
 from genolewm_assets.store import ArtefactId, Root, build, collect_garbage, is_current, open_input, verify_root
 from genolewm_assets_tests.crash.killing import outcome, start
-from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, picture
+from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
 
 
 def wait_for(path: Path) -> None:
@@ -103,7 +103,7 @@ def test_readers_see_whole_versions_while_builders_publish_and_are_killed(root: 
         os.waitpid(child, 0)
         assert not any(finding.is_fault for finding in verify_root(root)), f"seed {seed}"
     assert seen == {"1", "2"}
-    undisturbed = Root(tmp_path / "undisturbed")
+    undisturbed = new_root(tmp_path / "undisturbed")
     for target in (root, undisturbed):
         build(target, plans[0])
         collect_garbage(target)

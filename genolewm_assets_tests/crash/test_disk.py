@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import ResourceError
-from genolewm_assets.store import Root, build, collect_garbage, is_current, verify_root
+from genolewm_assets.store import ArtefactId, Root, build, collect_garbage, is_current, open_input, verify_root
 from genolewm_assets_tests.crash.killing import outcome
-from genolewm_assets_tests.store.plans import LOCATION, make_plan, picture
+from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
 
 OLD = make_plan()
 NEW = make_plan({"variants.bin": b"new" * 4000}, code_version="2")
@@ -42,13 +42,13 @@ def failing_at(number: int, code: int, patch: pytest.MonkeyPatch) -> Callable[[]
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
 def test_a_disk_that_stops_taking_writes_at_any_point(tmp_path: Path, code: int) -> None:
-    undisturbed = Root(tmp_path / "undisturbed")
+    undisturbed = new_root(tmp_path / "undisturbed")
     build(undisturbed, OLD)
     old_picture = picture(undisturbed)
     build(undisturbed, NEW)
     collect_garbage(undisturbed)
     for number in range(200):
-        root = Root(tmp_path / str(number))
+        root = new_root(tmp_path / str(number))
         build(root, OLD)
         with pytest.MonkeyPatch.context() as patch:
             calls = failing_at(number, code, patch)
@@ -87,34 +87,35 @@ def test_a_file_size_limit_met_in_the_middle_of_a_write(tmp_path: Path) -> None:
     assert root.leftovers(LOCATION) == []
 
 
+def as_somebody_else(action: Callable[[], object]) -> str:
+    """The outcome for a user whom permissions bind."""
+
+    def act() -> object:
+        if os.getuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+        return action()
+
+    return outcome(act)
+
+
 @pytest.fixture
 def readable_folder() -> Iterator[Path]:
     """A folder that other users may enter; pytest's own may not."""
     folder = Path(tempfile.mkdtemp(prefix="read_only_"))
     folder.chmod(0o755)
     yield folder
-    for path in [folder, *folder.rglob("*")]:
-        if path.is_dir() and not path.is_symlink():
-            path.chmod(0o755)
+    for inside, _, _ in os.walk(folder):
+        Path(inside).chmod(0o755)
     shutil.rmtree(folder)
 
 
 def test_a_read_only_root_can_be_read_verified_and_recognised_but_not_built_in(readable_folder: Path) -> None:
-    root = Root(readable_folder / "root")
-    root.claim("sample", "a" * 64)
+    root = new_root(readable_folder / "root")
     build(root, OLD)
     for path in [root.path, *root.path.rglob("*")]:
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o555)
-
-    def as_somebody_else(action: Callable[[], object]) -> str:
-        def act() -> object:
-            if os.getuid() == 0:
-                os.setgid(65534)
-                os.setuid(65534)
-            return action()
-
-        return outcome(act)
 
     assert as_somebody_else(lambda: root.claim("sample", "a" * 64)) == "None"
     assert as_somebody_else(lambda: verify_root(root)) == "[]"
@@ -123,3 +124,52 @@ def test_a_read_only_root_can_be_read_verified_and_recognised_but_not_built_in(r
     refused = as_somebody_else(lambda: build(root, NEW))
     assert refused.startswith("ResourceError:")
     assert "Make the root writable" in refused
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["packages/R/.gen", "packages/R/notes", "packages", "gnomad/4.1", "gnomad/4.1/.gen", "work/gnomad~4.1~chr21"],
+)
+def test_with_a_folder_that_cannot_be_read_nothing_is_called_intact_and_nothing_goes(
+    readable_folder: Path, where: str
+) -> None:
+    root = new_root(readable_folder / "root")
+    pinned = build(root, OLD)
+    package = ArtefactId("packages/split", "R")
+    build(root, make_plan(artefact=package, location="packages/R/x", inputs=(pinned.ref,)))
+    build(root, NEW)
+    superseded = build(root, make_plan(code_version="3"))
+    build(root, make_plan(code_version="4"))
+    (root.path / "packages" / "R" / "notes").mkdir()
+    hidden = root.path / where
+    for folder, _, _ in os.walk(root.path):
+        if os.getuid() == 0:
+            os.chown(folder, 65534, 65534)
+    hidden.chmod(0)
+    for action in (
+        lambda: collect_garbage(root, dry_run=True),
+        lambda: collect_garbage(root),
+        lambda: verify_root(root),
+    ):
+        said = as_somebody_else(action)
+        assert said.startswith(f"ResourceError: {hidden}")
+        assert "cannot be read (Permission denied)" in said
+    hidden.chmod(0o755)
+    assert pinned.directory.exists()
+    assert superseded.directory.exists()
+    assert len(collect_garbage(root)) == 2
+    assert pinned.directory.exists()
+
+
+def test_a_folder_of_a_generation_that_cannot_be_read_is_damage_of_that_generation(readable_folder: Path) -> None:
+    root = new_root(readable_folder / "root")
+    directory = build(root, OLD).directory
+    (directory / "more").mkdir()
+    for name, problems in {"sub": ["sub", "sub/extra.bin"], "more": ["more"]}.items():
+        (directory / name).chmod(0)
+        said = as_somebody_else(lambda: [finding.file for finding in verify_root(root) if finding.is_fault])
+        opened = as_somebody_else(lambda: open_input(root, ARTEFACT, LOCATION))
+        (directory / name).chmod(0o755)
+        assert said == str(problems)
+        assert opened.startswith("CorruptResourceError")
+        assert "cannot be read (Permission denied). Rebuild gnomad/shard[chr21]." in opened

@@ -42,6 +42,12 @@ class Disk:
 
 
 @pytest.fixture
+def root(tmp_path: Path) -> Root:
+    """Return a root of which nothing is on disk yet."""
+    return Root(tmp_path / "root")
+
+
+@pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk()
     replace = os.replace

@@ -11,7 +11,7 @@ import pytest
 
 from genolewm_assets.defs.gates import AUTOMATED, INPUTS_ACCEPTED
 from genolewm_assets.lewm.shard_checks import GNOMAD_CHECKS
-from genolewm_assets_tests.tiny_world import LINEAR, TinyWorld, failed_checks
+from genolewm_assets_tests.tiny_world import CONTIGS, TinyWorld, failed_checks
 
 GENOME, GNOMAD, WINDOWS = "reference/genome", "gnomad/shard", "windows/index"
 RELEASE, SHARD = "clinvar/release", "clinvar/shard"
@@ -146,27 +146,32 @@ class Automation:
 
 
 @pytest.mark.filterwarnings("ignore:Parameter `include_sources`")
-def test_automation_requests_nothing_while_one_of_three_upstream_partitions_failed(world: TinyWorld) -> None:
-    """A fan-in over the contigs stays closed until every one of them passed, then opens once."""
+def test_automation_requests_nothing_while_one_of_its_upstream_partitions_failed(world: TinyWorld) -> None:
+    """With every partition built, one that fails its rebuild keeps the fan-in shut although another one changed."""
     from genolewm_assets.definitions import defs
 
     @dg.asset(
-        deps=[dg.AssetDep(["windows", "index"], partition_mapping=dg.AllPartitionMapping())],
+        deps=[dg.AssetDep(["gnomad", "shard"], partition_mapping=dg.AllPartitionMapping())],
         automation_condition=AUTOMATED,
         code_version="1",
     )
     def fan_in() -> None: ...
 
     world.materialize(GENOME)
-    automation = Automation(world, dg.Definitions(assets=[*(defs.assets or []), fan_in], resources=defs.resources))
-    for contig in LINEAR[:2]:
-        assert world.materialize(WINDOWS, partition=contig).success
-    genome = world.workspace().open_input(GENOME).file("genome.fa.gz")
-    intact = genome.read_bytes()
-    flip_byte(genome)
-    assert not world.materialize(WINDOWS, partition=LINEAR[2]).success
+    graph = dg.Definitions(assets=[*(defs.assets or []), fan_in], resources=defs.resources)
+    automation = Automation(world, graph)
+    for contig in CONTIGS:
+        assert world.materialize(GNOMAD, partition=contig).success
+    assert automation.requested()["fan_in"] == {None}
+
+    good = world.gnomad_records("chr20")
+    world.write_gnomad("chr20", world.gnomad_records("chr20", wrong_ref=5))
+    assert not world.materialize(GNOMAD, partition="chr20").success
+    world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
+    assert world.materialize(GNOMAD, partition="chr17").success
     assert "fan_in" not in automation.requested()
-    genome.write_bytes(intact)
-    assert world.materialize(WINDOWS, partition=LINEAR[2]).success
-    assert automation.requested().get("fan_in") == {None}
+
+    world.write_gnomad("chr20", good[:-1])
+    assert world.materialize(GNOMAD, partition="chr20").success
+    assert automation.requested()["fan_in"] == {None}
     assert "fan_in" not in automation.requested()

@@ -1,20 +1,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.genome import Variant, normalise
+from genolewm_assets.genome import Contig, Variant, normalise
+from genolewm_assets.lewm import shard_checks
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TableSchema
 from genolewm_assets.lewm.shard_checks import (
     CLINVAR_CHECKS,
     GNOMAD_CHECKS,
     check_account,
     check_clinvar_table,
-    check_gnomad_table,
+    check_filters,
     check_normal_form,
     check_ref_mismatches,
     merge_checks,
@@ -22,6 +24,8 @@ from genolewm_assets.lewm.shard_checks import (
 from genolewm_assets.store.manifest import CheckResult
 
 SEQUENCE = b"NNGATTTTTCACACACGTMGGATCN"
+CHR1 = Contig("chr1", len(SEQUENCE))
+check_gnomad_table = partial(shard_checks.check_gnomad_table, min_af=0.01, filters={"PASS"})
 
 Cells = dict[str, object]
 
@@ -58,10 +62,10 @@ def failed(results: tuple[CheckResult, ...]) -> list[str]:
 
 
 def test_sound_tables_pass_every_check() -> None:
-    gnomad = check_gnomad_table(table(GNOMAD_VARIANTS), "chr1", SEQUENCE)
-    clinvar = check_clinvar_table(table(CLINVAR_VARIANTS), "chr1", SEQUENCE)
+    gnomad = check_gnomad_table(table(GNOMAD_VARIANTS), CHR1, SEQUENCE)
+    clinvar = check_clinvar_table(table(CLINVAR_VARIANTS), CHR1, SEQUENCE)
     assert failed(gnomad) == failed(clinvar) == []
-    assert [result.name for result in gnomad] == list(GNOMAD_CHECKS[:5])
+    assert [result.name for result in gnomad] == list(GNOMAD_CHECKS[:6])
     assert [result.name for result in clinvar] == list(CLINVAR_CHECKS[:5])
     by_name = {result.name: result.figures for result in gnomad}
     assert by_name["ref_agrees_with_genome"]["compared_bases"] == 8
@@ -91,10 +95,13 @@ def test_sound_tables_pass_every_check() -> None:
         ("frequencies_consistent", {"max_hl": 1.1}),
         ("frequencies_consistent", {"af": 0.26}),
         ("frequencies_consistent", {"ac": 101, "af": 1.0}),
+        ("kept_alleles_pass_filters", {"af": 0.0099, "ac": None}),
+        ("kept_alleles_pass_filters", {"filter": "AC0"}),
+        ("kept_alleles_pass_filters", {"filter": "."}),
     ],
 )
 def test_each_planted_fault_is_found(check: str, change: Cells) -> None:
-    assert check in failed(check_gnomad_table(table(GNOMAD_VARIANTS, change), "chr1", SEQUENCE))
+    assert check in failed(check_gnomad_table(table(GNOMAD_VARIANTS, change), CHR1, SEQUENCE))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +124,7 @@ def test_each_planted_fault_is_found(check: str, change: Cells) -> None:
     ],
 )
 def test_each_planted_label_fault_is_found(change: Cells) -> None:
-    assert failed(check_clinvar_table(table(CLINVAR_VARIANTS, change), "chr1", SEQUENCE)) == ["labels_follow_clnsig"]
+    assert failed(check_clinvar_table(table(CLINVAR_VARIANTS, change), CHR1, SEQUENCE)) == ["labels_follow_clnsig"]
 
 
 @pytest.mark.parametrize(
@@ -133,28 +140,44 @@ def test_each_planted_label_fault_is_found(change: Cells) -> None:
 )
 def test_right_labels_pass(label: str, clnsig: str | None) -> None:
     rows = table(CLINVAR_VARIANTS, {"label": label, "clnsig": clnsig})
-    assert failed(check_clinvar_table(rows, "chr1", SEQUENCE)) == []
+    assert failed(check_clinvar_table(rows, CHR1, SEQUENCE)) == []
 
 
 def test_a_wrong_schema_fails_every_check() -> None:
     rows = table(GNOMAD_VARIANTS).drop_columns(["af"])
-    results = check_gnomad_table(rows, "chr1", SEQUENCE)
-    assert failed(results) == list(GNOMAD_CHECKS[:5])
+    results = check_gnomad_table(rows, CHR1, SEQUENCE)
+    assert failed(results) == list(GNOMAD_CHECKS[:6])
     assert "af" in str(results[0].figures["error"])
     nulls = table(CLINVAR_VARIANTS, {"label": None})
-    assert failed(check_clinvar_table(nulls, "chr1", SEQUENCE)) == list(CLINVAR_CHECKS[:5])
+    assert failed(check_clinvar_table(nulls, CHR1, SEQUENCE)) == list(CLINVAR_CHECKS[:5])
+
+
+def test_filters_that_were_accepted_pass_and_a_circular_contig_is_exempt() -> None:
+    rows = table(GNOMAD_VARIANTS, {"filter": "EXOMES_FILTERED", "af": 0.001})
+    assert not check_filters(rows, CHR1, min_af=0.0, filters={"PASS"}).passed
+    assert check_filters(rows, CHR1, min_af=0.001, filters={"PASS", "EXOMES_FILTERED"}).passed
+    exempt = check_filters(rows, Contig("chr1", 9, circular=True), min_af=0.5, filters=set())
+    assert exempt.passed
+    assert exempt.figures == {"exempt_rows": 6}
+
+
+def test_what_was_not_compared_is_not_reported() -> None:
+    wrong = table(GNOMAD_VARIANTS).drop_columns(["af"])
+    for rows in (table(GNOMAD_VARIANTS), GNOMAD_VARIANTS.empty(), wrong):
+        names = [result.name for result in check_gnomad_table(rows, CHR1, None)]
+        assert names == [name for name in GNOMAD_CHECKS[:6] if name != "ref_agrees_with_genome"]
 
 
 def test_without_a_reference_only_trimming_is_asked_for() -> None:
     rows = table(GNOMAD_VARIANTS, {"pos": 5, "ref": "T", "alt": "TT"}, row=3)
-    assert failed(check_gnomad_table(rows, "chr1", None)) == []
+    assert failed(check_gnomad_table(rows, CHR1, None)) == []
     rows = table(GNOMAD_VARIANTS, {"ref": "AT", "alt": "ATT"})
-    assert "alleles_in_normal_form" in failed(check_gnomad_table(rows, "chr1", None))
+    assert "alleles_in_normal_form" in failed(check_gnomad_table(rows, CHR1, None))
 
 
 def test_empty_tables_pass() -> None:
-    assert failed(check_gnomad_table(GNOMAD_VARIANTS.empty(), "chr1", SEQUENCE)) == []
-    assert failed(check_clinvar_table(CLINVAR_VARIANTS.empty(), "chr1", None)) == []
+    assert failed(check_gnomad_table(GNOMAD_VARIANTS.empty(), CHR1, SEQUENCE)) == []
+    assert failed(check_clinvar_table(CLINVAR_VARIANTS.empty(), CHR1, None)) == []
 
 
 _BASES = st.text("ACGT", min_size=1, max_size=4)
@@ -189,9 +212,15 @@ def rejects(*reasons: str) -> pa.Table:
 
 
 def test_account_adds_up() -> None:
-    assert check_account(ACCOUNT, 6, rejects("iupac", "iupac")).passed
+    assert check_account(ACCOUNT, 6, rejects("iupac", "iupac"), alleles_in_source=10).passed
     labelled = {**ACCOUNT, "label.P": 2, "label.OTHER": 4, "label_before_rejects.P": 9}
-    assert check_account(labelled, 6, rejects("iupac", "iupac")).passed
+    assert check_account(labelled, 6, rejects("iupac", "iupac"), alleles_in_source=10).passed
+
+
+def test_alleles_that_the_builder_never_saw_are_missed() -> None:
+    result = check_account(ACCOUNT, 6, rejects("iupac", "iupac"), alleles_in_source=20)
+    assert result.figures["problems"] == ["alleles_in is not the number of ALT alleles in the source"]
+    assert not result.passed
 
 
 @pytest.mark.parametrize(
@@ -208,7 +237,7 @@ def test_account_adds_up() -> None:
 def test_an_account_that_does_not_add_up_fails(
     counts: Mapping[str, int], rows: int, reasons: tuple[str, ...], problem: str
 ) -> None:
-    result = check_account(counts, rows, rejects(*reasons))
+    result = check_account(counts, rows, rejects(*reasons), alleles_in_source=counts["alleles_in"])
     assert not result.passed
     assert problem in str(result.figures["problems"])
 
@@ -220,6 +249,14 @@ def test_share_of_ref_mismatches(mismatches: int, passed: bool) -> None:
     assert result.passed is passed
     assert result.figures["examined"] == 1000
     assert check_ref_mismatches({"kept": 0, "rejected": 0}, max_fraction=0.0).passed
+
+
+@pytest.mark.parametrize(("outside", "passed"), [(0, True), (1, False)])
+def test_alleles_beyond_the_contig_s_end_count_as_well(outside: int, passed: bool) -> None:
+    counts = {"kept": 999, "rejected": 1 + outside, "rejected.ref_mismatch": 1, "rejected.out_of_range": outside}
+    result = check_ref_mismatches(counts, max_fraction=0.001)
+    assert result.passed is passed
+    assert result.figures["out_of_range"] == outside
 
 
 def test_merged_checks_fail_if_one_does_and_add_figures() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from genolewm_assets.sample import ChangeFacts, ClinvarFacts, GenomeFacts, GnomadFacts
+import pyarrow.parquet as pq
+
+from genolewm_assets.sample import ChangeFacts, ClinvarFacts, CorpusFacts, GenomeFacts, GnomadFacts
 
 GNOMAD_FILES = {
     "chr17": "gnomad.joint.v4.1.sites.chr17.vcf.bgz",
@@ -161,6 +164,57 @@ def count_changes(first: dict[Key, dict[str, str]], second: dict[Key, dict[str, 
     )
 
 
+def corpus_rows(path: Path) -> list[tuple[str, str]]:
+    """Id and upper-case sequence of each record."""
+    rows = pq.read_table(path).to_pylist()
+    return [(row.get("record_id") or row["record"], (row.get("sequence") or row["text"]).upper()) for row in rows]
+
+
+def corpus_window_sizes(record_id: str, sequence: str) -> list[int]:
+    """Windows of 12,288 every 8,192 with 256 to spare, or one short one, in each run; the phase is the hash's."""
+    phase = int.from_bytes(hashlib.blake2b(b"phase\x000\x00" + record_id.encode(), digest_size=8).digest(), "big")
+    sizes = []
+    for run in re.findall("[ACGT]+", sequence):
+        slack = len(run) - 12_800
+        if slack >= 0:
+            left = slack - phase % (1 + min(slack, 8_191))
+            sizes += [12_288] * (1 + left // 8_192)
+        elif len(run) >= 2_048:
+            sizes.append((len(run) - 512) // 6 * 6)
+    return sizes
+
+
+def count_corpus(path: Path) -> CorpusFacts:
+    seen: dict[str, list[str]] = {}
+    duplicates = reused = too_short = 0
+    sizes: list[int] = []
+    rows = corpus_rows(path)
+    for given, sequence in rows:
+        before = seen.setdefault(given, [])
+        if sequence in before:
+            duplicates += 1
+            continue
+        unique = f"{given}~{hashlib.sha256(sequence.encode()).hexdigest()[:8]}" if before else given
+        reused += unique != given
+        before.append(sequence)
+        found = corpus_window_sizes(unique, sequence)
+        too_short += not found
+        sizes += found
+    return CorpusFacts(
+        records=len(rows),
+        bases=sum(len(sequence) for _, sequence in rows),
+        non_acgt_bases=sum(len(re.sub("[ACGT]", "", sequence)) for _, sequence in rows),
+        duplicates=duplicates,
+        reused_ids=reused,
+        too_short=too_short,
+        windows=len(sizes),
+        short_windows=sum(size < 12_288 for size in sizes),
+    )
+
+
 def content_digests(folder: Path) -> dict[str, str]:
-    files = [f for pattern in ("**/*.gz", "**/*.bgz") for f in folder.glob(pattern)]
-    return {str(f.relative_to(folder)): hashlib.md5(gzip.decompress(f.read_bytes())).hexdigest() for f in sorted(files)}
+    contents = {f: gzip.decompress(f.read_bytes()) for pattern in ("**/*.gz", "**/*.bgz") for f in folder.glob(pattern)}
+    for file in folder.glob("**/*.parquet"):
+        lines = [json.dumps(row, sort_keys=True) + "\n" for row in pq.read_table(file).to_pylist()]
+        contents[file] = "".join(lines).encode()
+    return {str(f.relative_to(folder)): hashlib.md5(data).hexdigest() for f, data in sorted(contents.items())}

@@ -12,6 +12,7 @@ from genolewm_assets_tests.sample.census import (
     clinvar_alleles,
     content_digests,
     count_changes,
+    count_corpus,
     count_genome,
     count_gnomad,
 )
@@ -40,6 +41,14 @@ def test_clinvar_facts_and_changes(sample_dir: Path, sequences: dict[str, str]) 
     assert count_changes(old, new) == SAMPLE_FACTS.changes
     for facts in (first, second):
         assert facts.kept + sum(facts.rejects.values()) + facts.other_contig == facts.records
+
+
+@pytest.mark.parametrize("source", SAMPLE_FACTS.corpus)
+def test_corpus_facts(source: str, sample_dir: Path) -> None:
+    facts = SAMPLE_FACTS.corpus[source]
+    assert count_corpus(sample_dir / "corpus" / source / "part-00000.parquet") == facts
+    assert facts.windows >= 60
+    assert facts.short_windows > 0
 
 
 def test_wrong_references_stay_under_the_threshold_of_the_catalogue() -> None:

@@ -12,7 +12,8 @@ import yaml
 
 from genolewm_assets.errors import CatalogError
 from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
-from genolewm_assets.sources.catalogs import Catalog, built_in_catalogs, load_catalog
+from genolewm_assets.lewm.corpus_records import CorpusSource
+from genolewm_assets.sources.catalogs import CORPUS_SOURCES, Catalog, built_in_catalogs, load_catalog
 
 SHARED_DATA_CATALOG = Path(__file__).parents[1] / "catalogs" / "shared_data.yaml"
 MD5 = "0123456789abcdef" * 2
@@ -73,6 +74,8 @@ def test_a_minimal_catalogue_takes_the_defaults(tmp_path: Path) -> None:
     assert catalog.generator is None
     assert catalog.clinvar.releases is None
     assert catalog.genome.tracks.urls == {}
+    assert (catalog.corpus.slice_fraction, catalog.corpus.seed, catalog.corpus.short_windows) == (1.0, 0, False)
+    assert catalog.corpus.sources == {}
     assert catalog.file == tmp_path / "catalog.yaml"
     assert catalog.contigs.names == ("chr1", "chrM")
     assert catalog.contigs.resolve("MT").circular
@@ -92,7 +95,14 @@ def test_every_key_arrives(tmp_path: Path) -> None:
         "packaged": ["2026-02-26.2"],
         "predecessors": {"2026-02-26.2": "2020-11-07"},
     }
+    data["corpus"] = {
+        "slice_fraction": 0.1,
+        "seed": 7,
+        "short_windows": True,
+        "sources": {"mrna_evo2": {"url": "corpus/*.parquet"}},
+    }
     catalog = load_catalog(write(tmp_path, data))
+    assert catalog.corpus.model_dump() == data["corpus"]
     assert catalog.window_profile == WindowProfile("small", 1_200, 600, 64, cover_tails=True)
     assert catalog.contigs.resolve("one").name == "chr1"
     assert catalog.genome.tracks.urls == {"repeat": "r.bed"}
@@ -121,6 +131,19 @@ REFUSED: dict[str, tuple[str, object, str]] = {
         0.1,
         "(gnomad.minimum_af): unknown key: expected 'min_af', got 'minimum_af'.",
     ),
+    "unknown corpus source": (
+        "corpus.sources.mrna_evo",
+        {"url": "x"},
+        "(corpus.sources.mrna_evo): unknown corpus source: expected 'mrna_evo2', got 'mrna_evo'.",
+    ),
+    "a corpus source far from any": (
+        "corpus.sources.fungi",
+        {"url": "x"},
+        "(corpus.sources.fungi): unknown corpus source: expected one of eukaryote_generator, mrna_evo2,",
+    ),
+    "an empty slice": ("corpus.slice_fraction", 0.0, "(corpus.slice_fraction): wrong value: expected greater than 0"),
+    "more than all": ("corpus.slice_fraction", 1.5, "(corpus.slice_fraction): wrong value: expected less than or"),
+    "negative seed": ("corpus.seed", -1, "(corpus.seed): wrong value: expected greater than or equal to 0"),
     "unknown in a source": ("gnomad.sources.chr1.checksum", MD5, "(gnomad.sources.chr1.checksum): unknown key"),
     "unknown in a contig": ("genome.contigs.1.size", 3, "(genome.contigs[1].size): unknown key: expected one of name,"),
     "unknown track": ("genome.tracks.segdup", "x.bed", "(genome.tracks.segdup): unknown key"),
@@ -268,7 +291,7 @@ def test_a_window_that_just_fits_is_possible(tmp_path: Path) -> None:
         ("gnomad:\n  sources:\n    chr1: {}\n    chr1: {}\n", ":4:5: not valid YAML (key 'chr1' is given twice)"),
         ("a: !!python/object/apply:os.system [ls]\n", ":1:4: not valid YAML (could not determine a constructor"),
         ("a: 1\n---\nb: 2\n", ":2:1: not valid YAML (but found another document)"),
-        ("", ": not a mapping: expected keys name, base, generator, genome, windows, gnomad, clinvar, got None."),
+        ("", ": not a mapping: expected keys name, base, generator, genome, windows, gnomad, clinvar, "),
         ("- a\n", ": not a mapping"),
     ],
 )
@@ -367,6 +390,13 @@ def test_the_shared_data_catalogue_points_at_files(shared_data: Path, tmp_path: 
     assert local(catalog.clinvar.listing) == shared_data / "clinvar" / "vcf_GRCh38"
     assert [name for name in catalog.contigs.names if name not in catalog.gnomad.sources] == ["chr20"]
     assert all(local(source.url).is_file() for source in catalog.gnomad.sources.values())
+    assert list(catalog.corpus.sources) == list(CORPUS_SOURCES)
+    assert all(list(local(source.url).glob("*.parquet")) for source in catalog.corpus.sources.values())
+
+
+def test_corpus_sources_are_those_of_the_records() -> None:
+    assert tuple(CorpusSource) == CORPUS_SOURCES
+    assert tuple(load_catalog("grch38").corpus.sources) == CORPUS_SOURCES
 
 
 def test_loading_is_fast_and_light() -> None:

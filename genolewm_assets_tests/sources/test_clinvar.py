@@ -205,11 +205,21 @@ def test_the_same_bad_term_is_named_where_it_stands(tmp_path: Path) -> None:
 
 
 def test_another_kind_of_vcf_is_refused(tmp_path: Path) -> None:
-    path = write_text(tmp_path / "in.vcf", vcf_text([], info=["AF:A:Float"]))
+    path = write_text(tmp_path / "in.vcf", vcf_text([record()], info=["AF:A:Float"]))
     with pytest.raises(VcfError, match="does not declare ClinVar's classification: expected INFO field CLNSIG, got AF"):
         build_clinvar_shard(path, release="x", contigs=TOY, reference=None, out_dir=tmp_path)
     with pytest.raises(VcfError, match="states no release date: expected ##fileDate"):
         read_release_date(path)
+
+
+def test_a_file_without_a_record_of_the_genome_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(VcfError, match=r"in\.vcf: the file holds no record"):
+        build(tmp_path, [])
+    with pytest.raises(VcfError, match=r"none of the records is on a contig wanted: expected 'chr17', 'chrM', got 'X'"):
+        build(tmp_path, [record(chrom="X")])
+    dated = vcf_text([], info=INFO, meta=["##fileDate=2026-02-26"])
+    with pytest.raises(VcfError, match=r"^https://there/a\.vcf: the file holds no record"):
+        read_release_date(write_text(tmp_path / "a.vcf", dated), named="https://there/a.vcf")
 
 
 def test_same_bytes_whatever_the_order_of_records(tmp_path: Path) -> None:

@@ -139,10 +139,16 @@ def test_more_than_nine_files_of_one_date_stay_in_order(tmp_path: Path) -> None:
 
 
 def test_allowed_keys_limit_the_list(folder: Path) -> None:
-    assert [release.key for release in list_releases(str(folder), allowed=["2022-05-25", "2099-01-01"])] == [
-        "2022-05-25"
-    ]
+    assert [release.key for release in list_releases(str(folder), allowed=["2022-05-25"])] == ["2022-05-25"]
     assert list_releases(str(folder), allowed=[]) == []
+
+
+def test_an_allowed_key_that_the_place_lacks_is_named(folder: Path) -> None:
+    with pytest.raises(MissingResourceError, match=r"no such ClinVar release: .* got '2099-01-01'"):
+        list_releases(str(folder), allowed=["2022-05-25", "2099-01-01"])
+    (folder / "clinvar_20260226.vcf.gz").write_bytes(b"half")
+    with pytest.raises(MissingResourceError, match="no checksum yet"):
+        list_releases(str(folder), allowed=["2026-02-26"])
 
 
 def test_find_release(folder: Path) -> None:
@@ -158,8 +164,12 @@ def test_find_release(folder: Path) -> None:
 def test_an_empty_folder_offers_nothing(tmp_path: Path) -> None:
     listing = read_listing(str(tmp_path))
     assert (listing.releases, listing.unfinished) == ((), ())
-    with pytest.raises(MissingResourceError, match="no such ClinVar release"):
+    with pytest.raises(MissingResourceError, match=r"no such ClinVar release: expected a file clinvar_YYYYMMDD\.vcf"):
         find_release(listing, "2020-11-07")
+    (tmp_path / "clinvar.vcf.gz").write_bytes(b"")
+    message = r"offers no ClinVar release: expected files named clinvar_YYYYMMDD\.vcf\.gz, got none"
+    with pytest.raises(MissingResourceError, match=message):
+        list_releases(str(tmp_path))
 
 
 def test_places_that_are_no_listing(folder: Path, site: WebServer) -> None:

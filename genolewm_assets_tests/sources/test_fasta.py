@@ -14,10 +14,10 @@ from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.lewm.schema import GENOME_CONTIGS
 from genolewm_assets.sources.catalogs import load_catalog
+from genolewm_assets.sources.compression import Compression
 from genolewm_assets.sources.fasta import (
     CONTIGS_NAME,
     FASTA_NAME,
-    Compression,
     FastaReader,
     check_fasta,
     compare_contigs,
@@ -179,8 +179,8 @@ def test_progress_counts_bases_to_the_end(tmp_path: Path) -> None:
 
 
 BAD_INPUT = {
-    "missing": (None, "no such file"),
-    "empty": (b"", "empty file"),
+    "missing": (None, "does not exist: expected a FASTA file"),
+    "empty": (b"", "the file is empty"),
     "not FASTA": (b"##fileformat=VCFv4.2\n", "not FASTA: expected '>' first, got '##fileformat=VCFv4.2'"),
     "binary": (bytes(range(256)) * 10, "not FASTA"),
     "only a gzip header": (gzip.compress(b"")[:10], "truncated or corrupt gzip"),
@@ -206,8 +206,24 @@ def test_bad_input_is_named(tmp_path: Path, case: str, capfd: pytest.CaptureFixt
     assert capfd.readouterr() == ("", "")
 
 
+def test_errors_name_the_source_and_not_the_copy(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for compression in Compression:
+        source = write(tmp_path / "source.fa", b">chr1\nACGTN\nMKVLQ\n", compression)
+        with pytest.raises(FastaError) as raised:
+            prepare_genome(source, tmp_path / "out", CONTIGS)
+        assert str(raised.value).startswith(f"{source} (chr1):9: not a nucleotide")
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FastaError, match="is not a regular file: expected a FASTA file"):
+        check_fasta(tmp_path / "pipe")
+
+
 def test_a_folder_is_not_a_fasta(tmp_path: Path) -> None:
-    with pytest.raises(FastaError, match="is a folder, not a FASTA"):
+    with pytest.raises(FastaError, match="is a directory"):
         prepare_genome(tmp_path, tmp_path, CONTIGS)
 
 

@@ -18,7 +18,7 @@ import fsspec
 import pytest
 import tenacity
 
-from genolewm_assets.errors import BusyError, FetchError
+from genolewm_assets.errors import BusyError, ChecksumError, FetchError
 from genolewm_assets.sources.fetch import fetch, published_md5
 from genolewm_assets_tests.sources.web_server import WebServer, running_server
 
@@ -213,7 +213,7 @@ def test_places_that_cannot_be_read(tmp_path: Path, target: Path, url: str, prob
 @pytest.mark.parametrize("algorithm", ["md5", "sha256"])
 def test_a_wrong_digest_leaves_nothing(site: WebServer, target: Path, algorithm: str) -> None:
     wrong = "0" * (32 if algorithm == "md5" else 64)
-    with pytest.raises(FetchError) as raised:
+    with pytest.raises(ChecksumError) as raised:
         fetch(site.url("data.bin"), target, **{algorithm: wrong})  # type: ignore[arg-type]
     message = str(raised.value)
     assert f"expected {wrong}, got {MD5 if algorithm == 'md5' else SHA256} over 3,000,000 bytes" in message

@@ -14,12 +14,11 @@ from genolewm_assets.errors import ConfigurationError, UnknownContigError, VcfEr
 from genolewm_assets.genome import GRCH38, Contig, ContigSet
 from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.sources.gnomad import (
-    REJECTS_FILE,
-    VARIANTS_FILE,
     GnomadParams,
     build_gnomad_shard,
     write_empty_shard,
 )
+from genolewm_assets.sources.shard_file import REJECTS_FILE, VARIANTS_FILE
 from genolewm_assets_tests.sources.gnomad_headers import HEADERS
 from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
 
@@ -344,11 +343,16 @@ def test_same_bytes_whatever_the_order_of_records(tmp_path: Path) -> None:
 
 
 def test_wrong_file_for_the_contig(tmp_path: Path) -> None:
-    with pytest.raises(VcfError, match=r"1 records but none on the contig wanted: expected 'chr17', got 'chrX'"):
+    with pytest.raises(VcfError, match=r"none of the records is on a contig wanted: expected 'chr17', got 'chrX'"):
         build(tmp_path, [("chrX", 3, ".", "G", "T", "PASS", "AF=0.5")], info=PLAIN)
-    rows, counts, _ = build(tmp_path, [], info=PLAIN)
-    assert rows == []
-    assert counts["alleles_in"] == 0
+    with pytest.raises(VcfError, match=r"none of the records is on a contig wanted: expected .*'chrX', got 'chr5'"):
+        build(tmp_path, [("chr5", 3, ".", "G", "T", "PASS", "AF=0.5")], info=PLAIN, contig=None)
+
+
+def test_a_file_without_a_record_is_no_source(tmp_path: Path) -> None:
+    for contig in ("chr17", None):
+        with pytest.raises(VcfError, match=r"in\.vcf: the file holds no record"):
+            build(tmp_path, [], info=PLAIN, contig=contig)
 
 
 def test_bad_input_is_named(tmp_path: Path) -> None:

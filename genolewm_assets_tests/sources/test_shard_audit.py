@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -38,12 +37,22 @@ def row(chrom: str, pos: int, alt: str, **changes: object) -> dict[str, object]:
     return {**stated, **changes}
 
 
-def audit(folder: Path, rows: list[dict[str, object]], **counts: int) -> dict[str, CheckResult]:
+Rows = list[dict[str, object]]
+
+
+def audit(folder: Path, rows: Rows, **counts: int) -> dict[str, CheckResult]:
     """Write one file per contig and audit them; ``counts`` replace those of an honest builder."""
-    table = pa.Table.from_pylist(rows, schema=CLINVAR_VARIANTS.arrow)
-    for contig in CONTIGS:
-        part = table.filter(pc.equal(table["chrom"], contig.name))
-        write_shard_file([part], folder / f"{contig.name}.parquet", CLINVAR_VARIANTS)
+    files = {f"{name}.parquet": [row for row in rows if row["chrom"] == name] for name in CONTIGS.names}
+    return audit_files(folder, files, **counts)
+
+
+def audit_files(
+    folder: Path, files: dict[str, Rows], *, alleles_in_source: int | None = None, **counts: int
+) -> dict[str, CheckResult]:
+    for name, part in files.items():
+        table = pa.Table.from_pylist(part, schema=CLINVAR_VARIANTS.arrow)
+        write_shard_file([table], folder / name, CLINVAR_VARIANTS)
+    rows = [row for part in files.values() for row in part]
     write_shard_file([REJECTS.empty()], folder / "rejects.parquet", REJECTS)
     honest = {"alleles_in": len(rows), "kept": len(rows), "rejected": 0, "filtered": 0}
     results = audit_shard(
@@ -52,6 +61,7 @@ def audit(folder: Path, rows: list[dict[str, object]], **counts: int) -> dict[st
         contigs=CONTIGS,
         reference=lambda contig: BASES,
         counts={**honest, **counts},
+        alleles_in_source=len(rows) if alleles_in_source is None else alleles_in_source,
         max_ref_mismatch_fraction=0.001,
     )
     assert tuple(result.name for result in results) == CLINVAR_CHECKS
@@ -76,12 +86,13 @@ def test_an_empty_shard_is_still_checked_for_its_schema(tmp_path: Path) -> None:
         contigs=CONTIGS,
         reference=None,
         counts={"alleles_in": 0, "kept": 0, "rejected": 0, "filtered": 0},
+        alleles_in_source=0,
         max_ref_mismatch_fraction=0.001,
     )
     assert not next(result for result in results if result.name == "schema_as_declared").passed
 
 
-Fault = Callable[[list[dict[str, object]]], list[dict[str, object]]]
+Fault = Callable[[Rows], Rows]
 FAULTS: dict[str, Fault] = {
     "ref_agrees_with_genome": lambda rows: [*rows[:2], {**rows[2], "ref": "A" if rows[2]["ref"] != "A" else "C"}],
     "alleles_sorted_and_unique": lambda rows: [rows[1], rows[0], rows[2]],
@@ -98,3 +109,43 @@ def test_a_planted_fault_is_found(check: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("counts", [{"kept": 4}, {"alleles_in": 4}, {"rejected": 1}, {"filtered": 2}])
 def test_a_count_that_does_not_add_up_is_found(counts: dict[str, int], tmp_path: Path) -> None:
     assert not audit(tmp_path, GOOD, **counts)["every_record_accounted_for"].passed
+
+
+MISPLACED: dict[str, dict[str, Rows]] = {
+    "rows of another contig": {"chr17.parquet": GOOD, "chr20.parquet": []},
+    "files swapped": {"chr17.parquet": GOOD[2:], "chr20.parquet": GOOD[:2]},
+    "contigs interleaved": {"variants.parquet": [GOOD[0], GOOD[2], GOOD[1]]},
+    "contigs out of order": {"variants.parquet": [GOOD[2], *GOOD[:2]]},
+    "a contig that the genome lacks": {"variants.parquet": [*GOOD, row("chrX", 3, "T")]},
+    "a file of such a contig": {"chr17.parquet": GOOD[:2], "chrX.parquet": [row("chrX", 3, "T")]},
+}
+
+
+@pytest.mark.parametrize("case", MISPLACED)
+def test_rows_where_they_do_not_belong_are_found(case: str, tmp_path: Path) -> None:
+    assert not audit_files(tmp_path, MISPLACED[case])["alleles_sorted_and_unique"].passed
+
+
+def test_one_file_with_its_contigs_in_order_passes(tmp_path: Path) -> None:
+    assert all(result.passed for result in audit_files(tmp_path, {"variants.parquet": GOOD}).values())
+
+
+def test_alleles_that_the_builder_dropped_unseen_are_found(tmp_path: Path) -> None:
+    result = audit(tmp_path, GOOD, alleles_in_source=6)["every_record_accounted_for"]
+    assert not result.passed
+    assert result.figures["alleles_in_source"] == 6
+
+
+def test_without_a_reference_nothing_is_said_of_ref(tmp_path: Path) -> None:
+    audit(tmp_path, GOOD)
+    results = audit_shard(
+        tmp_path,
+        check_clinvar_table,
+        contigs=CONTIGS,
+        reference=None,
+        counts={"alleles_in": 3, "kept": 3, "rejected": 0, "filtered": 0},
+        alleles_in_source=3,
+        max_ref_mismatch_fraction=0.001,
+    )
+    assert [result.name for result in results] == [name for name in CLINVAR_CHECKS if name != "ref_agrees_with_genome"]
+    assert all(result.passed for result in results)

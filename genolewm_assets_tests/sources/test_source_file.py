@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
@@ -46,12 +48,44 @@ def test_local_file_that_differs_from_its_published_md5_fails_its_check(tmp_path
     assert check.figures["published_md5"] == MD5
 
 
-@pytest.mark.parametrize("make", [Path.mkdir, lambda path: None])
-def test_what_is_no_file_is_named(make: object, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [(Path.mkdir, "is a directory"), (lambda path: None, "does not exist"), (os.mkfifo, "is not a regular file")],
+)
+@pytest.mark.timeout(10)
+def test_what_is_no_file_is_named(make: Callable[[Path], None], problem: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
-    make(path)  # type: ignore[operator]
-    with pytest.raises(InputError, match="expected a file"):
+    make(path)
+    with pytest.raises(InputError, match=f"{problem}: expected a file") as raised:
         SourceFile(str(path), None, tmp_path).identity()
+    assert "catalogue" not in str(raised.value)
+
+
+def test_the_md5_that_a_local_file_should_have_is_part_of_its_identity(tmp_path: Path) -> None:
+    path = tmp_path / "file.vcf.gz"
+    path.write_bytes(CONTENT)
+    published = path.with_name("file.vcf.gz.md5")
+    identities = [SourceFile(str(path), pin, tmp_path).identity() for pin in (None, MD5, "0" * 32, PUBLISHED)]
+    for stated in (MD5, "1" * 32):
+        published.write_text(stated)
+        identities.append(SourceFile(str(path), PUBLISHED, tmp_path).identity())
+    bare = {"file": "file.vcf.gz", "md5": MD5}
+    pins = [None, MD5, "0" * 32, None, MD5, "1" * 32]
+    assert identities == [bare if pin is None else {**bare, "expected_md5": pin} for pin in pins]
+
+
+@pytest.mark.parametrize("name", ["a:b.vcf", "http:x.vcf", "100%.vcf", "space name.vcf", "%41.vcf"])
+def test_a_local_path_is_told_from_a_url(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / name
+    path.write_bytes(CONTENT)
+    path.with_name(f"{name}.md5").write_text(MD5)
+    for url in (str(path), path.as_uri()):
+        source = SourceFile(url, PUBLISHED, tmp_path)
+        assert source.identity() == {"file": name, "md5": MD5, "expected_md5": MD5}
+        with source.local() as local:
+            assert local.path == path
+    monkeypatch.chdir(tmp_path)
+    assert SourceFile(name, None, tmp_path).identity() == {"file": name, "md5": MD5}
 
 
 def test_remote_file_is_downloaded_used_and_removed(remote: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from datetime import date
 from pathlib import Path
 
@@ -11,7 +12,10 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import InputError, VcfError
 from genolewm_assets.sources import vcf as module
-from genolewm_assets.sources.vcf import BGZF_EOF, VcfInfo, VcfReader, VcfRecord, parse_file_date
+from genolewm_assets.sources.allele_count import count_alleles
+from genolewm_assets.sources.compression import BGZF_END
+from genolewm_assets.sources.vcf import VcfReader, parse_file_date
+from genolewm_assets.sources.vcf_record import VcfInfo, VcfRecord
 from genolewm_assets_tests.sources.vcf_files import COLUMNS, vcf_text, write_text
 
 RECORDS = [
@@ -75,7 +79,6 @@ def test_header(tmp_path: Path) -> None:
     text = "\n".join(["##fileformat=VCFv4.1", *meta, COLUMNS + "\tFORMAT\tHG1\tHG2"]) + "\n"
     with VcfReader(write_text(tmp_path / "a.vcf", text)) as reader:
         header = reader.header
-        assert list(reader) == []
     assert header.version == "v4.1"
     assert header.file_date == date(2026, 2, 26)
     assert header.info["AF"] == ("A", "Float", "first")
@@ -111,6 +114,12 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a column more": (BODY.replace(b"\tPASS", b"\tPASS\tPASS"), "line 7: wrong number of columns: .* got 9"),
     "empty column": (BODY.replace(b"\tT\t", b"\t\t"), "line 9: a column is empty"),
     "blank line": (BODY.replace(b"chr21", b"\nchr21"), "line 9: wrong number of columns"),
+    "header without a record": (TEXT[: TEXT.index("chr17\t9")].encode(), "bad.vcf: the file holds no record"),
+    "blank lines alone": (TEXT[: TEXT.index("chr17\t9")].encode() + b"\n\n", "bad.vcf: the file holds no record"),
+    "NUL": (BODY.replace(b"x;y", b"x\0y"), "line 9: the text holds a NUL byte: .* got byte 0x00"),
+    "NUL in the header": (BODY.replace(b"of a test", b"\0"), "line 4: the text holds a NUL byte"),
+    "zeros at the end": (BODY + bytes(512), "line 10: the text holds a NUL byte"),
+    "line ends of old Macs": (BODY.replace(b"\n", b"\r"), "no #CHROM line"),
     "header again": (BODY + BODY, "line 10: a header line stands among the records"),
     "POS": (BODY.replace(b"\t9\t", b"\t9a\t"), "line 7: POS is not a number: .* got '9a'"),
     "negative POS": (BODY.replace(b"\t9\t", b"\t-9\t"), "line 7: POS is not a number"),
@@ -131,8 +140,57 @@ def test_hostile_text_is_named(tmp_path: Path, case: str, how: str) -> None:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize("block", [1, 5, 1000])
+@pytest.mark.parametrize("end", ["\n", "\n\n", "\r\n"])
+def test_byte_order_mark_and_blank_lines_at_the_end_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, end: str
+) -> None:
+    monkeypatch.setattr(module, "_BLOCK_BYTES", block)
+    path = write_text(tmp_path / "a.vcf", f"\ufeff{TEXT}{end}")
+    assert keys(read(path)) == KEYS
+    assert count_alleles(path) == 4
+    with pytest.raises(VcfError, match="line 10: wrong number of columns"):
+        read(write_text(tmp_path / "b.vcf", TEXT + end + TEXT.splitlines()[-1]))
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(VcfError, match="is not a regular file: expected a VCF file"):
+            VcfReader(path)
+
+
+def test_errors_may_name_the_file_by_another_name(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "a.vcf", TEXT.replace("\t9\t", "\tx\t"))
+    with (
+        pytest.raises(VcfError, match=r"^https://there/b\.vcf, line 7: POS"),
+        VcfReader(path, named="https://there/b.vcf") as reader,
+    ):
+        list(reader)
+
+
+@pytest.mark.parametrize("info", ["AF=0.1;AC=1;AF=0.1", "AF=0.1;AF=0.9", "AF=.;X;AF=0.9"])
+def test_an_info_key_that_is_there_twice_is_refused(tmp_path: Path, info: str) -> None:
+    (record,) = read(write_text(tmp_path / "a.vcf", vcf_text([("chr1", 1, ".", "A", "C", "PASS", info)])))
+    with pytest.raises(VcfError, match=r"a\.vcf, line 3: INFO/AF is there twice"):
+        record.allele_share("AF", 0)
+    with pytest.raises(VcfError, match=r"a\.vcf, line 3: INFO/AF is there twice"):
+        record.info.values()
+    assert VcfInfo("AF=1;;AC=2;").values() == {"AF": "1", "AC": "2"}
+
+
+@pytest.mark.parametrize("text", ["0_1.0", "0.1 ", " 0.1", "0x1", "1e", ".", "\u0661", "0,1", "+-1"])
+def test_numbers_are_those_of_the_specification(tmp_path: Path, text: str) -> None:
+    (record,) = read(write_text(tmp_path / "a.vcf", vcf_text([("chr1", 1, ".", "A", "C", "PASS", "AF=1")])))
+    with pytest.raises(VcfError, match="INFO/AF cannot be read"):
+        record.parse_share("AF", f"{text}." if text == "." else text)
+    for good, value in {"1": 1.0, "1.": 1.0, ".5": 0.5, "1e-3": 0.001, "1.00000E+00": 1.0, "+0.5": 0.5}.items():
+        assert record.parse_share("AF", good) == value
+
+
 def test_missing_file_and_directory(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the file does not exist"):
+    with pytest.raises(InputError, match="does not exist"):
         read(tmp_path / "absent.vcf")
     with pytest.raises(VcfError, match="is a directory"):
         read(tmp_path)
@@ -141,14 +199,14 @@ def test_missing_file_and_directory(tmp_path: Path) -> None:
 def test_truncated_and_damaged_compression(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = vcf_text([("chr17", at, ".", "A", "C", "PASS", f"AF=0.{at * 7919 % 9973}") for at in range(1, 20_000)])
     bgzip = write_text(tmp_path / "whole.vcf.bgz", text, "bgzip").read_bytes()
-    assert bgzip.endswith(BGZF_EOF)
+    assert bgzip.endswith(BGZF_END)
     plain_gzip = gzip.compress(text.encode())
     flipped = bytearray(bgzip)
     flipped[len(flipped) // 2] ^= 0xFF
     cases = {
-        "no EOF block": (bgzip[: -len(BGZF_EOF)], "truncated: the BGZF end-of-file block is missing"),
+        "no EOF block": (bgzip[: -len(BGZF_END)], "truncated: the BGZF end-of-file block is missing"),
         "cut in a block": (bgzip[: len(bgzip) // 2], "truncated"),
-        "cut, end block kept": (bgzip[: len(bgzip) // 2] + BGZF_EOF, "truncated|damaged"),
+        "cut, end block kept": (bgzip[: len(bgzip) // 2] + BGZF_END, "truncated|damaged"),
         "cut gzip": (plain_gzip[: len(plain_gzip) // 2], "truncated: the compressed data end in the middle"),
         "cut gzip trailer": (plain_gzip[:-3], "truncated|damaged"),
         "flipped": (bytes(flipped), "damaged|truncated"),
@@ -255,6 +313,7 @@ def test_every_line_of_the_real_files_becomes_a_record(shared_data: Path) -> Non
     assert len(paths) == 7
     for path in paths:
         records = read(path)
+        assert count_alleles(path) == sum(len(r.alts) for r in records)
         with gzip.open(path, "rb") as lines:
             data = [(at, line) for at, line in enumerate(lines, 1) if not line.startswith(b"#")]
         assert [r.line for r in records] == [at for at, _ in data]

@@ -13,6 +13,13 @@ LOCATION = "gnomad/4.1/chr21"
 CONTENT: Mapping[str, bytes] = {"variants.bin": bytes(range(256)) * 40, "rejects.bin": b"none\n", "sub/extra.bin": b"e"}
 
 
+def new_root(path: Path, *, lock_wait_s: float = 30.0) -> Root:
+    """A root as people make it: claimed."""
+    root = Root(path, lock_wait_s=lock_wait_s)
+    root.claim("sample", "a" * 64)
+    return root
+
+
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
     for name, data in files.items():
         (directory / name).parent.mkdir(exist_ok=True)

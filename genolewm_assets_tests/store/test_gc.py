@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.errors import CorruptResourceError, VcfError
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, VcfError
 from genolewm_assets.store import (
     ArtefactId,
     Published,
@@ -19,6 +19,12 @@ from genolewm_assets.store import (
     verify_root,
 )
 from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, failing_plan, make_plan, picture
+
+
+@pytest.fixture
+def root(root: Root) -> Root:
+    root.claim("sample", "a" * 64)
+    return root
 
 
 def build_version(root: Root, version: str) -> Published:
@@ -84,14 +90,16 @@ def test_old_generations_of_packages_stay(root: Root) -> None:
     assert first.directory.exists()
 
 
-@pytest.mark.parametrize("which", ["package", "pinned"])
+@pytest.mark.parametrize("which", ["package", "pinned", "missing package", "missing pinned"])
 def test_nothing_goes_while_a_manifest_that_pins_is_unreadable(root: Root, which: str) -> None:
     pinned = build_version(root, "1")
     package = build_from(root, "packages/split", "packages/R/0123456789ab", pinned)
     build_version(root, "2")
     build_version(root, "3")
-    victim = {"package": package, "pinned": pinned}[which].directory / "manifest.json"
-    victim.write_bytes(b"{")
+    victim = {"package": package, "pinned": pinned}[which.removeprefix("missing ")].directory / "manifest.json"
+    victim.unlink()
+    if not which.startswith("missing"):
+        victim.write_bytes(b"{")
     before = picture(root)
     with pytest.raises(CorruptResourceError, match="what it pins is unknown and nothing was removed"):
         collect_garbage(root)
@@ -166,8 +174,14 @@ def test_files_of_killed_writers_go_once_they_are_old(root: Root) -> None:
     assert mine.exists()
 
 
-def test_an_empty_or_absent_root_has_no_garbage(root: Root, tmp_path: Path) -> None:
-    assert collect_garbage(root, dry_run=True) == []
-    assert not root.path.exists()
-    root.path.mkdir()
-    assert collect_garbage(root) == []
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_folder_that_is_no_root_is_refused(root: Root, tmp_path: Path, dry_run: bool) -> None:
+    build_version(root, "1")
+    build_version(root, "2")
+    (root.path / "root.json").unlink()
+    before = picture(root)
+    for path in (root.path, tmp_path / "absent", root.path / "gnomad"):
+        with pytest.raises(MissingResourceError, match=f"{path}: not a root: expected a folder with root.json"):
+            collect_garbage(Root(path), dry_run=dry_run)
+    assert picture(root) == before
+    assert not (tmp_path / "absent").exists()

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.store import ArtefactId, BuildPlan, Root, build, is_current
+from genolewm_assets.store.atomic import remove_tree
 from genolewm_assets_tests.store.plans import make_plan
 
 SHARD = "clinvar/2026-02-26/shard"
@@ -48,6 +52,49 @@ def test_a_link_that_is_missing_makes_it_not_current_and_is_laid_again(root: Roo
     assert build(root, plan("chr20.parquet")).reused
     assert surface(root) == before
     assert is_current(root, plan("chr20.parquet"))
+
+
+def folder_of(root: Root) -> Path:
+    return root.path / "clinvar" / "2026-02-26"
+
+
+@pytest.mark.parametrize("code_version", ["1", "2"])
+@pytest.mark.parametrize("target", ["../2020-11-07/chr20.parquet", "nowhere", "/etc/hostname", "shard/manifest.json"])
+def test_a_link_that_leads_elsewhere_is_righted(root: Root, target: str, code_version: str) -> None:
+    build(root, plan("chr20.parquet"))
+    before = surface(root)
+    name = folder_of(root) / "chr20.parquet"
+    name.unlink()
+    name.symlink_to(target)
+    assert not is_current(root, plan("chr20.parquet"))
+    again = plan("chr20.parquet", code_version=code_version)
+    assert build(root, again).reused is (code_version == "1")
+    assert surface(root) == before
+    assert is_current(root, again)
+
+
+@pytest.mark.parametrize("code_version", ["1", "2"])
+@pytest.mark.parametrize("put", [Path.touch, Path.mkdir])
+def test_a_plain_file_in_place_of_a_link_is_refused_and_named(
+    root: Root, put: Callable[[Path], None], code_version: str
+) -> None:
+    build(root, plan("chr20.parquet"))
+    name = folder_of(root) / "chr20.parquet"
+    name.unlink()
+    put(name)
+    with pytest.raises(CorruptResourceError, match=r"chr20\.parquet: is in the way of a file of 'shard'"):
+        build(root, plan("chr20.parquet", code_version=code_version))
+    assert not name.is_symlink()
+    assert not root.is_rejected(SHARD)
+    remove_tree(name)
+    build(root, plan("chr20.parquet", code_version=code_version))
+    assert name.read_bytes() == b"chr20.parquet"
+
+
+def test_a_file_named_like_the_link_itself_is_refused_before_anything_is_published(root: Root) -> None:
+    with pytest.raises(CorruptResourceError, match="shard: is in the way"):
+        build(root, plan("shard"))
+    assert not (root.path / SHARD).is_symlink()
 
 
 @pytest.mark.parametrize("name", ["vcf", "shard", "notes.txt"])

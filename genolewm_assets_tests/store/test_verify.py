@@ -1,15 +1,28 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from genolewm_assets.errors import MissingResourceError, RejectedResourceError, VcfError
-from genolewm_assets.store import ArtefactId, Finding, FindingKind, Published, Root, build, verify_root
-from genolewm_assets_tests.store.plans import CONTENT, LOCATION, failing_plan, flip, make_plan, picture
+from genolewm_assets.errors import (
+    CorruptResourceError,
+    MissingResourceError,
+    RejectedResourceError,
+    RootError,
+    VcfError,
+)
+from genolewm_assets.store import ArtefactId, Finding, FindingKind, Published, Root, build, open_input, verify_root
+from genolewm_assets_tests.store.plans import ARTEFACT, CONTENT, LOCATION, failing_plan, flip, make_plan, picture
 
 WINDOWS = ArtefactId("windows/index", "chr21")
+
+
+@pytest.fixture
+def root(root: Root) -> Root:
+    root.claim("sample", "a" * 64)
+    return root
 
 
 def build_windows(root: Root, *inputs: Published) -> Published:
@@ -27,7 +40,6 @@ def kinds(findings: list[Finding]) -> list[tuple[FindingKind, str, str | None]]:
 
 
 def test_an_intact_root_has_no_findings(root: Root) -> None:
-    root.claim("sample", "a" * 64)
     build_windows(root, build(root, make_plan()))
     build(root, make_plan(location="clinvar/R/shard", surface=True, artefact=ArtefactId("clinvar/shard", "R")))
     before = picture(root)
@@ -35,8 +47,13 @@ def test_an_intact_root_has_no_findings(root: Root) -> None:
     assert picture(root) == before
 
 
-def test_a_root_that_is_not_there(root: Root) -> None:
-    with pytest.raises(MissingResourceError, match="no such root"):
+def test_a_folder_that_is_no_root_is_refused(root: Root, tmp_path: Path) -> None:
+    build(root, make_plan())
+    for path in (tmp_path, tmp_path / "absent", root.path / "gnomad", root.path / "root.json"):
+        with pytest.raises(MissingResourceError, match=f"{path}: not a root: expected a folder with root.json"):
+            verify_root(Root(path))
+    (root.path / "root.json").write_bytes(b"{")
+    with pytest.raises(RootError, match="cannot be read"):
         verify_root(root)
 
 
@@ -110,6 +127,56 @@ def test_links_are_checked(root: Root, tmp_path: Path) -> None:
         (FindingKind.CORRUPT, "clinvar/R/odd", None),
         (FindingKind.CORRUPT, "clinvar/R/out.bin", None),
     ]
+
+
+@pytest.mark.parametrize("target", ["{root}/gnomad/4.1/.gen/{name}", "../4.1/.gen/{name}", "./.gen/{name}", "chr20"])
+def test_a_link_that_readers_refuse_is_found(root: Root, target: str) -> None:
+    build(root, make_plan(location="gnomad/4.1/chr20"))
+    name = build(root, make_plan()).directory.name
+    link = root.path / LOCATION
+    link.unlink()
+    link.symlink_to(target.format(root=root.path, name=name))
+    with pytest.raises(CorruptResourceError, match="is not a published link"):
+        open_input(root, ARTEFACT, LOCATION)
+    (finding,) = [finding for finding in verify_root(root) if finding.is_fault]
+    assert (finding.kind, finding.location) == (FindingKind.CORRUPT, LOCATION)
+
+
+def _nothing(path: Path) -> None:
+    assert not path.exists()
+
+
+def _other_release(path: Path) -> None:
+    path.symlink_to("../Q/shard/variants.bin")
+
+
+def _other_file(path: Path) -> None:
+    path.symlink_to("shard/rejects.bin")
+
+
+@pytest.mark.parametrize(
+    ("put", "kind"),
+    [
+        (_nothing, FindingKind.MISSING),
+        (Path.touch, FindingKind.CORRUPT),
+        (Path.mkdir, FindingKind.CORRUPT),
+        (_other_release, FindingKind.CORRUPT),
+        (_other_file, FindingKind.CORRUPT),
+    ],
+)
+def test_what_does_not_show_the_file_it_is_named_for_is_found(
+    root: Root, put: Callable[[Path], object], kind: FindingKind
+) -> None:
+    for release in "QR":
+        plan = make_plan(
+            location=f"clinvar/{release}/shard", artefact=ArtefactId("clinvar/shard", release), surface=True
+        )
+        build(root, plan)
+    assert verify_root(root) == []
+    name = root.path / "clinvar" / "R" / "variants.bin"
+    name.unlink()
+    put(name)
+    assert kinds(verify_root(root)) == [(kind, "clinvar/R/variants.bin", None)]
 
 
 def test_a_copy_that_lost_its_link_is_found(root: Root) -> None:

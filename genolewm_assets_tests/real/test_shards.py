@@ -1,4 +1,4 @@
-"""The graph over the real data: every partition materialises, and the known figures come out.
+"""Shards and windows of the real data: the known figures come out.
 
 Figures are those of the data's own description and are counted again here from the published tables.
 """
@@ -15,37 +15,9 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
-from genolewm_assets_tests.tiny_world import bytes_of
-
 pytestmark = pytest.mark.slow
 
-CATALOG = Path(__file__).parent / "catalogs" / "shared_data.yaml"
 RELEASES = ("2020-11-07", "2022-05-25", "2026-02-26")
-
-
-def run_demo(root: Path) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "genolewm_assets",
-        "demo",
-        "--catalog",
-        str(CATALOG),
-        "--root",
-        str(root),
-        "--json",
-    ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-
-
-@pytest.fixture(scope="module")
-def root(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the demo once over the real catalogue."""
-    assert shared_data.is_dir()
-    root = tmp_path_factory.mktemp("real")
-    done = run_demo(root)
-    assert done.returncode == 0, done.stderr
-    return root
 
 
 def counts(root: Path, location: str) -> dict[str, int]:
@@ -132,19 +104,6 @@ def test_every_kept_ref_equals_the_reference(root: Path) -> None:
                 assert fasta.fetch(row["chrom"], row["pos"] - 1, row["pos"] - 1 + len(row["ref"])).upper() == row["ref"]
             checked += table.num_rows
     assert checked > 40_000
-
-
-def test_second_run_finds_everything_current(root: Path) -> None:
-    before = bytes_of(root)
-    done = run_demo(root)
-    assert done.returncode == 0, done.stderr
-    assert {entry["outcome"] for entry in json.loads(done.stdout)} == {"current"}
-    assert bytes_of(root) == before
-
-
-def test_another_folder_gets_the_same_bytes(root: Path, tmp_path: Path) -> None:
-    assert run_demo(tmp_path / "elsewhere").returncode == 0
-    assert bytes_of(tmp_path / "elsewhere") == bytes_of(root)
 
 
 def test_verify_finds_a_flipped_byte(root: Path, tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""``corpus/windows``: windows of the pretraining corpus, one partition per corpus source."""
+
+from pathlib import Path
+
+import dagster as dg
+import pyarrow.parquet as pq
+
+from genolewm_assets.defs.gates import AUTOMATED, GatedAsset, GatedEvents
+from genolewm_assets.defs.metadata import OWNERS, definition_metadata, describe_published
+from genolewm_assets.defs.partitions import corpus_source_partitions, on_every_partition
+from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.lewm.corpus_checks import CORPUS_CHECKS
+from genolewm_assets.lewm.corpus_placement import CorpusPlacer
+from genolewm_assets.lewm.corpus_records import CorpusSource
+from genolewm_assets.lewm.corpus_windows import CORPUS_WINDOWS, CorpusParams
+from genolewm_assets.sources.carbon_corpus import audit_corpus_windows, list_corpus_files, write_corpus_windows
+from genolewm_assets.sources.placement import GenomeSlices, MappyAligner
+from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Progress, Published
+
+CODE_VERSION = "1"
+
+
+def plan_corpus_windows(workspace: Workspace, source_name: str | None, progress: Progress) -> BuildPlan:
+    """Plan the windows of one corpus source."""
+    settings, source = workspace.catalog.corpus, CorpusSource(str(source_name))
+    genome = workspace.open_input("reference/genome")
+    urls = list_corpus_files(workspace.url(settings.sources[source].url))
+    files = [workspace.source(url, progress=progress) for url in urls]
+    params = CorpusParams(
+        profile=workspace.catalog.window_profile,
+        slice_fraction=settings.slice_fraction,
+        seed=settings.seed,
+        short_windows=settings.short_windows,
+    )
+
+    def write(work: Path) -> BuildReport:
+        slices = GenomeSlices(genome.file("genome.fa.gz"), workspace.contigs)
+        placer = CorpusPlacer(workspace.contigs, slices, MappyAligner(slices, spliced=source.is_transcribed))
+        with workspace.borrow(files) as paths:
+            report = write_corpus_windows(
+                paths, source=source, params=params, placer=placer, out_dir=work, progress=progress
+            )
+            checks = audit_corpus_windows(
+                work, paths, source=source, params=params, placer=placer, counts=report.counts
+            )
+        return BuildReport(counts=report.counts, rows=report.rows, checks=checks)
+
+    artefact = ArtefactId("corpus/windows", source.value)
+    return BuildPlan(
+        artefact=artefact,
+        location=workspace.location(artefact),
+        code_version=CODE_VERSION,
+        recipe={"params": params.as_recipe(), "sources": [file.identity() for file in files]},
+        inputs=(genome.ref,),
+        write=write,
+    )
+
+
+def describe_corpus_windows(published: Published) -> dict[str, dg.MetadataValue]:
+    """Show rows and the yield: what was used, what was lost and why."""
+    return describe_published(published, rows=pq.read_metadata(published.file("windows.parquet")).num_rows)
+
+
+WINDOWS = GatedAsset(
+    key="corpus/windows", checks=CORPUS_CHECKS, plan=plan_corpus_windows, describe=describe_corpus_windows
+)
+
+
+@dg.asset(
+    key=["corpus", "windows"],
+    deps=[on_every_partition("reference/genome")],
+    partitions_def=corpus_source_partitions,
+    automation_condition=AUTOMATED,
+    group_name="corpus",
+    code_version=CODE_VERSION,
+    check_specs=WINDOWS.check_specs(corpus_source_partitions),
+    metadata=definition_metadata(CORPUS_WINDOWS),
+    owners=OWNERS,
+    kinds={"parquet", "minimap2"},
+)
+def corpus_windows(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
+    """One row per window of the pretraining corpus, with its place on the reference where it has one.
+
+    The encoder was trained on these sequences, so its states are surest here; the place says which of them a holdout
+    must take out.
+    """
+    yield from WINDOWS.run(context, workspace.open())

@@ -1,0 +1,305 @@
+"""A Hugging Face causal language model as a state encoder. The only module that imports torch and transformers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+
+from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, identify
+from genolewm_assets.encoders.model_files import ModelFiles, locate_model
+from genolewm_assets.encoders.pooling import block_means, store_states
+from genolewm_assets.encoders.tokens import CLOSE_TAG, OPEN_TAG, DnaTokens
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
+from genolewm_assets.lewm.state_pooling import BLOCK_TOKENS, block_count
+
+#: Every 6-mer shape that a window can hold: all bases, lower case, ambiguity.
+_PROBE = "ACGTTGCAAGCTTTTTTTNNNNNNGATTACACGTNRacgtgaCCGGATCTGACT"
+
+
+class CausalLMStateEncoder:
+    """Block-pooled hidden states of a causal language model.
+
+    Parameters
+    ----------
+    model
+        Folder in Hugging Face format, or hub id. A folder never touches the network.
+    revision
+        Full commit hash; required for a hub id.
+    layer
+        Index into the model's hidden states: 0 the embeddings, -1 the last, after the final norm.
+    block_tokens
+        DNA tokens whose states one block averages.
+    dtype
+        Of the states handed out, ``float32`` or ``float16``. Whatever the weights' dtype, computing is in float32.
+    device
+        Where the model runs, as torch names it; ``auto`` is the first CUDA device, or else the CPU.
+    trusted_code
+        Repeats ``model`` where the model's own Python code may run; token ids are then checked against its tokenizer.
+    batch_windows
+        Windows in one forward pass on an accelerator. On the CPU it is always one, so that a window's bits do not
+        depend on what stands beside it.
+    cpu_threads
+        Threads of one forward pass on the CPU. One by default: bits that do not depend on the number of cores, and no
+        threads that wait for each other where several processes share them.
+
+    Raises
+    ------
+    ConfigurationError
+        If a parameter is impossible, or the model is none that reads tagged 6-mers.
+    MissingResourceError, CorruptResourceError, FetchError
+        If the model's files are missing, damaged, or cannot be downloaded.
+    """
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        revision: str | None = None,
+        layer: int = -1,
+        block_tokens: int = BLOCK_TOKENS,
+        dtype: str = StateDtype.FLOAT32,
+        device: str = "cpu",
+        trusted_code: str | None = None,
+        batch_windows: int = 8,
+        cpu_threads: int = 1,
+    ) -> None:
+        files = locate_model(model, revision=revision, trusted_code=trusted_code)
+        self._identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype)
+        self._where = f"encoder {files.model_id}"
+        self._device = _usable_device(device, self._where)
+        for name, count in (("batch_windows", batch_windows), ("cpu_threads", cpu_threads)):
+            if count < 1:
+                raise ConfigurationError(f"{self._where}: {name}", "impossible", expected="at least 1", got=f"{count}")
+        self._batch_windows = 1 if self._device.type == "cpu" else batch_windows
+        self._cpu_threads = cpu_threads
+        self._tokens = DnaTokens.from_tokenizer_files(files.folder)
+        if files.code_trusted:
+            _check_tokenizer(files, self._tokens)
+        self._model = _load_model(files).to(self._device)
+        self._check_vocabulary()
+
+    @property
+    def identity(self) -> EncoderIdentity:
+        """All that decides the states; device and batch size do not count."""
+        return self._identity
+
+    @property
+    def hidden_size(self) -> int:
+        """Length of one state."""
+        return self._identity.hidden_size
+
+    @property
+    def tokens(self) -> DnaTokens:
+        """The DNA part of the model's vocabulary."""
+        return self._tokens
+
+    def encode_windows(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
+        """Return the block states of windows.
+
+        Parameters
+        ----------
+        sequences
+            Bases, either case; each window may have its own length.
+        n_blocks
+            Blocks in every row, for stores of one shape; by default those of the longest window.
+
+        Returns
+        -------
+        ndarray
+            float32 or float16, shape (n_windows, n_blocks, hidden_size): block ``b`` of a window is the mean state of
+            its DNA tokens ``64 b`` to ``64 b + 63``, tags excluded; the last block averages the tokens it has. NaN
+            behind the last block of a window that has fewer than ``n_blocks``.
+
+        Raises
+        ------
+        SequenceError
+            If a window is shorter than a token, longer than the model's context or than ``n_blocks``, or no sequence.
+        ConfigurationError
+            If a state does not fit float16.
+        CorruptResourceError
+            If a state is not finite.
+        """
+        ids = [self._tokens.encode(sequence) for sequence in sequences]
+        widths = [block_count(len(one) - 2, self._identity.block_tokens) for one in ids]
+        self._check_lengths(ids, widths, n_blocks)
+        rows = np.full(
+            (len(ids), max(widths, default=0) if n_blocks is None else n_blocks, self.hidden_size),
+            np.nan,
+            dtype=self._identity.dtype.value,
+        )
+        for batch in _equal_length_batches(ids, self._batch_windows):
+            hidden = self._hidden_states(np.stack([ids[row] for row in batch]))
+            for row, states in zip(batch, hidden, strict=True):
+                blocks = block_means(states[1:-1], self._identity.block_tokens)
+                rows[row, : len(blocks)] = store_states(blocks, self._identity.dtype, where=self._where)
+        return rows
+
+    def encode_edited(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
+        """Return the block states of edited windows, the targets of training; see :meth:`encode_windows`.
+
+        They take the very path of the cached ones, rounding to the stored dtype included: blocks that an edit does not
+        reach then differ by nothing, and not by the rounding of one side.
+        """
+        return self.encode_windows(sequences, n_blocks=n_blocks)
+
+    def _hidden_states(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return float32 states, shape (n_windows, n_tokens, hidden), tags included."""
+        last = self._identity.layer == self._model.config.num_hidden_layers
+        with _plain_float32(self._device.type, self._cpu_threads):
+            output = self._model(
+                input_ids=torch.from_numpy(ids).to(self._device),
+                use_cache=False,
+                output_hidden_states=not last,
+                return_dict=True,
+            )
+        chosen = output.last_hidden_state if last else output.hidden_states[self._identity.layer]
+        states: NDArray[np.float32] = chosen.to("cpu", torch.float32).numpy()
+        return states
+
+    def _check_vocabulary(self) -> None:
+        rows = int(self._model.get_input_embeddings().weight.shape[0])
+        if self._tokens.largest_id >= rows:
+            raise ConfigurationError(
+                self._where,
+                "vocabulary file and weights do not belong together",
+                expected=f"token ids under {rows:,}",
+                got=f"{self._tokens.largest_id:,}",
+            )
+
+    def _check_lengths(self, ids: Sequence[NDArray[np.int64]], widths: Sequence[int], n_blocks: int | None) -> None:
+        context = getattr(self._model.config, "max_position_embeddings", None)
+        for row, (one, width) in enumerate(zip(ids, widths, strict=True)):
+            if context is not None and len(one) > context:
+                raise SequenceError(
+                    f"window {row}",
+                    f"longer than the context of {self._where}",
+                    expected=f"at most {context:,} tokens with tags",
+                    got=f"{len(one):,}",
+                )
+            if n_blocks is not None and width > n_blocks:
+                raise SequenceError(
+                    f"window {row}", "has more blocks than a row", expected=f"at most {n_blocks}", got=f"{width}"
+                )
+
+
+def _load_model(files: ModelFiles) -> Any:
+    """Load the weights as float32, without the network and without a word."""
+    try:
+        with _silent_loading():
+            model, report = transformers.AutoModel.from_pretrained(
+                files.folder,
+                dtype=torch.float32,
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=files.code_trusted,
+                output_loading_info=True,
+            )
+    except (ImportError, KeyError, ValueError) as err:
+        raise ConfigurationError(
+            f"encoder {files.model_id}",
+            f"the model cannot be built ({err})",
+            remedy="Use an architecture that transformers knows; code of its own runs only where trusted_code names it",
+        ) from err
+    except Exception as err:
+        raise CorruptResourceError(
+            f"encoder {files.model_id}",
+            f"the model cannot be loaded ({err})",
+            remedy="Copy or download its files again, whole",
+        ) from err
+    # The library fills what the files lack with random numbers and carries on.
+    if report["missing_keys"]:
+        raise CorruptResourceError(
+            f"encoder {files.model_id}",
+            "the weight files lack tensors of the model",
+            got=", ".join(sorted(report["missing_keys"])[:3]),
+            expected="every tensor",
+            remedy="Copy or download the model again, whole",
+        )
+    return model.eval().requires_grad_(requires_grad=False)
+
+
+def _check_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
+    """Compare our ids with those of the model's own tokenizer."""
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            files.folder, local_files_only=True, trust_remote_code=True
+        )
+        theirs = tokenizer(f"{OPEN_TAG}{_PROBE}{CLOSE_TAG}", add_special_tokens=False)["input_ids"]
+    except Exception as err:
+        raise ConfigurationError(
+            f"encoder {files.model_id}", f"its own tokenizer does not work ({err})", remedy="Leave trusted_code out"
+        ) from err
+    ours = tokens.encode(_PROBE).tolist()
+    if list(theirs) != ours:
+        raise ConfigurationError(
+            f"encoder {files.model_id}",
+            "token ids differ from those of the model's own tokenizer",
+            expected=f"{list(theirs)}",
+            got=f"{ours}",
+        )
+
+
+def _usable_device(device: str, where: str) -> torch.device:
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as err:
+        raise ConfigurationError(
+            f"{where}: device", f"cannot be used ({err})", got=repr(device), expected="a device of this machine"
+        ) from err
+    return chosen
+
+
+def _equal_length_batches(ids: Sequence[NDArray[np.int64]], batch_windows: int) -> Iterator[list[int]]:
+    """Yield rows of one token count together: no padding, hence no mask."""
+    by_length: dict[int, list[int]] = {}
+    for row, one in enumerate(ids):
+        by_length.setdefault(len(one), []).append(row)
+    for rows in by_length.values():
+        for first in range(0, len(rows), batch_windows):
+            yield rows[first : first + batch_windows]
+
+
+@contextmanager
+def _plain_float32(device_type: str, cpu_threads: int) -> Iterator[None]:
+    """Compute in float32 whatever the trainer around us has switched on: autocast, TF32 or bf16 products."""
+    backends: Any = torch.backends
+    products = (backends.cuda.matmul, backends.mkldnn.matmul)
+    former, threads = [product.fp32_precision for product in products], torch.get_num_threads()
+    try:
+        for product in products:
+            product.fp32_precision = "ieee"
+        torch.set_num_threads(cpu_threads)
+        with torch.inference_mode(), torch.autocast(device_type, enabled=False):
+            yield
+    finally:
+        for product, precision in zip(products, former, strict=True):
+            product.fp32_precision = precision
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def _silent_loading() -> Iterator[None]:
+    """Keep the library's bars, warnings and reports off the terminal; what matters in them is raised."""
+    log: Any = transformers.utils.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        log.set_verbosity_error()
+        log.disable_progress_bar()
+        try:
+            yield
+        finally:
+            log.set_verbosity(level)
+            if bars:
+                log.enable_progress_bar()

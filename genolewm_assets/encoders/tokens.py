@@ -1,0 +1,190 @@
+"""DNA token ids, from a model's own vocabulary file.
+
+A DNA language model of the Carbon kind reads ``<dna>``, non-overlapping 6-mers, ``</dna>``; a 6-mer with any base but
+A, C, G and T is ``<oov>``. Which id each has differs between models and is never assumed: it comes from the files
+beside the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.encoders.model_files import read_json_object
+from genolewm_assets.errors import ConfigurationError, SequenceError
+from genolewm_assets.genome import NO_KMER, TOKEN_BP, decode_kmer, encode_kmers, encode_sequence
+
+OPEN_TAG, CLOSE_TAG, OOV = "<dna>", "</dna>", "<oov>"
+TAGS = (OPEN_TAG, CLOSE_TAG, OOV)
+
+#: How a window is handed to the model.
+PROMPT_TEMPLATE = f"{OPEN_TAG}{{sequence}}{CLOSE_TAG}"
+
+N_KMERS = 4**TOKEN_BP
+
+#: Carbon's tokenizer numbers its 6-mers in the order of ``itertools.product("ATCG", repeat=6)``.
+CARBON_BASE_ORDER = "ATCG"
+
+_DNA_CONFIG = "dna_config.json"
+_SHIFTS = np.arange(2 * TOKEN_BP - 2, -2, -2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DnaTokens:
+    """The DNA part of a model's vocabulary.
+
+    Parameters
+    ----------
+    kmer_ids
+        int64, shape (4096,): the id of each 6-mer, by its lexicographic index over ACGT.
+    open_id, close_id, oov_id
+        Ids of the two tags and of a 6-mer with any other base.
+    """
+
+    kmer_ids: NDArray[np.int64]
+    open_id: int
+    close_id: int
+    oov_id: int
+
+    @classmethod
+    def from_tokenizer_files(cls, folder: Path) -> Self:
+        """Read the vocabulary of a model folder.
+
+        Notes
+        -----
+        ``dna_config.json`` (Carbon's hybrid tokenizer: the 6-mers are numbered behind a BPE vocabulary and stand in no
+        list) goes before ``tokenizer.json``, and that before ``vocab.json`` with ``added_tokens.json``.
+
+        Raises
+        ------
+        ConfigurationError
+            If the vocabulary lacks a 6-mer or tag, or gives one two ids or two one id.
+        MissingResourceError, CorruptResourceError
+            If there is no vocabulary file, or it is malformed.
+        """
+        source = next((name for name in (_DNA_CONFIG, "tokenizer.json") if (folder / name).is_file()), "vocab.json")
+        where = f"{folder.name} ({source})"
+        value = read_json_object(folder / source)
+        if source == _DNA_CONFIG:
+            return cls._from_ids(where, _numbered_ids(where, value))
+        added = folder / "added_tokens.json"
+        listed = _listed_ids(where, value) if source == "tokenizer.json" else list(value.items())
+        if source == "vocab.json" and added.is_file():
+            listed += read_json_object(added).items()
+        return cls._from_ids(where, _unambiguous(where, listed))
+
+    @classmethod
+    def _from_ids(cls, where: str, ids: Mapping[str, int]) -> Self:
+        missing = [token for token in _dna_tokens() if token not in ids]
+        if missing:
+            raise ConfigurationError(
+                where,
+                "not the vocabulary of a 6-mer DNA model",
+                expected=f"{', '.join(TAGS)} and {N_KMERS:,} 6-mers",
+                got=f"{len(missing):,} of them missing, such as {missing[0]!r}",
+            )
+        tags = [ids[tag] for tag in TAGS]
+        kmer_ids = np.array([ids[decode_kmer(index, TOKEN_BP)] for index in range(N_KMERS)], dtype=np.int64)
+        if len({*tags, *kmer_ids.tolist()}) != N_KMERS + len(TAGS):
+            raise ConfigurationError(where, "two DNA tokens have one id")
+        kmer_ids.flags.writeable = False
+        return cls(kmer_ids, *tags)
+
+    @property
+    def largest_id(self) -> int:
+        """The largest id in use: the model's embedding has more rows than this."""
+        return max(int(self.kmer_ids.max()), self.open_id, self.close_id, self.oov_id)
+
+    def encode(self, sequence: str) -> NDArray[np.int64]:
+        """Return the token ids of a sequence with its tags.
+
+        Parameters
+        ----------
+        sequence
+            Bases of the IUPAC alphabet, either case; U counts as T. Bases behind the last whole 6-mer are left out.
+
+        Returns
+        -------
+        ndarray
+            int64, shape (len(sequence) // 6 + 2,): opening tag, one id per 6-mer, closing tag.
+
+        Raises
+        ------
+        SequenceError
+            On a symbol outside the alphabet, or fewer than 6 bases.
+        """
+        if len(sequence) < TOKEN_BP:
+            raise SequenceError(
+                "window", "too short to encode", expected=f"at least {TOKEN_BP} bp", got=f"{len(sequence)} bp"
+            )
+        kmers = encode_kmers(encode_sequence(sequence), k=TOKEN_BP, stride=TOKEN_BP)
+        ids = np.empty(len(kmers) + 2, dtype=np.int64)
+        ids[0], ids[-1] = self.open_id, self.close_id
+        ids[1:-1] = np.where(kmers == NO_KMER, self.oov_id, self.kmer_ids[kmers])
+        return ids
+
+
+def carbon_ranks() -> NDArray[np.int64]:
+    """Return the rank of each 6-mer in Carbon's order: int64, shape (4096,), by lexicographic index over ACGT."""
+    digits = np.arange(N_KMERS, dtype=np.int64)[:, None] >> _SHIFTS & 3
+    carbon_digit = np.array([CARBON_BASE_ORDER.index(base) for base in "ACGT"], dtype=np.int64)
+    ranks: NDArray[np.int64] = (carbon_digit[digits] << _SHIFTS).sum(axis=1)
+    return ranks
+
+
+def _dna_tokens() -> Iterator[str]:
+    yield from TAGS
+    for index in range(N_KMERS):
+        yield decode_kmer(index, TOKEN_BP)
+
+
+def _numbered_ids(where: str, config: Mapping[str, object]) -> dict[str, int]:
+    """Give the special tokens the ids from ``dna_start_id`` on, and the 6-mers those behind, as Carbon's tokenizer."""
+    k, first, size = (config.get(name) for name in ("k", "dna_start_id", "dna_vocab_size"))
+    special = config.get("dna_special_tokens", list(TAGS))
+    if (
+        k != TOKEN_BP
+        or not isinstance(first, int)
+        or not isinstance(size, int)
+        or not isinstance(special, list)
+        or first < 0
+        or size < len(special) + N_KMERS
+    ):
+        raise ConfigurationError(
+            where,
+            "not the vocabulary of a 6-mer DNA model",
+            expected=f"k 6, a dna_start_id, and a dna_vocab_size for the special tokens and {N_KMERS:,} 6-mers",
+            got=f"k {k!r}, dna_start_id {first!r}, dna_vocab_size {size!r}, dna_special_tokens {special!r}",
+        )
+    ids = {str(token): first + place for place, token in enumerate(special)}
+    ranks = carbon_ranks() + first + len(special)
+    return ids | {decode_kmer(index, TOKEN_BP): int(ident) for index, ident in enumerate(ranks)}
+
+
+def _listed_ids(where: str, tokenizer: Mapping[str, object]) -> list[tuple[str, object]]:
+    """Return the (token, id) pairs of a ``tokenizer.json``: the model's vocabulary and the tokens added to it."""
+    model, added = tokenizer.get("model"), tokenizer.get("added_tokens", [])
+    vocab = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(vocab, list):  # Unigram models list [piece, score] in the order of the ids.
+        vocab = {piece[0]: ident for ident, piece in enumerate(vocab)}
+    if not isinstance(vocab, dict) or not isinstance(added, list):
+        raise ConfigurationError(where, "holds no vocabulary", expected="model.vocab and added_tokens")
+    return [*vocab.items(), *((token["content"], token["id"]) for token in added)]
+
+
+def _unambiguous(where: str, listed: list[tuple[str, object]]) -> dict[str, int]:
+    """Keep the DNA tokens; one that has two ids is refused, since only the model's own code could tell them apart."""
+    wanted = set(_dna_tokens())
+    ids: dict[str, int] = {}
+    for token, ident in listed:
+        if token not in wanted:
+            continue
+        if not isinstance(ident, int) or ident < 0 or ids.setdefault(token, ident) != ident:
+            got = f"{ids[token]} and {ident!r}" if token in ids else repr(ident)
+            raise ConfigurationError(where, f"token {token!r} has no single id", expected="one number", got=got)
+    return ids

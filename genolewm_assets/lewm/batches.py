@@ -1,0 +1,200 @@
+"""Batches of training tuples as arrays, and the pooling of both sides.
+
+Not here: the order of windows (``window_schedule``), PyTorch (``dataset``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.genome import NO_KMER
+from genolewm_assets.lewm.state_pooling import BLOCK_TOKENS, pool_blocks
+from genolewm_assets.lewm.tuples import Tokens, TrainingTuple, TupleKind
+
+__all__ = ["TargetEncoder", "TrainingBatch", "encode_targets", "make_batch", "merge_batches", "pool_states"]
+
+
+class TargetEncoder(Protocol):
+    """What encodes windows to block states, as ``encoders.CausalLMStateEncoder`` does."""
+
+    def encode_windows(self, sequences: Sequence[str]) -> NDArray[Any]:
+        """Return block means: floating, shape (n, blocks of the longest window, hidden)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingBatch:
+    """Tuples and their arrays; row i of every array belongs to tuple i.
+
+    Attributes
+    ----------
+    epoch, position
+        The batch's place in the stream; a run that stopped after it resumes at ``position + 1``.
+    tuples
+        The tuples.
+    kind
+        ``local`` or ``global``: of every tuple, and of both sides.
+    block_tokens
+        DNA tokens per block.
+    target_tokens
+        int16, shape (n, longest window): 6-mers of the edited windows as lexicographic indices 0 to 4095; -1 behind the
+        end of a shorter window.
+    n_tokens, block_start, block_stop, locus_token
+        int64, shape (n,): DNA tokens of the window; blocks that both states are pooled over (0-based half-open); token
+        at which the windows first differ.
+    source_states
+        float32, shape (n, hidden): pooled states of the unedited windows; None where the stream reads no cache.
+    counts
+        How many slots were planned and served by each source, and proposals drawn again by reason.
+    """
+
+    epoch: int
+    position: int
+    tuples: tuple[TrainingTuple, ...]
+    kind: TupleKind
+    block_tokens: int
+    target_tokens: Tokens
+    n_tokens: NDArray[np.int64]
+    block_start: NDArray[np.int64]
+    block_stop: NDArray[np.int64]
+    locus_token: NDArray[np.int64]
+    source_states: NDArray[np.float32] | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.tuples)
+
+
+def make_batch(
+    tuples: Sequence[TrainingTuple],
+    target_tokens: Sequence[Tokens],
+    *,
+    epoch: int,
+    position: int,
+    block_tokens: int = BLOCK_TOKENS,
+    source_states: NDArray[np.float32] | None = None,
+    redraws: Mapping[str, int] | None = None,
+) -> TrainingBatch:
+    """Collect tuples of one kind.
+
+    Parameters
+    ----------
+    target_tokens
+        int16 arrays of shape (n_tokens,), one per tuple.
+    redraws
+        Proposals drawn again, by reason.
+
+    Raises
+    ------
+    InputError
+        If there is no tuple, their kinds differ, or the states are not one row per tuple.
+    """
+    kinds = {one.kind for one in tuples}
+    if len(kinds) != 1:
+        raise InputError(
+            f"batch {position} of epoch {epoch}",
+            "tuples are not of one kind",
+            expected="all local or all global",
+            got=str(sorted(kinds)),
+            remedy="Pool source and target alike, and batch the kinds apart",
+        )
+    if source_states is not None and len(source_states) != len(tuples):
+        raise InputError(
+            f"batch {position} of epoch {epoch}",
+            "source states do not match the tuples",
+            expected=f"{len(tuples)} rows",
+            got=f"{len(source_states)}",
+        )
+    width = max(one.n_tokens for one in tuples)
+    tokens = np.full((len(tuples), width), NO_KMER, dtype=np.int16)
+    for row, values in zip(tokens, target_tokens, strict=True):
+        row[: len(values)] = values
+    slots = Counter(f"planned_{one.planned_source}" for one in tuples)
+    slots.update(f"served_{one.edit_source}" for one in tuples)
+    slots.update("multi_edit" for one in tuples if len(one.rel_edits) > 1)
+    slots.update({f"redrawn_{reason}": n for reason, n in (redraws or {}).items()})
+    return TrainingBatch(
+        epoch=epoch,
+        position=position,
+        tuples=tuple(tuples),
+        kind=kinds.pop(),
+        block_tokens=block_tokens,
+        target_tokens=tokens,
+        n_tokens=_column(tuples, "n_tokens"),
+        block_start=_column(tuples, "block_start"),
+        block_stop=_column(tuples, "block_stop"),
+        locus_token=_column(tuples, "locus_token"),
+        source_states=source_states,
+        counts=dict(sorted(slots.items())),
+    )
+
+
+def pool_states(tuples: Sequence[TrainingTuple], states: NDArray[Any], block_tokens: int) -> NDArray[np.float32]:
+    """Pool block states, of the unedited or the edited windows, over every tuple's blocks.
+
+    Parameters
+    ----------
+    states
+        Floating, shape (n, n_blocks, hidden), row i for tuple i.
+
+    Returns
+    -------
+    ndarray
+        float32, shape (n, hidden).
+
+    Raises
+    ------
+    InputError
+        If there is not one row per tuple, or a window has more blocks than the states.
+    """
+    if states.ndim != 3 or len(states) != len(tuples):
+        raise InputError("states", "wrong shape", expected=f"({len(tuples)}, n_blocks, hidden)", got=f"{states.shape}")
+    pooled = np.empty((len(tuples), states.shape[-1]), dtype=np.float32)
+    for row, one in enumerate(tuples):
+        pooled[row] = pool_blocks(states[row], one.block_start, one.block_stop, one.n_tokens, block_tokens)
+    return pooled
+
+
+def encode_targets(batch: TrainingBatch, encoder: TargetEncoder) -> NDArray[np.float32]:
+    """Encode the edited windows of a batch and pool them as the source was pooled: float32, shape (n, hidden)."""
+    states = encoder.encode_windows([one.target_window for one in batch.tuples])
+    return pool_states(batch.tuples, states, batch.block_tokens)
+
+
+def merge_batches(batches: Sequence[TrainingBatch]) -> TrainingBatch:
+    """Join batches in their order; the result stands at the last one's position.
+
+    Raises
+    ------
+    InputError
+        If there is none, their kinds differ, or only some have source states.
+    """
+    have_states = {batch.source_states is not None for batch in batches}
+    if len(have_states) != 1:
+        raise InputError("batches", "cannot be joined", expected="batches that all have source states, or none")
+    last = max(batches, key=lambda batch: (batch.epoch, batch.position))
+    counts: Counter[str] = Counter()
+    for batch in batches:
+        counts.update(batch.counts)
+    merged = make_batch(
+        [one for batch in batches for one in batch.tuples],
+        [row[:size] for batch in batches for row, size in zip(batch.target_tokens, batch.n_tokens, strict=True)],
+        epoch=last.epoch,
+        position=last.position,
+        block_tokens=last.block_tokens,
+        source_states=np.concatenate([b.source_states for b in batches if b.source_states is not None])
+        if have_states == {True}
+        else None,
+    )
+    return replace(merged, counts=dict(sorted(counts.items())))
+
+
+def _column(tuples: Sequence[TrainingTuple], name: str) -> NDArray[np.int64]:
+    return np.array([getattr(one, name) for one in tuples], dtype=np.int64)

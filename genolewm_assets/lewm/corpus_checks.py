@@ -1,0 +1,263 @@
+"""Checks of the corpus tables against the corpus itself, by code that shares neither tiling, slicing nor placement.
+
+Everything is streamed: the tables in their order, the records read a second time, nothing held but digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.genome import ContigSet
+from genolewm_assets.lewm.corpus_records import CorpusRecord
+from genolewm_assets.lewm.corpus_windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
+from genolewm_assets.lewm.schema import TableSchema
+from genolewm_assets.store import CheckResult
+
+#: Names of the checks of :func:`check_corpus_windows`, in its order.
+CORPUS_CHECKS = (
+    "schema_as_declared",
+    "windows_follow_tiling",
+    "windows_cut_from_records",
+    "windows_hold_only_acgt",
+    "window_hashes_right",
+    "placements_hold",
+    "every_record_accounted",
+)
+
+Row = dict[str, Any]
+_RUN = re.compile(rb"[ACGT]+")
+_ACGT = re.compile(r"[ACGT]+")
+_OTHER_STRAND = bytes.maketrans(b"ACGT", b"TGCA")
+_NOT_GC = str.maketrans("", "", "AT")
+
+
+def check_corpus_windows(
+    windows: Iterable[pa.Table],
+    skipped: Iterable[pa.Table],
+    records: Iterable[CorpusRecord],
+    *,
+    params: CorpusParams,
+    counts: Mapping[str, int],
+    contigs: ContigSet,
+    bases: Callable[[str, int, int], bytes],
+) -> tuple[CheckResult, ...]:
+    """Run every content check of ``corpus/windows``.
+
+    Parameters
+    ----------
+    windows, skipped
+        Both tables, each in pieces and in file order, at least one piece each.
+    records
+        The corpus, read again.
+    counts
+        As the builder reports them.
+    bases
+        ``(contig, start, end)`` to upper-case bases of the reference, 0-based half-open.
+    """
+    audit = _Audit(params, contigs, bases)
+    audit.sweep(audit.rows(windows, CORPUS_WINDOWS), audit.rows(skipped, CORPUS_SKIPPED), records)
+    return audit.results(counts)
+
+
+class _Audit:
+    """What a walk over the records and both tables, side by side, finds."""
+
+    def __init__(self, params: CorpusParams, contigs: ContigSet, bases: Callable[[str, int, int], bytes]) -> None:
+        self.params, self.contigs, self.bases = params, contigs, bases
+        self.wrong: Counter[str] = Counter()
+        self.examples: dict[str, str] = {}
+        self.recount: Counter[str] = Counter()
+        self._seen: dict[bytes, set[bytes]] = {}
+
+    def rows(self, tables: Iterable[pa.Table], schema: TableSchema) -> Iterator[Row]:
+        """Yield the rows of a table; a piece of another schema is noted and left out."""
+        for table in tables:
+            try:
+                schema.check(table.schema, where=schema.name)
+                table.validate(full=True)
+            except (CorruptResourceError, pa.ArrowInvalid) as error:
+                self._note("schema_as_declared", str(error))
+                continue
+            yield from table.to_pylist()
+
+    def sweep(self, windows: Iterator[Row], skipped: Iterator[Row], records: Iterable[CorpusRecord]) -> None:
+        """Compare every record with its rows, which must stand in the records' order."""
+        groups = ((name, list(rows)) for name, rows in groupby(windows, key=itemgetter("record_id")))
+        group, skip = next(groups, None), next(skipped, None)
+        for record in records:
+            self.recount["records_in"] += 1
+            if not self._is_in_slice(record.record_id):
+                self.recount["skipped.sliced_out"] += 1
+                continue
+            name, again = self._name(record)
+            expected = [] if again else self._expected(record.sequence, name)
+            self._recount_bases(record.sequence, expected, again=again)
+            if group is not None and group[0] == name and not again:
+                self._compare(record, group[1], expected)
+                group = next(groups, None)
+            elif expected:
+                self._note("windows_follow_tiling", f"{name}: {len(expected)} windows missing")
+            if not expected:
+                self.recount["records_skipped"] += 1
+                if skip is not None and (skip["record_id"], skip["length_bp"]) == (
+                    record.record_id,
+                    len(record.sequence),
+                ):
+                    skip = next(skipped, None)
+                else:
+                    self._note("every_record_accounted", f"{name}: not among the skipped records")
+        if group is not None:
+            self._note("windows_follow_tiling", f"{group[0]}: rows of no record, or out of order")
+        if skip is not None:
+            self._note("every_record_accounted", f"{skip['record_id']}: skipped, but no such record")
+
+    def results(self, counts: Mapping[str, int]) -> tuple[CheckResult, ...]:
+        """Turn the findings into results; ``counts`` are the builder's, and must agree with those taken here."""
+        recount = dict(self.recount)
+        skipped = sum(n for name, n in counts.items() if name.startswith("skipped."))
+        recount["records_skipped"] = recount.get("records_skipped", 0)
+        stated = {**counts, "records_skipped": skipped - counts["skipped.sliced_out"]}
+        for name, n in recount.items():
+            if stated.get(name, 0) != n:
+                self._note("every_record_accounted", f"{name}: counted {stated.get(name, 0)}, found {n}")
+        if counts["records_in"] != counts["records_used"] + skipped:
+            self._note("every_record_accounted", "records used and skipped are not all")
+        return tuple(
+            CheckResult(
+                name,
+                passed=not self.wrong[name],
+                figures={"wrong": self.wrong[name], "rows": self.recount["windows"]}
+                | ({"first": self.examples[name]} if name in self.examples else {}),
+            )
+            for name in CORPUS_CHECKS
+        )
+
+    def _note(self, check: str, example: str) -> None:
+        self.wrong[check] += 1
+        self.examples.setdefault(check, example)
+
+    def _is_in_slice(self, record_id: str) -> bool:
+        """Compare the hash as a fraction, where the builder compares integers."""
+        return self._bits("slice", record_id) / 2**64 < self.params.slice_fraction
+
+    def _bits(self, purpose: str, record_id: str) -> int:
+        message = b"\0".join(part.encode() for part in (purpose, str(self.params.seed), record_id))
+        return int(hashlib.blake2b(message, digest_size=8).hexdigest(), 16)
+
+    def _name(self, record: CorpusRecord) -> tuple[str, bool]:
+        """Return the id that the record's rows bear, and whether id and sequence have come before."""
+        digest = hashlib.sha256(record.sequence).digest()[:4]
+        before = self._seen.setdefault(hashlib.md5(record.record_id.encode(), usedforsecurity=False).digest(), set())
+        name = f"{record.record_id}~{digest.hex()}" if before else record.record_id
+        again = digest in before
+        before.add(digest)
+        return name, again
+
+    def _expected(self, sequence: bytes, name: str) -> list[tuple[int, int]]:
+        """Return the windows that the specification's arithmetic gives, run by run."""
+        margin, stride, full = (
+            self.params.profile.margin_bp,
+            self.params.profile.stride_bp,
+            self.params.profile.window_bp,
+        )
+        bits, windows = self._bits("phase", name), []
+        for run in _RUN.finditer(sequence):
+            length = run.end() - run.start()
+            if length >= full + 2 * margin:
+                phases = min(stride, length - full - 2 * margin + 1)
+                at = run.start() + margin + bits % phases
+                while at + full + margin <= run.end():
+                    windows.append((at, at + full))
+                    at += stride
+            elif self.params.short_windows and length >= max(SHORTEST_BP, 2 * margin + 6):
+                size = (length - 2 * margin) - (length - 2 * margin) % 6
+                at = run.start() + margin + bits % min(stride, length - size - 2 * margin + 1)
+                windows.append((at, at + size))
+        return windows
+
+    def _recount_bases(self, sequence: bytes, expected: list[tuple[int, int]], *, again: bool) -> None:
+        self.recount["bases_in"] += len(sequence)
+        if again:
+            self.recount["bases_duplicate"] += len(sequence)
+            return
+        acgt = sum(sequence.count(base) for base in (b"A", b"C", b"G", b"T"))
+        held = bytearray(len(sequence))
+        for start, end in expected:
+            held[start:end] = b"\1" * (end - start)
+        self.recount["windows"] += len(expected)
+        self.recount["bases_lost_non_acgt"] += len(sequence) - acgt
+        self.recount["bases_in_windows"] += held.count(1)
+        self.recount["bases_in_no_window"] += acgt - held.count(1)
+
+    def _compare(self, record: CorpusRecord, rows: list[Row], expected: list[tuple[int, int]]) -> None:
+        found = [(row["window_index"], row["start"], row["end"], row["window_bp"]) for row in rows]
+        if found != [(index, start, end, end - start) for index, (start, end) in enumerate(expected)]:
+            self._note("windows_follow_tiling", f"{rows[0]['record_id']}: expected windows {expected}")
+        for row in rows:
+            self._check_content(row, record)
+            if not self._placement_holds(row, record):
+                self._note("placements_hold", _cited(row))
+
+    def _check_content(self, row: Row, record: CorpusRecord) -> None:
+        """Cut, hash and read the window again."""
+        margin, start, end = self.params.profile.margin_bp, row["start"], row["end"]
+        cut = record.sequence[start - margin : start], record.sequence[start:end], record.sequence[end : end + margin]
+        texts = row["left_flank"], row["sequence"], row["right_flank"]
+        labels = row["source"], row["taxonomy"], row["note"], row["maybe_human"]
+        stated = str(record.source), record.taxonomy, record.note, record.maybe_human
+        if tuple(part.decode() for part in cut) != texts or labels != stated:
+            self._note("windows_cut_from_records", _cited(row))
+        flanks_fit = len(texts[0]) == len(texts[2]) == margin
+        if not flanks_fit or len(texts[1]) % 6 or not all(_ACGT.fullmatch(text) for text in texts if text):
+            self._note("windows_hold_only_acgt", _cited(row))
+        fresh = hashlib.sha256(texts[1].encode())
+        gc = len(texts[1].translate(_NOT_GC)) / max(1, len(texts[1]))
+        if (fresh.digest(), fresh.hexdigest()[:32]) != (row["window_hash"], row["window_id"]) or abs(
+            gc - row["gc"]
+        ) > 1e-6:
+            self._note("window_hashes_right", _cited(row))
+
+    def _placement_holds(self, row: Row, record: CorpusRecord) -> bool:
+        """Compare a placement with what its kind must state, and with the reference's bases."""
+        how, contig = row["placement_how"], row["placed_contig"]
+        place = row["placed_start"], row["placed_end"], row["strand"]
+        aligned = row["identity"], row["coverage"]
+        located = how in ("coordinates", "mappy")
+        states_its_parts = (
+            how in ("coordinates", "mappy", "contig_name", "none")
+            and (contig is not None) == (how != "none")
+            and all((part is not None) == located for part in place)
+            and all((part is not None) == (how == "mappy") and 0 <= (part or 0) <= 1 for part in aligned)
+        )
+        if not states_its_parts or (how != "none" and not record.maybe_human):
+            return False
+        if not located:
+            return not row["placement_exact"]
+        start, end, strand = place
+        known = contig in self.contigs
+        if strand not in ("+", "-") or not 0 <= start < end or (known and end > self.contigs[contig].length):
+            return False
+        if how == "coordinates" and (end - start != row["window_bp"]) and not row["spliced"]:
+            return False
+        return (
+            self._is_exact(row, contig, start, end) == row["placement_exact"] if known else not row["placement_exact"]
+        )
+
+    def _is_exact(self, row: Row, contig: str, start: int, end: int) -> bool:
+        genomic = self.bases(contig, start, end) if end - start == row["window_bp"] and not row["spliced"] else b""
+        if row["strand"] == "-":
+            genomic = genomic.translate(_OTHER_STRAND)[::-1]
+        return bool(genomic.decode() == row["sequence"])
+
+
+def _cited(row: Row) -> str:
+    return f"{row['record_id']} window {row['window_index']}"

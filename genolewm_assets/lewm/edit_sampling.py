@@ -1,0 +1,329 @@
+"""Drawing the edits of a window: real alleles that lie in it, synthetic SNVs and indels, single or a few together.
+
+Every edit that leaves here is in normal form, clear of both ends of the window, not held out, and makes a haplotype
+that differs from the window and from those of the window's other slots. Not here: the order of sources (``edit_mix``),
+the proposals themselves (``synthetic_edits``), what is made of a haplotype (``tuples``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import combinations, pairwise
+from typing import get_args
+
+from genolewm_assets.errors import ConfigurationError, EditError
+from genolewm_assets.genome import (
+    INSET_BP,
+    TOKEN_BP,
+    EditedWindow,
+    EditSpec,
+    LengthPolicy,
+    RelEdit,
+    apply_edits,
+    is_inset,
+)
+from genolewm_assets.lewm.allele_index import AlleleIndex
+from genolewm_assets.lewm.edit_mix import EditSource
+from genolewm_assets.lewm.edit_place import EditPlace
+from genolewm_assets.lewm.randomness import DrawKey, Draws
+from genolewm_assets.lewm.split_windows import WindowRecord
+from genolewm_assets.lewm.state_pooling import RADIUS_TOKENS
+from genolewm_assets.lewm.synthetic_edits import draw_indel, draw_snv
+
+__all__ = ["EditSampler", "Redraw", "SampledHaplotype", "SamplingRules"]
+
+#: Synthetic proposals for one slot before it is given up.
+_ATTEMPTS = 64
+
+#: Further edits of one haplotype lie this near the first: where a local state would show them.
+_COMPANION_BP = RADIUS_TOKENS * TOKEN_BP
+
+
+class Redraw(StrEnum):
+    """Why a proposed edit was drawn again."""
+
+    LEAVES_INSET = "leaves_inset"
+    HELD_OUT = "held_out"
+    DUPLICATE = "duplicate"
+    NO_DIFFERENCE = "no_difference"
+    TOO_CLOSE = "too_close"
+    BEYOND_FLANK = "beyond_flank"
+    OTHER_REFERENCE = "other_reference"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingRules:
+    """What an edit of a window may be.
+
+    Parameters
+    ----------
+    inset_bp
+        Bases at both ends of the window that no edit touches, and in whose last no difference begins.
+    min_left_context_bp
+        Bases of the window that have to lie left of an edit.
+    multi_edit_share
+        Share of the slots that hold 2 or 3 edits, 0 to 1.
+    policy
+        Which flank gives and takes the change of length.
+
+    Raises
+    ------
+    ConfigurationError
+        If a value is out of range.
+    """
+
+    inset_bp: int = INSET_BP
+    min_left_context_bp: int = 0
+    multi_edit_share: float = 0.1
+    policy: LengthPolicy = "right_flank"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.multi_edit_share <= 1 or min(self.inset_bp, self.min_left_context_bp) < 0:
+            raise ConfigurationError(
+                "edit sampling", "impossible rules", expected="a share from 0 to 1 and bases from 0", got=str(self)
+            )
+        if self.policy not in get_args(LengthPolicy):
+            raise ConfigurationError(
+                "length policy", "unknown", expected=f"one of {get_args(LengthPolicy)}", got=repr(self.policy)
+            )
+
+    @property
+    def first_bp(self) -> int:
+        """Lowest position of an edit in the window, 0-based."""
+        return max(self.inset_bp, self.min_left_context_bp)
+
+
+@dataclass(frozen=True, slots=True)
+class SampledHaplotype:
+    """The edits of one slot, applied.
+
+    Attributes
+    ----------
+    planned, source
+        Source that the mix asked for, and the one that served it.
+    edited
+        The edited window; its edits are sorted and in the window's normal form.
+    locus_bp
+        Base of the unedited window at which the two haplotypes first differ, 0-based.
+    alleles
+        The edits on the reference, in its normal form; empty where the window's place is not known.
+    label
+        ClinVar class of a single ClinVar allele, else null.
+    """
+
+    planned: EditSource
+    source: EditSource
+    edited: EditedWindow
+    locus_bp: int
+    alleles: tuple[EditSpec, ...] = ()
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    edit: RelEdit
+    source: EditSource
+    label: str | None = None
+
+
+@dataclass(slots=True)
+class _Site:
+    """A window while its slots are filled."""
+
+    place: EditPlace
+    taken: set[str]
+    redraws: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def window(self) -> WindowRecord:
+        return self.place.window
+
+
+class EditSampler:
+    """Draws the edits of windows; holds nothing from one window to the next.
+
+    Parameters
+    ----------
+    real
+        Alleles to draw from, by source.
+    held_out
+        Alleles that no edit may make, whatever its source.
+    rules
+        Limits and shares.
+    """
+
+    def __init__(
+        self, real: Mapping[EditSource, AlleleIndex], held_out: AlleleIndex, rules: SamplingRules | None = None
+    ) -> None:
+        self._real, self._held_out, self._rules = dict(real), held_out, rules or SamplingRules()
+
+    def sample(
+        self, window: WindowRecord, plan: Sequence[EditSource], key: DrawKey
+    ) -> tuple[tuple[SampledHaplotype, ...], Counter[str]]:
+        """Fill the slots of a window.
+
+        Parameters
+        ----------
+        plan
+            Source of every slot.
+        key
+            Name of the window's stream of random numbers.
+
+        Returns
+        -------
+        tuple[SampledHaplotype, ...]
+            One per slot; a slot whose source has nothing (more) to give holds a synthetic SNV.
+        Counter
+            Proposals drawn again, by :class:`Redraw`.
+
+        Raises
+        ------
+        EditError
+            If the window has no room for that many distinct edits.
+        """
+        site = _Site(EditPlace(window), {window.sequence})
+        # One feed per source and window: a real allele serves at most one slot alone.
+        feeds = {
+            source: self._alleles(site, source, 0, len(window.sequence), key.child(source.value).draws())
+            for source in self._real
+        }
+        filled: list[SampledHaplotype] = []
+        for slot, planned in enumerate(plan):
+            draws = key.child(slot).draws()
+            size = 2 + draws.below(2) if draws.uniform() < self._rules.multi_edit_share else 1
+            synthetic = self._synthetic(site, planned, 0, len(window.sequence), draws)
+            haplotype = self._first_allowed(site, planned, feeds.get(planned, synthetic), ())
+            if haplotype is None:
+                fallback = self._synthetic(site, EditSource.SYNTHETIC_SNV, 0, len(window.sequence), draws)
+                haplotype = self._first_allowed(site, planned, fallback, ())
+            if haplotype is None:
+                raise EditError(
+                    f"window {window.window_id}",
+                    "no room for another edit",
+                    expected=f"{len(plan)} distinct edits inside the inset",
+                    got=f"{slot}",
+                    remedy="Ask for fewer edits per window, or for less left context",
+                )
+            haplotype = self._with_companions(site, haplotype, size, draws)
+            site.taken.add(haplotype.edited.sequence)
+            filled.append(haplotype)
+        return tuple(filled), site.redraws
+
+    def _with_companions(self, site: _Site, first: SampledHaplotype, size: int, draws: Draws) -> SampledHaplotype:
+        """Add edits of the same source near the first, or SNVs where it has none left, up to a number of edits."""
+        at, haplotype = first.edited.edits[0].rel_pos, first
+        low, high = at - _COMPANION_BP, at + _COMPANION_BP
+        while len(haplotype.edited.edits) < size:
+            sources = dict.fromkeys((first.source, EditSource.SYNTHETIC_SNV))
+            proposals = (
+                proposal
+                for source in sources
+                for proposal in (self._alleles if source in self._real else self._synthetic)(
+                    site, source, low, high, draws
+                )
+            )
+            longer = self._first_allowed(site, first.planned, proposals, haplotype.edited.edits)
+            if longer is None:
+                break
+            haplotype = replace(longer, source=first.source, label=None)
+        return haplotype
+
+    def _first_allowed(
+        self, site: _Site, planned: EditSource, proposals: Iterator[_Proposal], present: tuple[RelEdit, ...]
+    ) -> SampledHaplotype | None:
+        """Return the first proposal, together with the edits already present, that may stand."""
+        for proposal in proposals:
+            edits = tuple(sorted((*present, site.place.normal_form(proposal.edit))))
+            result = self._apply(site, edits)
+            if isinstance(result, Redraw):
+                site.redraws[result.value] += 1
+                continue
+            edited, locus_bp, alleles = result
+            return SampledHaplotype(planned, proposal.source, edited, locus_bp, alleles, proposal.label)
+        return None
+
+    def _apply(
+        self, site: _Site, edits: tuple[RelEdit, ...]
+    ) -> tuple[EditedWindow, int, tuple[EditSpec, ...]] | Redraw:
+        """Apply edits in normal form, or say why they may not stand."""
+        window, place = site.window, site.place
+        on_reference = tuple(map(place.on_reference, edits))
+        refusal = self._misplaced(window, edits, on_reference)
+        if refusal is not None:
+            return refusal
+        alleles = tuple(map(place.allele, on_reference)) if place.is_placed else ()
+        if any(map(self._is_held_out, (*alleles, *_joined_alleles(place, edits)))):
+            return Redraw.HELD_OUT
+        edited = apply_edits(
+            window.sequence,
+            edits,
+            right_flank=window.right_flank,
+            policy=self._rules.policy,
+            left_flank=window.left_flank,
+        )
+        locus_bp, last = place.locus_bp(edited), len(window.sequence) - self._rules.inset_bp
+        if locus_bp is None or locus_bp >= last or not _shows(window.sequence, edited, locus_bp):
+            return Redraw.NO_DIFFERENCE
+        if edited.sequence in site.taken:
+            return Redraw.DUPLICATE
+        return edited, locus_bp, alleles
+
+    def _misplaced(
+        self, window: WindowRecord, edits: tuple[RelEdit, ...], on_reference: tuple[RelEdit, ...]
+    ) -> Redraw | None:
+        """Say what is wrong with where edits stand, or nothing."""
+        size, inset_bp = len(window.sequence), self._rules.inset_bp
+        if edits[0].rel_pos < self._rules.first_bp:
+            return Redraw.LEAVES_INSET
+        if not all(is_inset(edit, size, inset_bp) for edit in (*edits, *on_reference)):
+            return Redraw.LEAVES_INSET
+        if any(after.rel_pos - before.rel_end < TOKEN_BP for before, after in pairwise(edits)):
+            return Redraw.TOO_CLOSE
+        change = sum(edit.length_change for edit in edits)
+        spare_bp = min(len(window.right_flank), len(window.left_flank))
+        return Redraw.BEYOND_FLANK if abs(change) > spare_bp else None
+
+    def _is_held_out(self, allele: EditSpec) -> bool:
+        return self._held_out.contains(allele.chrom, allele.pos, allele.ref, allele.alt)
+
+    def _alleles(self, site: _Site, source: EditSource, low: int, high: int, draws: Draws) -> Iterator[_Proposal]:
+        """Yield the alleles of a source in the window's bases ``[low, high)``, each once, in random order."""
+        index = self._real[source]
+        low, high = self._clip(site, low, high)
+        span = site.place.reference_span(low, high)
+        rows = range(0) if span is None else index.rows(*span)
+        for choice in draws.permuted(len(rows)):
+            edit = site.place.edit_of(*index.allele(rows[choice]))
+            if edit is None:
+                site.redraws[Redraw.OTHER_REFERENCE.value] += 1
+            else:
+                yield _Proposal(edit, source, index.label(rows[choice]))
+
+    def _synthetic(self, site: _Site, source: EditSource, low: int, high: int, draws: Draws) -> Iterator[_Proposal]:
+        """Propose synthetic edits in the window's bases ``[low, high)``, up to a number of attempts."""
+        low, high = self._clip(site, low, high)
+        draw = draw_indel if source is EditSource.SYNTHETIC_INDEL else draw_snv
+        served = EditSource.SYNTHETIC_INDEL if draw is draw_indel else EditSource.SYNTHETIC_SNV
+        for _ in range(_ATTEMPTS):
+            edit = draw(site.window.sequence, low, high, draws)
+            if edit is not None:
+                yield _Proposal(edit, served)
+
+    def _clip(self, site: _Site, low: int, high: int) -> tuple[int, int]:
+        return max(low, self._rules.first_bp), min(high, len(site.window.sequence) - self._rules.inset_bp)
+
+
+def _joined_alleles(place: EditPlace, edits: tuple[RelEdit, ...]) -> Iterator[EditSpec]:
+    """Yield what neighbouring edits spell together: two SNVs make an allele that neither of them is."""
+    if place.is_placed and len(edits) > 1:
+        for first, last in combinations(range(len(edits)), 2):
+            yield place.allele(place.on_reference(place.joined(edits[first : last + 1])))
+
+
+def _shows(window: str, edited: EditedWindow, locus_bp: int) -> bool:
+    """Tell whether the token of the locus differs in the two windows."""
+    token = slice(locus_bp // TOKEN_BP * TOKEN_BP, locus_bp // TOKEN_BP * TOKEN_BP + TOKEN_BP)
+    return window[token] != edited.sequence[token]

@@ -1,0 +1,211 @@
+"""Genes that a split of windows cannot part, found from the genes that ClinVar names beside its alleles.
+
+A gene's span is that of its alleles: no annotation is needed, and what lies outside it has no label to leak. Not here:
+which components are held out (``holdouts``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.genome import Interval
+from genolewm_assets.lewm.footprints import Int64s, allele_spans
+from genolewm_assets.lewm.linkage import connect
+
+#: Columns of a ClinVar table that are read here.
+GENE_COLUMNS = ("chrom", "pos", "ref", "gene_symbols", "gene_ids")
+
+# What NCBI calls elements and loci that have no name of their own.
+_LOCUS = re.compile(r"LOC\d+")
+_ENTRY = pa.schema(
+    [
+        ("row", pa.int64()),
+        ("gene", pa.string()),
+        ("symbol", pa.string()),
+        ("contig", pa.string()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneComponent:
+    """Genes that overlap or lie within a window of one another.
+
+    Attributes
+    ----------
+    id
+        ``gene:`` and the smallest NCBI GeneID among its named genes, or among its LOC elements where it has no other.
+    symbols
+        Of the same genes, sorted.
+    genes
+        Every gene and element: GeneID as text, or ``symbol:`` and the symbol where ClinVar gives no id.
+    spans
+        From first to last allele, one per contig (two for a pseudo-autosomal gene); 0-based half-open.
+    """
+
+    id: str
+    symbols: tuple[str, ...]
+    genes: frozenset[str]
+    spans: tuple[Interval, ...]
+
+
+class GeneComponents:
+    """Components in the order of their first spans, with their genes by id and symbol."""
+
+    def __init__(self, components: Iterable[GeneComponent], symbols: Iterable[tuple[str, str]]) -> None:
+        self._components = tuple(sorted(components, key=lambda component: (component.spans[0], component.id)))
+        self._home = {gene: i for i, component in enumerate(self._components) for gene in component.genes}
+        self._called: defaultdict[str, set[int]] = defaultdict(set)
+        for gene, symbol in symbols:
+            self._called[symbol].add(self._home[gene])
+
+    def __len__(self) -> int:
+        return len(self._components)
+
+    def __getitem__(self, index: int) -> GeneComponent:
+        return self._components[index]
+
+    def __iter__(self) -> Iterator[GeneComponent]:
+        return iter(self._components)
+
+    def of_alleles(self, clinvar: pa.Table) -> Int64s:
+        """Return the index of each allele's component: int64, shape (n_rows,); -1 where no gene is named."""
+        rows, genes = _allele_genes(clinvar)
+        found = np.full(clinvar.num_rows, -1, dtype=np.int64)
+        # All genes of one allele are in one component, so that it does not matter which of them comes last.
+        found[rows] = [self._home.get(gene, -1) for gene in genes.to_pylist()]
+        return found
+
+    def named(self, names: Iterable[str]) -> set[int]:
+        """Return the indices of the components that hold some genes.
+
+        Parameters
+        ----------
+        names
+            Symbols, of any release used, or NCBI GeneIDs.
+
+        Raises
+        ------
+        ConfigurationError
+            If ClinVar names no such gene: where it lies is not known, and it could not be held out.
+        """
+        found: set[int] = set()
+        for name in names:
+            homes = {self._home[name]} if name in self._home else self._called.get(name, set())
+            if not homes:
+                raise ConfigurationError(
+                    "holdouts.clinvar_genes",
+                    "no ClinVar allele names this gene, so that it cannot be held out",
+                    expected="a symbol or NCBI GeneID of the releases used",
+                    got=repr(name),
+                    remedy="Correct the name or take it off the list",
+                )
+            found |= homes
+        return found
+
+
+def find_gene_components(clinvar: Iterable[pa.Table], *, reach_bp: int) -> GeneComponents:
+    """Group the genes of some ClinVar tables.
+
+    Parameters
+    ----------
+    clinvar
+        With the columns :data:`GENE_COLUMNS`; of any number of contigs and releases.
+    reach_bp
+        Genes with fewer bases than this between them belong together: the size of a window's footprint.
+
+    Returns
+    -------
+    GeneComponents
+        Empty where no allele names a gene.
+
+    Notes
+    -----
+    Genes named beside one allele belong together whatever their spans: so a LOC element inherits the side of its gene.
+    ClinVar does not say which genes code for proteins; every named gene counts.
+    """
+    entries = _entries(clinvar)
+    grouped = entries.group_by(["contig", "gene"]).aggregate([("start", "min"), ("end", "max")])
+    spans = sorted(
+        zip(*(grouped[name].to_pylist() for name in ("contig", "start_min", "end_max", "gene")), strict=True)
+    )
+    root = connect([*_neighbours(spans, reach_bp), *_named_together(entries)])
+    pairs = entries.group_by(["gene", "symbol"]).aggregate([])
+    symbols = sorted(zip(pairs["gene"].to_pylist(), pairs["symbol"].to_pylist(), strict=True))
+    members: defaultdict[str, list[tuple[str, int, int, str]]] = defaultdict(list)
+    for span in spans:
+        members[root.get(span[3], span[3])].append(span)
+    called: defaultdict[str, list[str]] = defaultdict(list)
+    for gene, symbol in symbols:
+        called[gene].append(symbol)
+    return GeneComponents((_component(spans, called) for spans in members.values()), symbols)
+
+
+def _allele_genes(clinvar: pa.Table) -> tuple[Int64s, pa.Array]:
+    """Return row and gene of every (allele, gene) pair, in the order of the rows."""
+    ids, symbols = (clinvar[name].combine_chunks() for name in ("gene_ids", "gene_symbols"))
+    named = pc.binary_join_element_wise("symbol:", pc.list_flatten(symbols), "")
+    genes = pc.coalesce(pc.cast(pc.list_flatten(ids), pa.string()), named)
+    return pc.list_parent_indices(ids).to_numpy().astype(np.int64), genes
+
+
+def _entries(clinvar: Iterable[pa.Table]) -> pa.Table:
+    """Return one row per (allele, gene); alleles are numbered through all tables."""
+    parts, first = [_ENTRY.empty_table()], 0
+    for table in clinvar:
+        rows, genes = _allele_genes(table)
+        at = pa.array(rows)
+        start, end = map(pa.array, allele_spans(table))
+        symbols = pc.list_flatten(table["gene_symbols"].combine_chunks())
+        contig = table["chrom"].combine_chunks().take(at)
+        columns = [pa.array(rows + first), genes, symbols, contig, start.take(at), end.take(at)]
+        parts.append(pa.table(columns, schema=_ENTRY))
+        first += table.num_rows
+    return pa.concat_tables(parts)
+
+
+def _neighbours(spans: Sequence[tuple[str, int, int, str]], reach_bp: int) -> Iterable[tuple[str, str]]:
+    """Yield pairs that connect all genes of each chain; spans are sorted by contig and start."""
+    home, reach, head = "", 0, ""
+    for contig, start, end, gene in spans:
+        if contig == home and start - reach < reach_bp:
+            yield head, gene
+            reach = max(reach, end)
+        else:
+            home, reach, head = contig, end, gene
+
+
+def _named_together(entries: pa.Table) -> set[tuple[str, str]]:
+    """Return pairs that connect all genes named beside one allele."""
+    rows, genes = entries["row"].to_numpy(), entries["gene"].combine_chunks()
+    first = np.flatnonzero(rows[1:] == rows[:-1])
+    pairs = pa.table([genes.take(pa.array(first)), genes.take(pa.array(first + 1))], ["one", "other"])
+    distinct = pairs.group_by(["one", "other"]).aggregate([])
+    return set(zip(distinct["one"].to_pylist(), distinct["other"].to_pylist(), strict=True))
+
+
+def _component(spans: Iterable[tuple[str, int, int, str]], called: dict[str, list[str]]) -> GeneComponent:
+    places: dict[str, tuple[int, int]] = {}
+    genes = set()
+    for contig, start, end, gene in spans:
+        first, last = places.get(contig, (start, end))
+        places[contig] = min(first, start), max(last, end)
+        genes.add(gene)
+    named = {gene for gene in genes if any(not _LOCUS.fullmatch(symbol) for symbol in called[gene])} or genes
+    smallest = min(named, key=lambda gene: (not gene.isdecimal(), int(gene) if gene.isdecimal() else 0, gene))
+    return GeneComponent(
+        id=f"gene:{smallest}",
+        symbols=tuple(sorted({symbol for gene in named for symbol in called[gene]})),
+        genes=frozenset(genes),
+        spans=tuple(Interval(contig, *place) for contig, place in sorted(places.items())),
+    )

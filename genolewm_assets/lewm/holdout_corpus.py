@@ -1,0 +1,94 @@
+"""Which windows of the pretraining corpus lie, or may lie, in held-out stretches of the reference.
+
+By place alone: likeness of sequence is another search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.genome import IntervalArray
+from genolewm_assets.lewm.corpus_placement import PlacementHow
+from genolewm_assets.lewm.footprints import Bools, as_bools, meets
+from genolewm_assets.lewm.holdout_schema import HOLDOUT_CORPUS, CorpusReason, Holdout
+
+#: Columns of ``CORPUS_WINDOWS`` that are read here.
+CORPUS_COLUMNS = (
+    "source",
+    "record_id",
+    "window_index",
+    "maybe_human",
+    "placement_how",
+    "placed_contig",
+    "placed_start",
+    "placed_end",
+)
+
+
+def hold_out_corpus(
+    corpus: Iterable[pa.Table],
+    held: Mapping[Holdout, Mapping[str, IntervalArray]],
+    *,
+    inconclusive: Set[str],
+    margin_bp: int,
+) -> pa.Table:
+    """Find the corpus windows that may not be trained on.
+
+    Parameters
+    ----------
+    corpus
+        Tables or batches with the columns :data:`CORPUS_COLUMNS`.
+    held
+        Held-out stretches, disjoint, by holdout and contig.
+    inconclusive
+        Contigs of which the reference lacks too much for an alignment elsewhere, or none, to mean anything.
+    margin_bp
+        Bases of either flank of a window.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``HOLDOUT_CORPUS``, sorted by its key.
+
+    Notes
+    -----
+    Fails closed. A window of which only the contig is known leaves training if any of that contig is held out. One that
+    may be human leaves it while a contig with held-out stretches is inconclusive, unless coordinates, or at least its
+    contig's name, place it elsewhere: an alignment elsewhere may be to a copy.
+    """
+    parts = [HOLDOUT_CORPUS.empty()]
+    for table in corpus:
+        for holdout, stretches in held.items():
+            placed = _is_placed_in(table, stretches, margin_bp)
+            suspect = _may_come_from(table, stretches.keys(), inconclusive)
+            for mask, reason in ((placed, CorpusReason.PLACED), (suspect & ~placed, CorpusReason.FAIL_CLOSED)):
+                rows = table.select(CORPUS_COLUMNS[:3]).filter(pa.array(mask))
+                constants = ([str(value)] * rows.num_rows for value in (holdout, reason))
+                columns = [*rows.columns, *(pa.array(values, pa.string()) for values in constants)]
+                parts.append(pa.table(columns, schema=HOLDOUT_CORPUS.arrow))
+    return pa.concat_tables(parts).sort_by([(name, "ascending") for name in HOLDOUT_CORPUS.key]).combine_chunks()
+
+
+def _is_placed_in(table: pa.Table, stretches: Mapping[str, IntervalArray], margin_bp: int) -> Bools:
+    """Tell which windows meet a stretch, both flanks included: the right flank of one on ``-`` lies to the left."""
+    start, end = (pc.fill_null(table[name], -1).to_numpy() for name in ("placed_start", "placed_end"))
+    known = as_bools(pc.is_valid(table["placed_start"]))
+    found = np.zeros(table.num_rows, dtype=bool)
+    for contig, merged in stretches.items():
+        rows = np.flatnonzero(known & as_bools(pc.equal(table["placed_contig"], contig)))
+        found[rows] = meets(merged, start[rows] - margin_bp, end[rows] + margin_bp)
+    return found
+
+
+def _may_come_from(table: pa.Table, contigs: Set[str], inconclusive: Set[str]) -> Bools:
+    how = table["placement_how"]
+    by_name = as_bools(pc.equal(how, PlacementHow.CONTIG_NAME))
+    on_these = as_bools(pc.is_in(table["placed_contig"], value_set=pa.array(sorted(contigs), pa.string())))
+    if not contigs & inconclusive:
+        return by_name & on_these
+    loose = as_bools(pc.is_in(how, value_set=pa.array([PlacementHow.NONE, PlacementHow.MAPPY], pa.string())))
+    return (by_name & on_these) | (loose & as_bools(table["maybe_human"]))

@@ -1,0 +1,80 @@
+"""Figures about what is held out, by holdout, role and reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.lewm.footprints import NO_INTERVALS, Int64s, as_bools, meets, merge_stretches
+from genolewm_assets.lewm.holdout_alleles import find_newly_labelled
+from genolewm_assets.lewm.holdout_schema import AlleleReason, CorpusReason, Holdout, Role
+
+
+def count_windows(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, Int64s]]) -> Counter[str]:
+    """Count the windows that each holdout, and each of its roles, takes out of training.
+
+    Parameters
+    ----------
+    intervals
+        Schema ``HOLDOUT_INTERVALS``.
+    footprints
+        Starts and ends by contig, each int64, shape (n_windows,), 0-based half-open.
+
+    Returns
+    -------
+    Counter
+        ``windows``, ``windows.held_out``, ``windows.<holdout>`` and ``windows.<holdout>.<role>``, zeros included. A
+        window may count for several holdouts and for both roles of one.
+    """
+    counts: Counter[str] = Counter()
+    for holdout in Holdout:
+        ours = intervals.filter(pc.equal(intervals["holdout"], holdout))
+        counts[f"windows.{holdout}"] = _count_met(ours, footprints)
+        for role in Role:
+            counts[f"windows.{holdout}.{role}"] = _count_met(ours.filter(pc.equal(ours["role"], role)), footprints)
+    counts["windows"] = sum(len(start) for start, _ in footprints.values())
+    counts["windows.held_out"] = _count_met(intervals, footprints)
+    return counts
+
+
+def count_rows(intervals: pa.Table, alleles: pa.Table, corpus: pa.Table) -> Counter[str]:
+    """Count units, alleles and corpus windows by holdout and reason, zeros included."""
+    counts: Counter[str] = Counter()
+    for holdout in Holdout:
+        for role in Role:
+            ours = pc.and_(pc.equal(intervals["holdout"], holdout), pc.equal(intervals["role"], role))
+            counts[f"units.{holdout}.{role}"] = len(pc.unique(intervals["unit"].filter(ours)))
+        for noun, table, reasons in (("alleles", alleles, AlleleReason), ("corpus_windows", corpus, CorpusReason)):
+            found = Counter(table["reason"].filter(pc.equal(table["holdout"], holdout)).to_pylist())
+            counts.update({f"{noun}.{holdout}.{reason}": found[reason] for reason in reasons})
+    counts["corpus_windows.held_out"] = (
+        corpus.select(["source", "record_id", "window_index"])
+        .group_by(["source", "record_id", "window_index"])
+        .aggregate([])
+        .num_rows
+    )
+    return counts
+
+
+def count_new_labels(later: Mapping[str, pa.Table], earlier: Mapping[str, pa.Table]) -> Counter[str]:
+    """Count newly labelled alleles, whatever their stars: ``new_labels.<reason>.<pathogenic|benign>``."""
+    counts: Counter[str] = Counter()
+    for contig, table in later.items():
+        newly, is_new = find_newly_labelled(table, earlier.get(contig, table.slice(0, 0)))
+        pathogenic = as_bools(pc.is_in(table["label"], value_set=pa.array(["P", "LP"])))
+        for reason, among in ((AlleleReason.BECAME_LABELLED, ~is_new), (AlleleReason.NEW, is_new)):
+            for side, labels in (("pathogenic", pathogenic), ("benign", ~pathogenic)):
+                counts[f"new_labels.{reason}.{side}"] += int(np.count_nonzero(newly & among & labels))
+    return counts
+
+
+def _count_met(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, Int64s]]) -> int:
+    merged = merge_stretches(intervals)
+    return sum(
+        int(np.count_nonzero(meets(merged.get(contig, NO_INTERVALS), start, end)))
+        for contig, (start, end) in footprints.items()
+    )

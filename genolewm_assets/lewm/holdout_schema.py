@@ -1,0 +1,134 @@
+"""What is held out: the closed sets of names and the schemas of the three tables.
+
+Not here: deciding it (``holdouts``), asking for it (``holdout_index``).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import pyarrow as pa
+
+from genolewm_assets.lewm.schema import ALLELE_KEY, TableSchema, column, nullable
+
+
+class Holdout(StrEnum):
+    """The holdouts, none of which training may see (RFC-0006 §3.8)."""
+
+    CHR = "holdout-chr"
+    CLINVAR = "holdout-clinvar"
+    HAPLOTYPES = "holdout-haplotypes"
+    TEMPORAL = "holdout-temporal"
+
+
+class Role(StrEnum):
+    """The two parts of a holdout; a contig, gene component or block belongs to one as a whole."""
+
+    VALIDATION = "validation"
+    TEST = "test"
+
+
+class IntervalReason(StrEnum):
+    """Why a stretch of a contig is held out."""
+
+    CONTIG = "contig"
+    GENE_COMPONENT = "gene_component"
+    PROXIMITY_BLOCK = "proximity_block"
+    PHASED_BLOCK = "phased_block"
+
+
+class AlleleReason(StrEnum):
+    """Why an allele is held out.
+
+    ``bench``: labelled, with enough stars, in a held-out gene: what the holdout measures. ``of_gene``: any other
+    ClinVar allele of such a gene. ``in_span``: an allele of any source that lies in a held-out stretch.
+    ``became_labelled`` and ``new``: labelled, with enough stars, at the later release; at the earlier release without a
+    label, or not there at all.
+    """
+
+    BENCH = "bench"
+    OF_GENE = "of_gene"
+    IN_SPAN = "in_span"
+    BECAME_LABELLED = "became_labelled"
+    NEW = "new"
+
+
+class CorpusReason(StrEnum):
+    """Why a corpus window is held out.
+
+    ``placed``: its place on the reference meets a held-out stretch. ``fail_closed``: it may come from one, and nothing
+    at hand can say that it does not.
+    """
+
+    PLACED = "placed"
+    FAIL_CLOSED = "fail_closed"
+
+
+class VariantOrigin(StrEnum):
+    """Source of a held-out allele."""
+
+    CLINVAR = "clinvar"
+    GNOMAD = "gnomad"
+
+
+_HOLDOUT = column("holdout", pa.string(), "one of the closed set Holdout")
+_ROLE = column("role", pa.string(), "validation or test")
+
+HOLDOUT_INTERVALS = TableSchema(
+    "holdout_intervals",
+    "held-out stretch of a contig; every window whose footprint meets it leaves training",
+    pa.schema(
+        [
+            _HOLDOUT,
+            _ROLE,
+            column("contig", pa.string(), "canonical contig name"),
+            column("start", pa.int64(), "first base, 0-based"),
+            column("end", pa.int64(), "end, exclusive"),
+            column("unit", pa.string(), "what is held out as a whole: contig, gene component or block, by its id"),
+            column("name", pa.string(), "the same for people: gene symbols with ',' between, else the unit"),
+            column("reason", pa.string(), "one of the closed set IntervalReason"),
+        ]
+    ),
+    ("holdout", "contig", "start", "unit"),
+)
+
+HOLDOUT_ALLELES = TableSchema(
+    "holdout_alleles",
+    "held-out allele, once per holdout and source",
+    pa.schema(
+        [
+            _HOLDOUT,
+            _ROLE,
+            column("source", pa.string(), "gnomad or clinvar"),
+            column("chrom", pa.string(), "canonical contig name"),
+            column("pos", pa.int64(), "1-based position of the first base of ref, left-aligned and trimmed"),
+            column("ref", pa.string(), "reference allele, upper-case ACGT"),
+            column("alt", pa.string(), "alternate allele, upper-case ACGT"),
+            nullable("label", pa.string(), "clinvar: class at the package's release; P, LP, B, LB, VUS or OTHER"),
+            nullable("stars", pa.int8(), "clinvar: review stars, 0 to 4"),
+            nullable("clinvar_id", pa.int64(), "clinvar: VariationID"),
+            column("gene_ids", pa.list_(pa.int64()), "clinvar: NCBI GeneIDs in ClinVar's order; empty for gnomad"),
+            column("unit", pa.string(), "contig, gene component or block that decided the role"),
+            column("reason", pa.string(), "one of the closed set AlleleReason"),
+        ]
+    ),
+    ("holdout", "source", *ALLELE_KEY),
+)
+
+HOLDOUT_CORPUS = TableSchema(
+    "holdout_corpus",
+    "corpus window that may not be trained on, once per holdout",
+    pa.schema(
+        [
+            column("source", pa.string(), "one of the closed set CorpusSource"),
+            column("record_id", pa.string(), "as in the corpus windows"),
+            column("window_index", pa.int32(), "0-based number of the window in its record"),
+            _HOLDOUT,
+            column("reason", pa.string(), "one of the closed set CorpusReason"),
+        ]
+    ),
+    ("source", "record_id", "window_index", "holdout"),
+)
+
+#: The tables that this module declares.
+HOLDOUT_TABLES: tuple[TableSchema, ...] = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS)

@@ -1,0 +1,29 @@
+"""Single linkage: what hangs together, given which pairs do."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+def connect(links: Iterable[tuple[Item, Item]]) -> dict[Item, Item]:
+    """Return, for every linked item, one item of its group, the same for all of the group.
+
+    Examples
+    --------
+    >>> groups = connect([(1, 2), (3, 2), (4, 5)])
+    >>> groups[1] == groups[3] != groups[4]
+    True
+    """
+    parent: dict[Item, Item] = {}
+
+    def find(item: Item) -> Item:
+        while parent.setdefault(item, item) != item:
+            parent[item] = item = parent[parent[item]]
+        return item
+
+    for one, other in links:
+        parent[find(one)] = find(other)
+    return {item: find(item) for item in list(parent)}

@@ -1,0 +1,106 @@
+"""The caches of states that a package points to: found under a root, and held to the digests that the package pins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RootError
+from genolewm_assets.lewm.package_damage import find_cache_damage, find_size_damage
+from genolewm_assets.lewm.package_info import PackageInfo
+from genolewm_assets.lewm.package_schema import CacheRef
+from genolewm_assets.store.atomic import GENERATIONS
+from genolewm_assets.store.generation import MISSING_FILE, Damage
+from genolewm_assets.store.manifest import MANIFEST, check_file_path, read_manifest
+from genolewm_assets.store.progress import ByteCount
+from genolewm_assets.store.root import ROOT_FILE
+from genolewm_assets.store.verify import Finding, FindingKind
+
+_REMEDY = "Name the root that the package was built in (cache_root), or build the cache again"
+
+
+def enclosing_root(directory: Path) -> Path | None:
+    """Return the root that a package lies in; None for one that was copied elsewhere."""
+    return next((parent for parent in directory.parents if (parent / ROOT_FILE).is_file()), None)
+
+
+def check_root(root: Path, info: PackageInfo) -> None:
+    """Raise :class:`RootError` if a root belongs to another genome than the package's."""
+    path = root / ROOT_FILE
+    if not path.is_file():
+        return
+    try:
+        found = json.loads(path.read_bytes())["genome_digest"]
+    except (OSError, ValueError, KeyError, TypeError) as err:
+        raise RootError(str(path), f"cannot be read ({err})", remedy="Restore the file or name another root") from err
+    if found != info.genome_digest:
+        raise RootError(
+            str(root),
+            "the root belongs to another genome than the package",
+            expected=repr(info.genome_digest),
+            got=repr(found),
+            remedy="Name the root that the package was built in (cache_root)",
+        )
+
+
+def find_cache(root: Path, ref: CacheRef) -> Path:
+    """Return the folder of the very cache that a package was made with, checked by its manifest and sizes.
+
+    The generation that the package pins is found by its digest, whatever has been published at its place since; a
+    plain copy of it will do.
+
+    Raises
+    ------
+    MissingResourceError
+        If there is no cache at that place.
+    CorruptResourceError
+        If there is another, one with files missing or of another size, or the place is out of the root.
+    """
+    where = f"{root}/{ref.path} (cache of {ref.source})"
+    directory = _directory(root, ref)
+    if directory is None:
+        raise MissingResourceError(where, "the cache that the package points to is missing", remedy=_REMEDY)
+    try:
+        manifest = read_manifest(directory)
+    except (CorruptResourceError, MissingResourceError) as err:
+        raise type(err)(
+            where, f"{err.where}: {err.problem}", expected=err.expected, got=err.got, remedy=_REMEDY
+        ) from err
+    if manifest.sha256 != ref.manifest_sha256:
+        raise CorruptResourceError(
+            where,
+            "another cache lies where the package points to",
+            expected=f"manifest {ref.manifest_sha256}",
+            got=f"manifest {manifest.sha256}",
+            remedy=_REMEDY,
+        )
+    for damage in find_size_damage(directory, manifest.files):
+        raise CorruptResourceError(
+            f"{where}/{damage.file}", damage.problem, expected=damage.expected, got=damage.got, remedy=_REMEDY
+        )
+    return directory
+
+
+def verify_caches(root: Path | None, info: PackageInfo, count: ByteCount) -> Iterator[Finding]:
+    """Re-hash every cache that a package points to; a cache that stands for several sources once."""
+    for ref in sorted({ref.path: ref for ref in info.caches}.values(), key=lambda ref: ref.path):
+        directory = None if root is None else _directory(root, ref)
+        if directory is None:
+            yield Finding(FindingKind.MISSING, ref.path, None, f"the cache of {ref.source} is missing")
+            continue
+        for damage in find_cache_damage(directory, ref.manifest_sha256, count):
+            yield as_finding(ref.path, damage)
+
+
+def as_finding(location: str, damage: Damage) -> Finding:
+    """Return a damage as a finding about the artefact at ``location``."""
+    kind = FindingKind.MISSING if damage.problem == MISSING_FILE else FindingKind.CORRUPT
+    return Finding(kind, location, damage.file, damage.problem, damage.expected, damage.got)
+
+
+def _directory(root: Path, ref: CacheRef) -> Path | None:
+    check_file_path(ref.path, f"cache of {ref.source}")
+    link = root / ref.path
+    pinned = link.parent / GENERATIONS / f"{link.name}.{ref.manifest_sha256[:12]}"
+    return next((path for path in (pinned, link) if (path / MANIFEST).is_file()), None)

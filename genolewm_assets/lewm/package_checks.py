@@ -1,0 +1,345 @@
+"""Checks of a written package by code that shares nothing with the filter: plain sweeps over what is in the files.
+
+Nothing here uses the holdout index, the split masks or their interval arithmetic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.genome import TOKEN_BP, reverse_complement
+from genolewm_assets.lewm.corpus_records import CorpusSource
+from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, Holdout
+from genolewm_assets.lewm.package_info import PackageInfo
+from genolewm_assets.lewm.package_plan import PackageSources
+from genolewm_assets.lewm.package_schema import (
+    HOLDOUT_PATHS,
+    PACKAGE_CONTROLS,
+    PACKAGE_VARIANTS,
+    PACKAGE_WINDOWS,
+    REFERENCE_ORIGIN,
+    Split,
+    VariantSource,
+    controls_path,
+    variants_path,
+)
+from genolewm_assets.lewm.schema import TableSchema
+from genolewm_assets.store.manifest import CheckResult, JsonValue
+
+#: Names of the checks of :func:`check_package`, in its order.
+PACKAGE_CHECKS = (
+    "schema_as_declared",
+    "sequences_right",
+    "no_holdout_window_in_train",
+    "no_holdout_allele_in_train",
+    "no_holdout_corpus_row_in_train",
+    "splits_disjoint",
+    "counts_add_up",
+    "mix_realised",
+    "caches_match_windows",
+)
+
+#: How far the realised share of a corpus source may be from its target, 0 to 1.
+MIX_TOLERANCE = 0.02
+
+_READ_ROWS = 512
+_EVALUATION = (Split.VALIDATION, Split.TEST)
+_ALLELE = ("chrom", "pos", "ref", "alt")
+_Row: TypeAlias = dict[str, Any]
+_Spans: TypeAlias = dict[str, list[tuple[int, int]]]
+
+
+def check_package(directory: Path, info: PackageInfo, sources: PackageSources) -> tuple[CheckResult, ...]:
+    """Run every content check of a package against the tables that it was made from."""
+    schema = check_schemas(directory, info)
+    if not schema.passed:
+        not_run: dict[str, JsonValue] = {"error": "not run: a table does not have its schema"}
+        return (schema, *(CheckResult(name, passed=False, figures=not_run) for name in PACKAGE_CHECKS[1:]))
+    return (
+        schema,
+        check_sequences(directory, info, sources),
+        check_no_window(directory, info),
+        check_no_allele(directory),
+        check_no_corpus_row(directory, info),
+        check_disjoint(directory, info),
+        check_counts(directory, info, sources),
+        check_mix(info),
+        check_caches(directory, info, sources),
+    )
+
+
+def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
+    """Compare columns, types and nullability of every table with the declared ones."""
+    nouns = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS)
+    declared: dict[str, TableSchema] = dict(zip(HOLDOUT_PATHS.values(), nouns, strict=True))
+    declared |= {variants_path(split): PACKAGE_VARIANTS for split in Split}
+    declared |= {controls_path(split): PACKAGE_CONTROLS for split in _EVALUATION}
+    problems: list[str] = []
+    for entry in info.files:
+        try:
+            declared.get(entry.path, PACKAGE_WINDOWS).check(pq.read_schema(directory / entry.path), where=entry.path)
+        except (CorruptResourceError, pa.ArrowInvalid) as err:
+            problems.append(str(err))
+    missing = sorted(set(declared) - {entry.path for entry in info.files})
+    figures: dict[str, JsonValue] = {"files": len(info.files), "problems": problems, "missing": missing}
+    return CheckResult("schema_as_declared", passed=not problems and not missing, figures=figures)
+
+
+def check_sequences(directory: Path, info: PackageInfo, sources: PackageSources) -> CheckResult:
+    """Hash every window again, look at every base, compare reference windows and their flanks with the genome."""
+    figures = Counter(dict.fromkeys(("windows", "wrong_hash", "not_acgt", "wrong_size", "not_the_reference"), 0))
+    contig, genome = None, b""
+    for split in Split:
+        for row in _windows(directory, info, split):
+            sequence = row["sequence"].encode()
+            whole = row["left_flank"].encode() + sequence + row["right_flank"].encode()
+            digest, flanks = hashlib.sha256(sequence), {len(row["left_flank"]), len(row["right_flank"])}
+            sized = len(sequence) == row["window_bp"] and len(sequence) % TOKEN_BP == 0 and flanks == {info.margin_bp}
+            identified = (digest.digest(), digest.hexdigest()[:32]) == (row["window_hash"], row["window_id"])
+            figures["windows"] += 1
+            figures["wrong_hash"] += not identified
+            figures["wrong_size"] += not sized
+            figures["not_acgt"] += bool(whole.translate(None, b"ACGT"))
+            if row["origin"] == REFERENCE_ORIGIN:
+                if row["contig"] != contig:
+                    contig, genome = row["contig"], sources.reference(row["contig"])
+                there = genome[row["start"] - info.margin_bp : row["end"] + info.margin_bp]
+                figures["not_the_reference"] += there != whole
+    passed = sum(figures.values()) == figures["windows"]
+    return CheckResult("sequences_right", passed=passed, figures=dict(figures))
+
+
+def check_no_window(directory: Path, info: PackageInfo) -> CheckResult:
+    """Sweep the held-out intervals over the footprints of all reference windows in train."""
+    held, spans = _held_spans(directory), _placed(directory, info, corpus=False)
+    met = {contig: _count_met(ours, held.get(contig, [])) for contig, ours in spans.items()}
+    figures: dict[str, JsonValue] = {
+        "windows": sum(map(len, spans.values())),
+        "intervals": sum(map(len, held.values())),
+        "windows_in_holdouts": sum(met.values()),
+        "contigs": sorted(contig for contig, n in met.items() if n),
+    }
+    return CheckResult("no_holdout_window_in_train", passed=not any(met.values()), figures=figures)
+
+
+def check_no_allele(directory: Path) -> CheckResult:
+    """Look every allele of train up among the held-out ones, and sweep the held-out intervals over them."""
+    listed = {_key(row) for row in _rows(directory / HOLDOUT_PATHS["alleles"], _ALLELE)}
+    held = _held_spans(directory)
+    by_key = by_place = n = 0
+    # Contig by contig, as the file is sorted: a genome has millions of common alleles.
+    for contig, rows in groupby(_rows(directory / variants_path(Split.TRAIN), _ALLELE), key=itemgetter("chrom")):
+        keys = [_key(row) for row in rows]
+        n += len(keys)
+        by_key += sum(key in listed for key in keys)
+        by_place += _count_met(((pos - 1, pos - 1 + len(ref)) for _, pos, ref, _ in keys), held.get(contig, []))
+    figures: dict[str, JsonValue] = {
+        "alleles": n,
+        "held_out_alleles": len(listed),
+        "listed": by_key,
+        "in_held_out_intervals": by_place,
+    }
+    return CheckResult("no_holdout_allele_in_train", passed=not by_key and not by_place, figures=figures)
+
+
+def check_no_corpus_row(directory: Path, info: PackageInfo) -> CheckResult:
+    """Look every corpus window of train up among the held-out ones, and compare the place of those that have one."""
+    columns = ("source", "record_id", "window_index")
+    listed = {tuple(row[name] for name in columns) for row in _rows(directory / HOLDOUT_PATHS["corpus"], columns)}
+    held = _held_spans(directory)
+    spans = _placed(directory, info, corpus=True)
+    by_place = sum(_count_met(ours, held.get(contig, [])) for contig, ours in spans.items())
+    by_key = by_name = n = 0
+    for row in _windows(directory, info, Split.TRAIN, ["origin", "record_id", "window_index", "contig", "start"]):
+        if row["origin"] != REFERENCE_ORIGIN:
+            n += 1
+            by_name += row["start"] is None and row["contig"] in held
+            by_key += (row["origin"], row["record_id"], row["window_index"]) in listed
+    figures: dict[str, JsonValue] = {
+        "windows": n,
+        "placed": sum(map(len, spans.values())),
+        "listed": by_key,
+        "in_held_out_intervals": by_place,
+        "somewhere_on_a_contig_with_intervals": by_name,
+    }
+    passed = not by_key and not by_place and not by_name
+    return CheckResult("no_holdout_corpus_row_in_train", passed=passed, figures=figures)
+
+
+def check_disjoint(directory: Path, info: PackageInfo) -> CheckResult:
+    """Compare windows (by sequence, on both strands) and alleles between the splits.
+
+    Windows of a holdout that lists alleles only may be trained on, with other alleles.
+    """
+    areas = {row["holdout"] for row in _rows(directory / HOLDOUT_PATHS["intervals"], ("holdout",))}
+    held, reversed_held, keys = set[bytes](), set[bytes](), dict[Split, set[object]]()
+    for split in _EVALUATION:
+        keys[split] = set()
+        columns = ["holdout", "contig", "start", "window_hash", "sequence"]
+        for row in (row for row in _windows(directory, info, split, columns) if row["holdout"] in areas):
+            keys[split].add((row["contig"], row["start"]))
+            held.add(row["window_hash"])
+            reversed_held.add(hashlib.sha256(reverse_complement(row["sequence"]).encode()).digest())
+    copies = reverse_copies = 0
+    for row in _windows(directory, info, Split.TRAIN, ["window_hash"]):
+        copies += row["window_hash"] in held
+        reverse_copies += row["window_hash"] in reversed_held
+    validation, test = ({_key(row) for row in _rows(directory / variants_path(s), _ALLELE)} for s in _EVALUATION)
+    train = map(_key, _rows(directory / variants_path(Split.TRAIN), _ALLELE))
+    figures: dict[str, int] = {
+        "train_windows_equal_to_evaluation": copies,
+        "train_windows_reverse_complement_of_evaluation": reverse_copies,
+        "windows_in_validation_and_test": len(keys[Split.VALIDATION] & keys[Split.TEST]),
+        "alleles_in_train_and_evaluation": sum(key in validation or key in test for key in train),
+        "alleles_in_validation_and_test": len(validation & test),
+    }
+    return CheckResult("splits_disjoint", passed=not any(figures.values()), figures=figures)
+
+
+def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) -> CheckResult:
+    """Compare the counts with each other, with the rows of the files and with those of the tables that came in."""
+    counts, problems = info.counts, []
+    origins = Counter(row["origin"] for row in _windows(directory, info, Split.TRAIN, ["origin"]))
+    came = {REFERENCE_ORIGIN: sum(table.num_rows for table in sources.windows.values())}
+    came |= {source: _rows_of(table) for source, table in sources.corpus.items()}
+    for origin, n in came.items():
+        known = sum(counts.get(f"windows.{origin}.{fate}", 0) for fate in ("train", "held_out", "equal_to_held_out"))
+        if not counts.get(f"windows.{origin}.in", 0) == n == known:
+            problems.append(f"windows of {origin}: {n} came, {known} are accounted for")
+        if counts.get(f"windows.{origin}.train", 0) != origins[origin]:
+            problems.append(f"windows of {origin} in train: {origins[origin]} in the files")
+    alleles = Counter(row["source"] for row in _rows(directory / variants_path(Split.TRAIN), ("source",)))
+    labelled = sources.clinvar if sources.clinvar_earlier is None else sources.clinvar_earlier
+    shards = {VariantSource.GNOMAD: sources.gnomad, VariantSource.CLINVAR: labelled}
+    for source, tables in shards.items():
+        n = sum(table.num_rows for contig, table in tables.items() if contig in sources.windows)
+        train, out = (counts.get(f"alleles.{source}.{fate}", 0) for fate in ("train", "held_out"))
+        if n != train + out or train != alleles[source]:
+            fates = f"{train + out} are accounted for, {alleles[source]} in train"
+            problems.append(f"alleles of {source}: {n} came, {fates}")
+    for split in _EVALUATION:
+        found = Counter(row["holdout"] for row in _windows(directory, info, split, ["holdout"]))
+        stated = Counter({str(name): counts.get(f"{split}.{name}.windows", 0) for name in Holdout})
+        if stated != found:
+            problems.append(f"windows of {split}: {dict(found)} in the files, {dict(stated)} counted")
+    problems += [
+        f"rows of the window files of {split} differ from package.json"
+        for split in Split
+        if sum(entry.rows or 0 for entry in info.split_files(split)) != info.splits[split].windows
+    ]
+    figures: dict[str, JsonValue] = {"windows": sum(came.values()), "problems": problems}
+    return CheckResult("counts_add_up", passed=not problems, figures=figures)
+
+
+def check_mix(info: PackageInfo) -> CheckResult:
+    """Compare the mix that the training windows can realise with its target; a source without windows gives nothing."""
+    realised = realised_mix(info)
+    off = {name: abs(realised.get(name, 0.0) - share) for name, share in info.mix.items()}
+    figures: dict[str, JsonValue] = {
+        "target": dict(info.mix),
+        "realised": {name: round(share, 6) for name, share in realised.items()},
+        "declared": info.mix_declared,
+    }
+    complete = abs(sum(info.mix.values()) - 1) < 1e-9
+    within = all(distance <= MIX_TOLERANCE for distance in off.values())
+    return CheckResult("mix_realised", passed=complete and (within or info.mix_declared), figures=figures)
+
+
+def realised_mix(info: PackageInfo) -> dict[str, float]:
+    """Return the share of emitted tuples by corpus source, 0 to 1: the target's, over the sources that have windows."""
+    present = {name: share for name, share in info.mix.items() if _training_windows(info, name)}
+    total = sum(present.values())
+    return {name: share / total for name, share in present.items()} if total else {}
+
+
+def check_caches(directory: Path, info: PackageInfo, sources: PackageSources) -> CheckResult:
+    """Compare every pointer into a cache with the window table whose rows the cache follows."""
+    caches = {ref.source: ref for ref in info.caches}
+    hashes = {name: table["window_hash"] for name, table in sources.windows.items() if name in caches}
+    for name in caches.keys() & sources.corpus.keys():
+        batches = [batch["window_hash"] for _, batch in sources.corpus_batches(name, ["window_hash"])]
+        hashes[name] = pa.chunked_array([chunk for column in batches for chunk in column.chunks], pa.binary(32))
+    figures = Counter(dict.fromkeys(("windows", "with_cache", "wrong_key", "wrong_row"), 0))
+    columns = ["origin", "contig", "window_hash", "cache_key", "cache_row"]
+    for row in (row for split in Split for row in _windows(directory, info, split, columns)):
+        name = row["contig"] if row["origin"] == REFERENCE_ORIGIN else row["origin"]
+        ref, at = caches.get(name), row["cache_row"]
+        figures["windows"] += 1
+        figures["with_cache"] += ref is not None
+        figures["wrong_key"] += row["cache_key"] != (ref.key if ref else None)
+        if ref is not None:
+            figures["wrong_row"] += not 0 <= at < ref.rows or hashes[name][at].as_py() != row["window_hash"]
+    figures["wrong_size"] = sum(caches[name].rows != len(column) for name, column in hashes.items())
+    passed = not any(n for name, n in figures.items() if name.startswith("wrong"))
+    return CheckResult("caches_match_windows", passed=passed, figures=dict(figures))
+
+
+def _training_windows(info: PackageInfo, source: str) -> int:
+    """Count the training windows that serve a corpus source; reference windows serve the eukaryotes' share."""
+    n = info.counts.get(f"windows.{source}.train", 0)
+    shared = info.counts.get(f"windows.{REFERENCE_ORIGIN}.train", 0)
+    return n + shared if source == CorpusSource.EUKARYOTE_GENERATOR else n
+
+
+def _windows(directory: Path, info: PackageInfo, split: Split, columns: Sequence[str] | None = None) -> Iterator[_Row]:
+    for entry in info.split_files(split):
+        yield from _rows(directory / entry.path, columns)
+
+
+def _rows(path: Path, columns: Sequence[str] | None) -> Iterator[_Row]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_READ_ROWS, columns=columns):
+            yield from batch.to_pylist()
+
+
+def _rows_of(table: pa.Table | ds.Dataset) -> int:
+    return int(table.num_rows if isinstance(table, pa.Table) else table.count_rows())
+
+
+def _key(row: _Row) -> tuple[str, int, str, str]:
+    return row["chrom"], row["pos"], row["ref"], row["alt"]
+
+
+def _held_spans(directory: Path) -> _Spans:
+    held: _Spans = {}
+    for row in _rows(directory / HOLDOUT_PATHS["intervals"], ("contig", "start", "end")):
+        held.setdefault(row["contig"], []).append((row["start"], row["end"]))
+    return held
+
+
+def _placed(directory: Path, info: PackageInfo, *, corpus: bool) -> _Spans:
+    """Return the footprints of the training windows that have a place, of the reference or of the corpus."""
+    spans: _Spans = {}
+    for row in _windows(directory, info, Split.TRAIN, ["origin", "contig", "start", "end", "strand"]):
+        if (row["origin"] != REFERENCE_ORIGIN) is corpus and row["start"] is not None:
+            # The right flank, from which deletions draw, lies on the left of a window of the other strand.
+            left, right = (info.margin_bp, 0) if row["strand"] == "-" else (0, info.margin_bp)
+            spans.setdefault(row["contig"], []).append((row["start"] - left, row["end"] + right))
+    return spans
+
+
+def _count_met(spans: Iterable[tuple[int, int]], held: Iterable[tuple[int, int]]) -> int:
+    """Count the spans that share a base with a held-out one, passing over both from left to right."""
+    union: list[tuple[int, int]] = []
+    for start, end in sorted(held):
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(union[-1][1], end))
+        else:
+            union.append((start, end))
+    met = at = 0
+    for start, end in sorted(spans):
+        while at < len(union) and union[at][1] <= start:
+            at += 1
+        met += at < len(union) and union[at][0] < end
+    return met

@@ -1,0 +1,198 @@
+"""What differs between two packages: windows, alleles, labels, holdouts, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import permutations
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.lewm.footprints import join_columns
+from genolewm_assets.lewm.package_schema import Split, VariantSource
+from genolewm_assets.lewm.packages import HoldoutNoun, Package, open_tables
+from genolewm_assets.lewm.schema import ALLELE_KEY
+
+_PLACE = ("origin", "contig", "start", "record_id", "window_index")
+_ALLELE = ("source", *ALLELE_KEY)
+#: Key and compared columns of each holdout table.
+_HOLDOUT_KEYS: Mapping[HoldoutNoun, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "intervals": (("holdout", "contig", "start", "unit"), ("end", "role")),
+    "alleles": (("holdout", "source", *ALLELE_KEY), ("role", "label", "stars")),
+    "corpus": (("source", "record_id", "window_index", "holdout"), ("reason",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableDiff:
+    """Rows of one table that one package has and the other lacks, and rows of both that differ."""
+
+    table: str
+    added: int
+    removed: int
+    changed: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no such rows."""
+        return not (self.added or self.removed or self.changed)
+
+
+@dataclass(frozen=True, slots=True)
+class PackageDiff:
+    """From one package to another.
+
+    Attributes
+    ----------
+    before, after
+        Names of the packages.
+    tables
+        Rows added, removed, changed; windows by place, alleles by normal form.
+    moved
+        Windows and alleles that went from one split to another, by noun and ``train -> test``.
+    relabelled
+        ClinVar alleles of both packages whose label differs, by ``VUS -> P``.
+    settings
+        What else differs in ``package.json``: by name, the value before and after.
+    """
+
+    before: str
+    after: str
+    tables: tuple[TableDiff, ...]
+    moved: Mapping[str, int]
+    relabelled: Mapping[str, int]
+    settings: Mapping[str, tuple[str, str]]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the packages hold the same."""
+        return all(table.is_empty for table in self.tables) and not (self.moved or self.relabelled or self.settings)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return everything as JSON values."""
+        return asdict(self)
+
+    def to_text(self) -> str:
+        """Return a table for people."""
+        lines = [("", "added", "removed", "changed")]
+        lines += [(t.table, f"{t.added:,}", f"{t.removed:,}", f"{t.changed:,}") for t in self.tables]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        text = [f"{self.before} -> {self.after}", ""]
+        text += [
+            line[0].ljust(widths[0])
+            + "".join(f"  {cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True))
+            for line in lines
+        ]
+        for title, counts in (("moved", self.moved), ("relabelled", self.relabelled)):
+            text += ["", *(f"{title}: {name}  {n:,}" for name, n in counts.items())] if counts else []
+        text += (
+            ["", *(f"{name}: {old} -> {new}" for name, (old, new) in self.settings.items())] if self.settings else []
+        )
+        return "\n".join(text if not self.is_empty else [*text[:1], "", "no difference"]) + "\n"
+
+
+def diff_packages(before: Path | str, after: Path | str) -> PackageDiff:
+    """Compare two packages, both verified first.
+
+    Raises
+    ------
+    MissingResourceError, CorruptResourceError
+        As :func:`genolewm_assets.lewm.packages.open_package`; caches need not be there.
+    """
+    old, new = open_tables(before), open_tables(after)
+    tables: list[TableDiff] = []
+    moved: dict[str, int] = {}
+    for noun, read, key, value in (
+        ("windows", _windows, _PLACE, "window_hash"),
+        ("alleles", Package.variants, _ALLELE, "label"),
+    ):
+        keys: dict[tuple[Split, int], pa.Array] = {}
+        for split in Split:
+            pair = [read(package, split) for package in (old, new)]
+            tables.append(_diff(f"{noun}, {split}", pair, ("holdout", *key), (value,)))
+            keys |= {(split, side): pc.unique(_keys(table, key)) for side, table in enumerate(pair)}
+        moved |= dict(_moved(noun, keys))
+    tables += [
+        _diff(f"holdouts, {noun}", [package.holdouts(noun) for package in (old, new)], *columns)
+        for noun, columns in _HOLDOUT_KEYS.items()
+    ]
+    return PackageDiff(
+        before=f"{old.info.release} ({old.directory.name})",
+        after=f"{new.info.release} ({new.directory.name})",
+        tables=tuple(tables),
+        moved=moved,
+        relabelled=_relabelled(old, new),
+        settings=dict(_settings(old, new)),
+    )
+
+
+def _windows(package: Package, split: Split) -> pa.Table:
+    return package.windows(split, ["holdout", *_PLACE, "window_hash"])
+
+
+def _diff(name: str, pair: Sequence[pa.Table], key: Sequence[str], value: Sequence[str]) -> TableDiff:
+    old, new = (_keys(table, key) for table in pair)
+    old_full, new_full = (_keys(table, (*key, *value)) for table in pair)
+    kept = pc.is_in(new, value_set=old)
+    return TableDiff(
+        name,
+        added=_count(pc.invert(kept)),
+        removed=_count(pc.invert(pc.is_in(old, value_set=new))),
+        changed=_count(pc.and_not(kept, pc.is_in(new_full, value_set=old_full))),
+    )
+
+
+def _keys(table: pa.Table, names: Sequence[str]) -> pa.Array:
+    """Return one text per row; null is a value like any other."""
+    return join_columns(*(_texts(table[name]) for name in names))
+
+
+def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_fixed_size_binary(column.type):
+        column = pa.chunked_array([[value.hex() for value in column.to_pylist()]], pa.string())
+    return pc.fill_null(pc.cast(column, pa.string()), "\0")
+
+
+def _moved(noun: str, keys: Mapping[tuple[Split, int], pa.Array]) -> Iterator[tuple[str, int]]:
+    for source, target in permutations(Split, 2):
+        before, after = keys[source, 0], keys[source, 1]
+        left = before.filter(pc.invert(pc.is_in(before, value_set=after)))
+        if n := _count(pc.is_in(left, value_set=keys[target, 1])):
+            yield f"{noun}, {source} -> {target}", n
+
+
+def _relabelled(old: Package, new: Package) -> dict[str, int]:
+    pair = [_labels(package) for package in (old, new)]
+    joined = pair[0].join(pair[1], keys=list(ALLELE_KEY), join_type="inner", right_suffix="_after")
+    differing = joined.filter(pc.not_equal(joined["label"], joined["label_after"]))
+    counted = differing.group_by(["label", "label_after"]).aggregate([([], "count_all")]).to_pylist()
+    return dict(sorted((f"{row['label']} -> {row['label_after']}", row["count_all"]) for row in counted))
+
+
+def _labels(package: Package) -> pa.Table:
+    table = pa.concat_tables([package.variants(split) for split in Split])
+    clinvar = table.filter(pc.equal(table["source"], VariantSource.CLINVAR))
+    return clinvar.group_by([*ALLELE_KEY, "label"]).aggregate([])
+
+
+def _settings(old: Package, new: Package) -> Iterator[tuple[str, tuple[str, str]]]:
+    for name in ("release", "genome_digest", "margin_bp", "mix", "mix_declared", "sources", "caches"):
+        pair = [getattr(package.info, name) for package in (old, new)]
+        if pair[0] != pair[1]:
+            yield name, (_short(pair[0]), _short(pair[1]))
+    for name in sorted({*old.info.policy, *new.info.policy}):
+        pair = [package.info.policy.get(name) for package in (old, new)]
+        if pair[0] != pair[1]:
+            yield f"policy.{name}", (_short(pair[0]), _short(pair[1]))
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"{len(value)} ({', '.join(f'{ref.source} {ref.key}' for ref in value)})" if value else "none"
+    return str(value)
+
+
+def _count(mask: pa.Array) -> int:
+    return int(pc.sum(mask).as_py() or 0)

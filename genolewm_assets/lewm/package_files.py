@@ -1,0 +1,186 @@
+"""The files of a package: Parquet shards of reproducible bytes, and checksums.
+
+Not here: how a package can be damaged and how that is found (``package_damage``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.lewm.package_schema import CHECKSUMS, PACKAGE_WINDOWS, Split, window_shard
+from genolewm_assets.lewm.schema import TableSchema
+from genolewm_assets.store import write_atomic
+from genolewm_assets.store.generation import MISSING_FILE, list_files, measure_file
+from genolewm_assets.store.manifest import (
+    FileEntry,
+    check_file_path,
+)
+from genolewm_assets.store.progress import ByteCount
+
+#: Windows per file, and per row group: a reader of random rows holds one group of about 13 MB.
+SHARD_ROWS = 32_768
+GROUP_ROWS = 1_024
+_TABLE_GROUP_ROWS = 65_536
+
+# Columns whose values hardly ever repeat gain nothing from a dictionary.
+_DISTINCT = frozenset({"sequence", "left_flank", "right_flank", "window_hash", "window_id"})
+_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+
+
+class WindowShardWriter:
+    """Writes the windows of a split into files of nearly equal size, one row group at a time.
+
+    Parameters
+    ----------
+    directory
+        The package.
+    n_rows
+        Rows that will come, which decides the number of files and their names.
+    """
+
+    def __init__(self, directory: Path, split: Split, n_rows: int) -> None:
+        n_shards = max(1, -(-n_rows // SHARD_ROWS))
+        base, larger = divmod(n_rows, n_shards)
+        self._split, self._waiting = split, 0
+        self._sizes = {window_shard(split, i, n_shards): base + (i < larger) for i in range(n_shards)}
+        self._unopened = iter([directory / path for path in self._sizes])
+        self._pending: list[pa.Table] = []
+        self._open_next()
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows of every file by its path in the package."""
+        return dict(self._sizes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.close()
+        if kind is None and (self._left or self._waiting or next(self._unopened, None)):
+            raise CorruptResourceError(
+                f"data/{self._split}",
+                "another number of windows came than was announced",
+                expected=f"{sum(self._sizes.values())}",
+                got=f"{self._left} less in the last file" if self._left else f"{self._waiting} more",
+            )
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows of schema ``PACKAGE_WINDOWS``."""
+        self._pending.append(table)
+        self._waiting += table.num_rows
+        while self._left and self._waiting >= min(GROUP_ROWS, self._left):
+            self._write_group()
+
+    def _write_group(self) -> None:
+        size, rows = min(GROUP_ROWS, self._left), pa.concat_tables(self._pending)
+        self._writer.write_table(_cast(rows.slice(0, size), PACKAGE_WINDOWS), GROUP_ROWS)
+        self._pending, self._waiting = [rows.slice(size)], rows.num_rows - size
+        self._left -= size
+        if not self._left:
+            self._writer.close()
+            self._open_next()
+
+    def _open_next(self) -> None:
+        path = next(self._unopened, None)
+        if path is not None:
+            self._writer = _open_writer(path, PACKAGE_WINDOWS)
+            self._left = self._sizes[f"data/{path.name}"]
+
+
+def write_table_file(path: Path, tables: Iterable[pa.Table], schema: TableSchema) -> int:
+    """Write tables one after another into one Parquet file of reproducible bytes; return its rows.
+
+    An empty table leaves a file without row groups: Hugging Face datasets cannot read an empty row group.
+    """
+    rows = 0
+    with _open_writer(path, schema) as writer:
+        for table in tables:
+            if table.num_rows:
+                writer.write_table(_cast(table, schema), _TABLE_GROUP_ROWS)
+                rows += table.num_rows
+    return rows
+
+
+def _open_writer(path: Path, schema: TableSchema) -> pq.ParquetWriter:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return pq.ParquetWriter(
+        path,
+        schema.arrow.with_metadata(_metadata(schema)),
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=[name for name in schema.columns if name not in _DISTINCT],
+        write_page_index=True,
+    )
+
+
+def _cast(table: pa.Table, schema: TableSchema) -> pa.Table:
+    return table.select(schema.columns).cast(schema.arrow).replace_schema_metadata(_metadata(schema))
+
+
+def _metadata(schema: TableSchema) -> dict[str, str]:
+    return {"genolewm.table": schema.name}
+
+
+def measure_tables(directory: Path, rows: Mapping[str, int], count: ByteCount) -> tuple[FileEntry, ...]:
+    """Return size, digest and rows of every table file, sorted by path."""
+    return tuple(FileEntry(path, *measure_file(directory / path, count), rows[path]) for path in sorted(rows))
+
+
+def write_checksums(directory: Path, entries: Iterable[FileEntry], count: ByteCount) -> None:
+    """Write ``SHA256SUMS`` over everything in the package, in the format of ``sha256sum -c``.
+
+    Parameters
+    ----------
+    entries
+        Files whose digests are known already.
+    """
+    known = {entry.path: entry.sha256 for entry in entries}
+    paths = [path for path in list_files(directory) if path != CHECKSUMS]
+    lines = [f"{known.get(path) or measure_file(directory / path, count)[1]}  {path}\n" for path in paths]
+    write_atomic(directory / CHECKSUMS, "".join(lines).encode())
+
+
+def read_checksums(directory: Path) -> dict[str, str]:
+    """Return the digest of every file that ``SHA256SUMS`` lists.
+
+    Raises
+    ------
+    MissingResourceError
+        If there is no such file.
+    CorruptResourceError
+        If a line is malformed, or names a file twice or outside the package.
+    """
+    where = f"{directory.name}/{CHECKSUMS}"
+    try:
+        text = (directory / CHECKSUMS).read_bytes().decode("utf-8")
+    except FileNotFoundError as err:
+        raise MissingResourceError(where, MISSING_FILE, remedy="Rebuild the package") from err
+    except (OSError, UnicodeDecodeError) as err:
+        raise CorruptResourceError(where, f"cannot be read ({err})", remedy="Rebuild the package") from err
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.split("\n")[:-1], start=1):
+        match = _LINE.fullmatch(line)
+        if match is None or match[2] in found:
+            raise CorruptResourceError(
+                where,
+                f"line {number} is malformed or repeats a file",
+                expected="64 hex digits, two spaces, a path",
+                got=repr(line[:100]),
+                remedy="Rebuild the package",
+            )
+        check_file_path(match[2], where)
+        found[match[2]] = match[1]
+    if not text.endswith("\n"):
+        raise CorruptResourceError(where, "does not end in a full line", remedy="Rebuild the package")
+    return found

@@ -1,0 +1,149 @@
+"""``package.json``: what a package says of itself, to people and to trainers.
+
+Canonical JSON of names and digests, as ``manifest.json`` is; the manifest covers this file too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.lewm.package_schema import (
+    PACKAGE_FILE,
+    PACKAGE_FORMAT,
+    PACKAGE_FORMAT_VERSION,
+    SOURCE_MIX,
+    CacheRef,
+    Split,
+)
+from genolewm_assets.store.manifest import FileEntry, canonical_json
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_REMEDY = "Rebuild the package, or fetch it again"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitInfo:
+    """One split: its rows, and one digest over all of its files."""
+
+    windows: int
+    variants: int
+    controls: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class PackageInfo:
+    """Contents of ``package.json``.
+
+    Attributes
+    ----------
+    release
+        ClinVar release, ISO date.
+    genome_digest
+        Digest of the reference genome (:func:`genolewm_assets.genome.genome_digest`).
+    margin_bp
+        Bases of either flank.
+    policy
+        Parameters of the holdouts.
+    mix
+        Share of emitted tuples by corpus source, 0 to 1; reference windows count to ``eukaryote_generator``.
+    mix_declared
+        Whether a realised mix off the target by more than two points was accepted.
+    counts
+        Rows by what became of them.
+    files
+        Every table with size, digest and rows.
+    sources
+        Release of each source for the card, such as ``gnomad[chr17]``.
+    """
+
+    release: str
+    genome_digest: str
+    margin_bp: int
+    caches: tuple[CacheRef, ...]
+    policy: Mapping[str, object]
+    counts: Mapping[str, int]
+    splits: Mapping[str, SplitInfo]
+    files: tuple[FileEntry, ...]
+    mix: Mapping[str, float] = field(default_factory=lambda: dict(SOURCE_MIX))
+    mix_declared: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict)
+    format: str = PACKAGE_FORMAT
+    format_version: str = PACKAGE_FORMAT_VERSION
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical JSON that is written to disk."""
+        return canonical_json(asdict(self), PACKAGE_FILE)
+
+    def split_files(self, split: Split) -> tuple[FileEntry, ...]:
+        """Return the window files of a split, in order."""
+        return tuple(entry for entry in self.files if entry.path.startswith(f"data/{split}-"))
+
+
+def split_digest(entries: Iterable[FileEntry], split: Split) -> str:
+    """Return one SHA-256, 64 hex digits, over the names and digests of all files of a split."""
+    names = (f"data/{split}-", f"variants/{split}.", f"controls/{split}.")
+    ours = sorted(f"{entry.sha256}  {entry.path}\n" for entry in entries if entry.path.startswith(names))
+    return hashlib.sha256("".join(ours).encode()).hexdigest()
+
+
+def read_package_info(directory: Path) -> PackageInfo:
+    """Read and validate ``package.json``.
+
+    Raises
+    ------
+    MissingResourceError
+        If there is none.
+    CorruptResourceError
+        If it is not canonical JSON of this format and major version.
+    """
+    where = f"{directory.name}/{PACKAGE_FILE}"
+    try:
+        raw = (directory / PACKAGE_FILE).read_bytes()
+    except FileNotFoundError as err:
+        raise MissingResourceError(
+            str(directory), f"not a package: {PACKAGE_FILE} is missing", remedy="Name a package's folder"
+        ) from err
+    except OSError as err:
+        raise CorruptResourceError(where, f"cannot be read ({err.strerror})", remedy=_REMEDY) from err
+    return parse_package_info(raw, where)
+
+
+def parse_package_info(raw: bytes, where: str) -> PackageInfo:
+    """Turn the bytes of a ``package.json`` into a :class:`PackageInfo`; ``where`` is for messages."""
+    try:
+        info = _adapter().validate_json(raw, strict=True)
+    except ValueError as err:  # pydantic's ValidationError
+        first = str(err).splitlines()
+        problem = f"is not a package description ({' '.join(line.strip() for line in first[1:3]) or first[0]})"
+        raise CorruptResourceError(where, problem, remedy=_REMEDY) from err
+    ours = PACKAGE_FORMAT_VERSION.split(".", maxsplit=1)[0]
+    if info.format != PACKAGE_FORMAT or info.format_version.split(".")[0] != ours:
+        raise CorruptResourceError(
+            where,
+            "cannot be read by this code",
+            expected=f"{PACKAGE_FORMAT} {ours}.x",
+            got=f"{info.format} {info.format_version}",
+            remedy="Rebuild the package or upgrade",
+        )
+    if info.to_bytes() != raw:
+        raise CorruptResourceError(
+            where, "is not in canonical form, so it was changed after it was written", remedy=_REMEDY
+        )
+    return info
+
+
+@cache
+def _adapter() -> TypeAdapter[PackageInfo]:
+    # Slow to import, and a trainer's workers unpickle packages without ever parsing one.
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(PackageInfo)

@@ -1,0 +1,258 @@
+"""What a package is made from, and the plan of its rows: decided over small columns, before any sequence is read twice.
+
+Not here: the decisions themselves (``package_split``), writing (``packages``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.genome import GRCH38, ContigSet, reverse_complement
+from genolewm_assets.lewm.footprints import Bools, Int64s, meets
+from genolewm_assets.lewm.holdout_index import HoldoutIndex
+from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
+from genolewm_assets.lewm.holdout_schema import Holdout
+from genolewm_assets.lewm.package_schema import REFERENCE_ORIGIN, SOURCE_MIX, CacheRef, Split
+from genolewm_assets.lewm.package_split import (
+    EVALUATION,
+    RoleRegions,
+    WindowSplit,
+    choose_windows,
+    find_regions,
+    split_windows,
+)
+
+#: Rows of a corpus table read at a time; with their sequences about 25 MB.
+_BATCH_ROWS = 2_048
+
+
+@dataclass(frozen=True, slots=True)
+class PackageSources:
+    """Everything a package is made from.
+
+    Attributes
+    ----------
+    release
+        ClinVar release, ISO date.
+    genome_digest
+        Digest of the reference genome.
+    windows
+        Window index (``lewm.schema.WINDOWS``) by linear contig, in the genome's order.
+    corpus
+        Corpus windows (``CORPUS_WINDOWS``) by source, in memory or as a dataset over their file.
+    gnomad, clinvar
+        Shards by contig (``GNOMAD_VARIANTS``, ``CLINVAR_VARIANTS``); a contig without windows is not used.
+    clinvar_earlier
+        Shard of the earlier release, whose labels training uses where a temporal holdout is set; None: ``clinvar``.
+    intervals, alleles, corpus_rows
+        The holdout tables.
+    reference
+        From a contig's name to its upper-case bases.
+    contigs
+        Contigs of the genome.
+    caches
+        Caches of states, at most one per contig and corpus source.
+    margin_bp
+        Bases of either flank.
+    mix
+        Share of emitted tuples by corpus source, 0 to 1.
+    mix_declared
+        Accept a mix that the windows at hand cannot realise to two points.
+    versions
+        Release of each source for the card, by name.
+    """
+
+    release: str
+    genome_digest: str
+    windows: Mapping[str, pa.Table]
+    corpus: Mapping[str, pa.Table | ds.Dataset]
+    gnomad: Mapping[str, pa.Table]
+    clinvar: Mapping[str, pa.Table]
+    intervals: pa.Table
+    alleles: pa.Table
+    corpus_rows: pa.Table
+    policy: HoldoutPolicy
+    reference: Callable[[str], bytes]
+    clinvar_earlier: Mapping[str, pa.Table] | None = None
+    caches: Sequence[CacheRef] = ()
+    contigs: ContigSet = GRCH38
+    margin_bp: int = 256
+    mix: Mapping[str, float] = field(default_factory=lambda: dict(SOURCE_MIX))
+    mix_declared: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        named = [cache.source for cache in self.caches]
+        unknown = set(named) - {*self.windows, *self.corpus}
+        if unknown or len(set(named)) != len(named):
+            raise ConfigurationError(
+                f"package {self.release}",
+                "a cache belongs to nothing in the package, or to something that has one already",
+                expected=f"at most one for each of {[*self.windows, *self.corpus]}",
+                got=str(named),
+            )
+
+    def cache_of(self, source: str) -> CacheRef | None:
+        """Return the cache of a contig or corpus source."""
+        return next((cache for cache in self.caches if cache.source == source), None)
+
+    def corpus_batches(self, source: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
+        """Read a corpus table in its order, a little at a time, each with the number of its first row."""
+        table = self.corpus[source]
+        dataset = ds.dataset(table) if isinstance(table, pa.Table) else table
+        row = 0
+        # Read-ahead is for narrow rows; of these, the default would hold gigabytes.
+        for batch in dataset.to_batches(columns=columns, batch_size=_BATCH_ROWS, batch_readahead=2):
+            yield row, pa.table(batch)
+            row += batch.num_rows
+
+
+@dataclass(frozen=True, slots=True)
+class PackagePlan:
+    """Rows of the package, as indices into the tables that it is made from.
+
+    Attributes
+    ----------
+    train
+        Rows by contig.
+    evaluation
+        Rows by (holdout, split), then by contig.
+    controls
+        Of those, the rows whose re-framed copies are shipped.
+    corpus
+        Rows by corpus source.
+    regions
+        What is held out, by contig.
+    counts
+        Windows by what became of them.
+    """
+
+    train: Mapping[str, Int64s]
+    evaluation: Mapping[tuple[str, Split], Mapping[str, Int64s]]
+    controls: Mapping[tuple[str, Split], Mapping[str, Int64s]]
+    corpus: Mapping[str, Int64s]
+    regions: Mapping[str, RoleRegions]
+    counts: Mapping[str, int]
+
+    def windows_in(self, split: Split) -> int:
+        """Return the rows of a split's window files."""
+        if split is Split.TRAIN:
+            return sum(map(len, self.train.values())) + sum(map(len, self.corpus.values()))
+        return sum(
+            len(rows) for (_, s), by_contig in self.evaluation.items() if s is split for rows in by_contig.values()
+        )
+
+
+def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan:
+    """Decide about every window."""
+    counts: Counter[str] = Counter()
+    regions = {contig: find_regions(contig, sources.intervals, sources.alleles) for contig in sources.windows}
+    splits = {
+        contig: split_windows(contig, table, margin_bp=sources.margin_bp, regions=regions[contig], holdouts=holdouts)
+        for contig, table in sources.windows.items()
+    }
+    held = held_out_hashes(sources, splits)
+    train = {contig: _training_rows(sources.windows[contig], split, held, counts) for contig, split in splits.items()}
+    evaluation, controls = _choose(sources, splits, counts)
+    corpus = {source: _corpus_rows(sources, source, holdouts, held, counts) for source in sources.corpus}
+    counts.update(_removed(sources, regions))
+    return PackagePlan(train, evaluation, controls, corpus, regions, dict(sorted(counts.items())))
+
+
+def held_out_hashes(sources: PackageSources, splits: Mapping[str, WindowSplit]) -> frozenset[bytes]:
+    """Return the SHA-256 of every held-out window, and of its reverse complement."""
+    found: set[bytes] = set()
+    for contig, split in splits.items():
+        table = sources.windows[contig].filter(pa.array(split.held_out))
+        if table.num_rows:
+            found.update(table["window_hash"].to_pylist())
+            bases = sources.reference(contig)
+            spans = zip(table["start"].to_pylist(), table["end"].to_pylist(), strict=True)
+            found.update(hashlib.sha256(reverse_complement(bases[start:end])).digest() for start, end in spans)
+    return frozenset(found)
+
+
+def _training_rows(windows: pa.Table, split: WindowSplit, held: frozenset[bytes], counts: Counter[str]) -> Int64s:
+    free = ~split.held_out
+    copies = free & _among(windows["window_hash"], held)
+    counts[f"windows.{REFERENCE_ORIGIN}.in"] += len(free)
+    counts[f"windows.{REFERENCE_ORIGIN}.held_out"] += int(np.count_nonzero(~free))
+    counts[f"windows.{REFERENCE_ORIGIN}.equal_to_held_out"] += int(np.count_nonzero(copies))
+    counts[f"windows.{REFERENCE_ORIGIN}.train"] += int(np.count_nonzero(free & ~copies))
+    return np.flatnonzero(free & ~copies).astype(np.int64)
+
+
+def _corpus_rows(
+    sources: PackageSources, source: str, holdouts: HoldoutIndex, held: frozenset[bytes], counts: Counter[str]
+) -> Int64s:
+    kept: list[Int64s] = [np.zeros(0, np.int64)]
+    for first, batch in sources.corpus_batches(source, ["source", "record_id", "window_index", "window_hash"]):
+        free = ~holdouts.corpus_is_held_out(batch)
+        copies = free & _among(batch["window_hash"], held)
+        counts[f"windows.{source}.in"] += len(free)
+        counts[f"windows.{source}.held_out"] += int(np.count_nonzero(~free))
+        counts[f"windows.{source}.equal_to_held_out"] += int(np.count_nonzero(copies))
+        kept.append(first + np.flatnonzero(free & ~copies))
+    rows = np.concatenate(kept)
+    counts[f"windows.{source}.train"] += len(rows)
+    return rows
+
+
+def _choose(
+    sources: PackageSources, splits: Mapping[str, WindowSplit], counts: Counter[str]
+) -> tuple[dict[tuple[str, Split], Mapping[str, Int64s]], dict[tuple[str, Split], Mapping[str, Int64s]]]:
+    """Choose the windows of the validation, all of the test, and those of either that get controls."""
+    limit, seed = sources.policy.validation_windows, sources.policy.seed
+    starts = {contig: table["start"].to_numpy() for contig, table in sources.windows.items()}
+    flagged = {contig: _is_flagged(table) for contig, table in sources.windows.items()}
+    evaluation: dict[tuple[str, Split], Mapping[str, Int64s]] = {}
+    controls: dict[tuple[str, Split], Mapping[str, Int64s]] = {}
+    for holdout in map(str, Holdout):
+        for split in EVALUATION:
+            key = (holdout, split)
+            candidates = {c: s.evaluation[key] for c, s in splits.items() if len(s.evaluation.get(key, ()))}
+            chosen = choose_windows(candidates, starts, holdout=holdout, limit=limit, seed=seed)
+            evaluation[key] = candidates if split is Split.TEST else chosen
+            controls[key] = chosen
+            n = sum(map(len, evaluation[key].values()))
+            counts[f"{split}.{holdout}.available"] = sum(map(len, candidates.values()))
+            counts[f"{split}.{holdout}.windows"] = n
+            counts[f"{split}.{holdout}.flagged_windows"] = sum(
+                int(np.count_nonzero(flagged[contig][rows])) for contig, rows in evaluation[key].items()
+            )
+            if split is Split.VALIDATION:
+                counts[f"{split}.{holdout}.shortfall"] = limit - n
+    return evaluation, controls
+
+
+def _is_flagged(windows: pa.Table) -> Bools:
+    """Tell which windows touch a segmental duplication or an excluded region: results on them are reported apart."""
+    shares = [pc.fill_null(windows[name], 0).to_numpy() for name in ("segmental_duplication", "excluded_region")]
+    found: Bools = np.logical_or.reduce([share > 0 for share in shares])
+    return found
+
+
+def _removed(sources: PackageSources, regions: Mapping[str, RoleRegions]) -> Counter[str]:
+    """Count the reference windows that each holdout by itself takes out of training."""
+    removed: Counter[str] = Counter()
+    for contig, table in sources.windows.items():
+        start, end = table["start"].to_numpy(), table["end"].to_numpy() + sources.margin_bp
+        by_holdout: dict[str, Bools] = {}
+        for (holdout, _), region in regions[contig].intervals.items():
+            met = meets(region, start, end)
+            by_holdout[holdout] = by_holdout.get(holdout, np.zeros(len(start), bool)) | met
+        removed.update({f"removed.{name}.windows": int(np.count_nonzero(met)) for name, met in by_holdout.items()})
+    return removed
+
+
+def _among(hashes: pa.ChunkedArray, held: frozenset[bytes]) -> Bools:
+    return np.array([digest in held for digest in hashes.to_pylist()], dtype=bool)

@@ -1,0 +1,203 @@
+"""Rows of a package's tables, made from the rows of the tables that the package is made from.
+
+Not here: which rows (``package_split``), files (``package_files``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.genome import TOKEN_BP
+from genolewm_assets.lewm.footprints import Int64s
+from genolewm_assets.lewm.package_schema import (
+    PACKAGE_CONTROLS,
+    PACKAGE_VARIANTS,
+    PACKAGE_WINDOWS,
+    REFERENCE_ORIGIN,
+    STRATA,
+    CacheRef,
+    Split,
+    VariantSource,
+)
+from genolewm_assets.lewm.schema import TableSchema
+
+#: Shifts of the control windows in bases: every frame of the 6-mers but the window's own.
+CONTROL_SHIFTS: tuple[int, ...] = tuple(range(1, TOKEN_BP))
+
+_GNOMAD_COLUMNS = ("chrom", "pos", "ref", "alt", "af")
+_CLINVAR_COLUMNS = ("chrom", "pos", "ref", "alt", "label", "stars", "clinvar_id", "gene_ids")
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What a row is in the package for; ``holdout`` is None in train."""
+
+    split: Split
+    holdout: str | None = None
+
+    def columns(self, n: int) -> dict[str, pa.Array]:
+        """Return both columns for ``n`` rows."""
+        return {
+            "holdout": pa.array([self.holdout] * n, pa.string()),
+            "role": pa.array([str(self.split)] * n, pa.string()),
+        }
+
+
+def reference_rows(
+    windows: pa.Table,
+    rows: Int64s,
+    sequence: bytes,
+    *,
+    margin_bp: int,
+    member: Membership,
+    cache: CacheRef | None,
+) -> pa.Table:
+    """Return rows of a contig's window table with their sequences.
+
+    Parameters
+    ----------
+    windows
+        Schema ``lewm.schema.WINDOWS``.
+    rows
+        Which of its rows, in the order wanted.
+    sequence
+        The whole contig, upper-case ASCII.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``PACKAGE_WINDOWS``.
+
+    Raises
+    ------
+    CorruptResourceError
+        If a window leaves the contig with its flanks: index and genome do not belong together.
+    """
+    picked = windows.take(pa.array(rows))
+    n, starts, ends = len(rows), picked["start"].to_pylist(), picked["end"].to_pylist()
+    if n and not (min(starts) >= margin_bp and max(ends) + margin_bp <= len(sequence)):
+        raise CorruptResourceError(
+            f"windows/index[{picked['contig'][0]}]",
+            "a window leaves its contig",
+            expected=f"windows in [{margin_bp}, {len(sequence) - margin_bp})",
+            got=f"[{min(starts)}, {max(ends)})",
+            remedy="Rebuild the window index",
+        )
+    spans = list(zip(starts, ends, strict=True))
+    columns: dict[str, object] = {
+        "origin": [REFERENCE_ORIGIN] * n,
+        "placement_exact": [True] * n,
+        "record_id": pa.nulls(n, pa.string()),
+        "window_index": pa.nulls(n, pa.int32()),
+        "window_bp": np.array([end - start for start, end in spans], np.int32),
+        "sequence": [sequence[start:end].decode("ascii") for start, end in spans],
+        "left_flank": [sequence[start - margin_bp : start].decode("ascii") for start, _ in spans],
+        "right_flank": [sequence[end : end + margin_bp].decode("ascii") for _, end in spans],
+        **_cache_columns(rows, cache),
+        **member.columns(n),
+    }
+    return _table(columns, picked, PACKAGE_WINDOWS)
+
+
+def corpus_rows(batch: pa.Table, rows: Int64s, *, member: Membership, cache: CacheRef | None) -> pa.Table:
+    """Return corpus windows as rows of the package.
+
+    Parameters
+    ----------
+    batch
+        Schema ``CORPUS_WINDOWS``, already narrowed to the wanted rows.
+    rows
+        Their row numbers in the source's whole table.
+    """
+    n = batch.num_rows
+    columns: dict[str, object] = {
+        "origin": batch["source"],
+        "contig": batch["placed_contig"],
+        "start": batch["placed_start"],
+        "end": batch["placed_end"],
+        "frame": (batch["start"].to_numpy() % TOKEN_BP).astype(np.int8),
+        **{name: pa.nulls(n, pa.float32()) for name in STRATA},
+        **_cache_columns(rows, cache),
+        **member.columns(n),
+    }
+    return _table(columns, batch, PACKAGE_WINDOWS)
+
+
+def control_rows(windows: pa.Table) -> pa.Table:
+    """Return each window moved by 1 to 5 bp into its own right flank, unedited.
+
+    Parameters
+    ----------
+    windows
+        Rows of ``PACKAGE_WINDOWS`` with origin ``reference``.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``PACKAGE_CONTROLS``; five rows per window, by shift.
+    """
+    columns: dict[str, list[object]] = {name: [] for name in PACKAGE_CONTROLS.columns}
+    kept = ("contig", "holdout", "role", "cache_key", "cache_row")
+    for row in windows.to_pylist():
+        stretch = row["sequence"] + row["right_flank"]
+        for shift in CONTROL_SHIFTS:
+            moved = stretch[shift : shift + row["window_bp"]]
+            values = {
+                "window_id": hashlib.sha256(moved.encode("ascii")).hexdigest()[:32],
+                "source_window_id": row["window_id"],
+                "start": row["start"] + shift,
+                "end": row["end"] + shift,
+                "shift_bp": shift,
+                "sequence": moved,
+                **{name: row[name] for name in kept},
+            }
+            for name, value in values.items():
+                columns[name].append(value)
+    return pa.table(columns, schema=PACKAGE_CONTROLS.arrow)
+
+
+def variant_rows(source: VariantSource, table: pa.Table, member: Membership) -> pa.Table:
+    """Return rows of a gnomAD or ClinVar shard as rows of the package: schema ``PACKAGE_VARIANTS``."""
+    n = table.num_rows
+    columns: dict[str, object] = {"source": [str(source)] * n, **member.columns(n)}
+    for name in ("af", "label", "stars", "clinvar_id"):
+        columns[name] = pa.nulls(n, PACKAGE_VARIANTS.arrow.field(name).type)
+    if source is VariantSource.GNOMAD:
+        columns["gene_ids"] = pa.array([[]] * n, pa.list_(pa.int64()))
+    columns |= {name: table[name] for name in _columns_of(source)}
+    return _table(columns, table, PACKAGE_VARIANTS)
+
+
+def sort_variants(tables: Sequence[pa.Table]) -> pa.Table:
+    """Join rows of one contig in the order of the file: holdout, position, alleles, source."""
+    order = ("holdout", "pos", "ref", "alt", "source")
+    joined = pa.concat_tables([PACKAGE_VARIANTS.empty(), *tables])
+    return joined.take(pc.sort_indices(joined, [(name, "ascending") for name in order]))
+
+
+def _columns_of(source: VariantSource) -> tuple[str, ...]:
+    return _GNOMAD_COLUMNS if source is VariantSource.GNOMAD else _CLINVAR_COLUMNS
+
+
+def _cache_columns(rows: Int64s, cache: CacheRef | None) -> dict[str, pa.Array]:
+    n = len(rows)
+    if cache is None:
+        return {"cache_key": pa.nulls(n, pa.string()), "cache_row": pa.nulls(n, pa.int64())}
+    return {"cache_key": pa.array([cache.key] * n, pa.string()), "cache_row": pa.array(rows, pa.int64())}
+
+
+def _table(columns: Mapping[str, object], rest: pa.Table, schema: TableSchema) -> pa.Table:
+    """Build a table of a schema; columns that are not given are those of ``rest`` with the same name."""
+    arrays = [columns.get(name, rest[name] if name in rest.schema.names else None) for name in schema.columns]
+    typed = {
+        field.name: values if isinstance(values, pa.ChunkedArray | pa.Array) else pa.array(values, field.type)
+        for field, values in zip(schema.arrow, arrays, strict=True)
+    }
+    return pa.table(typed).cast(schema.arrow)

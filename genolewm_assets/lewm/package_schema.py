@@ -1,0 +1,201 @@
+"""What lies in a split package: the names of its files, the schemas of its tables, the record of a referenced cache.
+
+Not here: deciding which row goes into which split (``package_split``), reading and writing (``package_files``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from genolewm_assets.lewm.corpus_records import CorpusSource
+from genolewm_assets.lewm.schema import TableSchema, column, nullable
+
+#: Name and version of ``package.json``; another major version is refused.
+PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "1.0"
+
+PACKAGE_FILE = "package.json"
+CHECKSUMS = "SHA256SUMS"
+CARD = "README.md"
+
+#: ``origin`` of windows of the reference; corpus windows carry the name of their source.
+REFERENCE_ORIGIN = "reference"
+
+#: Share of emitted tuples by corpus source (RFC-0006 §3.1). The eukaryotes' share is served by reference windows and
+#: ``eukaryote_generator`` together.
+SOURCE_MIX: Mapping[str, float] = MappingProxyType(
+    {
+        CorpusSource.EUKARYOTE_GENERATOR.value: 0.50,
+        CorpusSource.MRNA_EVO2.value: 0.25,
+        CorpusSource.MRNA_SPLICE_EVO2.value: 0.10,
+        CorpusSource.PROKARYOTE_EVO2.value: 0.15,
+    }
+)
+
+
+#: Tracks of the reference by which results are reported apart.
+STRATA: tuple[str, ...] = ("segmental_duplication", "excluded_region", "repeat")
+
+
+class Split(StrEnum):
+    """Splits of a package, under the names that Hugging Face datasets gives them."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+    TEST = "test"
+
+
+class VariantSource(StrEnum):
+    """Where an allele of a package comes from."""
+
+    GNOMAD = "gnomad"
+    CLINVAR = "clinvar"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRef:
+    """One cache of states that the windows of a package point into.
+
+    Attributes
+    ----------
+    source
+        Contig, or corpus source, whose windows it holds.
+    key
+        Cache key: the folder's name.
+    rows
+        Rows; row i belongs to row i of the window table.
+    windows_sha256
+        SHA-256 of the window table's Parquet file that the cache was made from.
+    manifest_sha256
+        SHA-256 of the cache's ``manifest.json``.
+    path
+        Relative to the root, ``/`` between parts.
+    """
+
+    source: str
+    key: str
+    rows: int
+    windows_sha256: str
+    manifest_sha256: str
+    path: str
+
+
+def _membership_fields() -> list[pa.Field]:
+    return [
+        nullable("holdout", pa.string(), "holdout that the row serves; null in train"),
+        column("role", pa.string(), "train, validation or test: the split of the file"),
+    ]
+
+
+def _cache_fields() -> list[pa.Field]:
+    return [
+        nullable("cache_key", pa.string(), "cache that holds the window's states; null where the package has none"),
+        nullable("cache_row", pa.int64(), "row of the window in that cache"),
+    ]
+
+
+PACKAGE_WINDOWS = TableSchema(
+    "package_windows",
+    "window of a split, with its sequence; in validation and test once per holdout that it serves",
+    pa.schema(
+        [
+            column("window_id", pa.string(), "first 32 hex digits of window_hash; not unique"),
+            column("window_hash", pa.binary(32), "SHA-256 of sequence; not unique"),
+            column("origin", pa.string(), "'reference' or the corpus source"),
+            nullable("contig", pa.string(), "contig that the window stands on; null where that is not known"),
+            nullable("start", pa.int64(), "first base on the contig, 0-based; null where not known"),
+            nullable("end", pa.int64(), "end on the contig, exclusive; null where not known"),
+            nullable("strand", pa.string(), "'-' where sequence is the contig's reverse complement; null: not known"),
+            column("placement_exact", pa.bool_(), "sequence is the contig's at [start, end), base for base"),
+            nullable("record_id", pa.string(), "corpus windows: record of the source"),
+            nullable("window_index", pa.int32(), "corpus windows: 0-based number of the window in its record"),
+            column("window_bp", pa.int32(), "bases of sequence, a multiple of 6"),
+            column("frame", pa.int8(), "first base modulo 6, on the contig or, for corpus windows, in the record"),
+            column("gc", pa.float32(), "share of G and C, 0 to 1"),
+            *(
+                nullable(name, pa.float32(), f"{name.replace('_', ' ')}: share of bases, 0 to 1; null: not known")
+                for name in STRATA
+            ),
+            column("sequence", pa.string(), "the window, upper-case ACGT"),
+            column("left_flank", pa.string(), "the margin_bp bases before the window, on its own strand"),
+            column("right_flank", pa.string(), "the margin_bp bases behind the window, on its own strand"),
+            *_membership_fields(),
+            *_cache_fields(),
+        ]
+    ),
+    ("holdout", "origin", "contig", "start", "record_id", "window_index"),
+)
+
+PACKAGE_VARIANTS = TableSchema(
+    "package_variants",
+    "normalised allele of a split and source; in validation and test once per holdout that it serves",
+    pa.schema(
+        [
+            column("source", pa.string(), "gnomad or clinvar"),
+            column("chrom", pa.string(), "canonical contig name"),
+            column("pos", pa.int64(), "1-based position of the first base of ref, left-aligned and trimmed"),
+            column("ref", pa.string(), "reference allele, upper-case ACGT"),
+            column("alt", pa.string(), "alternate allele, upper-case ACGT"),
+            nullable("af", pa.float64(), "gnomad: allele frequency, 0 to 1"),
+            nullable("label", pa.string(), "clinvar: P, LP, B, LB, VUS or OTHER; in train at the earlier release"),
+            nullable("stars", pa.int8(), "clinvar: review stars, 0 to 4"),
+            nullable("clinvar_id", pa.int64(), "clinvar: VariationID"),
+            column("gene_ids", pa.list_(pa.int64()), "clinvar: NCBI GeneIDs in ClinVar's order; empty for gnomad"),
+            *_membership_fields(),
+        ]
+    ),
+    ("holdout", "source", "chrom", "pos", "ref", "alt"),
+)
+
+PACKAGE_CONTROLS = TableSchema(
+    "package_controls",
+    "unedited window moved by 1 to 5 bp: what a shift of the 6-mer frame alone does to the states",
+    pa.schema(
+        [
+            column("window_id", pa.string(), "first 32 hex digits of the SHA-256 of sequence"),
+            column("source_window_id", pa.string(), "window_id of the window that was moved"),
+            column("contig", pa.string(), "contig that it stands on"),
+            column("start", pa.int64(), "first base of the moved window, 0-based"),
+            column("end", pa.int64(), "end of the moved window, exclusive"),
+            column("shift_bp", pa.int8(), "bases that the window was moved to the right by, 1 to 5"),
+            column("sequence", pa.string(), "the moved window, upper-case ACGT"),
+            *_membership_fields(),
+            nullable("cache_key", pa.string(), "cache with the states of the window that was moved"),
+            nullable("cache_row", pa.int64(), "its row there"),
+        ]
+    ),
+    ("holdout", "contig", "start", "shift_bp"),
+)
+
+#: The tables that this module declares.
+PACKAGE_TABLES: tuple[TableSchema, ...] = (PACKAGE_WINDOWS, PACKAGE_VARIANTS, PACKAGE_CONTROLS)
+
+
+def window_pattern(split: Split) -> str:
+    """Return the glob of a split's window files, relative to the package."""
+    return f"data/{split}-*.parquet"
+
+
+def window_shard(split: Split, shard: int, n_shards: int) -> str:
+    """Return the path of one window file of a split."""
+    return f"data/{split}-{shard:05d}-of-{n_shards:05d}.parquet"
+
+
+def variants_path(split: Split) -> str:
+    """Return the path of a split's allele table."""
+    return f"variants/{split}.parquet"
+
+
+def controls_path(split: Split) -> str:
+    """Return the path of the re-framed windows of a split; train has none."""
+    return f"controls/{split}.parquet"
+
+
+#: Path of each holdout table by its noun.
+HOLDOUT_PATHS: Mapping[str, str] = MappingProxyType(
+    {noun: f"holdouts/{noun}.parquet" for noun in ("intervals", "alleles", "corpus")}
+)

@@ -1,0 +1,222 @@
+"""Writes a split package into a folder: windows, alleles, holdouts, controls, description, card, checksums.
+
+Not here: which row goes where (``package_plan``, ``package_split``), what a row holds (``package_rows``), publication
+(``store``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from genolewm_assets.genome import IntervalArray
+from genolewm_assets.lewm.footprints import Bools, Int64s, allele_spans, meets
+from genolewm_assets.lewm.holdout_index import HoldoutIndex
+from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
+from genolewm_assets.lewm.package_card import render_card
+from genolewm_assets.lewm.package_checks import check_package
+from genolewm_assets.lewm.package_files import (
+    GROUP_ROWS,
+    WindowShardWriter,
+    measure_tables,
+    write_checksums,
+    write_table_file,
+)
+from genolewm_assets.lewm.package_info import PackageInfo, SplitInfo, split_digest
+from genolewm_assets.lewm.package_plan import PackagePlan, PackageSources, plan_package
+from genolewm_assets.lewm.package_rows import (
+    Membership,
+    control_rows,
+    corpus_rows,
+    reference_rows,
+    sort_variants,
+    variant_rows,
+)
+from genolewm_assets.lewm.package_schema import (
+    CARD,
+    HOLDOUT_PATHS,
+    PACKAGE_CONTROLS,
+    PACKAGE_FILE,
+    PACKAGE_VARIANTS,
+    Split,
+    VariantSource,
+    controls_path,
+    variants_path,
+)
+from genolewm_assets.lewm.package_split import EVALUATION, split_alleles
+from genolewm_assets.store import NO_PROGRESS, BuildReport, Progress, write_atomic
+from genolewm_assets.store.progress import ByteCount
+
+
+def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress = NO_PROGRESS) -> BuildReport:
+    """Write a package into an empty folder and check what was written.
+
+    Returns
+    -------
+    BuildReport
+        Counts, rows by file and outcomes of :data:`genolewm_assets.lewm.package_checks.PACKAGE_CHECKS`; publication,
+        and ``manifest.json``, are the store's.
+
+    Raises
+    ------
+    CorruptResourceError
+        If the tables do not belong together.
+    """
+    holdouts = HoldoutIndex(sources.intervals, sources.alleles, sources.corpus_rows, contigs=sources.contigs)
+    plan = plan_package(sources, holdouts)
+    rows = _write_windows(work_dir, sources, plan, progress)
+    variants, variant_counts = _write_variants(work_dir, sources, plan, holdouts)
+    rows |= variants
+    for noun, table, schema in (
+        ("intervals", sources.intervals, HOLDOUT_INTERVALS),
+        ("alleles", sources.alleles, HOLDOUT_ALLELES),
+        ("corpus", sources.corpus_rows, HOLDOUT_CORPUS),
+    ):
+        rows[HOLDOUT_PATHS[noun]] = write_table_file(work_dir / HOLDOUT_PATHS[noun], [table], schema)
+    counts = {**plan.counts, **variant_counts}
+    count = ByteCount(NO_PROGRESS, 0)
+    info = _describe(work_dir, sources, counts, rows, count)
+    write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())
+    write_atomic(work_dir / CARD, render_card(info).encode())
+    write_checksums(work_dir, info.files, count)
+    return BuildReport(counts=counts, rows=rows, checks=check_package(work_dir, info, sources))
+
+
+def _describe(
+    work_dir: Path, sources: PackageSources, counts: Mapping[str, int], rows: Mapping[str, int], count: ByteCount
+) -> PackageInfo:
+    files = measure_tables(work_dir, rows, count)
+    splits = {
+        str(split): SplitInfo(
+            windows=sum(n for path, n in rows.items() if path.startswith(f"data/{split}-")),
+            variants=rows[variants_path(split)],
+            controls=rows.get(controls_path(split), 0),
+            sha256=split_digest(files, split),
+        )
+        for split in Split
+    }
+    return PackageInfo(
+        release=sources.release,
+        genome_digest=sources.genome_digest,
+        margin_bp=sources.margin_bp,
+        caches=tuple(sources.caches),
+        policy=sources.policy.as_recipe(),
+        counts=counts,
+        splits=splits,
+        files=files,
+        mix=dict(sources.mix),
+        mix_declared=sources.mix_declared,
+        sources=dict(sources.versions),
+    )
+
+
+def _write_windows(work_dir: Path, sources: PackageSources, plan: PackagePlan, progress: Progress) -> dict[str, int]:
+    """Write the windows of all splits in one pass over the genome, then the corpus, then the controls."""
+    total, done = sum(plan.windows_in(split) for split in Split), 0
+    controls: dict[Split, list[pa.Table]] = {split: [] for split in EVALUATION}
+    with ExitStack() as stack:
+        writers = {s: stack.enter_context(WindowShardWriter(work_dir, s, plan.windows_in(s))) for s in Split}
+        for member, table in _reference_tables(sources, plan, controls):
+            writers[member.split].write(table)
+            progress.advance(done := done + table.num_rows, total, "windows")
+        for source, kept in plan.corpus.items():
+            for table in _corpus_tables(sources, source, kept):
+                writers[Split.TRAIN].write(table)
+                progress.advance(done := done + table.num_rows, total, "windows")
+    rows = {path: n for writer in writers.values() for path, n in writer.rows.items()}
+    for split, tables in controls.items():
+        path = controls_path(split)
+        rows[path] = write_table_file(work_dir / path, tables, PACKAGE_CONTROLS)
+    return rows
+
+
+def _reference_tables(
+    sources: PackageSources, plan: PackagePlan, controls: dict[Split, list[pa.Table]]
+) -> Iterator[tuple[Membership, pa.Table]]:
+    """Yield reference windows contig by contig, a row group at a time; collect the controls of each contig."""
+    for contig, windows in sources.windows.items():
+        members = {Membership(Split.TRAIN): plan.train[contig]}
+        members |= {
+            Membership(split, holdout): by_contig[contig]
+            for (holdout, split), by_contig in plan.evaluation.items()
+            if contig in by_contig
+        }
+        if not any(len(rows) for rows in members.values()):
+            continue
+        sequence = sources.reference(contig)
+        for member, rows in members.items():
+            shown = plan.controls.get((member.holdout or "", member.split), {}).get(contig, np.zeros(0, np.int64))
+            for some in np.array_split(rows, -(-len(rows) // GROUP_ROWS) or 1):
+                cache = sources.cache_of(contig)
+                table = reference_rows(windows, some, sequence, margin_bp=sources.margin_bp, member=member, cache=cache)
+                if len(shown):
+                    controls[member.split].append(control_rows(table.filter(pa.array(np.isin(some, shown)))))
+                yield member, table
+
+
+def _corpus_tables(sources: PackageSources, source: str, kept: Int64s) -> Iterator[pa.Table]:
+    cache = sources.cache_of(source)
+    for first, batch in sources.corpus_batches(source):
+        rows = kept[slice(*np.searchsorted(kept, (first, first + batch.num_rows)))]
+        yield corpus_rows(batch.take(pa.array(rows - first)), rows, member=Membership(Split.TRAIN), cache=cache)
+
+
+def _write_variants(
+    work_dir: Path, sources: PackageSources, plan: PackagePlan, holdouts: HoldoutIndex
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Write the alleles of all splits; return rows by file, and counts of alleles by what became of them."""
+    counts: Counter[str] = Counter()
+    tables: dict[Split, list[pa.Table]] = {split: [] for split in Split}
+    for contig in sources.windows:
+        found: dict[Split, list[pa.Table]] = {split: [] for split in Split}
+        for source, table, splits in _shards(sources, contig):
+            masks = split_alleles(table, plan.regions[contig], holdouts)
+            if Split.TRAIN in splits:
+                covered = _union(sources.windows[contig], plan.train[contig])
+                counts.update(_count_alleles(source, table, masks[None][Split.TRAIN], covered))
+            for holdout, by_split in masks.items():
+                for split in by_split.keys() & splits:
+                    rows = variant_rows(source, table.filter(pa.array(by_split[split])), Membership(split, holdout))
+                    found[split].append(rows)
+                    if holdout is not None:
+                        counts[f"{split}.{holdout}.{source}_alleles"] += rows.num_rows
+        for split, parts in found.items():
+            tables[split].append(sort_variants(parts))
+    rows = {
+        variants_path(split): write_table_file(work_dir / variants_path(split), parts, PACKAGE_VARIANTS)
+        for split, parts in tables.items()
+    }
+    return rows, dict(sorted(counts.items()))
+
+
+def _shards(sources: PackageSources, contig: str) -> Iterator[tuple[VariantSource, pa.Table, frozenset[Split]]]:
+    """Yield the tables of one contig, each with the splits that it serves."""
+    evaluation, everything = frozenset(EVALUATION), frozenset(Split)
+    if contig in sources.gnomad:
+        yield VariantSource.GNOMAD, sources.gnomad[contig], everything
+    earlier = sources.clinvar_earlier
+    if contig in sources.clinvar:
+        yield VariantSource.CLINVAR, sources.clinvar[contig], everything if earlier is None else evaluation
+    if earlier is not None and contig in earlier:
+        yield VariantSource.CLINVAR, earlier[contig], frozenset({Split.TRAIN})
+
+
+def _count_alleles(source: VariantSource, table: pa.Table, train: Bools, covered: IntervalArray) -> dict[str, int]:
+    """Count alleles that are trained on, held out, and those of the former that no training window holds."""
+    start, end = allele_spans(table)
+    fates = {
+        "in": table.num_rows,
+        "train": int(np.count_nonzero(train)),
+        "held_out": int(np.count_nonzero(~train)),
+        "train_in_no_window": int(np.count_nonzero(train & ~meets(covered, start, end))),
+    }
+    return {f"alleles.{source}.{fate}": n for fate, n in fates.items()}
+
+
+def _union(windows: pa.Table, rows: Int64s) -> IntervalArray:
+    return IntervalArray(windows["start"].to_numpy()[rows], windows["end"].to_numpy()[rows]).merge()

@@ -1,0 +1,108 @@
+"""Random draws that are functions of what they are for, not of when or where they are made.
+
+A draw is BLAKE2b of (seed, epoch, window, slot, counter): the same whatever the number of workers, the order of the
+windows or the point at which a run resumed. Not here: what is drawn (``edit_sampling``, ``window_schedule``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import ConfigurationError
+
+__all__ = ["DrawKey", "Draws"]
+
+_WORDS_PER_BLOCK = 8
+# SplitMix64 (Steele, Lea, Flood 2014): the increment and the finaliser's two multipliers.
+_INCREMENT, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+@dataclass(frozen=True, slots=True)
+class DrawKey:
+    """Name of one stream of random numbers; equal keys give equal streams on every machine.
+
+    Examples
+    --------
+    >>> DrawKey.of("edits", 7).draws().below(100) == DrawKey.of("edits", 7).draws().below(100)
+    True
+    """
+
+    digest: bytes
+
+    @classmethod
+    def of(cls, *parts: int | str) -> DrawKey:
+        """Return the key of a sequence of integers and strings; ``("ab",)``, ``("a", "b")`` and types stay apart."""
+        return cls(b"").child(*parts)
+
+    def child(self, *parts: int | str) -> DrawKey:
+        """Return a key below this one."""
+        spelt = [f"{type(part).__name__}:{part}".encode() for part in parts]
+        content = b"".join(len(part).to_bytes(4, "little") + part for part in spelt)
+        return DrawKey(hashlib.blake2b(content, key=self.digest, digest_size=32).digest())
+
+    def draws(self) -> Draws:
+        """Return the stream from its first number."""
+        return Draws(self)
+
+    def permutation(self, n: int) -> NDArray[np.int64]:
+        """Return the numbers 0 to n - 1 in random order: int64, shape (n,)."""
+        first = np.uint64(int.from_bytes(self.digest[:8], "little"))
+        with np.errstate(over="ignore"):
+            word: NDArray[np.uint64] = first + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(_INCREMENT)
+            word = (word ^ (word >> np.uint64(30))) * np.uint64(_FIRST)
+            word = (word ^ (word >> np.uint64(27))) * np.uint64(_SECOND)
+        return np.argsort(word ^ (word >> np.uint64(31)), kind="stable").astype(np.int64)
+
+
+class Draws:
+    """The numbers of one stream, one after the other.
+
+    Parameters
+    ----------
+    key
+        Name of the stream.
+    """
+
+    __slots__ = ("_block", "_key", "_words")
+
+    def __init__(self, key: DrawKey) -> None:
+        self._key, self._block = key.digest, 0
+        self._words: Iterator[int] = iter(())
+
+    def word(self) -> int:
+        """Return the next 64 random bits."""
+        for word in self._words:
+            return word
+        raw = hashlib.blake2b(self._block.to_bytes(8, "little"), key=self._key).digest()
+        self._block += 1
+        self._words = iter(np.frombuffer(raw, dtype="<u8", count=_WORDS_PER_BLOCK).tolist())
+        return next(self._words)
+
+    def below(self, n: int) -> int:
+        """Return a number from 0 to n - 1; the bias is under n / 2**64.
+
+        Raises
+        ------
+        ConfigurationError
+            If n is under 1.
+        """
+        if n < 1:
+            raise ConfigurationError("random draw", "nothing to choose from", expected="at least 1", got=f"{n}")
+        return (self.word() * n) >> 64
+
+    def uniform(self) -> float:
+        """Return a number from 0 up to, not including, 1."""
+        return float((self.word() >> 11) * 2.0**-53)
+
+    def permuted(self, n: int) -> Iterator[int]:
+        """Yield 0 to n - 1 in random order, in time and memory proportional to what is taken."""
+        moved: dict[int, int] = {}
+        for left in range(n, 0, -1):
+            at = self.below(left)
+            yield moved.get(at, at)
+            moved[at] = moved.get(left - 1, left - 1)

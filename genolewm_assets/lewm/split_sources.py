@@ -1,0 +1,127 @@
+"""What a stream of tuples reads from a package: the windows of a split, the alleles to draw from, those never to make.
+
+Not here: the package format (``packages``), drawing (``edit_sampling``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError
+from genolewm_assets.genome import IntervalArray
+from genolewm_assets.lewm.allele_index import AlleleIndex
+from genolewm_assets.lewm.edit_mix import EditSource
+from genolewm_assets.lewm.package_schema import REFERENCE_ORIGIN, Split, VariantSource
+from genolewm_assets.lewm.packages import Package
+from genolewm_assets.lewm.schema import ALLELE_KEY
+from genolewm_assets.lewm.split_windows import SplitWindows
+from genolewm_assets.store import usable_memory_bytes
+
+__all__ = ["SplitSources", "read_split"]
+
+#: ClinVar classes that serve as edits: anchors of training (RFC-0006 §3.3), and all that a bench labels.
+_TRAIN_LABELS, _BENCH_LABELS = ("P", "LP"), ("P", "LP", "B", "LB")
+
+#: Share of the memory this process may use that the bases of a split may take.
+_MEMORY_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SplitSources:
+    """One split, ready to draw from.
+
+    Attributes
+    ----------
+    windows
+        Its windows.
+    real
+        Its alleles by source of edits.
+    held_out
+        Alleles that no edit may make.
+    """
+
+    windows: SplitWindows
+    real: Mapping[EditSource, AlleleIndex]
+    held_out: AlleleIndex
+
+
+def read_split(package: Package, split: Split, holdout: str | None) -> SplitSources:
+    """Read what a split's stream needs.
+
+    Parameters
+    ----------
+    holdout
+        Holdout that validation or test windows serve; None for training.
+
+    Raises
+    ------
+    ConfigurationError
+        If the split has no window of the holdout.
+    CorruptResourceError
+        If a training window stands in a held-out interval.
+    """
+    variants = _of_holdout(package.variants(split), holdout)
+    alleles = package.holdouts("alleles")
+    if split is Split.TRAIN:
+        _check_windows(package)
+    else:
+        # What is tested is never shown in validation; a test shows everything that it holds out.
+        alleles = alleles.filter(pc.and_(pc.equal(alleles["role"], Split.TEST), split is Split.VALIDATION))
+    max_bytes = int(_MEMORY_SHARE * usable_memory_bytes())
+    windows = SplitWindows(_window_batches(package, split, holdout), max_bytes=max_bytes)
+    if holdout is not None and not len(windows):
+        raise ConfigurationError(
+            f"{package.directory.name}: {split} windows of holdout {holdout!r}",
+            "there are none",
+            expected=f"one of {_holdouts(package, split)}",
+            got=repr(holdout),
+        )
+    labels = _TRAIN_LABELS if split is Split.TRAIN else _BENCH_LABELS
+    clinvar = variants.filter(pc.equal(variants["source"], VariantSource.CLINVAR))
+    return SplitSources(
+        windows=windows,
+        real={
+            EditSource.GNOMAD: AlleleIndex(variants.filter(pc.equal(variants["source"], VariantSource.GNOMAD))),
+            EditSource.CLINVAR: AlleleIndex(clinvar.filter(pc.is_in(clinvar["label"], pa.array(labels)))),
+        },
+        held_out=AlleleIndex(alleles.select(ALLELE_KEY)),
+    )
+
+
+def _of_holdout(table: pa.Table, holdout: str | None) -> pa.Table:
+    return table if holdout is None else table.filter(pc.equal(table["holdout"], holdout))
+
+
+def _window_batches(package: Package, split: Split, holdout: str | None) -> Iterator[pa.RecordBatch]:
+    for batch in package.window_batches(split):
+        yield batch if holdout is None else batch.filter(pc.equal(batch["holdout"], holdout))
+
+
+def _holdouts(package: Package, split: Split) -> list[str]:
+    return sorted(pc.unique(package.windows(split, ["holdout"])["holdout"]).to_pylist())
+
+
+def _check_windows(package: Package) -> None:
+    """Raise if a training window with a known place meets a held-out interval; the filter ran when it was built."""
+    intervals = package.holdouts("intervals")
+    columns = ["origin", "contig", "start", "end", "placement_exact"]
+    windows = package.windows(Split.TRAIN, columns).filter(pc.field("placement_exact"))
+    for contig in pc.unique(intervals["contig"]).to_pylist():
+        held = intervals.filter(pc.equal(intervals["contig"], contig))
+        region = IntervalArray.from_unsorted(held["start"].to_numpy(), held["end"].to_numpy())
+        ours = windows.filter(pc.equal(windows["contig"], contig))
+        margin = pc.if_else(pc.equal(ours["origin"], REFERENCE_ORIGIN), package.info.margin_bp, 0)
+        footprints = IntervalArray.from_unsorted(ours["start"].to_numpy(), pc.add(ours["end"], margin).to_numpy())
+        met = int((region.overlap_bases(footprints) > 0).sum())
+        if met:
+            raise CorruptResourceError(
+                f"{package.directory.name}: training windows of {contig}",
+                "some stand in held-out intervals",
+                expected="none",
+                got=f"{met}",
+                remedy="Rebuild the package",
+            )

@@ -1,0 +1,192 @@
+"""The windows of one split in memory, two bits a base, for random access at memory speed.
+
+Not here: the package's files (``packages``), states (``store``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.genome import TOKEN_BP, encode_sequence
+from genolewm_assets.genome.sequence import AMBIGUOUS
+from genolewm_assets.lewm.package_schema import PACKAGE_WINDOWS
+from genolewm_assets.store import MemoryLimitError
+
+__all__ = ["SplitWindows", "WindowRecord", "pack_bases", "unpack_bases"]
+
+_BASES = np.frombuffer(b"ACGT", dtype=np.uint8)
+#: The four bases of every packed byte, the first in the lowest bits.
+_UNPACKED = _BASES[(np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3]
+_PLACES = np.array([1, 4, 16, 64], dtype=np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRecord:
+    """One window of a split.
+
+    Attributes
+    ----------
+    window_id
+        First 32 hex digits of the SHA-256 of ``sequence``; not unique.
+    origin
+        ``reference`` or the corpus source.
+    sequence, left_flank, right_flank
+        Upper-case ACGT on the window's own strand; the flanks lie beside it.
+    contig, start, strand
+        Where ``sequence`` stands on the reference base for base (``-``: as its reverse complement), 0-based; all null
+        where that is not known.
+    cache_key, cache_row
+        Where the window's states lie; null where the package has none.
+    """
+
+    window_id: str
+    origin: str
+    sequence: str
+    left_flank: str
+    right_flank: str
+    contig: str | None = None
+    start: int | None = None
+    strand: str | None = None
+    cache_key: str | None = None
+    cache_row: int | None = None
+
+    @property
+    def n_tokens(self) -> int:
+        """DNA tokens of the window."""
+        return len(self.sequence) // TOKEN_BP
+
+
+class SplitWindows:
+    """Windows by row number.
+
+    Parameters
+    ----------
+    batches
+        Record batches with the columns of ``package_schema.PACKAGE_WINDOWS``.
+    max_bytes
+        Memory that the bases may take; None: any amount.
+
+    Raises
+    ------
+    CorruptResourceError
+        If a sequence holds anything but A, C, G and T.
+    MemoryLimitError
+        If the bases would take more; the text names both figures.
+    """
+
+    _COLUMNS = ("window_id", "origin", "contig", "start", "strand", "placement_exact", "cache_key", "cache_row")
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], *, max_bytes: int | None = None) -> None:
+        packed: list[NDArray[np.uint8]] = []
+        sizes: list[tuple[int, ...]] = []
+        kept: list[pa.RecordBatch] = []
+        total = 0
+        for batch in batches:
+            kept.append(batch.select(self._COLUMNS))
+            parts = (batch.column(name).to_pylist() for name in ("left_flank", "sequence", "right_flank"))
+            for row in zip(*parts, strict=True):
+                sizes.append(tuple(map(len, row)))
+                packed.append(pack_bases("".join(row)))
+                total += len(packed[-1])
+            _check_size(total, max_bytes)
+        self._bases = np.concatenate([*packed, np.zeros(0, np.uint8)])
+        self._first = np.concatenate(([0], np.cumsum([len(row) for row in packed], dtype=np.int64)))
+        self._sizes = np.array(sizes, dtype=np.int32).reshape(-1, 3)
+        table = pa.Table.from_batches(kept, pa.schema([PACKAGE_WINDOWS.arrow.field(name) for name in self._COLUMNS]))
+        self.window_ids = table["window_id"].to_numpy().astype("S32")
+        self._start, self._cache_row = (
+            table[name].fill_null(-1).to_numpy().astype(np.int64) for name in ("start", "cache_row")
+        )
+        contig = pc.if_else(table["placement_exact"], table["contig"], pa.scalar(None, pa.string()))
+        self._contig, self._strand = _Dictionary(contig), _Dictionary(table["strand"])
+        self._origin, self._cache_key = _Dictionary(table["origin"]), _Dictionary(table["cache_key"])
+
+    def __len__(self) -> int:
+        return len(self.window_ids)
+
+    @property
+    def shortest_bp(self) -> int:
+        """Bases of the shortest window; 0 where there is none."""
+        return int(self._sizes[:, 1].min()) if len(self) else 0
+
+    @property
+    def origins(self) -> NDArray[np.str_]:
+        """Origin of every window: str, shape (n_windows,)."""
+        return np.array(self._origin.values, dtype=np.str_)[self._origin.code]
+
+    def record(self, row: int) -> WindowRecord:
+        """Return a window."""
+        left, size, right = self._sizes[row].tolist()
+        bases = unpack_bases(self._bases[self._first[row] : self._first[row + 1]], left + size + right)
+        contig, cache_key = self._contig[row], self._cache_key[row]
+        return WindowRecord(
+            window_id=self.window_ids[row].decode(),
+            origin=str(self._origin[row]),
+            sequence=bases[left : left + size],
+            left_flank=bases[:left],
+            right_flank=bases[left + size :],
+            contig=contig,
+            start=None if contig is None else int(self._start[row]),
+            strand=None if contig is None else (self._strand[row] or "+"),
+            cache_key=cache_key,
+            cache_row=None if cache_key is None else int(self._cache_row[row]),
+        )
+
+
+class _Dictionary:
+    """A column of few distinct strings or nulls, four bytes a row."""
+
+    __slots__ = ("code", "values")
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        self.values: list[str | None] = encoded.dictionary.to_pylist()
+        self.code: NDArray[np.int32] = encoded.indices.to_numpy().astype(np.int32)
+
+    def __getitem__(self, row: int) -> str | None:
+        return self.values[int(self.code[row])]
+
+
+def _check_size(size: int, max_bytes: int | None) -> None:
+    if max_bytes is not None and size > max_bytes:
+        raise MemoryLimitError(
+            "package windows",
+            f"the first windows alone take {size:,} bytes, more than the {max_bytes:,} that they may use",
+            remedy="Give the process more memory, or build a package of fewer windows",
+        )
+
+
+def pack_bases(sequence: str) -> NDArray[np.uint8]:
+    """Pack upper-case ACGT, four bases a byte: uint8, shape (ceil(n_bases / 4),).
+
+    Raises
+    ------
+    CorruptResourceError
+        On any other base.
+    """
+    codes = encode_sequence(sequence)
+    if codes.max(initial=0) >= AMBIGUOUS:
+        raise CorruptResourceError(
+            "package windows",
+            "a sequence holds a base other than A, C, G and T",
+            expected="windows inside ACGT runs",
+            got=f"{sequence[int(np.argmax(codes))]!r}",
+            remedy="Rebuild the package",
+        )
+    padded = np.zeros(-(-len(codes) // 4) * 4, dtype=np.uint8)
+    padded[: len(codes)] = codes
+    packed: NDArray[np.uint8] = (padded.reshape(-1, 4) * _PLACES).sum(axis=1, dtype=np.uint8)
+    return packed
+
+
+def unpack_bases(packed: NDArray[np.uint8], n_bases: int) -> str:
+    """Return the sequence that :func:`pack_bases` packed."""
+    bases: bytes = _UNPACKED[packed].tobytes()
+    return bases[:n_bases].decode("ascii")

@@ -1,0 +1,131 @@
+"""Arithmetic on block states: which blocks lie round an edit, and their mean.
+
+A window's cached row holds the means of consecutive blocks of DNA tokens (tags excluded, block 0 starts at the first
+DNA token, the last block may be shorter). The same functions pool the source from the cache and the target from the
+encoder. Not here: encoding (``encoders``), reading of caches (``store``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import InputError
+
+__all__ = ["BLOCK_TOKENS", "RADIUS_TOKENS", "PoolSide", "block_count", "global_mean", "locus_blocks", "pool_blocks"]
+
+#: DNA tokens whose states one block averages.
+BLOCK_TOKENS = 64
+
+#: Tokens on either side of an edit that belong to its neighbourhood.
+RADIUS_TOKENS = 256
+
+#: ``both``: the neighbourhood on either side; ``right``: from the block of the locus on (a causal model's states left
+#: of an edit do not change).
+PoolSide = Literal["both", "right"]
+
+
+def block_count(n_tokens: int, block_tokens: int = BLOCK_TOKENS) -> int:
+    """Return how many blocks a window of ``n_tokens`` DNA tokens has, a shorter last one included."""
+    if n_tokens < 1 or block_tokens < 1:
+        raise InputError(
+            "blocks", "impossible size", expected="at least 1 token", got=f"{n_tokens} in blocks of {block_tokens}"
+        )
+    return -(-n_tokens // block_tokens)
+
+
+def locus_blocks(
+    token: int,
+    n_tokens: int,
+    radius_tokens: int = RADIUS_TOKENS,
+    block_tokens: int = BLOCK_TOKENS,
+    side: PoolSide = "both",
+) -> tuple[int, int]:
+    """Return the blocks that cover a locus and its neighbourhood.
+
+    Parameters
+    ----------
+    token
+        0-based index, among the DNA tokens, of the first token that changes.
+    n_tokens
+        DNA tokens of the window.
+    radius_tokens
+        Tokens ``token - radius_tokens`` to ``token + radius_tokens``, both included and clipped to the window, are
+        covered; a block that holds one of them counts whole.
+
+    Returns
+    -------
+    tuple[int, int]
+        Block indices, 0-based half-open. Where nothing is clipped: 9 blocks of 64 tokens; 5 for ``right``.
+
+    Raises
+    ------
+    InputError
+        If the locus is not in the window, or a size or the side is impossible.
+
+    Examples
+    --------
+    >>> locus_blocks(1000, 2048)
+    (11, 20)
+    """
+    n_blocks = block_count(n_tokens, block_tokens)
+    if not 0 <= token < n_tokens or radius_tokens < 0:
+        raise InputError(
+            f"locus token {token}",
+            "no such neighbourhood",
+            expected=f"a token from 0 to {n_tokens - 1} and a radius from 0",
+            got=f"token {token}, radius {radius_tokens}",
+        )
+    if side not in {"both", "right"}:
+        raise InputError("pooling", "no such side", expected="'both' or 'right'", got=repr(side))
+    first = token if side == "right" else max(0, token - radius_tokens)
+    return first // block_tokens, min(n_blocks, (token + radius_tokens) // block_tokens + 1)
+
+
+def pool_blocks(
+    states: NDArray[Any], start: int, stop: int, n_tokens: int, block_tokens: int = BLOCK_TOKENS
+) -> NDArray[np.float32]:
+    """Return the mean state over the tokens of some blocks.
+
+    Parameters
+    ----------
+    states
+        Floating, shape (..., n_blocks, hidden): block means. Blocks beyond the window's own (padding of a fixed-shape
+        store) are never read.
+    start, stop
+        Block indices, 0-based half-open.
+    n_tokens
+        DNA tokens of the window; a shorter last block counts by its tokens.
+
+    Returns
+    -------
+    ndarray
+        float32, shape (..., hidden).
+
+    Raises
+    ------
+    InputError
+        If the blocks are not the window's, or the states hold fewer.
+    """
+    n_blocks = block_count(n_tokens, block_tokens)
+    if not 0 <= start < stop <= n_blocks or states.ndim < 2 or states.shape[-2] < n_blocks:
+        raise InputError(
+            f"blocks [{start}, {stop})",
+            "not blocks of the window",
+            expected=f"0 <= start < stop <= {n_blocks} and states of {n_blocks} blocks",
+            got=f"states of shape {states.shape}",
+        )
+    # Sums in double precision: the order of addition cannot then show in the float32 result.
+    total = states[..., start:stop, :].sum(axis=-2, dtype=np.float64)
+    missing = n_blocks * block_tokens - n_tokens if stop == n_blocks else 0
+    if missing:
+        total -= states[..., stop - 1, :] * np.float64(missing / block_tokens)
+    mean: NDArray[np.float32] = (total / (stop - start - missing / block_tokens)).astype(np.float32)
+    return mean
+
+
+def global_mean(states: NDArray[Any], n_tokens: int, block_tokens: int = BLOCK_TOKENS) -> NDArray[np.float32]:
+    """Return the mean state over all tokens of a window: float32, shape (..., hidden); see :func:`pool_blocks`."""
+    return pool_blocks(states, 0, block_count(n_tokens, block_tokens), n_tokens, block_tokens)

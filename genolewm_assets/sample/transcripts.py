@@ -1,0 +1,62 @@
+"""Transcripts of the simulated genes: exons joined in the gene's orientation, with untranslated ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.sample.blueprint import Span
+from genolewm_assets.sample.genes import Gene
+from genolewm_assets.sample.reference import SimulatedContig
+
+Codes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A spliced sequence.
+
+    ``codes`` run 5' to 3'; ``span`` is its 0-based half-open extent on the contig, introns included; ``junctions`` are
+    the offsets in ``codes`` at which introns were cut out.
+    """
+
+    codes: Codes
+    span: Span
+    junctions: tuple[int, ...]
+
+
+def read_sense(contig: SimulatedContig, span: Span, strand: str) -> Codes:
+    """Return the bases of a stretch in the orientation of a strand (4, an unknown base, stays)."""
+    codes = contig.codes[slice(*span)]
+    if strand == "+":
+        return codes
+    return np.where(codes > 3, codes, 3 - codes)[::-1].astype(np.uint8)
+
+
+def splice(contig: SimulatedContig, gene: Gene, exons: Sequence[int], utr5_bp: int, utr3_bp: int) -> Transcript:
+    """Join exons of a gene.
+
+    Parameters
+    ----------
+    exons
+        Their numbers in the order of transcription, ascending.
+    utr5_bp, utr3_bp
+        Bases of the gene that the first exon is prolonged by upstream, and the last one downstream.
+    """
+    start, end = gene.span
+    forward = gene.plan.strand == "+"
+    edges = [(a - start, b - start) if forward else (end - b, end - a) for a, b in gene.exons][:: 1 if forward else -1]
+    chosen = [edges[number] for number in exons]
+    chosen[0] = (chosen[0][0] - utr5_bp, chosen[0][1])
+    chosen[-1] = (chosen[-1][0], chosen[-1][1] + utr3_bp)
+    sense = read_sense(contig, gene.span, gene.plan.strand)
+    ends = np.cumsum([b - a for a, b in chosen])
+    first, last = chosen[0][0], chosen[-1][1]
+    return Transcript(
+        np.concatenate([sense[a:b] for a, b in chosen]),
+        (start + first, start + last) if forward else (end - last, end - first),
+        tuple(int(at) for at in ends[:-1]),
+    )

@@ -1,0 +1,198 @@
+"""The pretraining corpus: its Parquet files, read record by record, and the files of windows made of them.
+
+What a row says is understood in ``sources.corpus_layouts``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.lewm.corpus_checks import check_corpus_windows
+from genolewm_assets.lewm.corpus_placement import CorpusPlacer
+from genolewm_assets.lewm.corpus_records import CorpusRecord, CorpusSource
+from genolewm_assets.lewm.corpus_windows import (
+    CORPUS_SKIPPED,
+    CORPUS_WINDOWS,
+    CorpusBatch,
+    CorpusLedger,
+    CorpusParams,
+    build_corpus_windows,
+)
+from genolewm_assets.lewm.schema import TableSchema
+from genolewm_assets.sources.corpus_layouts import find_layout
+from genolewm_assets.sources.remote import fetch_error
+from genolewm_assets.sources.shard_file import ShardReport
+from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
+
+WINDOWS_NAME = "windows.parquet"
+SKIPPED_NAME = "skipped.parquet"
+
+_READ_ROWS = 64
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+def list_corpus_files(url: str) -> tuple[str, ...]:
+    """Return the Parquet files of a place, sorted.
+
+    Parameters
+    ----------
+    url
+        A file, a folder (its ``*.parquet``) or a pattern with ``*``: a path, or a URL of any protocol of fsspec.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    FetchError
+        If the place cannot be read.
+    """
+    if url.startswith(("http://", "https://")) and url.endswith(".parquet") and not _WILDCARD.search(url):
+        return (url,)
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+        pattern = f"{path.rstrip('/')}/*.parquet" if filesystem.isdir(path) else path
+        found = sorted(filesystem.glob(pattern)) if _WILDCARD.search(pattern) else [path] * filesystem.exists(path)
+    except Exception as error:
+        raise fetch_error(url, error) from error
+    if not found:
+        raise InputError(
+            url,
+            "no corpus file there",
+            expected="a Parquet file, a folder of them or a pattern",
+            got="nothing",
+            remedy="Correct the catalogue's corpus section, or put the files there",
+        )
+    local = "://" not in url
+    return tuple(file if local else filesystem.unstrip_protocol(file) for file in found)
+
+
+def read_records(
+    paths: Sequence[Path], source: CorpusSource, *, progress: Progress = NO_PROGRESS
+) -> Iterator[CorpusRecord]:
+    """Read the records of one source, file by file and in each file's order.
+
+    Parameters
+    ----------
+    paths
+        Parquet files, in either layout.
+
+    Yields
+    ------
+    CorpusRecord
+        Coordinates 0-based half-open; sequence upper-case, U as T, everything else as it stands.
+
+    Raises
+    ------
+    InputError
+        With file and row: a file that is missing or not Parquet, of an unknown layout, or a row whose id is missing or
+        whose coordinates cannot be.
+    """
+    total = sum(_open(path).metadata.num_rows for path in paths)
+    done = 0
+    for path in paths:
+        with _open(path) as file:
+            layout = find_layout(file.schema_arrow, where=str(path))
+            row_number = 0
+            for batch in _batches(file, layout.columns, path):
+                for row in batch.to_pylist():
+                    yield layout.parse(row, source, f"{path} (row {row_number})")
+                    row_number += 1
+                done += batch.num_rows
+                progress.advance(done, total, "records")
+
+
+def write_corpus_windows(
+    paths: Sequence[Path],
+    *,
+    source: CorpusSource,
+    params: CorpusParams,
+    placer: CorpusPlacer,
+    out_dir: Path,
+    progress: Progress = NO_PROGRESS,
+) -> ShardReport:
+    """Write ``windows.parquet`` and ``skipped.parquet`` of one source into ``out_dir``.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_records`.
+    """
+    ledger = CorpusLedger()
+    batches = build_corpus_windows(read_records(paths, source, progress=progress), params, placer, ledger)
+    rows = _write_batches(batches, out_dir)
+    return ShardReport(ledger.counts(), rows)
+
+
+def audit_corpus_windows(
+    folder: Path,
+    paths: Sequence[Path],
+    *,
+    source: CorpusSource,
+    params: CorpusParams,
+    placer: CorpusPlacer,
+    counts: Mapping[str, int],
+) -> tuple[CheckResult, ...]:
+    """Check the files of :func:`write_corpus_windows` against the corpus, read a second time, and the reference."""
+    return check_corpus_windows(
+        _tables(folder / WINDOWS_NAME),
+        _tables(folder / SKIPPED_NAME),
+        read_records(paths, source),
+        params=params,
+        counts=counts,
+        contigs=placer.contigs,
+        bases=placer.bases,
+    )
+
+
+def _write_batches(batches: Iterable[CorpusBatch], out_dir: Path) -> dict[str, int]:
+    """Write both tables as they come; a row group is a batch, so that one window is read without many."""
+    out_dir.mkdir(parents=True, exist_ok=True)
+    rows = {WINDOWS_NAME: 0, SKIPPED_NAME: 0}
+    with ExitStack() as stack:
+        windows, skipped = (
+            stack.enter_context(_writer(out_dir / name, schema))
+            for name, schema in ((WINDOWS_NAME, CORPUS_WINDOWS), (SKIPPED_NAME, CORPUS_SKIPPED))
+        )
+        for batch in batches:
+            for name, writer, table in ((WINDOWS_NAME, windows, batch.windows), (SKIPPED_NAME, skipped, batch.skipped)):
+                if table.num_rows:
+                    writer.write_table(table.replace_schema_metadata(writer.schema.metadata))
+                rows[name] += table.num_rows
+    return rows
+
+
+def _writer(path: Path, schema: TableSchema) -> pq.ParquetWriter:
+    arrow = schema.arrow.with_metadata({"genolewm.table": schema.name})
+    return pq.ParquetWriter(path, arrow, compression="zstd", compression_level=3, write_page_index=True)
+
+
+def _tables(path: Path) -> Iterator[pa.Table]:
+    with pq.ParquetFile(path) as file:
+        yield file.schema_arrow.empty_table()
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group)
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    if not path.is_file():
+        problem = "is a directory" if path.is_dir() else "does not exist"
+        raise InputError(str(path), problem, expected="a Parquet file", remedy="Correct the path in the catalogue")
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(str(path), f"not a readable Parquet file ({error})", remedy="Fetch the file again") from error
+
+
+def _batches(file: pq.ParquetFile, columns: list[str], path: Path) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from file.iter_batches(batch_size=_READ_ROWS, columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(str(path), f"cannot be read ({error})", remedy="Fetch the file again") from error

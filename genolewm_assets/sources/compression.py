@@ -1,0 +1,41 @@
+"""How a text file is packed, told by its bytes and never by its name."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from typing import BinaryIO
+
+#: The empty block that ends every complete BGZF file (SAM specification, section 4.1.2).
+BGZF_END = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
+_HEADER_BYTES = 18
+_HAS_EXTRA_FIELD = 4
+
+
+class Compression(StrEnum):
+    """How a text file is packed."""
+
+    BGZF = "bgzf"
+    GZIP = "gzip"
+    PLAIN = "plain"
+
+
+def detect_compression(file: BinaryIO) -> Compression:
+    """Return how an open file is packed; it is left at its start."""
+    file.seek(0)
+    head = file.read(_HEADER_BYTES)
+    file.seek(0)
+    if not head.startswith(b"\x1f\x8b"):
+        return Compression.PLAIN
+    # BGZF is gzip whose first extra subfield is BC (SAM specification, section 4.1).
+    blocked = len(head) == _HEADER_BYTES and head[3] & _HAS_EXTRA_FIELD and head[12:14] == b"BC"
+    return Compression.BGZF if blocked else Compression.GZIP
+
+
+def has_bgzf_end(file: BinaryIO) -> bool:
+    """Tell whether an open BGZF file ends as a complete one does; it is left at its start."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - len(BGZF_END)))
+    complete = file.read() == BGZF_END
+    file.seek(0)
+    return complete

@@ -1,0 +1,90 @@
+"""Names of contigs in a source: which contig of the genome one is, and whether the source is on this assembly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+from genolewm_assets.errors import UnknownContigError, VcfError
+from genolewm_assets.genome import GRCH38, Contig, ContigSet
+from genolewm_assets.sources.vcf import VcfHeader
+from genolewm_assets.sources.vcf_record import VcfRecord
+
+# Scaffolds, patches, alternates and decoys of GRCh38 as RefSeq, GenBank and UCSC call them.
+_UNPLACED = re.compile(
+    r"(N[TW]_\d{6,9}\.\d+|(GL|KI|KN|KQ|KV|KZ|ML|MU|GU|KB|KE|KF|KG|JH|JTFH|AC|AL)\d{5,9}([v.]\d+)?"
+    r"|chr(\w+_)?(Un_)?\w+v\d+(_random|_alt|_fix|_decoy)?|chrEBV|HLA-.+)"
+)
+
+
+class ContigNames:
+    """Names of a source resolved to contigs of the genome, each looked up once."""
+
+    def __init__(self, contigs: ContigSet) -> None:
+        self._contigs = contigs
+        self._known: dict[str, Contig | None] = {}
+
+    def check_met(self, wanted: Iterable[Contig], *, where: str) -> None:
+        """Raise :class:`VcfError` unless at least one of the names resolved so far is one of these contigs."""
+        names = [contig.name for contig in wanted]
+        if not any(contig is not None and contig.name in names for contig in self._known.values()):
+            raise VcfError(
+                where,
+                "none of the records is on a contig wanted",
+                expected=_some(names),
+                got=_some(self._known),
+                remedy="Check that this is the file for this genome or contig",
+            )
+
+    def resolve(self, record: VcfRecord) -> Contig | None:
+        """Return the contig of a record, or None for one of the human assembly that this genome lacks.
+
+        Raises
+        ------
+        UnknownContigError
+            If the name is neither in the genome nor of the human assembly's kind.
+        """
+        name = record.chrom
+        if name in self._known:
+            return self._known[name]
+        try:
+            contig: Contig | None = self._contigs.resolve(name)
+        except UnknownContigError as err:
+            if not is_assembly_contig(name):
+                raise UnknownContigError(
+                    record.where, err.problem, expected=err.expected, got=err.got or repr(name), remedy=err.remedy
+                ) from err
+            contig = None
+        self._known[name] = contig
+        return contig
+
+
+def is_assembly_contig(name: str) -> bool:
+    """Return whether a name is one of the human reference assembly: a chromosome, scaffold, patch or decoy."""
+    if _UNPLACED.fullmatch(name):
+        return True
+    try:
+        GRCH38.resolve(name)
+    except UnknownContigError:
+        return False
+    return True
+
+
+def check_assembly(header: VcfHeader, contigs: ContigSet, *, where: str) -> None:
+    """Raise :class:`VcfError` if the header declares another length for a contig of the genome."""
+    # Not ContigSet.resolve: it looks for near misses of each of the thousands of decoys that a header may declare.
+    spellings = {spelling: contig for contig in contigs for spelling in (contig.name, *contig.aliases)}
+    for name, length in header.contigs.items():
+        contig = spellings.get(name)
+        if contig is not None and length is not None and length != contig.length:
+            raise VcfError(
+                where,
+                f"the header gives contig {name!r} the length of another assembly",
+                expected=f"{contig.length} bp",
+                got=f"{length} bp",
+                remedy="Use the file for GRCh38, or a liftover to it",
+            )
+
+
+def _some(names: Collection[str]) -> str:
+    return ", ".join(map(repr, sorted(names)[:6])) + (", ..." if len(names) > 6 else "")

@@ -1,0 +1,84 @@
+"""Turn committed rows into a finished array store: index, side-cars, checksums, and ``_COMPLETE`` after all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from genolewm_assets.store.array_keys import CACHE_VERSION, FINGERPRINT
+from genolewm_assets.store.array_layout import (
+    CHECKSUMS,
+    COMPLETE,
+    INDEX,
+    SHAPES,
+    SIDECAR_LOG,
+    ArrayLayout,
+    complete_text,
+    crc32c_file,
+    sidecar_file,
+)
+from genolewm_assets.store.array_log import Entry, read_entries
+from genolewm_assets.store.array_rows import read_sidecar_log
+from genolewm_assets.store.atomic import sync_tree, write_atomic
+from genolewm_assets.store.manifest import JsonValue, canonical_json
+
+_ROW_GROUP_ROWS = 65_536
+
+
+def finish_store(
+    directory: Path,
+    layout: ArrayLayout,
+    crc: Mapping[str, Sequence[int]],
+    n_rows: int,
+    fingerprint: Mapping[str, JsonValue],
+) -> None:
+    """Write what a finished store has beside its arrays; the commit log is still there afterwards.
+
+    Parameters
+    ----------
+    crc
+        Per array: CRC-32C of every batch.
+    n_rows
+        Rows that the commit log counts.
+    """
+    where = str(directory)
+    _write_index(directory / INDEX, layout, read_entries(directory))
+    with (directory / SIDECAR_LOG).open("rb") as log:
+        texts = read_sidecar_log(log)
+    for name in layout.sidecars:
+        by_key = {str(key): text for key, text in enumerate(texts.get(name, ()))}
+        write_atomic(directory / sidecar_file(name), canonical_json(by_key, where))
+    write_atomic(directory / SHAPES, canonical_json({**layout.as_json(), "n_rows": n_rows}, where))
+    write_atomic(directory / FINGERPRINT, canonical_json(dict(fingerprint), where))
+    checksums = canonical_json(
+        {
+            "layout_version": CACHE_VERSION,
+            "arrays": {name: [f"{value:08x}" for value in values] for name, values in crc.items()},
+            "files": {name: f"{crc32c_file(directory / name):08x}" for name in layout.described_files},
+        },
+        where,
+    )
+    write_atomic(directory / CHECKSUMS, checksums)
+    # Nothing may be missing from disk once _COMPLETE is there.
+    sync_tree(directory)
+    write_atomic(directory / COMPLETE, complete_text(checksums))
+
+
+def _write_index(path: Path, layout: ArrayLayout, entries: Iterator[Entry]) -> None:
+    """Write ``index.parquet`` in row groups of a fixed size, whatever the commits were."""
+    schema, first = layout.index_schema, 0
+    with pq.ParquetWriter(path, schema, compression="zstd", compression_level=3) as writer:
+        while group := list(islice(entries, _ROW_GROUP_ROWS)):
+            rows = ([row, *entry] for row, entry in enumerate(group, start=first))
+            writer.write_batch(_record_batch(schema, rows))
+            first += len(group)
+
+
+def _record_batch(schema: pa.Schema, rows: Iterable[Entry]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,146 @@
+"""What an array store holds and costs: sizes, index schema, de-duplication, memory; finished or not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from genolewm_assets.errors import MissingResourceError
+from genolewm_assets.store.array_layout import COMMIT_LOG, is_complete, sidecar_file
+from genolewm_assets.store.array_log import committed_rows
+from genolewm_assets.store.array_reader import ArrayStoreReader
+from genolewm_assets.store.atomic import GENERATIONS
+from genolewm_assets.store.manifest import JsonValue, normal_json
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarReport:
+    """One side-car: distinct values, and mean and greatest length in bytes."""
+
+    unique: int
+    mean_bytes: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayStoreReport:
+    """One store.
+
+    Attributes
+    ----------
+    directory
+        As it was asked for.
+    rows
+        Rows of a finished store, committed rows of an unfinished one.
+    files
+        Bytes on disk by file.
+    arrays
+        ``(rows, *shape) dtype`` by array.
+    index_schema
+        Arrow type by column of ``index.parquet``; empty while unfinished.
+    index_string_bytes
+        Memory that the text columns of the index take, by column.
+    realise_bytes
+        Memory that :meth:`ArrayStoreReader.load_in_memory` would take.
+    """
+
+    directory: str
+    complete: bool
+    rows: int
+    files: Mapping[str, int]
+    arrays: Mapping[str, str]
+    index_schema: Mapping[str, str]
+    index_string_bytes: Mapping[str, int]
+    sidecars: Mapping[str, SidecarReport]
+    realise_bytes: int
+
+    def as_dict(self) -> dict[str, JsonValue]:
+        """Return the report as JSON values."""
+        return normal_json(asdict(self), self.directory)
+
+    def as_text(self) -> str:
+        """Return the report as the lines people read."""
+        lines = [f"=== {self.directory} ===", f"  complete marker:  {self.complete}"]
+        lines.append(f"  {'rows (n):' if self.complete else 'committed rows:':<17} {self.rows:,}")
+        lines += [f"  {name}: {shape}" for name, shape in self.arrays.items()]
+        lines += ["  on-disk:", *(f"    {name:<20} {_megabytes(size)}" for name, size in self.files.items())]
+        if self.index_schema:
+            lines += ["  index schema:", *(f"    {name:<20} {kind}" for name, kind in self.index_schema.items())]
+            costs = {**self.index_string_bytes, "STRING TOTAL": sum(self.index_string_bytes.values())}
+            lines.append("  index in-RAM (string columns):")
+            lines += [f"    {name:<20} {_megabytes(size)}" for name, size in costs.items()]
+        for name, car in self.sidecars.items():
+            lengths = f"avg={car.mean_bytes} B, max={car.max_bytes} B"
+            lines.append(f"  {sidecar_file(name)}:   {car.unique:,} unique of {self.rows:,} rows ({lengths})")
+        if self.complete:
+            lines.append(f"  memmap realize: {self.realise_bytes / 2**30:.2f} GB if load_in_memory=True")
+        return "\n".join(lines)
+
+
+def inspect_cache(directory: Path) -> ArrayStoreReport:
+    """Describe one store without reading its arrays.
+
+    Raises
+    ------
+    MissingResourceError
+        If there is neither a finished nor a begun store.
+    CorruptResourceError
+        If a finished store cannot be opened.
+    """
+    files = {path.name: path.stat().st_size for path in sorted(directory.glob("*")) if path.is_file()}
+    if not is_complete(directory):
+        if COMMIT_LOG not in files:
+            raise MissingResourceError(str(directory), "holds no array store", remedy="Check the path")
+        return ArrayStoreReport(str(directory), False, committed_rows(directory), files, {}, {}, {}, {}, 0)
+    reader = ArrayStoreReader(directory)
+    texts = [field.name for field in reader.index.schema if field.type == pa.string()]
+    return ArrayStoreReport(
+        directory=str(directory),
+        complete=True,
+        rows=reader.n_rows,
+        files=files,
+        arrays={name: f"{(reader.n_rows, *spec.shape)} {spec.dtype}" for name, spec in reader.arrays.items()},
+        index_schema={field.name: str(field.type) for field in reader.index.schema},
+        index_string_bytes={name: reader.index.column(name).nbytes for name in texts},
+        sidecars={name: _sidecar_report(reader.sidecar_texts(name)) for name in reader.layout.sidecars},
+        realise_bytes=reader.size_bytes,
+    )
+
+
+def _sidecar_report(texts: list[str]) -> SidecarReport:
+    lengths = [len(text.encode()) for text in texts]
+    return SidecarReport(len(lengths), round(sum(lengths) / max(1, len(lengths))), max(lengths, default=0))
+
+
+def find_caches(path: Path) -> Iterator[Path]:
+    """Yield every store at or below a path, sorted: published links once, and unfinished ones.
+
+    Raises
+    ------
+    MissingResourceError
+        If there is no such directory.
+    """
+    if not path.is_dir():
+        raise MissingResourceError(str(path), "no such directory", remedy="Check the path")
+    for folder, names, _ in os.walk(path):
+        here = Path(folder)
+        if _is_store(here):
+            names.clear()
+            yield here
+            continue
+        names.sort()
+        # os.walk names links among the folders but does not follow them; generations are reached through their links.
+        yield from (here / name for name in names if (here / name).is_symlink() and _is_store(here / name))
+        names[:] = [name for name in names if name != GENERATIONS]
+
+
+def _is_store(path: Path) -> bool:
+    return is_complete(path) or (path / COMMIT_LOG).is_file()
+
+
+def _megabytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:10.2f} MB"

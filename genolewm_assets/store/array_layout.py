@@ -1,0 +1,310 @@
+"""What the files of an array store are called and hold, and the arithmetic of rows, batches and checksums.
+
+::
+
+    <array>.bin        rows of one array: C order, little-endian, the same shape for each
+    index.parquet      row, key, the caller's columns, <side-car>_key, meta_json
+    <side-car>s.json   values that many rows share, by small integer key
+    shapes.json        row count, arrays, batch size, columns
+    fingerprint.json   configuration and digests of the sources
+    crc.json           CRC-32C of every batch of every array, and of the files above
+    _COMPLETE          CRC-32C of crc.json and its complement; there only when all else is on disk
+    manifest.jsonl     the commit log, while rows are being written
+    sidecars.jsonl     side-car values in the order first seen, while rows are being written
+
+The finished files depend on the rows and their order alone: not on how they were grouped into calls, nor on a crash in
+between.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.store.array_keys import CACHE_VERSION, FINGERPRINT
+from genolewm_assets.store.manifest import JsonValue
+
+INDEX, SHAPES, CHECKSUMS, COMPLETE = "index.parquet", "shapes.json", "crc.json", "_COMPLETE"
+COMMIT_LOG, SIDECAR_LOG = "manifest.jsonl", "sidecars.jsonl"
+_BLOCK_BYTES = 1 << 20
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_DTYPES = frozenset({"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}) | {
+    "float16",
+    "float32",
+    "float64",
+}
+#: Types a caller's column may have: those whose values survive the JSON of the commit log unchanged.
+COLUMN_TYPES: Mapping[str, pa.DataType] = {
+    name: pa.type_for_alias(name) for name in ("bool", "int8", "int16", "int32", "int64", "float64", "string")
+}
+_OWN_COLUMNS = frozenset({"row", "meta_json"})
+_OWN_FILES = frozenset({INDEX, SHAPES, FINGERPRINT, CHECKSUMS, COMPLETE, COMMIT_LOG, SIDECAR_LOG})
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """One array of a store.
+
+    Attributes
+    ----------
+    name
+        Lower-case identifier; the file is ``<name>.bin``.
+    shape
+        Shape of one row; ``()`` for one value per row.
+    dtype
+        NumPy name of a boolean, integer or floating type, such as ``float16``; little-endian on disk.
+
+    Raises
+    ------
+    ConfigurationError
+        If a name, a dimension or a type is not allowed.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "array")
+        object.__setattr__(self, "shape", tuple(int(n) for n in self.shape))
+        where = f"array {self.name!r}"
+        if any(n < 1 for n in self.shape):
+            raise ConfigurationError(where, "row shape", expected="positive dimensions", got=repr(self.shape))
+        if self.dtype not in _DTYPES:
+            raise ConfigurationError(where, "unknown dtype", expected=f"one of {sorted(_DTYPES)}", got=repr(self.dtype))
+
+    @property
+    def disk_dtype(self) -> np.dtype[Any]:
+        """The dtype with the byte order that the file has."""
+        return np.dtype(self.dtype).newbyteorder("<")
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return math.prod(self.shape) * self.disk_dtype.itemsize
+
+    @property
+    def file_name(self) -> str:
+        """Name of the array's file."""
+        return f"{self.name}.bin"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayLayout:
+    """What does not change while rows are appended.
+
+    Attributes
+    ----------
+    key
+        :func:`compute_key` of the configuration that the rows depend on.
+    batch_rows
+        Rows under one checksum; batches begin at multiples of it.
+    key_column
+        What ``index.parquet`` calls the column of row keys: ``key``, or ``path`` where rows are files.
+    columns
+        The caller's columns of ``index.parquet`` and their types, in order.
+    sidecars
+        Names of the side-cars, in order.
+    """
+
+    key: str
+    arrays: tuple[ArraySpec, ...]
+    batch_rows: int
+    key_column: str = "key"
+    columns: tuple[tuple[str, str], ...] = ()
+    sidecars: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.arrays:
+            raise ConfigurationError("array store", "no arrays are declared", remedy="Declare at least one ArraySpec")
+        if self.batch_rows < 1:
+            raise ConfigurationError("array store", "rows per commit", expected="at least 1", got=str(self.batch_rows))
+        for name, kind in self.columns:
+            check_name(name, "column")
+            if kind not in COLUMN_TYPES:
+                raise ConfigurationError(
+                    f"column {name!r}", "unknown type", expected=f"one of {sorted(COLUMN_TYPES)}", got=repr(kind)
+                )
+        for name in (self.key_column, *self.sidecars):
+            check_name(name, "column")
+        names = [self.key_column, *(name for name, _ in self.columns), *map(sidecar_column, self.sidecars)]
+        _check_distinct("columns", [*sorted(_OWN_COLUMNS), *names])
+        _check_distinct("files", [*_OWN_FILES, *map(sidecar_file, self.sidecars), *(a.file_name for a in self.arrays)])
+
+    @property
+    def index_schema(self) -> pa.Schema:
+        """Schema of ``index.parquet``; a side-car key is null where the row has none."""
+        return pa.schema(
+            [
+                pa.field("row", pa.int64(), nullable=False),
+                pa.field(self.key_column, pa.string(), nullable=False),
+                *(pa.field(name, COLUMN_TYPES[kind]) for name, kind in self.columns),
+                *(pa.field(sidecar_column(name), pa.int32()) for name in self.sidecars),
+                pa.field("meta_json", pa.string(), nullable=False),
+            ]
+        )
+
+    @property
+    def described_files(self) -> tuple[str, ...]:
+        """Files of a finished store whose checksum ``crc.json`` holds, those of arrays aside."""
+        return (INDEX, SHAPES, FINGERPRINT, *map(sidecar_file, self.sidecars))
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Return the document that :func:`layout_from_json` reads."""
+        document = json.loads(json.dumps({"layout_version": CACHE_VERSION, **asdict(self)}))
+        return cast("dict[str, JsonValue]", document)
+
+    def n_batches(self, n_rows: int) -> int:
+        """Return how many batches hold ``n_rows`` rows."""
+        return -(-n_rows // self.batch_rows)
+
+
+def layout_from_json(document: object, where: str) -> ArrayLayout:
+    """Read what :meth:`ArrayLayout.as_json` gives; further fields are left to the caller.
+
+    Raises
+    ------
+    CorruptResourceError
+        If it is of another layout version, or not such a document.
+    """
+    try:
+        record = cast("dict[str, Any]", document)
+        if (version := record["layout_version"]) != CACHE_VERSION:
+            raise CorruptResourceError(
+                where,
+                "cannot be read by this code",
+                expected=f"layout version {CACHE_VERSION}",
+                got=repr(version),
+                remedy="Build the array store again or upgrade",
+            )
+        return ArrayLayout(
+            key=record["key"],
+            arrays=tuple(ArraySpec(a["name"], tuple(a["shape"]), a["dtype"]) for a in record["arrays"]),
+            batch_rows=record["batch_rows"],
+            key_column=record["key_column"],
+            columns=tuple((name, kind) for name, kind in record["columns"]),
+            sidecars=tuple(record["sidecars"]),
+        )
+    except (ConfigurationError, KeyError, TypeError, ValueError) as err:
+        raise CorruptResourceError(
+            where, f"is not the layout of an array store ({err})", remedy="Build the array store again"
+        ) from err
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One row of the index, in the terms of the cache specification.
+
+    Attributes
+    ----------
+    row
+        0-based position in every array.
+    path
+        Key of the row: a root-relative file name, or what the writer was given as ``key``.
+    has_annotation
+        False where the annotation array holds a placeholder; True in stores without such a column.
+    panel_key, allele_key
+        Keys into the side-cars ``panel`` and ``allele``; None without.
+    meta_json
+        What else the writer was told of the row, as a JSON object.
+    """
+
+    row: int
+    path: str
+    has_annotation: bool = True
+    panel_key: int | None = None
+    allele_key: int | None = None
+    meta_json: str = "{}"
+
+
+def sidecar_file(name: str) -> str:
+    """Return the file of a side-car: ``panel`` -> ``panels.json``."""
+    return f"{name}s.json"
+
+
+def sidecar_column(name: str) -> str:
+    """Return the index column of a side-car: ``panel`` -> ``panel_key``."""
+    return f"{name}_key"
+
+
+def check_name(name: str, what: str) -> None:
+    """Raise :class:`ConfigurationError` unless ``name`` is a lower-case identifier that can be part of a file name."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            "array store", f"{what} name", expected="lower-case letters, digits and '_'", got=repr(name)
+        )
+
+
+def _check_distinct(what: str, names: Sequence[str]) -> None:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigurationError("array store", f"two {what} of one name", got=repr(twice[0]))
+
+
+def crc32c(data: bytes | npt.NDArray[Any], start: int = 0) -> int:
+    """Return the CRC-32C (Castagnoli) of bytes or of a C-contiguous array, continued from ``start``."""
+    # The C extension takes whatever has a plain contiguous buffer; its annotation says bytes only.
+    return int(google_crc32c.extend(start, cast("bytes", data)))
+
+
+def crc32c_file(path: Path) -> int:
+    """Return the CRC-32C of a file."""
+    crc = 0
+    with path.open("rb") as handle:
+        while block := handle.read(_BLOCK_BYTES):
+            crc = crc32c(block, crc)
+    return crc
+
+
+def complete_text(checksums: bytes) -> bytes:
+    """Return what ``_COMPLETE`` holds: the checksum of ``crc.json``, which holds those of all else, and its complement.
+
+    The complement tells a marker that was altered from a ``crc.json`` that was.
+    """
+    crc = crc32c(checksums)
+    return f"{crc:08x} {crc ^ 0xFFFFFFFF:08x}\n".encode()
+
+
+def is_complete(directory: Path) -> bool:
+    """Tell whether a directory holds an array store that was finished."""
+    return (directory / COMPLETE).is_file()
+
+
+def read_json(path: Path, crc: int | None) -> Any:
+    """Read a JSON file of a finished store, after comparing its checksum where one is known.
+
+    Raises
+    ------
+    MissingResourceError
+        If it is gone.
+    CorruptResourceError
+        If its bytes differ from what was written, or are not JSON.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as err:
+        raise MissingResourceError(
+            str(path), f"cannot be read ({err.strerror})", remedy="Build the array store again"
+        ) from err
+    if crc is not None and crc32c(data) != crc:
+        raise CorruptResourceError(
+            str(path),
+            "content differs",
+            expected=f"crc32c {crc:08x}",
+            got=f"crc32c {crc32c(data):08x}",
+            remedy="Build the array store again",
+        )
+    try:
+        return json.loads(data)
+    except ValueError as err:
+        raise CorruptResourceError(str(path), f"is not JSON ({err})", remedy="Build the array store again") from err

@@ -1,0 +1,223 @@
+"""The commit log of an array store that is being written: which rows count, and how to get back to them after a kill.
+
+Data files are synced before the record that counts their rows, so a record that can be read describes rows that are on
+disk. A record holds the row count, the CRC-32C of the batch it ends in, and the index entries of its rows; each line
+carries its own checksum. Recovery goes back to the last record that everything on disk agrees with, be it the header.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.store.array_layout import COMMIT_LOG, SIDECAR_LOG, ArrayLayout, ArraySpec, crc32c
+from genolewm_assets.store.atomic import write_atomic
+
+_PREFIX, _MIDDLE, _SUFFIX = b'{"check":"', b'","record":', b"}\n"
+#: Index values of one row, in the order of the index schema without its first column.
+Entry = list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One commit.
+
+    Attributes
+    ----------
+    rows
+        Rows committed in all, these included.
+    crc
+        Per array: CRC-32C of the rows from the beginning of the batch that holds row ``rows - 1`` up to ``rows``.
+    sidecar_bytes, sidecar_crc
+        Length of the side-car log, and CRC-32C of all of it.
+    entries
+        Index values of the rows that this commit adds.
+    """
+
+    rows: int
+    crc: Mapping[str, int]
+    sidecar_bytes: int
+    sidecar_crc: int
+    entries: list[Entry]
+
+    def to_line(self) -> bytes:
+        """Return the line of the log."""
+        return _line(
+            {
+                "rows": self.rows,
+                "crc": dict(self.crc),
+                "sidecars": [self.sidecar_bytes, self.sidecar_crc],
+                "entries": self.entries,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Where a log stands.
+
+    Attributes
+    ----------
+    keys
+        Keys of the committed rows, in order.
+    crc
+        Per array: CRC-32C of every batch; the last one may be of a batch that is not full.
+    log_bytes, sidecar_bytes
+        Lengths of the two logs.
+    """
+
+    keys: list[str]
+    crc: dict[str, list[int]]
+    log_bytes: int
+    sidecar_bytes: int
+    sidecar_crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A record's claims about the files, without its entries."""
+
+    rows: int
+    crc: Mapping[str, int]
+    log_bytes: int
+    sidecar_bytes: int
+    sidecar_crc: int
+
+
+def create_log(directory: Path, layout: ArrayLayout) -> None:
+    """Begin a log: a header alone."""
+    write_atomic(directory / COMMIT_LOG, _line(layout.as_json()))
+
+
+def read_header(directory: Path) -> object:
+    """Return what the header of a log says; None where there is no log, or none with a valid header."""
+    return next((document for document, _ in _lines(directory / COMMIT_LOG)), None)
+
+
+def read_entries(directory: Path) -> Iterator[Entry]:
+    """Yield the index values of every committed row, after recovery has cut the log to what is valid."""
+    lines = _lines(directory / COMMIT_LOG)
+    next(lines, None)
+    for document, _ in lines:
+        yield from document["entries"]
+
+
+def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
+    """Find the last commit that every file agrees with; nothing is changed.
+
+    Returns
+    -------
+    Committed or None
+        None where there is no log, or its header cannot be read: no row counts.
+
+    Raises
+    ------
+    ConfigurationError
+        If the log belongs to another layout, so that its rows are not those the caller wants to continue.
+    """
+    header = read_header(directory)
+    if header is None:
+        return None
+    check_same_layout(directory, header, layout)
+    marks, keys = _read_marks(directory / COMMIT_LOG, layout)
+    marks = _agreeing_with_sidecars(marks, directory / SIDECAR_LOG)
+    for spec in layout.arrays:
+        marks = _agreeing_with_array(marks, directory / spec.file_name, spec, layout.batch_rows)
+    last = marks[-1]
+    by_batch = {(mark.rows - 1) // layout.batch_rows: mark for mark in marks[1:]}
+    n_batches = layout.n_batches(last.rows)
+    crc = {spec.name: [by_batch[batch].crc[spec.name] for batch in range(n_batches)] for spec in layout.arrays}
+    return Committed(keys[: last.rows], crc, last.log_bytes, last.sidecar_bytes, last.sidecar_crc)
+
+
+def committed_rows(directory: Path) -> int:
+    """Return the rows that the log of an unfinished store counts, without looking at the data; 0 without a log."""
+    rows = 0
+    for document, _ in _lines(directory / COMMIT_LOG):
+        rows = int(document.get("rows", rows))
+    return rows
+
+
+def check_same_layout(directory: Path, found: object, layout: ArrayLayout) -> None:
+    """Raise :class:`ConfigurationError` if a store was begun with another configuration, naming what differs."""
+    wanted = layout.as_json()
+    stated: Mapping[str, object] = found if isinstance(found, dict) else {}
+    for name, value in wanted.items():
+        if stated.get(name) != value:
+            raise ConfigurationError(
+                str(directory),
+                f"holds an array store begun with another {name.replace('_', ' ')}",
+                expected=repr(value),
+                got=repr(stated.get(name)),
+                remedy="Remove the directory, or choose another one",
+            )
+
+
+def _line(document: Mapping[str, object]) -> bytes:
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return _PREFIX + f"{crc32c(text):08x}".encode() + _MIDDLE + text + _SUFFIX
+
+
+def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
+    """Yield each document and the offset behind its line, up to the first line that is not whole."""
+    offset, head = 0, len(_PREFIX) + 8 + len(_MIDDLE)
+    if not path.is_file():
+        return
+    with path.open("rb") as handle:
+        for line in handle:
+            text = line[head : -len(_SUFFIX)]
+            # The frame is compared as well, so that no byte of a line is without its check.
+            if line != _PREFIX + f"{crc32c(text):08x}".encode() + _MIDDLE + text + _SUFFIX:
+                return
+            offset += len(line)
+            yield json.loads(text), offset
+
+
+def _read_marks(path: Path, layout: ArrayLayout) -> tuple[list[_Mark], list[str]]:
+    """Return the claims of every record that follows on its predecessor, a mark of zero rows first, and the keys."""
+    lines, keys = _lines(path), []
+    _, offset = next(lines)
+    marks = [_Mark(0, {}, offset, 0, 0)]
+    for document, end in lines:
+        rows, (sidecar_bytes, sidecar_crc) = document["rows"], document["sidecars"]
+        batch_start = (rows - 1) // layout.batch_rows * layout.batch_rows
+        if not batch_start <= marks[-1].rows < rows or marks[-1].rows + len(document["entries"]) != rows:
+            break
+        marks.append(_Mark(rows, document["crc"], end, sidecar_bytes, sidecar_crc))
+        keys += [entry[0] for entry in document["entries"]]
+    return marks, keys
+
+
+def _agreeing_with_sidecars(marks: list[_Mark], path: Path) -> list[_Mark]:
+    size = path.stat().st_size if path.is_file() else 0
+    if not size:
+        return list(takewhile(lambda mark: mark.sidecar_bytes == 0, marks))
+    length, crc = 0, 0
+    with path.open("rb") as handle:
+        for number, mark in enumerate(marks):
+            crc = crc32c(handle.read(mark.sidecar_bytes - length), crc)
+            length = mark.sidecar_bytes
+            if length > size or crc != mark.sidecar_crc:
+                return marks[:number]
+    return marks
+
+
+def _agreeing_with_array(marks: list[_Mark], path: Path, spec: ArraySpec, batch_rows: int) -> list[_Mark]:
+    """Return the marks up to the first batch that is short or has another checksum."""
+    size = path.stat().st_size if path.is_file() else 0
+    kept = [mark for mark in marks if mark.rows * spec.row_bytes <= size]
+    if not size:
+        return kept
+    last_of_batch = {(mark.rows - 1) // batch_rows: mark for mark in kept[1:]}
+    with path.open("rb") as handle:
+        # Every batch but the last is full, so reading them one after another stays in step.
+        for batch, mark in sorted(last_of_batch.items()):
+            rows = mark.rows - batch * batch_rows
+            if crc32c(handle.read(rows * spec.row_bytes)) != mark.crc[spec.name]:
+                return [mark for mark in kept if mark.rows <= batch * batch_rows]
+    return kept

@@ -1,0 +1,194 @@
+"""Rows on their way into an array store: values that fit their array, side-car texts in one spelling."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.store.array_layout import COLUMN_TYPES, ArrayLayout, ArraySpec
+from genolewm_assets.store.array_log import Entry
+from genolewm_assets.store.manifest import JsonValue
+
+
+def fit_rows(spec: ArraySpec, values: npt.ArrayLike, n_rows: int, where: str) -> npt.NDArray[Any]:
+    """Return rows as their file holds them: C order, little-endian, the declared dtype.
+
+    Parameters
+    ----------
+    values
+        Shape (n_rows, *spec.shape), of any numeric dtype whose values the declared one represents exactly.
+
+    Raises
+    ------
+    InputError
+        If the shape differs, or a value would wrap, be rounded or be cut off.
+    """
+    array = np.asarray(values)
+    if array.shape != (n_rows, *spec.shape):
+        raise InputError(
+            where,
+            f"rows of array {spec.name!r} have the wrong shape",
+            expected=str((n_rows, *spec.shape)),
+            got=str(array.shape),
+        )
+    if array.dtype.kind not in "biuf":
+        raise InputError(
+            where, f"rows of array {spec.name!r} are not numbers", expected=spec.dtype, got=str(array.dtype)
+        )
+    if array.dtype == spec.disk_dtype:
+        # A copy, since the caller may reuse its own array before the commit.
+        return np.array(array, order="C")
+    with np.errstate(over="ignore", invalid="ignore"):
+        fitted = array.astype(spec.disk_dtype, order="C")
+        # Both ways: int64 2**53 + 1 equals its float64 only once both are float64, uint8 255 came from int8 -1.
+        same = _equal(fitted, array) & _equal(fitted.astype(array.dtype), array)
+    if not same.all():
+        first = tuple(int(n) for n in np.argwhere(~same)[0])
+        raise InputError(
+            f"{where} (row {first[0]} of those given, position {first[1:]})",
+            f"a value of array {spec.name!r} does not fit its dtype",
+            expected=spec.dtype,
+            got=f"{array[first]!r}",
+            remedy="Declare a wider dtype, or round the values before writing them",
+        )
+    return fitted
+
+
+def _equal(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    equal: npt.NDArray[np.bool_] = a == b
+    if a.dtype.kind == b.dtype.kind == "f":
+        equal |= np.isnan(a) & np.isnan(b)
+    return equal
+
+
+def index_values(layout: ArrayLayout, key: str, meta: Mapping[str, JsonValue], where: str) -> tuple[Entry, str]:
+    """Split what is known of a row into the values of the caller's columns and ``meta_json`` for the rest.
+
+    Returns
+    -------
+    tuple of list and str
+        Key and column values in the order of the index; canonical JSON of what has no column.
+
+    Raises
+    ------
+    InputError
+        If the key is not text, or a value has another type than its column or is not JSON.
+    """
+    if not isinstance(key, str) or not key:
+        raise InputError(where, "row key", expected="text", got=repr(key))
+    known = dict(layout.columns)
+    if missing := sorted(set(known) - set(meta)):
+        raise InputError(f"{where} {key!r}", "a column has no value", expected=str(sorted(known)), got=str(missing))
+    values = [_column_value(meta[name], name, kind, f"{where} {key!r}") for name, kind in layout.columns]
+    rest = {name: value for name, value in meta.items() if name not in known}
+    return [key, *values], compact_json(rest, f"{where} {key!r} meta")
+
+
+def _column_value(value: object, name: str, kind: str, where: str) -> object:
+    value = value.item() if isinstance(value, np.generic) else value
+    try:
+        stored = pa.scalar(value, COLUMN_TYPES[kind]).as_py()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as err:
+        raise InputError(where, f"column {name!r}", expected=kind, got=repr(value)) from err
+    # Arrow takes 1 for a float and 1.5 for an int without a word.
+    if stored != value or isinstance(stored, bool) != isinstance(value, bool):
+        raise InputError(where, f"column {name!r}", expected=kind, got=repr(value))
+    return stored
+
+
+def compact_json(value: object, where: str) -> str:
+    """Serialise to one spelling: sorted keys, no spaces, UTF-8, finite numbers.
+
+    Raises
+    ------
+    InputError
+        If a value is not JSON.
+    """
+    try:
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as err:
+        raise InputError(where, f"cannot be written as JSON ({err})") from err
+
+
+class SidecarTexts:
+    """Values that many rows share, each kept once and named by a small integer in the order first seen.
+
+    Two JSON texts that differ in the order of keys or in spaces are one value.
+
+    Parameters
+    ----------
+    names
+        Names of the side-cars.
+    kept
+        Texts that are in the side-car log already, in their order.
+    """
+
+    def __init__(self, names: Sequence[str], kept: Mapping[str, Sequence[str]]) -> None:
+        self._keys = {name: {_digest(text): key for key, text in enumerate(kept.get(name, ()))} for name in names}
+        self._seen: dict[tuple[str, bytes], int] = {}
+        self._new: list[bytes] = []
+
+    def check(self, sidecars: Mapping[str, str], where: str) -> None:
+        """Check the texts of one row; nothing is kept yet.
+
+        Raises
+        ------
+        InputError
+            If a side-car was not declared, or a text is not JSON.
+        """
+        for name, text in sidecars.items():
+            if name not in self._keys:
+                raise InputError(where, "side-car was not declared", expected=str(list(self._keys)), got=repr(name))
+            if not isinstance(text, str):
+                raise InputError(where, f"side-car {name!r}", expected="JSON text", got=type(text).__name__)
+            if (name, _digest(text)) not in self._seen:
+                _one_spelling(text, f"{where} side-car {name!r}")
+
+    def intern(self, sidecars: Mapping[str, str]) -> list[int | None]:
+        """Return the keys of a row's texts, checked before, in the order of declaration; None where it has none."""
+        return [self._key(name, sidecars[name]) if name in sidecars else None for name in self._keys]
+
+    def _key(self, name: str, text: str) -> int:
+        # A value seen before, spelled the same way, needs no parsing: panels are 126 kB and nearly all equal.
+        raw = (name, _digest(text))
+        if raw not in self._seen:
+            text = _one_spelling(text, name)
+            keys, digest = self._keys[name], _digest(text)
+            if digest not in keys:
+                keys[digest] = len(keys)
+                self._new.append(f"{json.dumps([name, text], ensure_ascii=False)}\n".encode())
+            self._seen[raw] = keys[digest]
+        return self._seen[raw]
+
+    def take_new(self) -> bytes:
+        """Return the log lines of the values first seen since the last call."""
+        lines, self._new = b"".join(self._new), []
+        return lines
+
+
+def read_sidecar_log(log: Iterable[bytes]) -> dict[str, list[str]]:
+    """Return the texts of each side-car from the lines of a side-car log; the position is the key."""
+    texts: dict[str, list[str]] = {}
+    for line in log:
+        name, text = json.loads(line)
+        texts.setdefault(name, []).append(text)
+    return texts
+
+
+def _one_spelling(text: str, where: str) -> str:
+    try:
+        value = json.loads(text)
+    except ValueError as err:
+        raise InputError(where, f"is not a JSON text ({err})", remedy="Pass json.dumps(value)") from err
+    return compact_json(value, where)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

@@ -1,0 +1,86 @@
+"""A published package with true caches: the tables of ``package_world`` and block states of every window."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.lewm.package_plan import PackageSources
+from genolewm_assets.lewm.package_schema import CacheRef
+from genolewm_assets.lewm.state_pooling import block_count
+from genolewm_assets.store import (
+    ArraySpec,
+    ArrayStoreWriter,
+    ArtefactId,
+    BuildPlan,
+    BuildReport,
+    Root,
+    build,
+    compute_fingerprint,
+    compute_key,
+)
+from genolewm_assets_tests.lewm.package_world import GENOME_DIGEST, PROFILE, SEQUENCES, make_sources, publish
+
+HIDDEN = 6
+N_BLOCKS = block_count(PROFILE.window_bp // 6)
+
+
+def states_of(sequence: str) -> NDArray[np.float32]:
+    """Return block states made from the window alone: shares of bases, bytes of a digest; NaN behind them."""
+    states = np.full((N_BLOCKS, HIDDEN), np.nan, np.float32)
+    for block in range(block_count(len(sequence) // 6)):
+        part = sequence[block * 384 : (block + 1) * 384]
+        digest = hashlib.sha256(part.encode()).digest()
+        states[block] = [*(part.count(base) / len(part) for base in "ACGT"), digest[0], digest[1]]
+    return states
+
+
+def publish_cache(
+    root: Root, source: str, sequences: list[str], encode: Callable[[list[str]], NDArray[np.float32]]
+) -> CacheRef:
+    """Build one cache as the asset graph does."""
+    states = encode(sequences)
+    config = {"source": source, "sequences": hashlib.sha256("".join(sequences).encode()).hexdigest()}
+    key = compute_key(config)
+
+    def write(work: Path) -> BuildReport:
+        spec = ArraySpec("states", states.shape[1:], "float32")
+        with ArrayStoreWriter(work, [spec], key_config=config) as writer:
+            for row in range(len(sequences)):
+                writer.write({"states": states[row]}, key=str(row))
+            writer.finalize(compute_fingerprint(config, {}))
+        return BuildReport({"rows": len(sequences)}, {}, ())
+
+    artefact = ArtefactId("embeddings/cache", source)
+    published = build(root, BuildPlan(artefact, f"embeddings/{key}", "1", config, (), write))
+    return CacheRef(source, key, len(sequences), "0" * 64, published.manifest.sha256, f"embeddings/{key}")
+
+
+def simulated_states(sequences: list[str]) -> NDArray[np.float32]:
+    """Return :func:`states_of` every window."""
+    return np.stack([states_of(sequence) for sequence in sequences])
+
+
+def publish_package(
+    folder: Path,
+    *,
+    encode: Callable[[list[str]], NDArray[np.float32]] | None = simulated_states,
+    **changes: object,
+) -> Path:
+    """Publish the package of ``package_world``, with ``encode`` also its caches, in a root of its own."""
+    root = Root(folder / "root")
+    root.claim("tiny", GENOME_DIGEST)
+    sources: PackageSources = make_sources(**changes)
+    caches = []
+    for contig, table in sources.windows.items():
+        spans = zip(table["start"].to_pylist(), table["end"].to_pylist(), strict=True)
+        caches.append((contig, [SEQUENCES[contig][start:end].decode() for start, end in spans]))
+    for source, table in sources.corpus.items():
+        caches.append((source, table["sequence"].to_pylist()))
+    refs = tuple(publish_cache(root, *cache, encode) for cache in caches) if encode else ()
+    return publish(root, replace(sources, caches=refs)).directory

@@ -1,0 +1,232 @@
+"""A small set of sources for packages: three simulated contigs, alleles, corpus windows, hand-made holdouts, caches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from genolewm_assets.genome import Contig, WindowProfile, genome_digest, reverse_complement
+from genolewm_assets.lewm.corpus_windows import CORPUS_WINDOWS
+from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
+from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
+from genolewm_assets.lewm.package_plan import PackageSources
+from genolewm_assets.lewm.package_schema import SOURCE_MIX, CacheRef
+from genolewm_assets.lewm.package_writer import write_package
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.lewm.window_index import build_window_table
+from genolewm_assets.store import (
+    ArtefactId,
+    BuildPlan,
+    BuildReport,
+    CheckResult,
+    FileEntry,
+    Manifest,
+    Published,
+    Root,
+    build,
+    publish_generation,
+)
+
+PROFILE = WindowProfile("tiny", window_bp=1_200, stride_bp=800, margin_bp=96)
+LENGTHS = {"chr17": 30_000, "chr20": 12_000, "chr21": 12_000}
+RELEASE = "2025-01-05"
+#: A held-out stretch of chr17 in each role, and the contigs that are held out whole.
+BLOCK_VALIDATION, BLOCK_TEST = (6_000, 6_400), (20_000, 20_300)
+
+
+def simulate(seed: int, length: int) -> bytes:
+    return np.frombuffer(b"ACGT", np.uint8)[np.random.default_rng(seed).integers(0, 4, length)].tobytes()
+
+
+def contigs() -> dict[str, Contig]:
+    return {
+        name: Contig(name, length, md5=hashlib.md5(simulate(seed, length)).hexdigest())
+        for seed, (name, length) in enumerate(LENGTHS.items())
+    }
+
+
+SEQUENCES = {name: simulate(seed, length) for seed, (name, length) in enumerate(LENGTHS.items())}
+GENOME_DIGEST = genome_digest(contigs().values())
+
+
+def other_base(base: str, step: int = 1) -> str:
+    return "ACGT"[("ACGT".index(base) + step) % 4]
+
+
+def alleles(contig: str, starts: Sequence[int], *, step: int = 1) -> list[dict[str, object]]:
+    """Return one SNV at every 0-based start."""
+    bases = [chr(SEQUENCES[contig][start]) for start in starts]
+    return [
+        {"chrom": contig, "pos": start + 1, "ref": base, "alt": other_base(base, step)}
+        for start, base in zip(starts, bases, strict=True)
+    ]
+
+
+def table(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> pa.Table:
+    return pa.table({name: [row.get(name) for row in rows] for name in schema.names}, schema=schema)
+
+
+def gnomad(contig: str) -> pa.Table:
+    rows = [row | {"filter": "PASS", "af": 0.25} for row in alleles(contig, range(150, LENGTHS[contig], 400))]
+    return table(rows, GNOMAD_VARIANTS.arrow)
+
+
+def clinvar(contig: str, labels: str = "P LP B LB VUS OTHER") -> pa.Table:
+    choices = labels.split()
+    rows = [
+        row
+        | {"clinvar_id": i + 1, "label": choices[i % len(choices)], "stars": i % 5, "gene_symbols": ["SIM"]}
+        | {"gene_ids": [7]}
+        for i, row in enumerate(alleles(contig, range(350, LENGTHS[contig], 500), step=2))
+    ]
+    return table(rows, CLINVAR_VARIANTS.arrow)
+
+
+def corpus(source: str, sequences: Sequence[str], **columns: object) -> pa.Table:
+    """Return corpus windows, each a record of its own, with random flanks; unplaced unless ``columns`` say so."""
+    rows = []
+    for i, sequence in enumerate(sequences):
+        digest = hashlib.sha256(sequence.encode())
+        rows.append(
+            {
+                "source": source,
+                "record_id": f"{source}.{i}",
+                "window_index": 0,
+                "start": 96,
+                "end": 96 + len(sequence),
+                "window_bp": len(sequence),
+                "sequence": sequence,
+                "left_flank": "A" * 96,
+                "right_flank": "C" * 96,
+                "window_hash": digest.digest(),
+                "window_id": digest.hexdigest()[:32],
+                "gc": 0.5,
+                "maybe_human": False,
+                "spliced": False,
+                "placement_how": "none",
+                "placement_exact": False,
+            }
+            | columns
+        )
+    return table(rows, CORPUS_WINDOWS.arrow)
+
+
+def corpora() -> dict[str, pa.Table]:
+    """Return six windows of every source; sequences that occur nowhere else."""
+    return {
+        source: corpus(source, [simulate(1_000 + 10 * n + i, 600).decode() for i in range(6)])
+        for n, source in enumerate(SOURCE_MIX)
+    }
+
+
+def intervals(*rows: tuple[str, str, str, int, int]) -> pa.Table:
+    """Return held-out stretches from (holdout, role, contig, start, end)."""
+    names = ("holdout", "role", "contig", "start", "end")
+    filled = [
+        dict(zip(names, row, strict=True)) | {"unit": f"u{i}", "name": f"u{i}", "reason": "contig"}
+        for i, row in enumerate(rows)
+    ]
+    return table(filled, HOLDOUT_INTERVALS.arrow)
+
+
+def held_alleles(*rows: tuple[str, str, Mapping[str, object]]) -> pa.Table:
+    """Return held-out alleles from (holdout, role, allele)."""
+    filled = [
+        {"source": "clinvar", "gene_ids": [], "unit": "u", "reason": "new"}
+        | allele
+        | {"holdout": holdout, "role": role}
+        for holdout, role, allele in rows
+    ]
+    return table(filled, HOLDOUT_ALLELES.arrow)
+
+
+def held_corpus(*keys: tuple[str, str]) -> pa.Table:
+    """Return held-out corpus windows from (source, record id)."""
+    rows = [
+        {"source": source, "record_id": record, "window_index": 0, "holdout": "holdout-chr", "reason": "placed"}
+        for source, record in keys
+    ]
+    return table(rows, HOLDOUT_CORPUS.arrow)
+
+
+def default_intervals() -> pa.Table:
+    return intervals(
+        ("holdout-chr", "validation", "chr20", 0, LENGTHS["chr20"]),
+        ("holdout-chr", "test", "chr21", 0, LENGTHS["chr21"]),
+        ("holdout-haplotypes", "validation", "chr17", *BLOCK_VALIDATION),
+        ("holdout-haplotypes", "test", "chr17", *BLOCK_TEST),
+    )
+
+
+def temporal_alleles() -> pa.Table:
+    """Return two ClinVar alleles of chr17 that the temporal holdout keeps from training, one in each role."""
+    rows = clinvar("chr17").to_pylist()
+    return held_alleles(
+        ("holdout-temporal", "validation", rows[3]),
+        ("holdout-temporal", "test", rows[30]),
+    )
+
+
+def make_sources(**changes: object) -> PackageSources:
+    """Return the sources of the default package, with some of them exchanged."""
+    genome = contigs()
+    windows = {name: build_window_table(genome[name], SEQUENCES[name], PROFILE, {}) for name in genome}
+    sources = PackageSources(
+        release=RELEASE,
+        genome_digest=GENOME_DIGEST,
+        windows=windows,
+        corpus=corpora(),
+        gnomad={name: gnomad(name) for name in ("chr17", "chr20")},
+        clinvar={name: clinvar(name) for name in genome},
+        intervals=default_intervals(),
+        alleles=temporal_alleles(),
+        corpus_rows=held_corpus(("mrna_evo2", "mrna_evo2.2")),
+        policy=HoldoutPolicy(validation_windows=10),
+        reference=SEQUENCES.__getitem__,
+        margin_bp=PROFILE.margin_bp,
+        versions={"gnomad[chr17]": "4.1"},
+    )
+    return replace(sources, **changes)  # type: ignore[arg-type]
+
+
+def make_cache(root: Root, source: str, rows: int, *, key: str = "", content: bytes = b"states") -> CacheRef:
+    """Publish something that looks like a cache to a package: a directory with a manifest."""
+    key = key or hashlib.sha256(source.encode()).hexdigest()[:16]
+    work = root.path / "scratch"
+    work.mkdir(parents=True)
+    (work / "states.bin").write_bytes(content * 100)
+    entry = FileEntry("states.bin", len(content) * 100, hashlib.sha256(content * 100).hexdigest())
+    manifest = Manifest("embeddings/cache", source, "1", {}, (), (entry,), {"rows": rows}, ())
+    (work / "manifest.json").write_bytes(manifest.to_bytes())
+    (root.path / "embeddings").mkdir(exist_ok=True)
+    publish_generation(work, root.path / "embeddings" / key, manifest.sha256[:12])
+    return CacheRef(source, key, rows, "0" * 64, manifest.sha256, f"embeddings/{key}")
+
+
+def make_caches(root: Root, sources: PackageSources) -> tuple[CacheRef, ...]:
+    sizes = {name: t.num_rows for name, t in {**sources.windows, **sources.corpus}.items()}
+    return tuple(make_cache(root, name, rows) for name, rows in sizes.items())
+
+
+def publish(root: Root, sources: PackageSources) -> Published:
+    """Build a package as the asset graph does."""
+
+    def write(work: Path) -> BuildReport:
+        return write_package(work, sources)
+
+    location = f"packages/{sources.release}/sample"
+    artefact = ArtefactId("packages/split", sources.release)
+    return build(root, BuildPlan(artefact, location, "1", {"sources": "tiny"}, (), write))
+
+
+def failed(checks: Sequence[CheckResult]) -> set[str]:
+    return {check.name for check in checks if not check.passed}
+
+
+def reverse(sequence: bytes) -> str:
+    return reverse_complement(sequence).decode()

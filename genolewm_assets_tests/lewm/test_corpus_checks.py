@@ -1,0 +1,191 @@
+"""Each check passes on what the builder makes and finds what is planted for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from genolewm_assets.lewm.corpus_checks import CORPUS_CHECKS, check_corpus_windows
+from genolewm_assets.lewm.corpus_placement import CorpusPlacer
+from genolewm_assets.lewm.corpus_records import CorpusRecord, CorpusSource
+from genolewm_assets.lewm.corpus_windows import (
+    CORPUS_SKIPPED,
+    CORPUS_WINDOWS,
+    CorpusLedger,
+    CorpusParams,
+    build_corpus_windows,
+)
+from genolewm_assets.store import CheckResult
+from genolewm_assets_tests.corpus_fixtures import CONTIGS, SMALL, ExactAligner, gene, random_bases, read_bases
+
+Row = dict[str, Any]
+PARAMS = CorpusParams(SMALL, slice_fraction=0.9, seed=4, short_windows=True)
+RECORDS: list[CorpusRecord] = [
+    gene("chr20", 5_000, 9_000, record_id="plus"),
+    gene("chr20", 15_000, 19_000, "-", record_id="minus"),
+    gene("chr20", 25_000, 29_000, record_id="aligned", contig=None, span=None),
+    gene("chr20", 25_000, 29_000, record_id="aligned", contig=None, span=None),
+    gene("chr20", 1_000, 1_300, record_id="short"),
+    gene("chr21", 12_000, 16_000, record_id="plus"),
+    gene("chr20", 0, 1, record_id="split", sequence=random_bases(3, 2_000) + b"NN" + random_bases(4, 2_100), span=None),
+    gene("chr20", 0, 1, record_id="yeast", sequence=random_bases(5, 3_000), taxonomy="yeast", span=None),
+    *(gene("chr20", at, at + 2_000, record_id=f"g{at}") for at in range(0, 20_000, 1_000)),
+]
+
+
+@pytest.fixture(scope="module")
+def built() -> tuple[list[Row], list[Row], dict[str, int]]:
+    ledger = CorpusLedger()
+    placer = CorpusPlacer(CONTIGS, read_bases, ExactAligner())
+    batches = list(build_corpus_windows(RECORDS, PARAMS, placer, ledger))
+    windows = [row for batch in batches for row in batch.windows.to_pylist()]
+    return windows, [row for batch in batches for row in batch.skipped.to_pylist()], ledger.counts()
+
+
+def check(
+    windows: list[Row], skipped: list[Row], counts: dict[str, int], records: list[CorpusRecord] = RECORDS
+) -> dict[str, CheckResult]:
+    results = check_corpus_windows(
+        [pa.Table.from_pylist(windows[at : at + 7], CORPUS_WINDOWS.arrow) for at in range(0, len(windows) + 1, 7)],
+        [pa.Table.from_pylist(skipped, CORPUS_SKIPPED.arrow)],
+        records,
+        params=PARAMS,
+        counts=counts,
+        contigs=CONTIGS,
+        bases=read_bases,
+    )
+    assert tuple(result.name for result in results) == CORPUS_CHECKS
+    return {result.name: result for result in results}
+
+
+def failed(results: dict[str, CheckResult]) -> set[str]:
+    return {name for name, result in results.items() if not result.passed}
+
+
+def test_what_the_builder_makes_passes(built: tuple[list[Row], list[Row], dict[str, int]]) -> None:
+    windows, skipped, counts = built
+    results = check(windows, skipped, counts)
+    assert failed(results) == set()
+    assert {result.figures["rows"] for result in results.values()} == {len(windows)}
+    assert counts["skipped.sliced_out"] > 0
+    assert {row["placement_how"] for row in windows} == {"coordinates", "mappy", "contig_name", "none"}
+    assert {row["reason"] for row in skipped} == {"duplicate", "too_short"}
+
+
+def find(windows: list[Row], record_id: str) -> Row:
+    return next(row for row in windows if row["record_id"] == record_id)
+
+
+def _swap_base(row: Row) -> None:
+    text = row["sequence"]
+    row["sequence"] = ("C" if text[0] != "C" else "G") + text[1:]
+
+
+#: what is done to one row, and the checks that must see it (others may, too)
+TAMPERED: dict[str, tuple[str, Callable[[Row], None], set[str]]] = {
+    "base changed": ("plus", _swap_base, {"windows_cut_from_records", "window_hashes_right", "placements_hold"}),
+    "unknown base": (
+        "split",
+        lambda row: row.update(left_flank="N" + row["left_flank"][1:]),
+        {"windows_hold_only_acgt", "windows_cut_from_records"},
+    ),
+    "flank too short": (
+        "plus",
+        lambda row: row.update(right_flank=row["right_flank"][1:]),
+        {"windows_hold_only_acgt", "windows_cut_from_records"},
+    ),
+    "shifted": ("minus", lambda row: row.update(start=row["start"] + 1), {"windows_follow_tiling"}),
+    "other size": ("minus", lambda row: row.update(window_bp=6), {"windows_follow_tiling"}),
+    "hash of another": ("plus", lambda row: row.update(window_hash=b"x" * 32), {"window_hashes_right"}),
+    "id of another": ("plus", lambda row: row.update(window_id="0" * 32), {"window_hashes_right"}),
+    "wrong gc": ("plus", lambda row: row.update(gc=row["gc"] + 0.01), {"window_hashes_right"}),
+    "renamed": ("minus", lambda row: row.update(record_id="other"), {"windows_follow_tiling"}),
+    "called human": ("yeast", lambda row: row.update(maybe_human=True), {"windows_cut_from_records"}),
+    "other strand": ("plus", lambda row: row.update(strand="-"), {"placements_hold"}),
+    "placed one off": (
+        "minus",
+        lambda row: row.update(placed_start=row["placed_start"] + 1, placed_end=row["placed_end"] + 1),
+        {"placements_hold"},
+    ),
+    "beyond the contig": (
+        "plus",
+        lambda row: row.update(placed_start=39_990, placed_end=41_190, placement_exact=False),
+        {"placements_hold"},
+    ),
+    "not called exact": ("minus", lambda row: row.update(placement_exact=False), {"placements_hold"}),
+    "called exact": ("split", lambda row: row.update(placement_exact=True), {"placements_hold"}),
+    "half a place": ("plus", lambda row: row.update(placed_end=None), {"placements_hold"}),
+    "no contig": ("split", lambda row: row.update(placed_contig=None), {"placements_hold"}),
+    "unknown kind": ("split", lambda row: row.update(placement_how="guess"), {"placements_hold"}),
+    "identity above 1": ("aligned", lambda row: row.update(identity=1.5), {"placements_hold"}),
+    "no coverage": ("aligned", lambda row: row.update(coverage=None), {"placements_hold"}),
+    "yeast on our chr20": (
+        "yeast",
+        lambda row: row.update(placement_how="contig_name", placed_contig="chr20"),
+        {"placements_hold"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("record_id", "tamper", "expected"), TAMPERED.values(), ids=TAMPERED)
+def test_a_tampered_row_is_found(
+    built: tuple[list[Row], list[Row], dict[str, int]],
+    record_id: str,
+    tamper: Callable[[Row], None],
+    expected: set[str],
+) -> None:
+    windows, skipped, counts = [dict(row) for row in built[0]], *built[1:]
+    tamper(find(windows, record_id))
+    assert expected <= failed(check(windows, skipped, counts))
+
+
+@pytest.mark.parametrize("at", [0, 5, -1])
+def test_a_lost_or_repeated_row_is_found(built: tuple[list[Row], list[Row], dict[str, int]], at: int) -> None:
+    windows, skipped, counts = built
+    lost = [row for row in windows if row is not windows[at]]
+    assert "windows_follow_tiling" in failed(check(lost, skipped, counts))
+    assert "windows_follow_tiling" in failed(check([*windows, windows[at]], skipped, counts))
+
+
+def test_rows_in_another_order_are_found(built: tuple[list[Row], list[Row], dict[str, int]]) -> None:
+    windows, skipped, counts = built
+    assert "windows_follow_tiling" in failed(check(windows[::-1], skipped, counts))
+
+
+def test_a_record_that_vanished_is_found(built: tuple[list[Row], list[Row], dict[str, int]]) -> None:
+    windows, skipped, counts = built
+    rest = [row for row in windows if row["record_id"] != "minus"]
+    assert "windows_follow_tiling" in failed(check(rest, skipped, counts))
+    assert failed(check(windows, skipped[:-1], counts)) == {"every_record_accounted"}
+    assert failed(check(windows, [*skipped, skipped[-1]], counts)) == {"every_record_accounted"}
+
+
+@pytest.mark.parametrize("name", ["records_in", "records_used", "windows", "bases_lost_non_acgt", "skipped.sliced_out"])
+def test_a_wrong_count_is_found(built: tuple[list[Row], list[Row], dict[str, int]], name: str) -> None:
+    windows, skipped, counts = built
+    assert failed(check(windows, skipped, {**counts, name: counts[name] + 1})) == {"every_record_accounted"}
+
+
+def test_another_source_is_found(built: tuple[list[Row], list[Row], dict[str, int]]) -> None:
+    windows, skipped, counts = built
+    moved = [{**row, "source": str(CorpusSource.PROKARYOTE_EVO2)} for row in windows]
+    assert failed(check(moved, skipped, counts)) == {"windows_cut_from_records"}
+
+
+def test_another_schema_is_found(built: tuple[list[Row], list[Row], dict[str, int]]) -> None:
+    windows, skipped, counts = built
+    table = pa.Table.from_pylist(windows, CORPUS_WINDOWS.arrow).drop_columns(["note"])
+    results = check_corpus_windows(
+        [table],
+        [pa.Table.from_pylist(skipped, CORPUS_SKIPPED.arrow)],
+        RECORDS,
+        params=PARAMS,
+        counts=counts,
+        contigs=CONTIGS,
+        bases=read_bases,
+    )
+    assert not results[0].passed
+    assert "corpus_windows" in str(results[0].figures["first"])

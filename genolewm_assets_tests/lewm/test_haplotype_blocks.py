@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pysam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.genome import Interval
+from genolewm_assets.lewm.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks
+from genolewm_assets_tests.lewm.holdout_world import gnomad
+
+Allele = tuple[int, str, str]
+
+
+def spans(alleles: list[Allele], *, link_bp: int = 1_000, max_block_bp: int = 10_000) -> list[tuple[int, int]]:
+    found = find_blocks(gnomad(alleles), link_bp=link_bp, max_block_bp=max_block_bp)
+    return [(block.span.start, block.span.end) for block in found]
+
+
+@pytest.mark.parametrize(("step", "blocks"), [(1, 1), (999, 1), (1_000, 1), (1_001, 0)])
+def test_linked_up_to_a_thousand_bases(step: int, blocks: int) -> None:
+    assert len(spans([(5, "A", "C"), (5 + step, "A", "C")])) == blocks
+
+
+def test_two_alleles_at_one_position_are_no_block() -> None:
+    assert spans([(5, "A", "C"), (5, "A", "G")]) == []
+    assert spans([(5, "A", "C"), (5, "A", "G"), (6, "A", "C")]) == [(4, 6)]
+
+
+def test_cut_before_it_gets_too_long() -> None:
+    chain = [(1 + 1_000 * n, "A", "C") for n in range(25)]
+    # Base 10,001 would be the first beyond 10 kb from the first base.
+    assert spans(chain) == [(0, 9_001), (10_000, 19_001), (20_000, 24_001)]
+    longer = [(1, "A", "C"), (901, "A" * 101, "A"), (1_001, "A", "C"), (1_002, "A", "C")]
+    assert spans(longer, max_block_bp=1_001) == [(0, 1_001)]
+    assert spans(longer, max_block_bp=1_000) == [(900, 1_002)]
+
+
+def test_named_after_its_first_allele() -> None:
+    (block,) = find_blocks(gnomad([(9, "A", "T"), (9, "A", "C"), (12, "G", "C")]), link_bp=5, max_block_bp=10)
+    assert block == HaplotypeBlock("chr17:9:A:C", Interval("chr17", 8, 12), (0, 1, 2))
+
+
+def test_wrong_tables() -> None:
+    table = gnomad([(5, "A", "C"), (9, "A", "C")])
+    with pytest.raises(InputError, match="sorted"):
+        find_blocks(table.take([1, 0]), link_bp=5, max_block_bp=10)
+    with pytest.raises(InputError, match="phased"):
+        find_blocks(table, link_bp=5, max_block_bp=10, carried=np.ones((3, 2), dtype=bool))
+    assert find_blocks(gnomad([]), link_bp=5, max_block_bp=10) == []
+
+
+ALLELE = st.tuples(st.integers(1, 120), st.sampled_from(["A", "AC", "ACGTACGT"]), st.sampled_from("GT"))
+ALLELES = st.lists(ALLELE, max_size=30, unique=True)
+
+
+def plain_blocks(
+    alleles: list[Allele], link_bp: int, max_bp: int, haplotypes: list[set[int]] | None
+) -> list[list[int]]:
+    """Group row numbers with loops: flood, then cut."""
+    order = sorted(alleles)
+
+    def linked(i: int, j: int) -> bool:
+        near = abs(order[i][0] - order[j][0]) <= link_bp
+        return near and (haplotypes is None or any({i, j} <= carried for carried in haplotypes))
+
+    left, blocks = set(range(len(order))), []
+    while left:
+        group = {min(left)}
+        while more := {j for j in left - group if any(linked(i, j) for i in group)}:
+            group |= more
+        left -= group
+        block: list[int] = []
+        for i in sorted(group):
+            if block and order[i][0] - 1 + len(order[i][1]) - (order[block[0]][0] - 1) > max_bp:
+                blocks.append(block)
+                block = []
+            block.append(i)
+        blocks.append(block)
+    return sorted(block for block in blocks if order[block[0]][0] != order[block[-1]][0])
+
+
+@given(ALLELES, st.integers(0, 20), st.integers(20, 40))
+def test_equal_to_a_referee_of_loops(alleles: list[Allele], link_bp: int, max_bp: int) -> None:
+    found = find_blocks(gnomad(alleles), link_bp=link_bp, max_block_bp=max_bp)
+    assert sorted(list(block.alleles) for block in found) == plain_blocks(alleles, link_bp, max_bp, None)
+    assert all(block.span.size <= max_bp and not block.phased for block in found)
+
+
+@given(ALLELES, st.data())
+def test_phased_blocks_equal_a_referee_of_loops(alleles: list[Allele], data: st.DataObject) -> None:
+    rows = st.sets(st.integers(0, max(0, len(alleles) - 1)), max_size=4)
+    haplotypes = data.draw(st.lists(rows, max_size=4))
+    carried = np.zeros((len(alleles), len(haplotypes)), dtype=bool)
+    for column, members in enumerate(haplotypes):
+        carried[[row for row in members if row < len(alleles)], column] = True
+    found = find_blocks(gnomad(alleles), link_bp=15, max_block_bp=30, carried=carried)
+    assert sorted(list(block.alleles) for block in found) == plain_blocks(alleles, 15, 30, haplotypes)
+    assert all(block.phased for block in found)
+
+
+def test_phased_genotypes_of_1000_genomes(shared_data: Path) -> None:
+    path = shared_data / "thousand_genomes" / "1000G_phase3.phased.chr17_BRCA1_exons.vcf.gz"
+    alleles, carriers = [], []
+    with pysam.VariantFile(str(path)) as vcf:
+        for record in vcf:
+            if len(record.alts or ()) == 1 and set(record.ref + record.alts[0]) <= set("ACGT"):
+                alleles.append((record.pos, record.ref, record.alts[0]))
+                carriers.append([copy == 1 for sample in record.samples.values() for copy in sample["GT"]])
+    order = sorted(range(len(alleles)), key=lambda i: alleles[i])
+    carried = np.array(carriers, dtype=bool)[order]
+    common = carried.mean(axis=1) >= 0.01
+    alleles, carried = [alleles[i] for i, kept in zip(order, common, strict=True) if kept], carried[common]
+    found = find_blocks(gnomad(alleles), link_bp=1_000, max_block_bp=10_000, carried=carried)
+    haplotypes = [set(np.flatnonzero(column).tolist()) for column in carried.T]
+    assert sorted(list(block.alleles) for block in found) == plain_blocks(alleles, 1_000, 10_000, haplotypes)
+    assert found
+    nearby = find_blocks(gnomad(alleles), link_bp=1_000, max_block_bp=10_000)
+    assert sum(len(block.alleles) for block in found) <= sum(len(block.alleles) for block in nearby)
+
+
+def block(start: int, end: int, contig: str = "chr17") -> HaplotypeBlock:
+    return HaplotypeBlock(f"{contig}:{start}", Interval(contig, start, end), (0, 1))
+
+
+def footprints(n: int, size: int = 150, stride: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    start = np.arange(n, dtype=np.int64) * stride
+    return start, start + size
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4_900), st.integers(1, 300)), unique_by=lambda b: b[0], max_size=20),
+    st.floats(0, 1),
+    st.sampled_from([0.3, 1.0]),
+    st.randoms(use_true_random=False),
+)
+def test_choice_equals_a_referee_of_loops(drawn, fraction, max_blocks, random) -> None:  # type: ignore[no-untyped-def]
+    blocks = [block(start, start + size) for start, size in drawn]
+    draws = {b.id: random.getrandbits(64) for b in blocks}
+    where = {"chr17": footprints(50)}
+    chosen, used_up = choose_blocks(blocks, draws, where, fraction=fraction, tolerance=0.04, max_blocks=max_blocks)
+
+    def removed(taken: list[HaplotypeBlock]) -> int:
+        pairs = zip(*(column.tolist() for column in where["chr17"]), strict=True)
+        return sum(any(b.span.start < end and start < b.span.end for b in taken) for start, end in pairs)
+
+    expected: list[HaplotypeBlock] = []
+    for candidate in sorted(blocks, key=lambda b: draws[b.id]):
+        wanted = removed(expected) < fraction * 50 and len(expected) < int(max_blocks * len(blocks))
+        if wanted and removed([*expected, candidate]) <= (fraction + 0.04) * 50:
+            expected.append(candidate)
+    assert chosen == expected
+    assert used_up == (removed(expected) < fraction * 50)
+
+
+def test_blocks_of_contigs_without_windows_are_not_chosen() -> None:
+    blocks = [block(100, 200, "chrM"), block(100, 200)]
+    draws = {"chrM:100": 0, "chr17:100": 1}
+    chosen, _ = choose_blocks(blocks, draws, {"chr17": footprints(50)}, fraction=1, tolerance=0, max_blocks=1)
+    assert [b.span.contig for b in chosen] == ["chr17"]
+
+
+def test_order_of_blocks_does_not_matter() -> None:
+    blocks = [block(start, start + 50) for start in range(0, 4_000, 130)]
+    draws = {b.id: hash((b.span.start * 7919) % 1_009) for b in blocks}
+    where = {"chr17": footprints(50)}
+    forward = choose_blocks(blocks, draws, where, fraction=0.3, tolerance=0.02, max_blocks=1)
+    assert choose_blocks(blocks[::-1], draws, where, fraction=0.3, tolerance=0.02, max_blocks=1) == forward

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from genolewm_assets.lewm.gene_components import find_gene_components
+from genolewm_assets.lewm.holdout_alleles import (
+    find_newly_labelled,
+    list_in_genes,
+    list_in_stretches,
+    list_newly_labelled,
+)
+from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
+from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, Holdout, IntervalReason, Role, VariantOrigin
+from genolewm_assets.lewm.holdout_stretches import HeldStretch, HeldStretches, hold_genes
+from genolewm_assets_tests.lewm.holdout_world import CONTIGS, Row, allele, clinvar, gnomad
+
+LENGTHS = {contig.name: contig.length for contig in CONTIGS}
+
+
+def stretch(holdout: Holdout, role: Role, start: int, end: int, unit: str) -> HeldStretch:
+    return HeldStretch(holdout, role, "chr17", start, end, unit, unit, IntervalReason.PROXIMITY_BLOCK)
+
+
+def test_alleles_of_any_source_in_a_stretch() -> None:
+    held = HeldStretches(
+        [
+            stretch(Holdout.HAPLOTYPES, Role.TEST, 100, 200, "one"),
+            stretch(Holdout.HAPLOTYPES, Role.VALIDATION, 150, 300, "two"),
+            stretch(Holdout.CHR, Role.TEST, 0, 1_000, "other"),
+        ]
+    )
+    table = gnomad([(99, "ACG", "A"), (100, "A", "C"), (160, "A", "C"), (201, "A", "C"), (301, "A", "C")])
+    found = list_in_stretches(table, VariantOrigin.GNOMAD, "chr17", Holdout.HAPLOTYPES, held)
+    HOLDOUT_ALLELES.check(found.schema, where="test")
+    assert list(zip(*(found[name].to_pylist() for name in ("pos", "unit", "role")), strict=True)) == [
+        (99, "one", "test"),
+        (160, "one", "test"),
+        (201, "two", "validation"),
+    ]
+    assert set(found["reason"].to_pylist()) == {"in_span"}
+    assert found["label"].null_count == found.num_rows
+    assert found["gene_ids"].to_pylist() == [[]] * 3
+    assert list_in_stretches(table, VariantOrigin.GNOMAD, "chr20", Holdout.CHR, held).equals(HOLDOUT_ALLELES.empty())
+
+
+def test_bench_is_labelled_with_stars_and_of_the_gene() -> None:
+    rows = [
+        allele(5_000, ["A:1"], "P"),
+        allele(5_001, ["A:1"], "LB", stars=4),
+        allele(5_002, ["A:1"], "P", stars=0),
+        allele(5_003, ["A:1"], "VUS"),
+        allele(5_004, ["A:1"], "OTHER"),
+        allele(5_005, ["LOC2:2", "A:1"], "B"),
+        allele(5_006, [], "P"),
+        allele(6_100, [], "LP"),
+        allele(90_000, ["C:3"], "P"),
+        allele(95_000, [], "P"),
+    ]
+    components = find_gene_components([clinvar(rows)], reach_bp=1_200)
+    held = HeldStretches(hold_genes(HoldoutPolicy(clinvar_genes=("A",)), components, LENGTHS, 1_200))
+    found = list_in_genes(clinvar(rows), "chr17", held, components, min_stars=1)
+    assert dict(zip(found["pos"].to_pylist(), found["reason"].to_pylist(), strict=True)) == {
+        5_000: "bench",
+        5_001: "bench",
+        5_002: "of_gene",
+        5_003: "of_gene",
+        5_004: "of_gene",
+        5_005: "bench",
+        5_006: "in_span",
+        6_100: "in_span",
+    }
+    assert set(found["unit"].to_pylist()) == {"gene:1"}
+    assert found["stars"].to_pylist()[1] == 4
+    assert found["gene_ids"].to_pylist()[5] == [2, 1]
+
+
+def test_allele_between_two_held_out_genes_stays_with_its_own() -> None:
+    rows = [allele(5_000, ["A:1"]), allele(7_000, ["B:2"])]
+    components = find_gene_components([clinvar(rows)], reach_bp=1_200)
+    assert len(components) == 2
+    held = HeldStretches(hold_genes(HoldoutPolicy(clinvar_gene_fraction=1), components, LENGTHS, 2_400))
+    found = list_in_genes(clinvar(rows), "chr17", held, components, min_stars=1)
+    assert found["unit"].to_pylist() == ["gene:1", "gene:2"]
+
+
+EARLIER = [
+    allele(10, label="VUS"),
+    allele(20, label="P", stars=0),
+    allele(30, label="OTHER"),
+    allele(40, label="B"),
+    allele(50, label="VUS"),
+]
+LATER = [
+    allele(10, label="P"),
+    allele(20, label="B"),
+    allele(30, label="LB", stars=0),
+    allele(40, label="VUS"),
+    allele(50, label="OTHER"),
+    allele(60, label="LP"),
+    allele(70, label="VUS"),
+    allele(10, label="P", ref="AT"),
+]
+
+
+def test_newly_labelled_are_those_without_a_label_before() -> None:
+    later = clinvar(LATER)
+    newly, is_new = find_newly_labelled(later, clinvar(EARLIER))
+    keys = [(row["pos"], row["ref"]) for row in later.to_pylist()]
+    assert {key for key, yes in zip(keys, newly, strict=True) if yes} == {(10, "A"), (10, "AT"), (30, "A"), (60, "A")}
+    assert {key for key, yes in zip(keys, is_new, strict=True) if yes} == {(10, "AT"), (60, "A"), (70, "A")}
+
+
+def temporal(later: dict[str, list[Row]], held: list[HeldStretch]) -> dict[tuple[str, int], tuple[str, str, str]]:
+    tables = {contig: clinvar(rows) for contig, rows in later.items()}
+    components = find_gene_components(tables.values(), reach_bp=1_200)
+    found = list_newly_labelled(
+        tables, {"chr17": clinvar(EARLIER)}, HeldStretches(held), components, HoldoutPolicy(min_stars=1)
+    )
+    HOLDOUT_ALLELES.check(found.schema, where="test")
+    assert set(found["holdout"].to_pylist()) == {"holdout-temporal"}
+    keys = zip(found["chrom"].to_pylist(), found["pos"].to_pylist(), strict=True)
+    return dict(zip(keys, zip(*(found[n].to_pylist() for n in ("reason", "unit", "role")), strict=True), strict=True))
+
+
+def test_stars_are_needed_and_sides_are_taken_from_the_largest_unit() -> None:
+    later = {
+        "chr17": [
+            allele(10, label="P"),
+            allele(30, label="P", stars=0),
+            *(allele(20_000 + 5_000 * n, [f"G{n}:{n}"]) for n in range(8)),
+            allele(20_001, ["G0:0"], stars=2),
+            allele(90_000, ["H:99"]),
+        ],
+        "chr20": [allele(10, chrom="chr20", stars=3)],
+    }
+    held = [
+        HeldStretch(Holdout.CLINVAR, Role.TEST, "chr17", 89_000, 91_000, "gene:99", "H", IntervalReason.GENE_COMPONENT)
+    ]
+    found = temporal(later, held)
+    assert ("chr17", 30) not in found
+    assert found["chr17", 10][:2] == ("became_labelled", "chr17")
+    assert found["chr20", 10][:2] == ("new", "chr20")
+    assert found["chr17", 90_000] == ("new", "gene:99", "test")
+    assert found["chr17", 20_000] == found["chr17", 20_001]
+    assert found["chr17", 20_000][1] == "gene:0"
+    assert {role for _, _, role in found.values()} == {"validation", "test"}

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from genolewm_assets.lewm.holdout_checks import HOLDOUT_CHECKS, check_holdouts
+from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
+from genolewm_assets.lewm.holdouts import HoldoutInputs, HoldoutTables, build_holdouts
+from genolewm_assets_tests.lewm.holdout_world import simulated_inputs
+
+POLICY = HoldoutPolicy(contigs_validation=("20",), contigs_test=("21",), link_bp=150, max_block_bp=1_000)
+Fault = Callable[[HoldoutTables], HoldoutTables]
+
+
+@pytest.fixture(scope="module")
+def sound() -> tuple[HoldoutTables, HoldoutInputs]:
+    inputs = simulated_inputs(5)
+    return build_holdouts(inputs, POLICY), inputs
+
+
+def failed(held: HoldoutTables, inputs: HoldoutInputs, policy: HoldoutPolicy = POLICY) -> list[str]:
+    results = check_holdouts(held, inputs, policy)
+    assert tuple(result.name for result in results) == HOLDOUT_CHECKS
+    return [result.name for result in results if not result.passed]
+
+
+def with_value(table: pa.Table, row: int, column: str, value: object) -> pa.Table:
+    values = table[column].to_pylist()
+    values[row] = value
+    at = table.column_names.index(column)
+    return table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
+
+
+def row_of(table: pa.Table, holdout: str) -> int:
+    return int(table["holdout"].to_pylist().index(holdout))
+
+
+def flip(table: pa.Table, row: int) -> pa.Table:
+    role = table["role"][row].as_py()
+    return with_value(table, row, "role", "test" if role == "validation" else "validation")
+
+
+FAULTS: list[tuple[str, Fault]] = [
+    ("schema_as_declared", lambda t: replace(t, alleles=t.alleles.drop_columns(["stars"]))),
+    ("rows_sorted_and_unique", lambda t: replace(t, corpus=pa.concat_tables([t.corpus, t.corpus.slice(0, 1)]))),
+    ("units_have_one_role", lambda t: replace(t, alleles=flip(t.alleles, row_of(t.alleles, "holdout-haplotypes")))),
+    ("contigs_held_out_whole", lambda t: replace(t, intervals=with_value(t.intervals, 0, "end", 119_999))),
+    ("contigs_held_out_whole", lambda t: replace(t, intervals=with_value(t.intervals, 1, "start", 1))),
+    ("alleles_in_stretches_named", lambda t: replace(t, alleles=t.alleles.slice(1))),
+    (
+        "alleles_in_stretches_named",
+        lambda t: replace(
+            t, intervals=t.intervals.filter(pa.compute.not_equal(t.intervals["holdout"], "holdout-clinvar"))
+        ),
+    ),
+    (
+        "haplotype_share_in_bounds",
+        lambda t: replace(t, intervals=with_value(t.intervals, t.intervals.num_rows - 1, "start", 0)),
+    ),
+]
+
+
+def test_sound_tables_pass(sound: tuple[HoldoutTables, HoldoutInputs]) -> None:
+    assert failed(*sound) == []
+
+
+@pytest.mark.parametrize(("name", "fault"), FAULTS)
+def test_planted_faults_are_found(sound: tuple[HoldoutTables, HoldoutInputs], name: str, fault: Fault) -> None:
+    held, inputs = sound
+    assert name in failed(fault(held), inputs)
+
+
+def test_too_few_windows_only_where_blocks_are_used_up(sound: tuple[HoldoutTables, HoldoutInputs]) -> None:
+    held, inputs = sound
+    kept = held.intervals.filter(pa.compute.not_equal(held.intervals["holdout"], "holdout-haplotypes"))
+    alleles = held.alleles.filter(pa.compute.not_equal(held.alleles["holdout"], "holdout-haplotypes"))
+    without = replace(held, intervals=kept, alleles=alleles)
+    assert failed(without, inputs) == ["haplotype_share_in_bounds"]
+    assert failed(replace(without, counts={**held.counts, "haplotype_blocks.used_up": 1}), inputs) == []
+
+
+def test_another_contig_than_the_policy_s(sound: tuple[HoldoutTables, HoldoutInputs]) -> None:
+    assert failed(*sound, replace(POLICY, contigs_test=("chr17",))) == ["contigs_held_out_whole"]

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from genolewm_assets.genome import Interval
+from genolewm_assets.lewm.gene_components import GeneComponents, find_gene_components
+from genolewm_assets.lewm.haplotype_blocks import HaplotypeBlock
+from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
+from genolewm_assets.lewm.holdout_schema import HOLDOUT_INTERVALS, Holdout, IntervalReason, Role
+from genolewm_assets.lewm.holdout_stretches import HeldStretch, HeldStretches, hold_blocks, hold_contigs, hold_genes
+from genolewm_assets_tests.lewm.holdout_world import CONTIGS, allele, clinvar
+
+LENGTHS = {contig.name: contig.length for contig in CONTIGS}
+WINDOW_BP = 1_200
+
+
+def genes(*places: tuple[str, str, int, int]) -> GeneComponents:
+    rows = [allele(pos, [name], chrom=contig) for name, contig, *ends in places for pos in ends]
+    return find_gene_components([clinvar(rows)], reach_bp=WINDOW_BP)
+
+
+def many_genes(n: int) -> GeneComponents:
+    return genes(*((f"G{i}:{i}", "chr17", 1_000 + 5_000 * i, 2_000 + 5_000 * i) for i in range(n)))
+
+
+def test_contigs_leave_whole() -> None:
+    policy = HoldoutPolicy(contigs_validation=("chr20",), contigs_test=("chr21",))
+    found = {row.contig: (row.role, row.start, row.end, row.reason) for row in hold_contigs(policy, LENGTHS)}
+    assert found == {
+        "chr20": (Role.VALIDATION, 0, 120_000, IntervalReason.CONTIG),
+        "chr21": (Role.TEST, 0, 120_000, IntervalReason.CONTIG),
+    }
+
+
+def test_named_gene_takes_its_component_and_a_window_on_either_side() -> None:
+    components = genes(("A:1", "chr17", 5_000, 6_000), ("B:2", "chr17", 6_500, 7_000), ("C:3", "chr17", 90_000, 91_000))
+    (row,) = hold_genes(HoldoutPolicy(clinvar_genes=("B",)), components, LENGTHS, WINDOW_BP)
+    assert (row.unit, row.name, row.start, row.end) == ("gene:1", "A,B", 4_999 - 1_200, 7_000 + 1_200)
+
+
+@pytest.mark.parametrize(("ends", "span"), [((500, 600), (0, 1_800)), ((119_500, 119_900), (118_299, 120_000))])
+def test_widening_stops_at_the_ends_of_the_contig(ends: tuple[int, int], span: tuple[int, int]) -> None:
+    components = genes(("A:1", "chr21", *ends))
+    (row,) = hold_genes(HoldoutPolicy(clinvar_genes=("1",)), components, LENGTHS, WINDOW_BP)
+    assert (row.start, row.end) == span
+
+
+def test_share_of_components_by_hash() -> None:
+    components = many_genes(70)
+    taken = {row.unit for row in hold_genes(HoldoutPolicy(), components, LENGTHS, WINDOW_BP)}
+    assert 7 <= len(taken) <= 21
+    # A gene's fate does not depend on which others there are.
+    some = many_genes(35)
+    assert {row.unit for row in hold_genes(HoldoutPolicy(), some, LENGTHS, WINDOW_BP)} == {
+        component.id for component in some if component.id in taken
+    }
+    assert hold_genes(HoldoutPolicy(clinvar_genes=()), components, LENGTHS, WINDOW_BP) == []
+    assert hold_genes(HoldoutPolicy(clinvar_gene_fraction=0), components, LENGTHS, WINDOW_BP) == []
+    assert len(hold_genes(HoldoutPolicy(clinvar_gene_fraction=1), components, LENGTHS, WINDOW_BP)) == 70
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_at_least_one_component(seed: int) -> None:
+    policy = HoldoutPolicy(clinvar_gene_fraction=1e-9, seed=seed)
+    assert len(hold_genes(policy, many_genes(4), LENGTHS, WINDOW_BP)) == 1
+
+
+def test_genes_and_blocks_take_the_side_of_what_they_lie_in() -> None:
+    policy = HoldoutPolicy(clinvar_gene_fraction=1)
+    places = [(f"G{i}:{i}", ("chr17", "chr20", "chr21")[i % 3], 5_000 * i, 5_000 * i + 1_000) for i in range(1, 24)]
+    held = hold_genes(policy, genes(*places), LENGTHS, WINDOW_BP)
+    assert {row.role for row in held if row.contig == "chr20"} == {Role.VALIDATION}
+    assert {row.role for row in held if row.contig == "chr21"} == {Role.TEST}
+    assert {row.role for row in held if row.contig == "chr17"} == set(Role)
+    larger = HeldStretches([*hold_contigs(policy, LENGTHS), *held])
+    blocks = [
+        HaplotypeBlock(f"{row.unit} block", Interval(row.contig, row.end - 1, row.end + 50), (0, 1)) for row in held
+    ]
+    assert [row.role for row in hold_blocks(policy, blocks, larger)] == [row.role for row in held]
+    free = [HaplotypeBlock(f"b{n}", Interval("chr17", 300_000 + n, 300_010 + n), (0, 1), phased=True) for n in range(9)]
+    found = hold_blocks(policy, free, larger)
+    assert {row.role for row in found} == set(Role)
+    assert {row.reason for row in found} == {IntervalReason.PHASED_BLOCK}
+
+
+def stretch(holdout: Holdout, start: int, end: int, unit: str = "u") -> HeldStretch:
+    return HeldStretch(holdout, Role.TEST, "chr17", start, end, unit, unit, IntervalReason.PROXIMITY_BLOCK)
+
+
+def test_the_larger_reason_is_found_first() -> None:
+    block, gene = stretch(Holdout.HAPLOTYPES, 10, 30, "block"), stretch(Holdout.CLINVAR, 20, 40, "gene")
+    held = HeldStretches([block, gene])
+    start, end = np.array([15, 15, 5]), np.array([16, 21, 10])
+    assert held.find_largest("chr17", start, end) == [block, gene, None]
+    assert held.find_largest("chr20", start, end) == [None] * 3
+
+
+def test_overlapping_stretches_of_one_holdout() -> None:
+    rows = [
+        stretch(Holdout.CLINVAR, 40, 60, "c"),
+        stretch(Holdout.CLINVAR, 0, 50, "a"),
+        stretch(Holdout.CLINVAR, 5, 9, "b"),
+    ]
+    held = HeldStretches(rows)
+    assert [row.unit for row in held.of(Holdout.CLINVAR, "chr17")] == ["a", "b", "c"]
+    at = np.array([5, 45, 55, 60])
+    assert held.find(Holdout.CLINVAR, "chr17", at, at + 1).tolist() == [0, 0, 2, -1]
+    assert [list(spans) for level in held.merged().values() for spans in level.values()] == [[(0, 60)]]
+
+
+def test_table_has_its_schema_and_order() -> None:
+    assert HeldStretches().to_table().equals(HOLDOUT_INTERVALS.empty())
+    rows = [stretch(Holdout.HAPLOTYPES, 9, 10), stretch(Holdout.CLINVAR, 40, 60), stretch(Holdout.CLINVAR, 5, 9)]
+    table = HeldStretches(rows).to_table()
+    HOLDOUT_INTERVALS.check(table.schema, where="test")
+    assert table["start"].to_pylist() == [5, 40, 9]
+    assert set(table["reason"].to_pylist()) == {"proximity_block"}

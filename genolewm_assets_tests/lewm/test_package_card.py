@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from genolewm_assets.lewm.package_card import render_card
+from genolewm_assets.lewm.package_info import read_package_info
+from genolewm_assets.lewm.package_schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, Split
+from genolewm_assets.lewm.package_writer import write_package
+from genolewm_assets_tests.lewm.package_world import intervals, make_sources
+
+_LOAD = """
+import json, socket, sys
+def refuse(*args, **kwargs):
+    raise AssertionError("a connection was attempted")
+socket.socket.connect = socket.getaddrinfo = refuse
+import datasets
+datasets.disable_progress_bars()
+found = {}
+for config in sys.argv[3:]:
+    loaded = datasets.load_dataset(sys.argv[1], config, cache_dir=sys.argv[2])
+    found[config] = {split: [d.num_rows, d.column_names] for split, d in loaded.items()}
+default = datasets.load_dataset(sys.argv[1], cache_dir=sys.argv[2])
+found["first"] = {key: value for key, value in default["train"][0].items() if isinstance(value, (str, int))}
+streamed = datasets.load_dataset(sys.argv[1], cache_dir=sys.argv[2], streaming=True, split="validation")
+found["streamed"] = sum(1 for _ in streamed)
+json.dump(found, sys.stdout)
+"""
+
+
+def front_matter(text: str) -> dict:
+    _, front, _ = text.split("---\n", 2)
+    return yaml.safe_load(front)
+
+
+def load(directory: Path, scratch: Path, *configs: str) -> dict:
+    environment = {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HOME": str(scratch / "home"),
+    }
+    command = [sys.executable, "-c", _LOAD, str(directory), str(scratch / "cache"), *configs]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_datasets_loads_every_table_of_the_folder_without_a_network(package, tmp_path):
+    info = read_package_info(package.directory)
+    found = load(package.directory, tmp_path, "windows", "variants", "controls", "holdout_intervals", "holdout_corpus")
+    assert found["windows"] == {str(split): [info.splits[split].windows, PACKAGE_WINDOWS.columns] for split in Split}
+    assert found["variants"] == {str(split): [info.splits[split].variants, PACKAGE_VARIANTS.columns] for split in Split}
+    assert {split: rows for split, (rows, _) in found["controls"].items()} == {
+        split: info.splits[split].controls for split in ("validation", "test")
+    }
+    assert found["holdout_intervals"]["holdout"][0] == 4
+    assert found["first"]["origin"] == "reference"
+    assert len(found["first"]["sequence"]) == found["first"]["window_bp"]
+    assert found["streamed"] == info.splits["validation"].windows
+
+
+@pytest.mark.slow
+def test_datasets_loads_a_package_in_which_splits_are_empty(tmp_path):
+    sources = make_sources(
+        intervals=intervals(("holdout-chr", "validation", "chr20", 100, 200)),
+        alleles=make_sources().alleles.slice(0, 0),
+    )
+    write_package(tmp_path / "package", sources)
+    found = load(tmp_path / "package", tmp_path, "windows", "variants")
+    assert set(found["windows"]) == {"train", "validation"}
+    text = (tmp_path / "package" / "README.md").read_text()
+    assert "not loadable by `datasets`: `test`" in text
+
+
+def test_front_matter_names_files_that_exist_and_only_splits_with_rows(package):
+    card = front_matter((package.directory / "README.md").read_text())
+    configs = {config["config_name"]: config for config in card["configs"]}
+    assert [name for name, config in configs.items() if config.get("default")] == ["windows"]
+    for config in configs.values():
+        for entry in config["data_files"]:
+            assert list(package.directory.glob(entry["path"])), entry
+    assert [entry["split"] for entry in configs["windows"]["data_files"]] == ["train", "validation", "test"]
+    assert card["size_categories"] == ["n<1K"]
+
+
+def test_the_card_states_counts_shortfalls_digests_and_the_limit_of_the_encoder(package):
+    info = read_package_info(package.directory)
+    text = (package.directory / "README.md").read_text()
+    assert text == render_card(info)
+    assert "itself pretrained on the human genome" in text
+    assert "missing are `holdout-clinvar` 10, `holdout-haplotypes` 8" in text
+    assert all(info.splits[split].sha256 in text for split in Split)
+    removed, came = info.counts["removed.holdout-chr.windows"], info.counts["windows.reference.in"]
+    assert f"| {removed:,} ({removed / came:.2%}) | 10 of 14 |" in text
+    assert info.genome_digest in text
+
+
+def test_a_card_without_shortfall_and_with_a_declared_mix(package):
+    info = read_package_info(package.directory)
+    counts = {name: 0 if name.endswith(".shortfall") else n for name, n in info.counts.items()}
+    text = render_card(replace(info, counts=counts, mix_declared=True))
+    assert "Every holdout has the 10 validation windows that were asked for" in text
+    assert "A share off its target was accepted" in text
+
+
+@pytest.mark.parametrize(
+    ("windows", "category"), [(999, "n<1K"), (1_000, "1K<n<10K"), (99_999, "10K<n<100K"), (1_000_000, "n>1M")]
+)
+def test_size_categories(package, windows, category):
+    info = read_package_info(package.directory)
+    empty = {split: replace(s, windows=0) for split, s in info.splits.items()}
+    sized = replace(info, splits=empty | {"train": replace(info.splits["train"], windows=windows)})
+    assert front_matter(render_card(sized))["size_categories"] == [category]

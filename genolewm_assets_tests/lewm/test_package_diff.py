@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
+from genolewm_assets.lewm.package_diff import diff_packages
+from genolewm_assets.lewm.package_writer import write_package
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
+from genolewm_assets_tests.lewm.package_world import (
+    clinvar,
+    corpora,
+    corpus,
+    default_intervals,
+    intervals,
+    make_sources,
+    simulate,
+)
+
+
+@pytest.fixture
+def before(tmp_path):
+    write_package(tmp_path / "before", make_sources())
+    return tmp_path / "before"
+
+
+def figures(diff, table):
+    found = next(t for t in diff.tables if t.table == table)
+    return found.added, found.removed, found.changed
+
+
+def test_the_same_package_twice_differs_in_nothing(before, tmp_path):
+    write_package(tmp_path / "again", make_sources())
+    diff = diff_packages(before, tmp_path / "again")
+    assert diff.is_empty
+    assert diff.to_text().endswith("no difference\n")
+
+
+def test_labels_and_alleles_of_a_new_release(before, tmp_path):
+    rows = clinvar("chr17").to_pylist()
+    assert [row["label"] for row in rows[4:6]] == ["VUS", "OTHER"]
+    rows[4]["label"] = rows[10]["label"] = "P"  # both VUS, both trained on
+    gone = rows.pop(0)
+    new = gone | {"alt": next(b for b in "ACGT" if b not in (gone["ref"], gone["alt"])), "label": "B"}
+    changed = pa.Table.from_pylist([new, *rows], schema=CLINVAR_VARIANTS.arrow)
+    others = {name: clinvar(name) for name in ("chr20", "chr21")}
+    write_package(tmp_path / "after", make_sources(release="2025-02-05", clinvar={"chr17": changed, **others}))
+    diff = diff_packages(before, tmp_path / "after")
+    assert figures(diff, "alleles, train") == (1, 1, 2)
+    assert figures(diff, "alleles, test") == (0, 0, 0)
+    assert figures(diff, "windows, train") == (0, 0, 0)
+    assert diff.relabelled == {"VUS -> P": 2}
+    assert diff.settings["release"] == ("2025-01-05", "2025-02-05")
+    assert diff.moved == {}
+    text = diff.to_text()
+    assert "relabelled: VUS -> P  2" in text
+    assert "release: 2025-01-05 -> 2025-02-05" in text
+    assert json.loads(json.dumps(diff.as_dict()))["relabelled"] == {"VUS -> P": 2}
+
+
+def test_windows_and_alleles_that_move_from_training_to_a_holdout(before, tmp_path):
+    more = pa.concat_tables([default_intervals(), intervals(("holdout-clinvar", "test", "chr17", 10_000, 11_000))])
+    write_package(tmp_path / "after", make_sources(intervals=more))
+    diff = diff_packages(before, tmp_path / "after")
+    added, removed, _ = figures(diff, "windows, test")
+    assert (added > 0, removed) == (True, 0)
+    assert figures(diff, "windows, train") == (0, added, 0)
+    assert diff.moved["windows, train -> test"] == added
+    assert diff.moved["alleles, train -> test"] == figures(diff, "alleles, test")[0] > 0
+    assert figures(diff, "holdouts, intervals") == (1, 0, 0)
+    back = diff_packages(tmp_path / "after", before)
+    assert back.moved["windows, test -> train"] == added
+    assert figures(back, "windows, test") == (0, added, 0)
+
+
+def test_a_corpus_window_with_other_bases_is_a_changed_one(before, tmp_path):
+    tables = corpora()
+    sequences = tables["mrna_evo2"]["sequence"].to_pylist()
+    sequences[0] = simulate(5, 600).decode()
+    tables["mrna_evo2"] = corpus("mrna_evo2", sequences)
+    write_package(tmp_path / "after", make_sources(corpus=tables))
+    assert figures(diff_packages(before, tmp_path / "after"), "windows, train") == (0, 0, 1)
+
+
+def test_settings_are_compared(before, tmp_path):
+    write_package(tmp_path / "after", make_sources(policy=HoldoutPolicy(validation_windows=10, seed=1)))
+    diff = diff_packages(before, tmp_path / "after")
+    assert diff.settings == {"policy.seed": ("0", "1")}
+    added, removed, _ = figures(diff, "windows, validation")
+    assert added == removed > 0  # other windows were chosen
+    assert not diff.is_empty
+
+
+def test_an_altered_package_is_not_compared(before, tmp_path):
+    write_package(tmp_path / "after", make_sources())
+    (tmp_path / "after" / "README.md").write_text("?")
+    with pytest.raises(CorruptResourceError, match=r"README\.md"):
+        diff_packages(before, tmp_path / "after")

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.lewm import package_files
+from genolewm_assets.lewm.package_files import WindowShardWriter, read_checksums, write_table_file
+from genolewm_assets.lewm.package_schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, Split
+from genolewm_assets_tests.lewm.package_world import table
+
+
+def rows(n: int, first: int = 0) -> pa.Table:
+    made = [
+        {
+            "window_id": f"{i:032d}",
+            "window_hash": i.to_bytes(32, "big"),
+            "origin": "reference",
+            "placement_exact": True,
+            "window_bp": 6,
+            "frame": 0,
+            "gc": 0.5,
+            "sequence": "ACGTAC",
+            "left_flank": "A",
+            "right_flank": "C",
+            "role": "train",
+        }
+        for i in range(first, first + n)
+    ]
+    return table(made, PACKAGE_WINDOWS.arrow)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 9), max_size=8))
+def test_shards_hold_every_row_once_in_order_and_differ_by_one_at_most(tmp_path_factory, sizes):
+    folder = tmp_path_factory.mktemp("package")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(package_files, "SHARD_ROWS", 7)
+        patch.setattr(package_files, "GROUP_ROWS", 3)
+        total = sum(sizes)
+        with WindowShardWriter(folder, Split.TRAIN, total) as writer:
+            done = 0
+            for size in sizes:
+                writer.write(rows(size, done))
+                done += size
+    written = {path: pq.read_table(folder / path) for path in writer.rows}
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*.parquet")} == set(written)
+    assert list(written) == sorted(written)
+    assert len(written) == max(1, -(-total // 7))
+    assert [t.num_rows for t in written.values()] == list(writer.rows.values())
+    assert max(writer.rows.values()) - min(writer.rows.values()) <= 1
+    ids = [value for t in written.values() for value in t["window_id"].to_pylist()]
+    assert ids == [f"{i:032d}" for i in range(total)]
+    groups = [pq.ParquetFile(folder / path).metadata for path in written]
+    assert all(meta.row_group(g).num_rows <= 3 for meta in groups for g in range(meta.num_row_groups))
+
+
+@pytest.mark.parametrize("came", [2, 4])
+def test_another_number_of_rows_than_announced_is_an_error(tmp_path, came):
+    with (
+        pytest.raises(CorruptResourceError, match="another number of windows came"),
+        WindowShardWriter(tmp_path, Split.TEST, 3) as writer,
+    ):
+        writer.write(rows(came))
+
+
+def test_the_bytes_do_not_depend_on_how_the_rows_came(tmp_path):
+    for name, pieces in (("one", [10]), ("many", [1, 4, 0, 5])):
+        with WindowShardWriter(tmp_path / name, Split.TRAIN, 10) as writer:
+            done = 0
+            for size in pieces:
+                writer.write(rows(size, done))
+                done += size
+    path = next(iter(writer.rows))
+    assert (tmp_path / "one" / path).read_bytes() == (tmp_path / "many" / path).read_bytes()
+
+
+def test_a_table_without_rows_has_its_schema_and_no_row_group(tmp_path):
+    assert write_table_file(tmp_path / "a" / "b.parquet", [PACKAGE_VARIANTS.empty()], PACKAGE_VARIANTS) == 0
+    file = pq.ParquetFile(tmp_path / "a" / "b.parquet")
+    PACKAGE_VARIANTS.check(file.schema_arrow, where="b.parquet")
+    assert file.metadata.num_row_groups == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "short  a\n",
+        f"{'0' * 64} a\n",
+        f"{'0' * 64}  ../a\n",
+        f"{'0' * 64}  /a\n",
+        f"{'0' * 64}  a\n" * 2,
+        f"{'0' * 64}  a",
+    ],
+)
+def test_malformed_checksums_are_refused(tmp_path, text):
+    (tmp_path / "SHA256SUMS").write_text(text)
+    with pytest.raises(CorruptResourceError):
+        read_checksums(tmp_path)
+    (tmp_path / "SHA256SUMS").unlink()
+    with pytest.raises(MissingResourceError):
+        read_checksums(tmp_path)

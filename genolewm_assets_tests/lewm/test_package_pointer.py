@@ -1,0 +1,80 @@
+"""The pointer to the package in use: the newest that verifies, the pin, and what never moves it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.lewm.package_pointer import (
+    PackageRef,
+    choose_current,
+    move_current,
+    pin_release,
+    read_current,
+    read_latest,
+    read_pin,
+    released,
+    write_latest,
+)
+from genolewm_assets.store import Published, Root
+
+OLD, NEW = "2024-01-07", "2025-01-05"
+
+
+@pytest.fixture
+def root(package_root: Root, package: Published, tmp_path: Path) -> Path:
+    """Return a root of its own with the same package recorded for two releases."""
+    copy = tmp_path / "root"
+    shutil.copytree(package_root.path, copy, symlinks=True)
+    link = next(path for path in sorted((copy / "packages").rglob("*")) if path.is_symlink())
+    for release in (OLD, NEW):
+        write_latest(copy, PackageRef(release, str(link.relative_to(copy)), package.manifest.sha256))
+    return copy
+
+
+def damage(root: Path, release: str) -> None:
+    """Record for one release a package that is not the one that lies there."""
+    write_latest(root, PackageRef(release, read_latest(root, release).path, "0" * 64))
+
+
+def test_the_newest_that_verifies_is_in_use(root: Path) -> None:
+    assert released(root) == [NEW, OLD]
+    assert move_current(root).release == NEW
+    assert read_current(root).release == NEW
+
+
+def test_a_bad_release_is_passed_over(root: Path) -> None:
+    damage(root, NEW)
+    assert move_current(root).release == OLD
+    (root / "packages" / OLD / "latest.json").write_text("{")
+    with pytest.raises(MissingResourceError, match="no package verifies"):
+        move_current(root)
+    assert read_current(root).release == OLD, "what was in use stays"
+
+
+def test_a_pin_holds_until_it_is_removed(root: Path) -> None:
+    assert pin_release(root, OLD).release == OLD
+    assert read_pin(root) == OLD
+    assert move_current(root).release == OLD
+    assert pin_release(root, None).release == NEW
+    assert read_pin(root) is None
+    assert read_current(root).release == NEW
+
+
+def test_a_bad_package_cannot_be_pinned(root: Path) -> None:
+    move_current(root)
+    damage(root, OLD)
+    with pytest.raises(CorruptResourceError, match="does not verify"):
+        pin_release(root, OLD)
+    assert read_pin(root) is None
+    assert read_current(root).release == NEW
+
+
+def test_what_is_not_there_is_named(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(MissingResourceError, match="2019-01-01"):
+        read_latest(root, "2019-01-01")
+    with pytest.raises(MissingResourceError):
+        choose_current(tmp_path / "empty", None)

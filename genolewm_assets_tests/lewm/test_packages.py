@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pickle
+import shutil
+
+import pytest
+
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES
+from genolewm_assets.lewm.package_schema import PACKAGE_CONTROLS, PACKAGE_VARIANTS, PACKAGE_WINDOWS, Split
+from genolewm_assets.lewm.packages import open_package, open_tables, verify_package
+from genolewm_assets_tests.lewm.package_world import RELEASE
+
+
+def test_a_package_opens_through_its_link_and_resolves_it_once(package_root, package):
+    link = package_root.path / "packages" / RELEASE / "sample"
+    opened = open_package(link)
+    assert opened.directory == package.directory
+    assert opened.info.release == RELEASE
+    assert set(opened.caches) == {ref.source for ref in opened.info.caches}
+    assert all(path.parent.name == ".gen" for path in opened.caches.values())
+    assert verify_package(link) == []
+
+
+def test_tables_have_their_schemas_and_the_rows_that_were_announced(package):
+    opened = open_package(package.directory, contents="sizes")
+    for split in Split:
+        windows, variants = opened.windows(split), opened.variants(split)
+        PACKAGE_WINDOWS.check(windows.schema, where="windows")
+        PACKAGE_VARIANTS.check(variants.schema, where="variants")
+        assert (windows.num_rows, variants.num_rows) == (
+            opened.info.splits[split].windows,
+            opened.info.splits[split].variants,
+        )
+        batches = list(opened.window_batches(split, ["window_id"]))
+        assert [v for b in batches for v in b["window_id"].to_pylist()] == windows["window_id"].to_pylist()
+    assert opened.windows(Split.TEST, ["contig"]).column_names == ["contig"]
+    PACKAGE_CONTROLS.check(opened.controls(Split.TEST).schema, where="controls")
+    HOLDOUT_ALLELES.check(opened.holdouts("alleles").schema, where="alleles")
+    assert opened.holdouts("intervals").num_rows == 4
+    assert opened.holdouts("corpus").num_rows == 1
+
+
+def test_a_package_travels_to_a_worker(package):
+    opened = open_package(package.directory)
+    raw = pickle.dumps(opened)
+    assert pickle.loads(raw) == opened
+    assert len(raw) < 20_000
+
+
+@pytest.mark.parametrize("name", ["data/train-00000-of-00001.parquet", "README.md", "SHA256SUMS", "package.json"])
+def test_an_altered_package_is_not_opened(package, tmp_path, name):
+    copy = tmp_path / "copy"
+    shutil.copytree(package.directory, copy)
+    data = bytearray((copy / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (copy / name).write_bytes(bytes(data))
+    with pytest.raises(CorruptResourceError, match=name):
+        open_tables(copy)
+    assert [f.file for f in verify_package(copy, cache_root=package.directory.parents[3]) if f.file] == [name]
+
+
+def test_sizes_are_compared_where_contents_are_not(package, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(package.directory, copy)
+    path = copy / "variants/test.parquet"
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(CorruptResourceError, match=r"variants/test\.parquet: size differs"):
+        open_tables(copy, contents="sizes")
+    path.unlink()
+    with pytest.raises(CorruptResourceError, match="file is missing"):
+        open_tables(copy, contents="sizes")
+
+
+def test_what_is_no_package_is_said_so(tmp_path):
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(MissingResourceError, match="not a package"):
+            open_package(path)
+    with pytest.raises(MissingResourceError, match="no such package"):
+        verify_package(tmp_path / "nowhere")
+
+
+def test_verify_tells_how_far_it_is(package):
+    class Steps:
+        def __init__(self) -> None:
+            self.seen: list[tuple[int, int | None]] = []
+
+        def advance(self, done: int, total: int | None, unit: str) -> None:
+            self.seen.append((done, total))
+
+    steps = Steps()
+    assert verify_package(package.directory, progress=steps) == []
+    totals = {total for _, total in steps.seen}
+    assert len(totals) == 1
+    assert steps.seen[-1][0] <= (totals.pop() or 0)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.lewm.state_pooling import block_count, global_mean, locus_blocks, pool_blocks
+
+
+@given(st.integers(1, 400), st.integers(1, 70), st.integers(0, 300), st.data())
+def test_blocks_are_those_that_hold_a_token_of_the_neighbourhood(n_tokens, block, radius, data):
+    token = data.draw(st.integers(0, n_tokens - 1))
+    for side in ("both", "right"):
+        covered = set()
+        for other in range(n_tokens):
+            near = abs(other - token) <= radius and (side == "both" or other >= token)
+            covered |= {other // block} if near else set()
+        start, stop = locus_blocks(token, n_tokens, radius, block, side)
+        assert set(range(start, stop)) == covered
+
+
+@pytest.mark.parametrize(
+    ("token", "both", "right"),
+    [
+        (0, (0, 5), (0, 5)),
+        (63, (0, 5), (0, 5)),
+        (64, (0, 6), (1, 6)),
+        (1024, (12, 21), (16, 21)),
+        (2047, (27, 32), (31, 32)),
+    ],
+)
+def test_blocks_of_a_full_window(token, both, right):
+    assert locus_blocks(token, 2048) == both
+    assert locus_blocks(token, 2048, side="right") == right
+
+
+@given(st.integers(1, 300), st.integers(1, 70), st.data())
+def test_pooling_blocks_is_the_mean_over_their_tokens(n_tokens, block, data):
+    states = np.random.default_rng(n_tokens).normal(size=(n_tokens, 3))
+    n_blocks = block_count(n_tokens, block)
+    means = np.array([states[i * block : (i + 1) * block].mean(axis=0) for i in range(n_blocks)])
+    padded = np.concatenate((means, np.full((2, 3), np.nan)))
+    start = data.draw(st.integers(0, n_blocks - 1))
+    stop = data.draw(st.integers(start + 1, n_blocks))
+    wanted = states[start * block : stop * block].mean(axis=0)
+    np.testing.assert_allclose(pool_blocks(padded, start, stop, n_tokens, block), wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(global_mean(padded, n_tokens, block), states.mean(axis=0), rtol=1e-5, atol=1e-6)
+
+
+def test_float16_states_are_summed_in_full_precision():
+    states = np.full((32, 4), 60_000, dtype=np.float16)
+    assert pool_blocks(states, 0, 32, 2048).tolist() == [float(np.float16(60_000))] * 4
+    assert pool_blocks(states, 0, 32, 2048).dtype == np.float32
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (2, 2), (3, 2), (0, 33)])
+def test_blocks_that_are_not_the_windows_are_refused(start, stop):
+    with pytest.raises(InputError, match="not blocks of the window"):
+        pool_blocks(np.zeros((40, 2)), start, stop, 2048)
+
+
+def test_too_few_states_are_refused():
+    with pytest.raises(InputError, match="states of 32 blocks"):
+        pool_blocks(np.zeros((31, 2)), 0, 2, 2048)
+
+
+@pytest.mark.parametrize("token", [-1, 2048])
+def test_a_locus_outside_the_window_is_refused(token):
+    with pytest.raises(InputError, match="from 0 to 2047"):
+        locus_blocks(token, 2048)
+
+
+def test_impossible_sizes_and_sides_are_refused():
+    with pytest.raises(InputError, match="at least 1 token"):
+        block_count(0)
+    with pytest.raises(InputError, match="a radius from 0"):
+        locus_blocks(0, 10, -1)
+    with pytest.raises(InputError, match="'both' or 'right'"):
+        locus_blocks(0, 10, side="left")

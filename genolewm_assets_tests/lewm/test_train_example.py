@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import importlib.util
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from genolewm_assets.encoders import CausalLMStateEncoder, write_tiny_llama
+from genolewm_assets_tests.lewm.dataset_world import N_BLOCKS, publish_package
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "train_example.py"
+
+
+def load_example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("train_example", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_the_loss_of_a_linear_predictor_falls(tmp_path):
+    model = tmp_path / "tiny-llama"
+    write_tiny_llama(model)
+    encoder = CausalLMStateEncoder(model)
+    package = publish_package(tmp_path, encode=lambda windows: encoder.encode_windows(windows, n_blocks=N_BLOCKS))
+    losses = load_example().train(package, model, epochs=4, windows_per_batch=4)
+    assert all(after < before for before, after in pairwise(losses))
+    assert losses[-1] < 0.97

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from genolewm_assets.errors import ConfigurationError, EditError, InputError
+from genolewm_assets.genome import RelEdit, apply_edits
+from genolewm_assets.lewm.allele_index import AlleleIndex
+from genolewm_assets.lewm.edit_mix import EditMix, EditSource
+from genolewm_assets.lewm.edit_sampling import EditSampler, SampledHaplotype, SamplingRules
+from genolewm_assets.lewm.randomness import DrawKey
+from genolewm_assets.lewm.tuples import Phase, Pooling, TupleKind, build_tuples, encode_tokens
+from genolewm_assets_tests.lewm.stream_world import (
+    CONTIG,
+    make_window,
+    no_alleles,
+    simulate_alleles,
+    simulate_reference,
+)
+
+REFERENCE = simulate_reference()
+SOURCES = {
+    EditSource.GNOMAD: AlleleIndex(simulate_alleles(REFERENCE, 400)),
+    EditSource.CLINVAR: AlleleIndex(simulate_alleles(REFERENCE, 200, seed=8)),
+}
+PLAN = EditMix.named("rotating").plan(0, 20)
+
+
+def sample(window, **rules):
+    sampler = EditSampler(SOURCES, AlleleIndex(no_alleles()), SamplingRules(**rules))
+    return sampler.sample(window, PLAN, DrawKey.of("t"))[0]
+
+
+def build(window, pooling, **rules):
+    haplotypes = sample(window, **rules)
+    return haplotypes, *build_tuples(window, haplotypes, pooling, epoch=2, position=9)
+
+
+def six_mers(sequence: str) -> list[int]:
+    return [int(sequence[i : i + 6].translate(str.maketrans("ACGT", "0123")), 4) for i in range(0, len(sequence), 6)]
+
+
+@pytest.mark.parametrize("policy", ["right_flank", "left_flank", "opposite"])
+@pytest.mark.parametrize("kind", ["local", "global"])
+@pytest.mark.parametrize("window_bp", [3_072, 2_562])
+def test_tokens_and_blocks_by_plain_loops(policy, kind, window_bp):
+    window = make_window(REFERENCE, 4_000, window_bp=window_bp)
+    pooling = Pooling.named(kind, 100, "both")
+    haplotypes, tuples, tokens = build(window, pooling, policy=policy, multi_edit_share=0.5)
+    source = six_mers(window.sequence)
+    for haplotype, one, row in zip(haplotypes, tuples, tokens, strict=True):
+        target = six_mers(one.target_window)
+        assert row.tolist() == target
+        pooled = range(one.block_start * 64, min(len(source), one.block_stop * 64))
+        assert one.n_pooled == len(pooled)
+        assert one.n_changed == sum(source[i] != target[i] for i in pooled) >= 1
+        assert one.locus_token in pooled
+        assert one.locus_token == haplotype.locus_bp // 6
+        assert one.left_context_bp == haplotype.locus_bp
+        assert one.frame_shift == sum(len(e.alt) - len(e.ref) for e in one.rel_edits) % 6 == one.length_change % 6
+        wanted = {i // 64 for i in range(len(source)) if kind == "global" or abs(i - one.locus_token) <= 100}
+        assert set(range(one.block_start, one.block_stop)) == wanted
+
+
+def test_a_tuple_says_where_it_comes_from():
+    window = make_window(REFERENCE, 4_000, strand="-", origin="eukaryote_generator")
+    haplotypes, tuples, _ = build(window, Pooling(), multi_edit_share=0.3)
+    assert [one.slot for one in tuples] == list(range(20))
+    for haplotype, one in zip(haplotypes, tuples, strict=True):
+        assert (one.epoch, one.position, one.window_id) == (2, 9, window.window_id)
+        assert (one.origin, one.contig, one.window_start, one.strand) == ("eukaryote_generator", CONTIG, 4_000, "-")
+        assert (one.planned_source, one.edit_source, one.label) == (
+            haplotype.planned,
+            haplotype.source,
+            haplotype.label,
+        )
+        assert one.source_window == window.sequence
+        assert one.alleles == haplotype.alleles
+        assert one.phase == ("single" if len(one.rel_edits) == 1 else "unphased")
+        assert one.n_tokens == 512
+    assert {one.label for one in tuples if one.edit_source == "clinvar"} != {None}
+
+
+def test_only_a_single_edit_has_one_edit():
+    _, tuples, _ = build(make_window(REFERENCE, 4_000), Pooling(), multi_edit_share=0.5)
+    single = next(one for one in tuples if one.phase is Phase.SINGLE)
+    several = next(one for one in tuples if one.phase is Phase.UNPHASED)
+    assert single.rel_edit == single.rel_edits[0]
+    with pytest.raises(EditError, match=r"holds several edits: expected 1, got [23]\. Read rel_edits"):
+        _ = several.rel_edit
+
+
+def test_a_difference_of_zero_is_refused():
+    window = make_window(REFERENCE, 4_000)
+    null = RelEdit(100, window.sequence[100], window.sequence[100])
+    edited = apply_edits(window.sequence, (null,), right_flank=window.right_flank)
+    haplotype = SampledHaplotype(EditSource.GNOMAD, EditSource.GNOMAD, edited, 100)
+    with pytest.raises(EditError, match="changes no pooled token"):
+        build_tuples(window, [haplotype], Pooling(), epoch=0, position=0)
+
+
+def test_other_bases_have_no_token():
+    assert encode_tokens("ACGTNAACGTAC").tolist() == [-1, int("012301", 4)]
+    assert encode_tokens("ACGTACAC").dtype == np.int16
+
+
+def test_impossible_poolings_are_refused():
+    with pytest.raises(ConfigurationError, match=r"one of .*global.*local.*got 'regional'"):
+        Pooling.named("regional", 256, "both")
+    with pytest.raises(InputError, match="a radius from 0"):
+        Pooling.named("local", -1, "both")
+    with pytest.raises(InputError, match="'both' or 'right'"):
+        Pooling.named("local", 256, "left")
+    assert Pooling.named("global", 256, "both").kind is TupleKind.GLOBAL

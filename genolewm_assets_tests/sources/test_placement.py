@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pysam
+import pytest
+
+from genolewm_assets.errors import FastaError, UnknownContigError
+from genolewm_assets.genome import reverse_complement
+from genolewm_assets.sources.placement import GenomeSlices, MappyAligner
+from genolewm_assets_tests.corpus_fixtures import BASES, CONTIGS, random_bases
+
+#: An intron as the aligner expects it: GT at its start, AG at its end.
+EXONS = ((20_000, 20_800), (23_000, 23_500), (27_000, 27_900))
+
+
+def _with_introns(bases: bytes) -> bytes:
+    edited = bytearray(bases)
+    for (_, end), (start, _) in pairwise(EXONS):
+        edited[end : end + 2], edited[start - 2 : start] = b"GT", b"AG"
+    return bytes(edited)
+
+
+REFERENCE = {"20": _with_introns(BASES["chr20"]), "chr21": BASES["chr21"], "unplaced": random_bases(99, 5_000)}
+
+
+@pytest.fixture(scope="module")
+def genome(tmp_path_factory: pytest.TempPathFactory) -> GenomeSlices:
+    path = tmp_path_factory.mktemp("reference") / "genome.fa"
+    path.write_text("".join(f">{name}\n{bases.decode()}\n" for name, bases in REFERENCE.items()))
+    pysam.tabix_compress(str(path), f"{path}.gz")
+    pysam.faidx(f"{path}.gz")
+    return GenomeSlices(Path(f"{path}.gz"), CONTIGS)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 1), (0, 0), (39_999, 40_000), (9_990, 10_010), (5, 60)])
+def test_slices_are_those_of_the_contig(genome: GenomeSlices, start: int, end: int) -> None:
+    assert genome("chr20", start, end) == REFERENCE["20"][start:end]
+    assert genome("chr21", start, end) == REFERENCE["chr21"][start:end]
+
+
+def test_a_contig_the_file_lacks(genome: GenomeSlices) -> None:
+    with pytest.raises(UnknownContigError, match="no such contig"):
+        genome("chr17", 0, 10)
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FastaError, match=r"genome.fa.gz: does not exist. Rebuild reference/genome"):
+        GenomeSlices(tmp_path / "genome.fa.gz", CONTIGS)
+    (tmp_path / "genome.fa.gz").write_bytes(b"")
+    with pytest.raises(FastaError, match=r"genome.fa.gz.fai: does not exist"):
+        GenomeSlices(tmp_path / "genome.fa.gz", CONTIGS)
+
+
+@pytest.mark.parametrize("strand", ["+", "-"])
+def test_a_stretch_is_found_where_it_is(genome: GenomeSlices, strand: str) -> None:
+    bases = REFERENCE["20"][5_000:9_000]
+    found = MappyAligner(genome, spliced=False).align(
+        bases if strand == "+" else reverse_complement(bases), contig=None
+    )
+    assert found is not None
+    assert (found.contig, found.start, found.end, found.strand) == ("chr20", 5_000, 9_000, strand)
+    assert (found.identity, found.coverage, found.spliced) == (1.0, 1.0, False)
+
+
+@pytest.mark.parametrize("strand", ["+", "-"])
+def test_a_transcript_is_found_across_its_introns(genome: GenomeSlices, strand: str) -> None:
+    joined = b"".join(REFERENCE["20"][a:b] for a, b in EXONS)
+    found = MappyAligner(genome, spliced=True).align(
+        joined if strand == "+" else reverse_complement(joined), contig="chr20"
+    )
+    assert found is not None
+    assert (found.start, found.end, found.strand, found.spliced) == (20_000, 27_900, strand, True)
+    assert found.identity == 1.0
+
+
+def test_what_is_found_elsewhere_twice_partly_or_not_is_no_place(genome: GenomeSlices) -> None:
+    aligner = MappyAligner(genome, spliced=False)
+    bases = REFERENCE["20"][5_000:9_000]
+    assert aligner.align(bases, contig="chr21") is None
+    assert aligner.align(bases[:2_500] + random_bases(3, 1_500), contig=None) is None
+    assert aligner.align(random_bases(4, 4_000), contig=None) is None
+    assert aligner.align(REFERENCE["unplaced"], contig=None) is None
+
+
+def test_a_repeat_has_no_one_place(tmp_path: Path) -> None:
+    unit = random_bases(8, 5_000)
+    path = tmp_path / "genome.fa"
+    path.write_text(f">chr20\n{(unit + random_bases(9, 5_000) + unit).decode()}\n>chr21\n{'A' * 100}\n")
+    pysam.faidx(str(path))
+    aligner = MappyAligner(GenomeSlices(path, CONTIGS), spliced=False)
+    assert aligner.align(unit, contig=None) is None
+    assert aligner.align(unit[2_000:] + random_bases(9, 5_000)[:2_000], contig=None) is not None
+
+
+def test_the_index_is_made_only_when_something_is_aligned(
+    genome: GenomeSlices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("mappy.Aligner", refuse)
+    aligner = MappyAligner(genome, spliced=True)
+    with pytest.raises(AssertionError):
+        aligner.align(b"ACGT", contig=None)
+
+
+def test_lewm_does_not_import_mappy() -> None:
+    code = (
+        "import sys, genolewm_assets.lewm.corpus_windows, genolewm_assets.lewm.corpus_checks\n"
+        "print(*sorted({'mappy', 'pysam', 'dagster', 'torch'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert found.split() == []

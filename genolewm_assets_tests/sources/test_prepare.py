@@ -1,0 +1,199 @@
+"""One VCF to one shard: what is written, what is refused, and that a failing call leaves everything as it was."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from genolewm_assets.errors import CorruptResourceError, FastaError, InputError, VcfError
+from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, GNOMAD_CHECKS
+from genolewm_assets.sources import prepare
+from genolewm_assets.sources.prepare import prepare_clinvar, prepare_gnomad
+from genolewm_assets.store import BuildRejectedError, read_manifest
+from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
+
+BASES = "ACGATTTTTCACACACGTAGCTAGCTAGGATC"
+DATE = "2026-02-26"
+
+
+@pytest.fixture
+def gnomad(tmp_path: Path) -> Path:
+    info = ["AF:A:Float", "AC:A:Integer", "AN:1:Integer"]
+    records = [("chr17", at, ".", BASES[at - 1], "N" if at == 9 else "TA"[BASES[at - 1] == "T"], "PASS", "AF=0.5")
+               for at in (1, 3, 9, 12)]  # fmt: skip
+    return write_text(tmp_path / "gnomad.vcf", vcf_text(records, info=info))
+
+
+@pytest.fixture
+def clinvar(tmp_path: Path) -> Path:
+    return write_clinvar(tmp_path / "clinvar.vcf", "Benign")
+
+
+def write_clinvar(path: Path, clnsig: str, *, ref: str = "A", pos: int = 1, chrom: str = "17") -> Path:
+    records = [(chrom, pos, 7, ref, "C" if ref != "C" else "T", ".", f"CLNSIG={clnsig}")]
+    return write_text(path, vcf_text(records, info=["CLNSIG:.:String"], meta=[f"##fileDate={DATE}"]))
+
+
+@pytest.fixture
+def fasta(tmp_path: Path) -> Path:
+    return write_text(tmp_path / "genome.fa", f">chr17\n{BASES}\n")
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Return everything under a folder, files with their content."""
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+
+
+def test_an_output_holds_the_shards_and_nothing_else(gnomad: Path, clinvar: Path, fasta: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    for reference in (None, fasta):
+        shards = [
+            prepare_gnomad(gnomad, out, release="4.1", reference=reference),
+            prepare_clinvar(clinvar, out, release=DATE, reference=reference),
+        ]
+        assert [pq.read_metadata(shard.file("variants.parquet")).num_rows for shard in shards] == [3, 1]
+        for shard, checks in zip(shards, (GNOMAD_CHECKS, CLINVAR_CHECKS), strict=True):
+            assert shard.directory.samefile(out / shard.artefact.asset.split("/")[0] / str(shard.artefact.partition))
+            assert read_manifest(shard.directory) == shard.manifest
+            # What was not compared is not said to agree.
+            named = {name for name in checks if reference or name != "ref_agrees_with_genome"}
+            assert {check.name for check in shard.manifest.checks} == named
+    assert sorted(path.name for path in out.iterdir()) == ["clinvar", "gnomad"]
+    assert sorted(path.name for path in (out / "gnomad").iterdir()) == [".gen", "4.1"]
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_a_failing_call_touches_nothing_that_others_publish_meanwhile(
+    existed: bool, gnomad: Path, clinvar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    if existed:
+        (out / "rejected").mkdir(parents=True)
+
+    def fail(*_: object, **__: object) -> None:
+        prepare_gnomad(gnomad, out, release="4.1")
+        raise VcfError("late.vcf, line 9", "is broken")
+
+    monkeypatch.setattr(prepare, "build_clinvar_shard", fail)
+    with pytest.raises(VcfError, match="line 9"):
+        prepare_clinvar(clinvar, out, release=DATE)
+    assert pq.read_metadata(out / "gnomad/4.1/variants.parquet").num_rows == 3
+    assert sorted(path.name for path in out.iterdir()) == ["gnomad", *(["rejected"] if existed else [])]
+
+
+def test_a_failing_call_leaves_no_folder_behind(clinvar: Path, tmp_path: Path) -> None:
+    bad = write_clinvar(tmp_path / "bad.vcf", "Fine_by_me")
+    before = tree(tmp_path)
+    with pytest.raises(InputError, match="Fine_by_me"):
+        prepare_clinvar(bad, tmp_path / "new" / "deep" / "out", release=DATE)
+    assert tree(tmp_path) == before
+    prepare_clinvar(clinvar, tmp_path / "out", release=DATE)
+    before = tree(tmp_path)
+    with pytest.raises(InputError, match="Fine_by_me"):
+        prepare_clinvar(bad, tmp_path / "out", release=DATE)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "figure"),
+    [({"ref": "G"}, "ref_mismatches 1"), ({"pos": 33}, "out_of_range 1")],
+)
+def test_a_failed_check_is_named_with_its_figures(
+    change: dict[str, object], figure: str, fasta: Path, tmp_path: Path
+) -> None:
+    vcf = write_clinvar(tmp_path / "hg19.vcf", "Benign", **change)  # type: ignore[arg-type]
+    before = tree(tmp_path)
+    with pytest.raises(BuildRejectedError) as raised:
+        prepare_clinvar(vcf, tmp_path / "out", release=DATE, reference=fasta)
+    assert str(raised.value) == (
+        f"{vcf}: the shard fails ref_mismatches_rare (examined 1, fraction 1.0, {figure}). "
+        "Nothing was written; check the file and its assembly."
+    )
+    assert [check.name for check in raised.value.checks if not check.passed] == ["ref_mismatches_rare"]
+    assert tree(tmp_path) == before
+
+
+def test_two_calls_for_one_place_both_succeed(gnomad: Path, tmp_path: Path) -> None:
+    def publish(index: int) -> Path:
+        return prepare_gnomad(gnomad, tmp_path / "out", release="4.1", min_af=index % 3 / 10).directory
+
+    with ThreadPoolExecutor(4) as pool:
+        directories = list(pool.map(publish, range(12)))
+    assert len(set(directories)) == 3
+    assert (tmp_path / "out/gnomad/4.1").resolve() in directories
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["gnomad"]
+
+
+def test_a_place_that_is_taken_is_left_alone(gnomad: Path, tmp_path: Path) -> None:
+    (tmp_path / "out/gnomad/4.1/chr17").mkdir(parents=True)
+    before = tree(tmp_path)
+    with pytest.raises(CorruptResourceError, match="stands where a published link belongs"):
+        prepare_gnomad(gnomad, tmp_path / "out", release="4.1")
+    assert tree(tmp_path) == before
+    with pytest.raises(InputError, match="--output: is not a folder"):
+        prepare_gnomad(gnomad, gnomad / "out", release="4.1")
+
+
+@pytest.mark.parametrize(
+    "release",
+    ["20260226", "2026-W09-4", "2026-02-30", "2026-02-26.1", "2026-02-26.x", "2026-02-26 ", "", "../2026-02-26"],
+)
+def test_a_release_is_a_date_as_a_catalogue_writes_it(release: str, clinvar: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--release: is not a ClinVar release: expected YYYY-MM-DD"):
+        prepare_clinvar(clinvar, tmp_path / "out", release=release)
+
+
+def test_a_further_file_of_one_date_is_compared_by_its_date(clinvar: Path, tmp_path: Path) -> None:
+    shard = prepare_clinvar(clinvar, tmp_path / "out", release=f"{DATE}.2")
+    assert (tmp_path / f"out/clinvar/{DATE}.2").resolve() == shard.directory
+    with pytest.raises(InputError, match="is another release: expected ##fileDate=2026-02-27, got 2026-02-26"):
+        prepare_clinvar(clinvar, tmp_path / "out", release="2026-02-27.2")
+
+
+def test_a_genome_that_does_not_belong_to_the_file(clinvar: Path, fasta: Path, tmp_path: Path) -> None:
+    strange = write_text(tmp_path / "strange.fa", ">scaffold_1\nACGT\n>scaffold_2\nACGT\n")
+    message = r"strange\.fa: has no contig of GRCh38: expected .*'chr1'.*, got 'scaffold_1', 'scaffold_2'"
+    with pytest.raises(FastaError, match=message):
+        prepare_clinvar(clinvar, tmp_path / "out", release=DATE, reference=strange)
+    elsewhere = write_clinvar(tmp_path / "x.vcf", "Benign", chrom="X")
+    with pytest.raises(InputError, match="none of the records is on a contig wanted: expected 'chr17', got 'X'"):
+        prepare_clinvar(elsewhere, tmp_path / "out", release=DATE, reference=fasta)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("url", ["https://example.org/a.vcf.gz", "s3://bucket/a.vcf.gz", "file:///tmp/a.vcf.gz"])
+def test_a_url_is_no_path(url: str, fasta: Path, clinvar: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is a URL: expected the path of a local file, got a URL\. Download it first"):
+        prepare_clinvar(Path(url), tmp_path / "out", release=DATE, reference=fasta)
+    with pytest.raises(InputError, match="is a URL"):
+        prepare_gnomad(clinvar, tmp_path / "out", release="4.1", reference=Path(url))
+
+
+@pytest.mark.timeout(20)
+def test_pipes_are_refused(gnomad: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe: is not a regular file"):
+        prepare_clinvar(tmp_path / "pipe", tmp_path / "out", release=DATE)
+    with pytest.raises(InputError, match="pipe: is not a regular file"):
+        prepare_gnomad(tmp_path / "pipe", tmp_path / "out", release="4.1")
+    with pytest.raises(InputError, match="pipe: is not a regular file: expected a FASTA file"):
+        prepare_gnomad(gnomad, tmp_path / "out", release="4.1", reference=tmp_path / "pipe")
+
+
+def test_a_colon_in_a_path_makes_no_url(gnomad: Path, tmp_path: Path) -> None:
+    vcf = gnomad.rename(tmp_path / "a:b.vcf")
+    shard = prepare_gnomad(vcf, tmp_path / "out", release="4.1")
+    assert shard.manifest.recipe["vcf"]["file"] == "a:b.vcf"  # type: ignore[call-overload,index]
+
+
+def test_a_reader_that_loses_records_is_found_out(
+    gnomad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare, "count_alleles", lambda _: 5)
+    message = r"every_record_accounted_for \(alleles_in 4, alleles_in_source 5, problems alleles_in is not the number"
+    with pytest.raises(BuildRejectedError, match=message):
+        prepare_gnomad(gnomad, tmp_path / "out", release="4.1")

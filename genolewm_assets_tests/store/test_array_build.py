@@ -1,0 +1,168 @@
+"""Builds that can be continued, and inputs opened by size: what array stores ask of builds."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets.errors import CorruptResourceError, ResourceError, VcfError
+from genolewm_assets.store import (
+    BuildPlan,
+    BuildRejectedError,
+    BuildReport,
+    CheckResult,
+    Root,
+    build,
+    is_current,
+    open_input,
+)
+from genolewm_assets_tests.store.plans import ARTEFACT, CONTENT, LOCATION, flip, make_plan
+
+
+def plan(
+    interruption: Callable[[], object] = lambda: None, *, passed: bool = True, code_version: str = "1"
+) -> tuple[BuildPlan, list[list[str]]]:
+    """A build in two steps with something in between, and what it found in its directory each time."""
+    found: list[list[str]] = []
+
+    def write(directory: Path) -> BuildReport:
+        found.append(sorted(path.name for path in directory.iterdir()))
+        (directory / "first.bin").write_bytes(b"1")
+        interruption()
+        (directory / "second.bin").write_bytes(b"2")
+        return BuildReport(checks=(CheckResult("content_is_right", passed),))
+
+    return replace(make_plan(code_version=code_version), write=write, resumable=True), found
+
+
+def interrupt(error: BaseException) -> Callable[[], object]:
+    def stop() -> None:
+        raise error
+
+    return stop
+
+
+INTERRUPTIONS = {
+    "Ctrl-C": KeyboardInterrupt(),
+    "bug": RuntimeError("CUDA out of memory"),
+    "full disk": OSError(errno.ENOSPC, "No space left on device"),
+}
+
+
+@pytest.mark.parametrize("error", INTERRUPTIONS.values(), ids=INTERRUPTIONS)
+def test_an_interrupted_build_is_continued(root: Root, error: BaseException) -> None:
+    interrupted, _ = plan(interrupt(error))
+    with pytest.raises(ResourceError if isinstance(error, OSError) else type(error)):
+        build(root, interrupted)
+    assert [path.name[:7] for path in root.leftovers(LOCATION)] == ["resume."]
+    assert not root.is_rejected(LOCATION)
+    again, found = plan()
+    published = build(root, again)
+    assert found == [["first.bin"]]
+    assert [entry.path for entry in published.manifest.files] == ["first.bin", "second.bin"]
+    assert root.leftovers(LOCATION) == []
+    assert published.manifest == build(Root(root.path / "other"), plan()[0]).manifest
+
+
+@pytest.mark.parametrize("change", ["code", "recipe", "not resumable"])
+def test_any_other_build_starts_from_nothing(root: Root, change: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        build(root, plan(interrupt(KeyboardInterrupt()))[0])
+    again, found = plan(code_version="2" if change == "code" else "1")
+    if change == "recipe":
+        again = replace(again, recipe={"min_af": 0.02})
+    if change == "not resumable":
+        again = replace(again, resumable=False)
+    build(root, again)
+    assert found == [[]]
+    assert root.leftovers(LOCATION) == []
+
+
+def test_what_can_be_continued_goes_when_the_published_one_is_reused(root: Root) -> None:
+    published = build(root, plan()[0]).file("first.bin")
+    flip(published, 0)
+    with pytest.raises(KeyboardInterrupt):
+        build(root, plan(interrupt(KeyboardInterrupt()))[0])
+    flip(published, 0)
+    assert len(root.leftovers(LOCATION)) == 1
+    again, found = plan()
+    assert is_current(root, again)
+    assert build(root, again).reused
+    assert found == []
+    assert root.leftovers(LOCATION) == []
+
+
+@pytest.mark.parametrize("how", ["error", "checks"])
+def test_a_rejected_build_is_not_continued(root: Root, how: str) -> None:
+    stop = interrupt(VcfError("in.vcf:3", "is malformed")) if how == "error" else lambda: None
+    with pytest.raises((VcfError, BuildRejectedError)):
+        build(root, plan(stop, passed=how == "error")[0])
+    assert (root.rejected_path(LOCATION) / "first.bin").read_bytes() == b"1"
+    assert root.leftovers(LOCATION) == []
+    again, found = plan()
+    build(root, again)
+    assert found == [[]]
+
+
+def test_nor_one_that_could_not_be_kept_among_the_rejected(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        # By its full name the function `build` stands in the way of its module.
+        patch.setattr(import_module("genolewm_assets.store.build"), "reject", refuse)
+        with pytest.raises(VcfError, match="is malformed"):
+            build(root, plan(interrupt(VcfError("in.vcf:3", "is malformed")))[0])
+    assert root.leftovers(LOCATION) == []
+
+
+def test_a_link_in_place_of_the_work_directory_is_not_followed(root: Root, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        build(root, plan(interrupt(KeyboardInterrupt()))[0])
+    (left,) = root.leftovers(LOCATION)
+    left.rename(tmp_path / "elsewhere")
+    left.symlink_to(tmp_path / "elsewhere")
+    again, found = plan()
+    build(root, again)
+    assert found == [[]]
+    assert (tmp_path / "elsewhere" / "first.bin").exists()
+
+
+SEEN_BY_SIZE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "cut": (lambda d: os.truncate(d / "variants.bin", 5), r"variants\.bin\): size differs"),
+    "missing": (lambda d: (d / "rejects.bin").unlink(), r"rejects\.bin\): file is missing"),
+    "extra": (lambda d: (d / "more.bin").write_bytes(b""), r"more\.bin\): is not listed"),
+    "manifest": (lambda d: flip(d / "manifest.json", 40), "Rebuild gnomad"),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), SEEN_BY_SIZE.values(), ids=SEEN_BY_SIZE)
+def test_by_size_an_input_is_opened_without_reading_it_and_what_sizes_tell_is_found(
+    root: Root, damage: Callable[[Path], object], message: str
+) -> None:
+    directory = build(root, make_plan()).directory
+    flip(directory / "variants.bin", 7)
+    assert open_input(root, ARTEFACT, LOCATION, contents="sizes").directory == directory
+    with pytest.raises(CorruptResourceError, match="content differs"):
+        open_input(root, ARTEFACT, LOCATION)
+    damage(directory)
+    with pytest.raises(CorruptResourceError, match=message):
+        open_input(root, ARTEFACT, LOCATION, contents="sizes")
+
+
+def test_by_size_no_byte_is_read(root: Root) -> None:
+    seen: list[int] = []
+
+    class Listener:
+        def advance(self, done: int, total: int | None, unit: str) -> None:
+            seen.append(done)
+
+    build(root, make_plan(CONTENT))
+    open_input(root, ARTEFACT, LOCATION, contents="sizes", progress=Listener())
+    assert seen == []

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.store.array_log import committed_rows, read_entries, read_header, recover
+from genolewm_assets_tests.store.array_stores import ARRAYS, key, open_writer, write_rows
+
+ROWS = 20  # commits at 8, 16 and 20
+
+
+def committed(directory: Path, **changes: object) -> int | None:
+    with open_writer(directory / "other", **changes) as other:
+        found = recover(directory / "store", other.layout)
+    return None if found is None else len(found.keys)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    with open_writer(tmp_path / "store") as writer:
+        write_rows(writer, 0, ROWS)
+    return tmp_path / "store"
+
+
+def test_the_log_is_json_lines_of_small_records(store: Path) -> None:
+    lines = (store / "manifest.jsonl").read_bytes().splitlines()
+    records = [json.loads(line)["record"] for line in lines]
+    assert records[0] == read_header(store)
+    assert [record["rows"] for record in records[1:]] == [8, 16, 20]
+    assert [set(record["crc"]) for record in records[1:]] == [{"states", "mask", "scale"}] * 3
+    assert [entry[0] for entry in read_entries(store)] == [key(row) for row in range(ROWS)]
+    assert committed_rows(store) == ROWS
+    assert b"loci" not in (store / "manifest.jsonl").read_bytes(), "side-car values belong in their own log"
+
+
+def test_everything_committed_is_found(store: Path) -> None:
+    assert committed(store.parent) == ROWS
+
+
+def test_no_log_and_no_header_are_no_rows(tmp_path: Path, store: Path) -> None:
+    for content in (b"", b"\n", b"{}\n", (store / "manifest.jsonl").read_bytes()[:40]):
+        (store / "manifest.jsonl").write_bytes(content)
+        assert committed(tmp_path) is None
+    (store / "manifest.jsonl").unlink()
+    assert committed(tmp_path) is None
+    assert committed_rows(store) == 0
+
+
+def test_a_log_cut_anywhere_ends_at_its_last_whole_line(store: Path) -> None:
+    whole = (store / "manifest.jsonl").read_bytes()
+    ends, length = [], 0
+    for line in whole.splitlines(keepends=True):
+        length += len(line)
+        ends.append(length)
+    rows_at = dict(zip(ends, (0, 8, 16, 20), strict=True))
+    for cut in {*range(ends[0], len(whole), 37), *ends, *(end - 1 for end in ends[1:])}:
+        (store / "manifest.jsonl").write_bytes(whole[:cut])
+        assert committed(store.parent) == rows_at[max(end for end in ends if end <= cut)], cut
+
+
+def test_a_flipped_bit_anywhere_in_the_log_ends_it_there(store: Path) -> None:
+    whole = (store / "manifest.jsonl").read_bytes()
+    starts = [0]
+    for line in whole.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for index in range(0, len(whole), 11):
+        flipped = bytearray(whole)
+        flipped[index] ^= 1 << index % 8
+        (store / "manifest.jsonl").write_bytes(flipped)
+        line = max(number for number, start in enumerate(starts) if start <= index)
+        assert committed(store.parent) == {0: None, 1: 0, 2: 8, 3: 16}[line], index
+
+
+@pytest.mark.parametrize("spec", ARRAYS, ids=lambda spec: spec.name)
+def test_a_short_array_rolls_the_log_back_and_is_never_extended(store: Path, spec: object) -> None:
+    path = store / ARRAYS[ARRAYS.index(spec)].file_name  # type: ignore[arg-type]
+    row_bytes = path.stat().st_size // ROWS
+    whole = path.read_bytes()
+    for rows, left in ((20, 20), (19, 16), (16, 16), (15, 8), (8, 8), (7, 0), (0, 0)):
+        path.write_bytes(whole[: rows * row_bytes])
+        assert committed(store.parent) == left
+    path.write_bytes(whole[: 16 * row_bytes - 1])
+    assert committed(store.parent) == 8
+    path.unlink()
+    assert committed(store.parent) == 0
+
+
+def test_a_flipped_bit_in_an_array_rolls_back_to_the_batch_before(store: Path) -> None:
+    whole = (store / "states.bin").read_bytes()
+    for row, left in ((0, 0), (7, 0), (8, 8), (15, 8), (16, 16), (19, 16)):
+        flipped = bytearray(whole)
+        flipped[row * 30 + 3] ^= 4
+        (store / "states.bin").write_bytes(flipped)
+        assert committed(store.parent) == left
+
+
+def test_side_car_texts_that_are_gone_or_altered_take_their_rows_along(store: Path) -> None:
+    whole = (store / "sidecars.jsonl").read_bytes()
+    (store / "sidecars.jsonl").write_bytes(whole[:-1])
+    assert committed(store.parent) == 16
+    (store / "sidecars.jsonl").write_bytes(b"[" + whole[1:-1] + b" ")
+    assert committed(store.parent) == 16
+    (store / "sidecars.jsonl").write_bytes(b" " + whole[1:])
+    assert committed(store.parent) == 0
+    (store / "sidecars.jsonl").unlink()
+    assert committed(store.parent) == 0
+    (store / "sidecars.jsonl").write_bytes(whole + b"uncommitted")
+    assert committed(store.parent) == 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"key_config": {"encoder": "other"}}, "another key"),
+        ({"arrays": ARRAYS[:2]}, "another arrays"),
+        ({"commit_rows": 16}, "another batch rows"),
+        ({"columns": {"contig": "string"}}, "another columns"),
+        ({"sidecars": ("panel",)}, "another sidecars"),
+        ({"key_column": "path"}, "another key column"),
+    ],
+)
+def test_rows_of_another_layout_are_not_continued(store: Path, changes: dict[str, object], what: str) -> None:
+    before = {path.name: path.read_bytes() for path in store.iterdir()}
+    with pytest.raises(ConfigurationError, match=f"begun with {what}"):
+        committed(store.parent, **changes)
+    with pytest.raises(ConfigurationError, match=f"begun with {what}"):
+        open_writer(store, **changes)  # type: ignore[arg-type]
+    assert {path.name: path.read_bytes() for path in store.iterdir()} == before
