@@ -6,6 +6,8 @@ The runs are ordinary Dagster runs on the root's instance: the UI shows them. Im
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -39,6 +41,10 @@ STATE_ASSETS = ("reference/genome", "windows/index", "corpus/windows", "embeddin
 
 #: Tables that list what an artefact does not hold.
 _SIDE_TABLES = ("rejects.parquet", "skipped.parquet")
+
+#: Tags by which a later demo knows the runs of this one.
+_HOST_TAG, _PID_TAG = "genolewm/demo_host", "genolewm/demo_pid"
+_ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -77,10 +83,19 @@ class Demo:
     instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.get)
 
     def __enter__(self) -> Self:
+        self._bury_dead_runs()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.instance.dispose()
+
+    def _bury_dead_runs(self) -> None:
+        """Fail the runs of demos that were killed; they would hold their pool's slot, and look alive, for ever."""
+        unfinished = [status for status in dg.DagsterRunStatus if status not in _ENDED]
+        for run in self.instance.get_runs(dg.RunsFilter(statuses=unfinished, tags={_HOST_TAG: socket.gethostname()})):
+            if not _is_alive(int(run.tags[_PID_TAG])):
+                self.instance.report_run_failed(run, "The process of this run was killed.")
+                self.instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
     def register_releases(self) -> list[str]:
         """Add every ClinVar release of the catalogue's listing as a partition; returns their keys in order."""
@@ -159,6 +174,7 @@ class Demo:
                 partition_key=artefact.partition,
                 asset_selection=[dg.AssetKey(artefact.asset.split("/"))],
                 run_config=_QUIET,
+                tags={_HOST_TAG: socket.gethostname(), _PID_TAG: str(os.getpid())},
                 raise_on_error=False,
             )
         except OperationalError as err:
@@ -174,6 +190,17 @@ class Demo:
         error, exit_code = _reason(event)
         seconds = time.monotonic() - started
         return PartitionResult(artefact, "failed", seconds, None, passed, checks, error, exit_code)
+
+
+def _is_alive(pid: int) -> bool:
+    """Tell whether a process of this machine still runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _reason(event: dg.DagsterEvent) -> tuple[str, int]:
