@@ -166,7 +166,11 @@ def test_bad_catalogue_is_exit_3(
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "ui", "verify", "gc", "prepare-gnomad", "prepare-clinvar", "catalog check"]
+    "command",
+    [
+        *("demo", "ui", "verify", "gc", "cache-windows", "prepare-gnomad", "prepare-clinvar", "catalog check"),
+        *("cache inspect", "cache verify", "package verify", "package diff", "package pin"),
+    ],
 )
 def test_help_has_an_example(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, *command.split(), "--help") == 0

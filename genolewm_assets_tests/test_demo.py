@@ -75,6 +75,82 @@ def test_killed_at_random_and_resumed_gives_identical_bytes(world: TinyWorld, un
         assert instance.get_runs(unfinished) == []
 
 
+REVERSED = """
+import sys
+from itertools import groupby
+from pathlib import Path
+from genolewm_assets.encoders import state_cache
+from genolewm_assets.launch import enter_environment
+
+enter_environment(Path(sys.argv[1]), sys.argv[2])
+from genolewm_assets.demo import Demo
+
+state_cache.ENCODED_AT_ONCE = 7
+with Demo() as walk:
+    by_asset = [list(group) for _, group in groupby(walk.steps(), key=lambda step: step[0].key)]
+    results = [*walk.run([step for group in by_asset for step in reversed(group)]), walk.follow()]
+sys.exit(", ".join(result.line() for result in results if result.outcome != "built"))
+"""
+
+
+def test_another_order_of_partitions_and_batch_size_gives_identical_bytes(world: TinyWorld, undisturbed: Path) -> None:
+    root = world.folder / "reversed"
+    arguments = [sys.executable, "-c", REVERSED, str(root), str(world.catalog)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert bytes_of(root) == bytes_of(undisturbed)
+
+
+def run_command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "genolewm_assets", *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+
+
+def package_in_use(root: Path) -> Path:
+    return root / json.loads((root / "packages/current.json").read_bytes())["path"]
+
+
+def test_commands_on_caches_and_packages(world: TinyWorld, undisturbed: Path) -> None:
+    new = package_in_use(undisturbed)
+    assert json.loads(run_command("cache", "inspect", undisturbed / "embeddings", "--json").stdout)[0]["complete"]
+    assert run_command("cache", "verify", undisturbed / "embeddings").returncode == 0
+    assert run_command("package", "verify", new).returncode == 0
+    pinned = run_command("package", "pin", RELEASES[0], "--root", undisturbed)
+    assert pinned.returncode == 0, pinned.stderr
+    old = package_in_use(undisturbed)
+    assert old != new
+    assert "windows" in run_command("package", "diff", old, new).stdout
+    assert run_command("package", "pin", "--newest", "--root", undisturbed).returncode == 0
+    assert package_in_use(undisturbed) == new
+    assert run_command("package", "pin", "1999-01-01", "--root", undisturbed).returncode == 4
+
+
+def test_one_flipped_byte_of_a_cache_is_named(undisturbed: Path) -> None:
+    states = next((undisturbed / "embeddings").glob("*/states.bin"))
+    intact = states.read_bytes()
+    states.write_bytes(intact[:-1] + bytes([intact[-1] ^ 1]))
+    try:
+        for command in (["cache", "verify", states.parent], ["package", "verify", package_in_use(undisturbed)]):
+            done = run_command(*command)
+            assert done.returncode == 4
+            assert "states.bin" in done.stdout
+    finally:
+        states.write_bytes(intact)
+
+
+def test_another_encoder_makes_another_cache_and_the_old_package_still_opens(tmp_path: Path) -> None:
+    changed = TinyWorld(tmp_path / "changed")
+    assert run_demo(changed, changed.root)
+    old, caches = package_in_use(changed.root), set((changed.root / "embeddings").iterdir())
+    changed.write_catalog(layer=1)
+    outcomes = {result["asset"]: result["outcome"] for result in run_demo(changed, changed.root)}
+    assert outcomes["windows/index"] == "current"
+    assert outcomes["embeddings/cache"] == outcomes["packages/split"] == "built"
+    assert len(set((changed.root / "embeddings").iterdir()) - caches) == len(caches)
+    for package in (old, package_in_use(changed.root)):
+        assert run_command("package", "verify", package).returncode == 0
+
+
 def test_root_of_another_catalogue_is_refused(world: TinyWorld, undisturbed: Path, tmp_path: Path) -> None:
     other = TinyWorld(tmp_path / "other")
     other.write_catalog(name="other")

@@ -72,7 +72,7 @@ class TinyWorld:
         text = "".join(f">{name}\n{bases.decode()}\n" for name, bases in sequences.items())
         self._bgzip("genome.fa.gz", text)
 
-    def write_catalog(self, name: str = "tiny") -> None:
+    def write_catalog(self, name: str = "tiny", **encoder: object) -> None:
         contigs = [
             {
                 "name": contig,
@@ -90,7 +90,7 @@ class TinyWorld:
             "gnomad": {"sources": sources},
             "clinvar": {"listing": "clinvar", "predecessors": {RELEASES[1]: RELEASES[0]}},
             "corpus": {"short_windows": True, "sources": {name: {"url": f"corpus/{name}"} for name in CORPUS}},
-            "encoder": {"dtype": "float32"},
+            "encoder": {"dtype": "float32", **encoder},
             "holdouts": {"clinvar_genes": []},
             "packages": {"mix_declared": True},
         }

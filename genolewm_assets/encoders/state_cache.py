@@ -38,8 +38,11 @@ STATE_ROWS = TableSchema(
     ("row",),
 )
 
-#: Windows encoded between two commits.
-_BATCH_WINDOWS = 64
+#: Rows under one commit and one checksum; the bytes of the store depend on it.
+COMMIT_ROWS = 64
+
+#: Windows handed to the encoder at once; nothing depends on it.
+ENCODED_AT_ONCE = 64
 
 
 def state_config(identity: EncoderIdentity, *, windows_sha256: str, window_bp: int) -> dict[str, JsonValue]:
@@ -87,13 +90,13 @@ def write_states(
     """
     shape = encoder.identity.row_shape(window_bp)
     spec = ArraySpec(STATES, shape, encoder.identity.dtype.value)
-    with ArrayStoreWriter(directory, [spec], key_config=config, commit_rows=_BATCH_WINDOWS) as writer:
+    with ArrayStoreWriter(directory, [spec], key_config=config, commit_rows=COMMIT_ROWS) as writer:
         done = len(writer.resume_keys())
-        for first in range(done, len(keys), _BATCH_WINDOWS):
-            batch = slice(first, first + _BATCH_WINDOWS)
+        for first in range(done, len(keys), ENCODED_AT_ONCE):
+            batch = slice(first, first + ENCODED_AT_ONCE)
             states = encoder.encode_windows(sequences[batch], n_blocks=shape[0])
             writer.write_batch({STATES: states}, keys=list(keys[batch]))
-            progress.advance(min(first + _BATCH_WINDOWS, len(keys)) - done, len(keys) - done, "windows")
+            progress.advance(min(first + ENCODED_AT_ONCE, len(keys)) - done, len(keys) - done, "windows")
         writer.finalize(compute_fingerprint(config, sources))
     reader = ArrayStoreReader(directory)
     checks = check_states(

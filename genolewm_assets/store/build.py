@@ -46,7 +46,7 @@ from genolewm_assets.store.manifest import (
 from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.provenance import write_provenance
 from genolewm_assets.store.rejected import clear_rejected, reject, write_failure
-from genolewm_assets.store.root import Root
+from genolewm_assets.store.root import RESUMABLE, Root
 from genolewm_assets.store.surface import check_surface, hidden_files, lay_surface
 
 
@@ -200,7 +200,7 @@ def _reusable(link: Path, plan: BuildPlan, progress: Progress) -> Published | No
 
 def _resumed_name(plan: BuildPlan) -> str | None:
     """Return the name of the work directory that builds of the same code version, recipe and inputs share."""
-    return f"resume.{_manifest(plan, (), BuildReport()).sha256[:12]}" if plan.resumable else None
+    return f"{RESUMABLE}{_manifest(plan, (), BuildReport()).sha256[:12]}" if plan.resumable else None
 
 
 def _build_afresh(root: Root, plan: BuildPlan, run_id: str | None, progress: Progress) -> Published:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,10 +19,13 @@ from genolewm_assets.errors import BusyError, CorruptResourceError
 from genolewm_assets.store.atomic import remove_tree, split_generation_name
 from genolewm_assets.store.inventory import generations, is_linked, link_of_generation, unfinished_files
 from genolewm_assets.store.manifest import MANIFEST
-from genolewm_assets.store.root import REJECTED, Root
+from genolewm_assets.store.root import REJECTED, RESUMABLE, Root
 from genolewm_assets.store.walk import reading, walk
 
 PACKAGES = "packages"
+
+#: An interrupted build that can be continued is kept so long.
+_CONTINUED_WITHIN_S = 30 * 24 * 3600.0
 
 
 class Reason(StrEnum):
@@ -88,8 +92,10 @@ class _Garbage:
                 if self.why is Reason.SUPERSEDED and is_linked(self.path):
                     return False
                 # Renamed first: a kill in the middle must not leave a generation of which files are missing.
-                os.rename(self.path, root.work_dir(self.location) / self.path.name)  # noqa: PTH104
-                root.sweep(self.location)
+                doomed = root.work_dir(self.location) / self.path.name
+                os.rename(self.path, doomed)  # noqa: PTH104
+                remove_tree(doomed)
+                doomed.parent.rmdir()
         except (BusyError, FileNotFoundError):
             return False
         return True
@@ -100,6 +106,8 @@ def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:
     busy = {location for location in locations if root.is_locked(location)}
     for location in locations:
         for path in root.leftovers(location) if location not in busy else ():
+            if _may_be_continued(path):
+                continue
             yield _Garbage(location, path, Reason.ABANDONED, _size_bytes(path))
     if busy:
         return
@@ -112,6 +120,14 @@ def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:
                 yield _Garbage(location, generation, Reason.SUPERSEDED, _size_bytes(generation))
         for path in unfinished_files(base):
             yield _Garbage(None, path, Reason.ABANDONED, _size_bytes(path))
+
+
+def _may_be_continued(path: Path) -> bool:
+    """Tell whether the next build may go on from an interrupted one, which may have taken days."""
+    if not path.name.startswith(RESUMABLE):
+        return False
+    latest = max((file.lstat().st_mtime for file in [path, *path.iterdir()]), default=0.0)
+    return time.time() - latest < _CONTINUED_WITHIN_S
 
 
 def _pinned_digests(root: Root) -> set[str]:

@@ -29,6 +29,8 @@ from genolewm_assets.store.manifest import canonical_json
 
 ROOT_FILE = "root.json"
 WORK = "work"
+#: What the name of an unfinished build begins with that can be continued.
+RESUMABLE = "resume."
 REJECTED = "rejected"
 #: Folders at the top of a root that hold no published artefacts.
 RESERVED = frozenset({ROOT_FILE, WORK, REJECTED, "dagster"})

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,18 @@ def test_a_folder_that_is_no_root_is_refused(root: Root, tmp_path: Path, dry_run
             collect_garbage(Root(path), dry_run=dry_run)
     assert picture(root) == before
     assert not (tmp_path / "absent").exists()
+
+
+@pytest.mark.parametrize(("days", "kept"), [(1, True), (31, False)])
+def test_an_interrupted_build_that_can_be_continued_is_kept_for_a_month(root: Root, days: int, kept: bool) -> None:
+    with root.lock(LOCATION):
+        resumable, plain = root.work_dir(LOCATION, name="resume.0123456789ab"), root.work_dir(LOCATION)
+    (resumable / "states.bin").write_bytes(b"states")
+    stamp = time.time() - days * 24 * 3600
+    for path in (resumable / "states.bin", resumable):
+        os.utime(path, (stamp, stamp))
+    removed = {entry.path for entry in collect_garbage(root)}
+    assert (str(resumable.relative_to(root.path)) in removed) is not kept
+    assert resumable.exists() is kept
+    assert not plain.exists()
+    assert root.leftovers(LOCATION) == ([resumable] if kept else [])

@@ -1,0 +1,147 @@
+"""Tuples of the real packages, taken apart by other means than those that made them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pysam
+import pysam.bcftools
+import pytest
+from torch.utils.data import DataLoader
+
+from genolewm_assets.lewm import GenoLeWMDataset, GenoLeWMValDataset, TrainingTuple
+from genolewm_assets.lewm.allele_index import AlleleIndex
+from genolewm_assets.lewm.edit_mix import EditMix, EditSource
+from genolewm_assets.lewm.edit_sampling import EditSampler, SamplingRules
+from genolewm_assets.lewm.package_schema import Split
+from genolewm_assets.lewm.packages import open_package
+from genolewm_assets.lewm.randomness import DrawKey
+from genolewm_assets.lewm.split_windows import SplitWindows
+from genolewm_assets_tests.real.conftest import RealRoot
+
+pytestmark = pytest.mark.slow
+
+RELEASE = "2026-02-26"
+INSET_BP = 64
+KEY = ("chrom", "pos", "ref", "alt")
+
+
+def tuples_of(dataset: GenoLeWMDataset, count: int) -> list[TrainingTuple]:
+    """Return so many tuples, over as many epochs as it takes."""
+
+    def epochs() -> list[TrainingTuple]:
+        for epoch in range(100):
+            dataset.set_epoch(epoch)
+            yield from chain.from_iterable(batch.tuples for batch in dataset)
+
+    return list(islice(epochs(), count))
+
+
+def by_bcftools(made: list[TrainingTuple], folder: Path) -> list[str]:
+    """Return the first bases of each edited window as ``bcftools consensus`` makes them: one contig per tuple."""
+    fasta, vcf = folder / "windows.fa", folder / "edits.vcf"
+    fasta.write_text("".join(f">t{i}\n{one.source_window}\n" for i, one in enumerate(made)))
+    contigs = "".join(f"##contig=<ID=t{i},length={len(one.source_window)}>\n" for i, one in enumerate(made))
+    rows = [
+        f"t{i}\t{edit.rel_pos + 1}\t.\t{edit.ref}\t{edit.alt}\t.\t.\t.\n"
+        for i, one in enumerate(made)
+        for edit in one.rel_edits
+    ]
+    columns = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n"
+    vcf.write_text("##fileformat=VCFv4.2\n" + contigs + columns + "".join(rows))
+    pysam.tabix_index(str(vcf), preset="vcf", force=True)
+    done = pysam.bcftools.consensus("-f", str(fasta), f"{vcf}.gz")
+    return ["".join(part.split("\n")[1:]) for part in done.split(">")[1:]]
+
+
+def test_ten_thousand_edited_windows_are_those_of_bcftools(real: RealRoot, tmp_path: Path) -> None:
+    made = tuples_of(GenoLeWMDataset(real.with_brca1[RELEASE], with_states=False), 10_000)
+    for number in range(0, len(made), 1_000):
+        chunk = made[number : number + 1_000]
+        for one, wanted in zip(chunk, by_bcftools(chunk, tmp_path), strict=True):
+            # bcftools edits the window alone: what an insertion pushes out is cut, what a deletion pulls in follows.
+            kept = min(len(wanted), len(one.source_window))
+            assert len(one.target_window) == len(one.source_window)
+            assert one.target_window[:kept] == wanted[:kept]
+            assert one.target_window != one.source_window
+
+
+def test_every_tuple_keeps_the_rules(real: RealRoot) -> None:
+    dataset = GenoLeWMDataset(real.with_brca1[RELEASE])
+    seen: Counter[EditSource] = Counter()
+    for batch in islice(dataset, 20):
+        assert batch.source_states is not None
+        assert np.isfinite(batch.source_states).all()
+        by_window: dict[tuple[str, int], set[str]] = {}
+        for row, one in enumerate(batch.tuples):
+            assert one.n_changed > 0
+            assert (batch.block_start[row], batch.block_stop[row]) == (one.block_start, one.block_stop)
+            for edit in one.rel_edits:
+                assert edit.rel_pos >= INSET_BP
+                assert edit.rel_pos + max(len(edit.ref), len(edit.alt)) <= len(one.source_window) - INSET_BP
+            by_window.setdefault((one.window_id, row // 8), set()).add(one.target_window)
+            seen[one.edit_source] += 1
+        assert all(len(targets) == 8 for targets in by_window.values()), "the edits of a window are distinct haplotypes"
+    assert set(seen) == set(EditSource)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_same_tuples_for_any_number_of_workers(real: RealRoot, workers: int) -> None:
+    dataset = GenoLeWMDataset(real.with_brca1[RELEASE], contents="sizes")
+    plain = [batch.tuples for batch in dataset]
+    loaded = [batch.tuples for batch in DataLoader(dataset, batch_size=None, num_workers=workers)]
+    assert loaded == plain
+
+
+def test_validation_and_training_share_no_window(real: RealRoot) -> None:
+    package = open_package(real.without_brca1[RELEASE])
+    train = set(package.windows(Split.TRAIN, ["window_hash"])["window_hash"].to_pylist())
+    held = set(package.windows(Split.VALIDATION, ["window_hash"])["window_hash"].to_pylist())
+    assert held
+    assert not train & held
+    assert len(GenoLeWMValDataset(package, "holdout-clinvar", contents="sizes")) > 0
+
+
+def test_the_allele_filter_is_exercised(real: RealRoot) -> None:
+    """With the window filter off, held-out alleles would be drawn in hundreds; with the allele filter on, none is."""
+    held_table = pq.read_table(real.without_brca1[RELEASE] / "holdouts/alleles.parquet", columns=list(KEY))
+    held_out = AlleleIndex(held_table.group_by(list(KEY)).aggregate([]))
+    (clinvar,) = real.path.glob(f"clinvar/{RELEASE}/chr17.parquet")
+    (gnomad,) = real.path.glob("gnomad/*/chr17/variants.parquet")
+    sources = {
+        EditSource.GNOMAD: AlleleIndex(pq.read_table(gnomad)),
+        EditSource.CLINVAR: AlleleIndex(pq.read_table(clinvar)),
+    }
+    package = open_package(real.without_brca1[RELEASE])
+    batches = [
+        batch
+        for split in (Split.VALIDATION, Split.TEST)
+        for batch in package.window_batches(split)
+        if "chr17" in set(batch.column("contig").to_pylist())
+    ]
+    windows = SplitWindows(batches)
+    emitted = {
+        name: emitted_alleles(windows, EditSampler(sources, filter_, SamplingRules()))
+        for name, filter_ in (("off", AlleleIndex(held_table.schema.empty_table())), ("on", held_out))
+    }
+    hits = {name: sum(held_out.contains(*allele) for allele in alleles) for name, alleles in emitted.items()}
+    assert hits["off"] >= 100
+    assert hits["on"] == 0
+
+
+def emitted_alleles(windows: SplitWindows, sampler: EditSampler) -> list[tuple[str, int, str, str]]:
+    plan = EditMix.named("exact").plan(0, 8)
+    found = []
+    for row in range(len(windows)):
+        record = windows.record(row)
+        if record.contig != "chr17":
+            continue
+        for turn in range(4):
+            haplotypes, _ = sampler.sample(record, plan, DrawKey.of("exercise", record.window_id, turn))
+            found += [(one.chrom, one.pos, one.ref, one.alt) for each in haplotypes for one in each.alleles]
+    return found
