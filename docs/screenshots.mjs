@@ -3,7 +3,7 @@
 import { chromium } from "playwright-core";
 
 const server = process.argv[2] ?? "http://127.0.0.1:3000";
-const groups = ["reference", "gnomad", "clinvar", "windows"];
+const groups = ["reference", "gnomad", "clinvar", "windows", "corpus", "embeddings", "holdouts", "packages"];
 const expanded = groups.map((group) => `global@global:${group}`).join(",");
 
 const browser = await chromium.launch({
