@@ -10,9 +10,9 @@ const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"],
 });
-const page = await browser.newPage({ viewport: { width: 2000, height: 1400 } });
+const page = await browser.newPage({ viewport: { width: 3200, height: 2760 }, deviceScaleFactor: 0.55 });
 await page.goto(`${server}/asset-groups?expanded=${encodeURIComponent(expanded)}`);
 await page.getByText("shard").first().waitFor();
 await page.waitForTimeout(4000);
-await page.screenshot({ path: "docs/images/lineage.png", clip: { x: 540, y: 105, width: 1380, height: 1290 } });
+await page.screenshot({ path: "docs/images/lineage.png", clip: { x: 780, y: 110, width: 2200, height: 2000 } });
 await browser.close();

@@ -156,7 +156,7 @@ def clinvar_release(context: dg.AssetExecutionContext, workspace: WorkspaceResou
     check_specs=SHARD.check_specs(clinvar_release_partitions),
     metadata=definition_metadata(CLINVAR_VARIANTS),
     owners=OWNERS,
-    kinds={"parquet", "pysam"},
+    kinds={"parquet", "vcf"},
 )
 def clinvar_shard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
     """One row per normalised allele of a ClinVar release with its class and review stars.

@@ -110,7 +110,7 @@ SHARD = GatedAsset(
     check_specs=SHARD.check_specs(contig_partitions),
     metadata=definition_metadata(GNOMAD_VARIANTS),
     owners=OWNERS,
-    kinds={"parquet", "pysam"},
+    kinds={"parquet", "vcf"},
 )
 def gnomad_shard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
     """One row per normalised allele of gnomAD with AF >= 1 % on a contig (chrM: every site).
