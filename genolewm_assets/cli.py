@@ -24,7 +24,7 @@ from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.launch import enter_environment, prepare_environment
 
 if TYPE_CHECKING:
-    from genolewm_assets.demo import Demo, PartitionResult, Steps
+    from genolewm_assets.defs.demo import Demo, PartitionResult, Steps
     from genolewm_assets.store import Published
 
 app = typer.Typer(
@@ -62,9 +62,10 @@ def demo(root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, 
     Example: `genolewm demo --catalog sample --root data`
     """
     enter_environment(root, catalog)
-    from genolewm_assets.demo import Demo
+    from genolewm_assets.definitions import defs
+    from genolewm_assets.defs.demo import Demo
 
-    with Demo() as walk, ConsoleProgress(err) as progress:
+    with Demo(defs) as walk, ConsoleProgress(err) as progress:
         results = _walk(walk, walk.steps(), progress)
         results.append(walk.follow())
         progress.say(results[-1].line())
@@ -98,9 +99,10 @@ def cache_windows(root: RootOption = Path("data"), catalog: CatalogOption = "sam
     Example: `geno-lewm cache-windows --catalog sample --root data`
     """
     enter_environment(root, catalog)
-    from genolewm_assets.demo import STATE_ASSETS, Demo
+    from genolewm_assets.definitions import defs
+    from genolewm_assets.defs.demo import STATE_ASSETS, Demo
 
-    with Demo() as walk, ConsoleProgress(err) as progress:
+    with Demo(defs) as walk, ConsoleProgress(err) as progress:
         steps = [step for step in walk.steps() if step[0].key in STATE_ASSETS]
         results = _walk(walk, steps, progress)
     out.print(_demo_table(results))

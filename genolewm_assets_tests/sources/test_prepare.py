@@ -165,7 +165,7 @@ def test_a_genome_that_does_not_belong_to_the_file(clinvar: Path, fasta: Path, t
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("url", ["https://example.org/a.vcf.gz", "s3://bucket/a.vcf.gz", "file:///tmp/a.vcf.gz"])
+@pytest.mark.parametrize("url", ["https://example.org/a.vcf.gz", "s3://bucket/a.vcf.gz", "file:///data/a.vcf.gz"])
 def test_a_url_is_no_path(url: str, fasta: Path, clinvar: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is a URL: expected the path of a local file, got a URL\. Download it first"):
         prepare_clinvar(Path(url), tmp_path / "out", release=DATE, reference=fasta)

@@ -83,10 +83,11 @@ from genolewm_assets.encoders import state_cache
 from genolewm_assets.launch import enter_environment
 
 enter_environment(Path(sys.argv[1]), sys.argv[2])
-from genolewm_assets.demo import Demo
+from genolewm_assets.definitions import defs
+from genolewm_assets.defs.demo import Demo
 
 state_cache.ENCODED_AT_ONCE = 7
-with Demo() as walk:
+with Demo(defs) as walk:
     by_asset = [list(group) for _, group in groupby(walk.steps(), key=lambda step: step[0].key)]
     results = [*walk.run([step for group in by_asset for step in reversed(group)]), walk.follow()]
 sys.exit(", ".join(result.line() for result in results if result.outcome != "built") or 0)

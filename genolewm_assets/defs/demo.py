@@ -1,7 +1,7 @@
 """Materialise the whole graph of a catalogue in this process, one partition per run, and say what stands.
 
-The runs are ordinary Dagster runs on the root's instance: the UI shows them. Import this module only after
-``launch.enter_environment``, because the definitions read the catalogue's contigs.
+The runs are ordinary Dagster runs on the root's instance: the UI shows them. Import this module, and the definitions
+that are handed to it, only after ``launch.enter_environment``, because partitions are read from the catalogue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Literal, Self, TypeAlias
 import dagster as dg
 from sqlalchemy.exc import OperationalError
 
-from genolewm_assets.definitions import defs
 from genolewm_assets.defs import clinvar, corpus, embeddings, gnomad, holdouts, packages, reference, windows
 from genolewm_assets.defs.gates import GatedAsset
 from genolewm_assets.defs.partitions import (
@@ -79,6 +78,7 @@ class PartitionResult:
 class Demo:
     """A walk over every partition of the graph in the order of its dependencies."""
 
+    graph: dg.Definitions
     workspace: Workspace = field(default_factory=lambda: Workspace.open(configured_root(), configured_catalog()))
     instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.get)
 
@@ -169,7 +169,7 @@ class Demo:
     def _materialise(self, artefact: ArtefactId, checks: int, started: float) -> PartitionResult | None:
         """Run one asset for one partition; returns what went wrong, if anything."""
         try:
-            result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
+            result = self.graph.resolve_implicit_global_asset_job_def().execute_in_process(
                 instance=self.instance,
                 partition_key=artefact.partition,
                 asset_selection=[dg.AssetKey(artefact.asset.split("/"))],
