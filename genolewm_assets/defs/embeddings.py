@@ -64,6 +64,8 @@ def _plan(
 ) -> BuildPlan:
     window_bp = workspace.catalog.window_profile.window_bp
     config = workspace.cache_config(inputs[0].manifest)
+    (table,) = (entry for entry in inputs[0].manifest.files if entry.path == "windows.parquet")
+    size_bytes = (table.rows or 0) * workspace.encoder_identity.row_bytes(window_bp)
 
     def write(work: Path) -> BuildReport:
         keys, sequences = read()
@@ -86,6 +88,7 @@ def _plan(
         inputs=tuple(published.ref for published in inputs),
         write=write,
         resumable=True,
+        note=f"{table.rows or 0:,} windows to encode, {size_bytes / 1e6:,.1f} MB of states",
     )
 
 

@@ -86,6 +86,8 @@ class GatedAsset:
         artefact = ArtefactId(self.key, partition)
         try:
             plan = self.plan(workspace, partition, _LogProgress(context.log.info))
+            if plan.note:
+                context.log.info(plan.note)
             published = build(workspace.root, plan, run_id=context.run.run_id)
             if self.after is not None:
                 self.after(workspace, plan, published)

@@ -81,6 +81,8 @@ class BuildPlan:
         Every parameter that the result depends on; with ``code_version`` and ``inputs`` it decides about reuse.
     write
         Fills the empty directory it is given. A :class:`GenoLeWMError` from it rejects the build.
+    note
+        What people should know before it starts, such as its size.
     surface
         Whether to show the files one level up too (see ``surface.py``).
     resumable
@@ -97,6 +99,7 @@ class BuildPlan:
     write: Callable[[Path], BuildReport]
     surface: bool = False
     resumable: bool = False
+    note: str = ""
 
 
 class BuildRejectedError(RejectedResourceError):
