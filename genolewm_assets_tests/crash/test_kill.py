@@ -39,6 +39,8 @@ from genolewm_assets_tests.store.plans import (
     picture,
 )
 
+pytestmark = pytest.mark.slow
+
 OLD = make_plan()
 NEW = make_plan({"variants.bin": b"new", "other.bin": b"o"}, code_version="2")
 REJECTED = make_plan({"variants.bin": b"bad"}, code_version="3", passed=False)

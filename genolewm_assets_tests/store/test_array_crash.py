@@ -27,6 +27,8 @@ from genolewm_assets_tests.crash.killing import kill_points, start
 from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, finish, open_writer, values, write_rows
 from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root
 
+pytestmark = pytest.mark.slow
+
 ROWS = 19  # commits at 8, 16 and 19
 
 
