@@ -171,14 +171,31 @@ class GnomadSection(Section):
     sources: dict[str, GnomadSource] = Field(default_factory=dict)
 
 
+class FreshnessSection(Section):
+    """After how many days without a new release people are warned, and after how many it counts as a failure."""
+
+    warn_days: Annotated[float, Field(gt=0)] = 35
+    fail_days: Annotated[float, Field(gt=0)] = 45
+
+    @model_validator(mode="after")
+    def _warning_comes_first(self) -> FreshnessSection:
+        if self.warn_days >= self.fail_days:
+            expected = f"less than fail_days ({self.fail_days:g})"
+            raise refusal("warning does not come first", key="warn_days", expected=expected, got=f"{self.warn_days:g}")
+        return self
+
+
 class ClinvarSection(Section):
     """Where ClinVar releases appear.
 
     ``releases`` limits the listing to these keys, ``packaged`` the releases that get a package; both default to all.
-    ``predecessors`` names the release that a release's changes are counted against (default: the one before it).
+    ``predecessors`` names the release that a release's changes are counted against (default: the newest one before it
+    that was published when it arrived). The listing is read every ``listing_interval_s`` seconds.
     """
 
     listing: Url
+    listing_interval_s: Annotated[int, Field(ge=5)] = 3600
+    freshness: FreshnessSection = FreshnessSection()
     releases: Keys | None = None
     packaged: Keys | None = None
     predecessors: dict[ReleaseKey, ReleaseKey] = Field(default_factory=dict)
