@@ -172,10 +172,13 @@ class GnomadSection(Section):
 
 
 class FreshnessSection(Section):
-    """After how many days without a new release people are warned, and after how many it counts as a failure."""
+    """After how many days without a new release people are warned, and after how many it counts as a failure.
 
-    warn_days: Annotated[float, Field(gt=0)] = 35
-    fail_days: Annotated[float, Field(gt=0)] = 45
+    Dagster's shortest window is a minute.
+    """
+
+    warn_days: Annotated[float, Field(ge=1 / 1440, le=36_525)] = 35
+    fail_days: Annotated[float, Field(ge=1 / 1440, le=36_525)] = 45
 
     @model_validator(mode="after")
     def _warning_comes_first(self) -> FreshnessSection:

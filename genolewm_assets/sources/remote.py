@@ -25,6 +25,8 @@ ATTEMPTS = 5
 
 _TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _ABSENT_STATUS = frozenset({401, 403, 404, 410})
+#: Answers of servers that know no HEAD, or whose signed URLs are good for GET only.
+_NO_HEAD_STATUS = frozenset({400, 403, 405, 501})
 _BLOCK_BYTES = 8 << 20
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
@@ -107,14 +109,8 @@ def read_remote(url: str, *, limit_bytes: int, attempts: int = ATTEMPTS, wait: w
             raise ConnectionError(f"{len(content):,} of {body.stamp.size:,} bytes arrived")
         return content
 
-    retrying = tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(attempts),
-        wait=wait,
-        retry=tenacity.retry_if_exception(is_transient),
-        reraise=True,
-    )
     try:
-        content = retrying(read)
+        content = _retrying(attempts, wait)(read)
     except Exception as error:
         if is_absent(error):
             return None
@@ -122,6 +118,29 @@ def read_remote(url: str, *, limit_bytes: int, attempts: int = ATTEMPTS, wait: w
     if len(content) > limit_bytes:
         raise FetchError(url, "file is too large", expected=f"at most {limit_bytes:,} bytes", got="more")
     return content
+
+
+def ask_remote(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> Stamp:
+    """Return what a server says of a file without fetching it (HTTP: by HEAD).
+
+    Raises
+    ------
+    FetchError
+        If it is not there, or cannot be asked about in so many attempts.
+    """
+    try:
+        return _retrying(attempts, wait)(_ask_http if url.startswith(("http://", "https://")) else _ask_other, url)
+    except Exception as error:
+        raise fetch_error(url, error) from error
+
+
+def _retrying(attempts: int, wait: wait_base) -> tenacity.Retrying:
+    return tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(attempts),
+        wait=wait,
+        retry=tenacity.retry_if_exception(is_transient),
+        reraise=True,
+    )
 
 
 def is_absent(error: BaseException) -> bool:
@@ -157,7 +176,37 @@ def fetch_error(url: str, error: BaseException, *, got: str | None = None) -> Fe
 
 @contextmanager
 def _open_http(url: str, start: int, stamp: Stamp) -> Iterator[Body]:
-    filesystem = fsspec.filesystem(
+    filesystem = _http_filesystem()
+    response = fsspec.asyn.sync(filesystem.loop, _request, filesystem, "GET", url, _headers(start, stamp))
+    try:
+        if response.status == 416:
+            raise RemoteChangedError(f"the file on the server has no byte {start:,} any more")
+        if response.status not in (200, 206):
+            raise HttpStatusError(response.status, response.reason or "")
+        found, begins = _stamp_of(response), _begins(response)
+        if begins not in (0, start):
+            raise ConnectionError(f"the server answered with the range from {begins:,} instead of {start:,}")
+        yield Body(found, begins, lambda n: fsspec.asyn.sync(filesystem.loop, _take, response, n))
+    finally:
+        filesystem.loop.call_soon_threadsafe(response.close)
+
+
+def _ask_http(url: str) -> Stamp:
+    filesystem = _http_filesystem()
+    headers = {"Accept-Encoding": "identity"}
+    response = fsspec.asyn.sync(filesystem.loop, _request, filesystem, "HEAD", url, headers)
+    if response.status in _NO_HEAD_STATUS:
+        # One byte is asked for; a server without ranges sends all, of which only the head is read.
+        headers["Range"] = "bytes=0-0"
+        response = fsspec.asyn.sync(filesystem.loop, _request, filesystem, "GET", url, headers)
+    filesystem.loop.call_soon_threadsafe(response.close)
+    if response.status not in (200, 206):
+        raise HttpStatusError(response.status, response.reason or "")
+    return _stamp_of(response)
+
+
+def _http_filesystem() -> Any:
+    return fsspec.filesystem(
         "http",
         client_kwargs={
             "timeout": aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60),
@@ -165,19 +214,6 @@ def _open_http(url: str, start: int, stamp: Stamp) -> Iterator[Body]:
             "auto_decompress": False,  # a .gz served with Content-Encoding stays a .gz
         },
     )
-    response = fsspec.asyn.sync(filesystem.loop, _request, filesystem, url, _headers(start, stamp))
-    try:
-        if response.status == 416:
-            raise RemoteChangedError(f"the file on the server has no byte {start:,} any more")
-        if response.status not in (200, 206):
-            raise HttpStatusError(response.status, response.reason or "")
-        found = Stamp(_total(response), response.headers.get("ETag"), response.headers.get("Last-Modified"))
-        begins = _begins(response)
-        if begins not in (0, start):
-            raise ConnectionError(f"the server answered with the range from {begins:,} instead of {start:,}")
-        yield Body(found, begins, lambda n: fsspec.asyn.sync(filesystem.loop, _take, response, n))
-    finally:
-        filesystem.loop.call_soon_threadsafe(response.close)
 
 
 def _headers(start: int, stamp: Stamp) -> dict[str, str]:
@@ -191,9 +227,9 @@ def _headers(start: int, stamp: Stamp) -> dict[str, str]:
     return headers
 
 
-async def _request(filesystem: Any, url: str, headers: dict[str, str]) -> aiohttp.ClientResponse:
+async def _request(filesystem: Any, method: str, url: str, headers: dict[str, str]) -> aiohttp.ClientResponse:
     session: aiohttp.ClientSession = await filesystem.set_session()
-    return await session.get(filesystem.encode_url(url), headers=headers)
+    return await session.request(method, filesystem.encode_url(url), headers=headers, allow_redirects=True)
 
 
 async def _take(response: aiohttp.ClientResponse, n: int) -> bytes:
@@ -207,6 +243,10 @@ async def _take(response: aiohttp.ClientResponse, n: int) -> bytes:
         if not parts:
             raise
     return b"".join(parts)
+
+
+def _stamp_of(response: aiohttp.ClientResponse) -> Stamp:
+    return Stamp(_total(response), response.headers.get("ETag"), response.headers.get("Last-Modified"))
 
 
 def _begins(response: aiohttp.ClientResponse) -> int:
@@ -225,14 +265,22 @@ def _total(response: aiohttp.ClientResponse) -> int | None:
 @contextmanager
 def _open_other(url: str, start: int, stamp: Stamp) -> Iterator[Body]:
     filesystem, path = fsspec.core.url_to_fs(url)
-    filesystem.invalidate_cache()
-    info = filesystem.info(path)
-    if info["type"] == "directory":
-        raise IsADirectoryError(f"{url} is a folder")
-    etag = info.get("ETag") or info.get("etag")
-    modified = next((str(info[key]) for key in ("LastModified", "updated", "mtime", "created") if key in info), None)
-    found = Stamp(info.get("size"), etag, modified)
+    found = _stamp_at(filesystem, path)
     with filesystem.open(path, "rb", block_size=_BLOCK_BYTES, cache_type="none") as file:
         begins = start if found == stamp else 0
         file.seek(begins)
         yield Body(found, begins, lambda n: file.read(min(n, _BLOCK_BYTES)))
+
+
+def _ask_other(url: str) -> Stamp:
+    return _stamp_at(*fsspec.core.url_to_fs(url))
+
+
+def _stamp_at(filesystem: Any, path: str) -> Stamp:
+    filesystem.invalidate_cache()
+    info = filesystem.info(path)
+    if info["type"] == "directory":
+        raise IsADirectoryError(f"{path} is a folder")
+    etag = info.get("ETag") or info.get("etag")
+    modified = next((str(info[key]) for key in ("LastModified", "updated", "mtime", "created") if key in info), None)
+    return Stamp(info.get("size"), etag, modified)

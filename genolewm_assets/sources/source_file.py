@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from genolewm_assets.sources.catalog_fields import SCHEME
 from genolewm_assets.sources.fetch import fetch, published_md5
 from genolewm_assets.sources.local_file import check_local_file
-from genolewm_assets.sources.remote import fetch_error, open_remote
+from genolewm_assets.sources.remote import Stamp, ask_remote, fetch_error, open_remote
 from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
 
 #: Value of a catalogue's ``md5`` key that stands for the ``.md5`` file beside the source.
@@ -86,6 +86,22 @@ class SourceFile:
                 stamp = body.stamp
         except OSError as err:
             raise fetch_error(self.url, err) from err
+        return self._stamped(stamp)
+
+    def stated_identity(self) -> dict[str, str | int]:
+        """Return what the file's place says of its content, without reading any of it.
+
+        As :meth:`identity`, but a local file is told by its size and the time of its last change. Where the statement
+        is another than before, it is worth looking.
+        """
+        expected = self._expected_md5()
+        if self._is_remote:
+            return {"file": self.name, "md5": expected} if expected else self._stamped(ask_remote(self.url))
+        pin = {"expected_md5": expected} if expected else {}
+        status = self._local_path().stat()
+        return {"file": self.name, "size_bytes": status.st_size, "modified_ns": status.st_mtime_ns, **pin}
+
+    def _stamped(self, stamp: Stamp) -> dict[str, str | int]:
         return {"file": self.name, "size_bytes": stamp.size or 0, "version": stamp.etag or stamp.modified or ""}
 
     @contextmanager

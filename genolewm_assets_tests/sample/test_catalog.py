@@ -17,7 +17,7 @@ from genolewm_assets.sources.bed import read_bed_track
 from genolewm_assets.sources.carbon_corpus import audit_corpus_windows, list_corpus_files, write_corpus_windows
 from genolewm_assets.sources.catalogs import Catalog, load_catalog
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
-from genolewm_assets.sources.clinvar_listing import list_releases
+from genolewm_assets.sources.clinvar_listing import read_listing
 from genolewm_assets.sources.fasta import compare_contigs, prepare_genome
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.placement import GenomeSlices, MappyAligner
@@ -106,8 +106,8 @@ def test_genome_and_tracks_are_read(catalog: Catalog, sample_root: Path, tmp_pat
 
 
 def test_listing_shows_both_releases(catalog: Catalog, sample_root: Path) -> None:
-    releases = list_releases(catalog.resolve_url(catalog.clinvar.listing, root=sample_root))
-    assert [release.key for release in releases] == list(SAMPLE_FACTS.clinvar)
+    listing = read_listing(catalog.resolve_url(catalog.clinvar.listing, root=sample_root))
+    assert [file.day for file in listing.files if file.md5] == list(SAMPLE_FACTS.clinvar)
 
 
 @pytest.mark.parametrize("name", SAMPLE_FACTS.gnomad)

@@ -73,6 +73,8 @@ def test_a_minimal_catalogue_takes_the_defaults(tmp_path: Path) -> None:
     assert catalog.gnomad.sources["chr1"].accept_unfiltered is False
     assert catalog.generator is None
     assert catalog.clinvar.releases is None
+    assert (catalog.clinvar.freshness.warn_days, catalog.clinvar.freshness.fail_days) == (35, 45)
+    assert catalog.clinvar.listing_interval_s == 3600
     assert catalog.genome.tracks.urls == {}
     assert (catalog.corpus.slice_fraction, catalog.corpus.seed, catalog.corpus.short_windows) == (1.0, 0, False)
     assert catalog.corpus.sources == {}
@@ -226,6 +228,12 @@ REFUSED: dict[str, tuple[str, object, str]] = {
         {"2026-02-26": "2026-03-01"},
         "(clinvar.predecessors.2026-02-26): predecessor is not earlier: expected before 2026-02-26, got 2026-03-01.",
     ),
+    "warned too late": (
+        "clinvar.freshness",
+        {"warn_days": 45},
+        "(clinvar.freshness.warn_days): warning does not come first: expected less than fail_days (45), got 45.",
+    ),
+    "listing read all the time": ("clinvar.listing_interval_s", 0, "(clinvar.listing_interval_s)"),
     "unknown profile": (
         "windows",
         {"profile": "dens"},

@@ -12,6 +12,7 @@ import pytest
 
 from genolewm_assets.errors import FetchError, InputError
 from genolewm_assets.sources.source_file import PUBLISHED, SourceFile
+from genolewm_assets_tests.sources.web_server import running_server
 
 CONTENT = b"ACGT" * 1000
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -118,3 +119,57 @@ def test_remote_file_without_a_published_md5_is_known_by_what_the_server_says(re
     before = SourceFile(remote, None, tmp_path).identity()
     memory.pipe("/server/file.vcf.gz", CONTENT * 2)
     assert SourceFile(remote, None, tmp_path).identity() != before
+
+
+def test_a_place_is_asked_without_reading_the_file(tmp_path: Path) -> None:
+    with running_server() as site:
+        site.files["big.vcf.gz"] = CONTENT
+        source = SourceFile(site.url("big.vcf.gz"), None, tmp_path)
+        stated = source.stated_identity()
+        assert stated == source.identity() == {"file": "big.vcf.gz", "size_bytes": len(CONTENT), "version": '"v1"'}
+        assert site.headed == ["/big.vcf.gz"]
+        site.etag = '"v2"'
+        assert source.stated_identity() != stated
+
+
+def test_a_place_that_knows_no_head_is_asked_for_one_byte(tmp_path: Path) -> None:
+    with running_server() as site:
+        site.files["big.vcf.gz"], site.head = CONTENT, False
+        stated = SourceFile(site.url("big.vcf.gz"), None, tmp_path).stated_identity()
+        assert stated["size_bytes"] == len(CONTENT)
+        assert site.requests == [("/big.vcf.gz", None), ("/big.vcf.gz", "bytes=0-0")]
+        assert len(site.headed) == 1
+
+
+def test_a_published_md5_is_all_that_is_fetched(tmp_path: Path) -> None:
+    with running_server() as site:
+        site.files |= {"big.vcf.gz": CONTENT, "big.vcf.gz.md5": MD5.encode()}
+        stated = SourceFile(site.url("big.vcf.gz"), PUBLISHED, tmp_path).stated_identity()
+        assert stated == {"file": "big.vcf.gz", "md5": MD5}
+        assert site.requests == [("/big.vcf.gz.md5", None)]
+
+
+def test_what_is_not_there_is_an_error_when_asked(tmp_path: Path) -> None:
+    with running_server() as site, pytest.raises(FetchError, match="not there"):
+        SourceFile(site.url("absent.vcf.gz"), None, tmp_path).stated_identity()
+
+
+def test_a_local_file_is_told_by_size_and_time_without_being_read(tmp_path: Path) -> None:
+    path = tmp_path / "file.vcf.gz"
+    path.write_bytes(CONTENT)
+    source = SourceFile(str(path), PUBLISHED, tmp_path)
+    stated = source.stated_identity()
+    assert stated["size_bytes"] == len(CONTENT)
+    path.chmod(0o600)
+    assert source.stated_identity() == stated
+    os.utime(path, ns=(0, 0))
+    assert source.stated_identity() != stated
+    path.with_name("file.vcf.gz.md5").write_text(MD5)
+    assert source.stated_identity()["expected_md5"] == MD5
+
+
+def test_a_file_of_another_protocol_is_told_by_what_the_place_says(remote: str, tmp_path: Path) -> None:
+    first = SourceFile(remote, None, tmp_path).stated_identity()
+    assert first == SourceFile(remote, None, tmp_path).identity()
+    fsspec.filesystem("memory").pipe("/server/file.vcf.gz", CONTENT + b"A")
+    assert SourceFile(remote, None, tmp_path).stated_identity() != first

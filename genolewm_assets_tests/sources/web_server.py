@@ -23,8 +23,12 @@ class WebServer:
     statuses: list[int] = field(default_factory=list)
     #: How many body bytes the next requests get before the connection breaks; None: all.
     cuts: list[int | None] = field(default_factory=list)
+    #: Whether HEAD is known.
+    head: bool = True
     #: Path and Range header of every request.
     requests: list[tuple[str, str | None]] = field(default_factory=list)
+    #: Paths of the requests among them that were HEAD.
+    headed: list[str] = field(default_factory=list)
     #: Called before the request of this number (from 1) is answered.
     on_request: dict[int, Callable[[], None]] = field(default_factory=dict)
 
@@ -39,6 +43,14 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         pass
 
+    def do_HEAD(self) -> None:
+        self.site.headed.append(self.path)
+        if self.site.head:
+            self.do_GET()
+        else:
+            self.site.requests.append((self.path, None))
+            self._refuse(501)
+
     def do_GET(self) -> None:
         site = self.site
         wanted = self.headers.get("Range")
@@ -50,30 +62,33 @@ class _Handler(BaseHTTPRequestHandler):
         if status != 200 or content is None:
             self._refuse(status if status != 200 else 404)
             return
-        start = 0
+        start, end = 0, len(content)
         if wanted and site.ranges and self.headers.get("If-Range") in (None, site.etag):
-            start = int(wanted.removeprefix("bytes=").rstrip("-"))
+            first, _, last = wanted.removeprefix("bytes=").partition("-")
+            start, end = int(first), min(int(last) + 1, end) if last else end
             if start >= len(content):
                 self._refuse(416)
                 return
-        self._answer(content, start, ranged=bool(wanted) and start > 0)
+        self._answer(content, start, end, ranged=(start, end) != (0, len(content)))
 
     def _refuse(self, status: int) -> None:
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def _answer(self, content: bytes, start: int, *, ranged: bool) -> None:
+    def _answer(self, content: bytes, start: int, end: int, *, ranged: bool) -> None:
         site = self.site
         self.send_response(206 if ranged else 200)
-        self.send_header("Content-Length", str(len(content) - start))
+        self.send_header("Content-Length", str(end - start))
         if ranged:
-            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+            self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(content)}")
         if site.etag:
             self.send_header("ETag", site.etag)
         self.end_headers()
+        if self.command == "HEAD":
+            return
         cut = site.cuts.pop(0) if site.cuts else None
-        self.wfile.write(content[start:] if cut is None else content[start : start + cut])
+        self.wfile.write(content[start:end] if cut is None else content[start:end][:cut])
         if cut is not None:
             time.sleep(0.05)  # what a client has not read when the connection breaks is lost to it
             self.close_connection = True

@@ -1,0 +1,268 @@
+"""The record of a root's ClinVar releases: which bytes each release key stands for, for good.
+
+::
+
+    <root>/clinvar/releases.json   {"releases": [{"key", "file_name", "identity"}, ...], ...}, oldest first
+
+A place may replace a file under its name. The key ``2026-02-26`` stays with the bytes that were there first; what
+replaces them, or another file of that date, becomes ``2026-02-26.2``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import reprlib
+import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.sources.clinvar_listing import (
+    EXAMPLE,
+    Listing,
+    day_of,
+    md5_in,
+    read_identity,
+    read_listing,
+    release_order,
+    stamp_identity,
+)
+from genolewm_assets.store import Root, read_manifest, resolve_generation, write_atomic
+from genolewm_assets.store.atomic import make_directories
+from genolewm_assets.store.manifest import canonical_json
+
+CLINVAR = "clinvar"
+#: Root-relative path of the record.
+LEDGER = f"{CLINVAR}/releases.json"
+
+_SCHEMA, _SCHEMA_VERSION = "genolewm.clinvar_releases", "1.0"
+_NO_RELEASE = "holds an entry that is no release"
+_KEY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:\.(?:[2-9]|[1-9][0-9]{1,5}))?")
+_IDENTITY = re.compile(r"[ -~]+")
+#: The record is held for a moment only; a sensor cannot wait long.
+_LOCK_WAIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredRelease:
+    """What a release key stands for: a file name, and the identity of its bytes (``ListedFile.identity``)."""
+
+    key: str
+    file_name: str
+    identity: str
+
+    @property
+    def md5(self) -> str | None:
+        """The published MD5; None where the place published none."""
+        return md5_in(self.identity)
+
+    def url_at(self, place: str) -> str:
+        """Return the URL of the file at a place."""
+        return f"{place.rstrip('/')}/{self.file_name}"
+
+
+def register_releases(root: Path, listing: Listing) -> tuple[RegisteredRelease, ...]:
+    """Give every file of a listing that has none a release key, and return all releases known, oldest first.
+
+    The first file of a date gets the date; each further one, and other bytes under the same name, the next number.
+    Calling it again, in another process or after a kill, changes nothing.
+
+    Raises
+    ------
+    CorruptResourceError
+        If the record is damaged; or, where there is none yet, the manifest of a release that is published already.
+    BusyError
+        If another process holds the record's lock.
+    ResourceError
+        If the root cannot be written.
+    """
+    owner = Root(root, lock_wait_s=_LOCK_WAIT_S)
+    with owner.storage_errors(LEDGER), owner.lock(LEDGER):
+        known = list(read_ledger(root))
+        for file in listing.files:
+            if (file.file_name, file.identity) not in map(_bytes_of, known):
+                known.append(RegisteredRelease(_next_key(known, file.day), file.file_name, file.identity))
+        known.sort(key=lambda release: release_order(release.key))
+        if known != _read_record(root / LEDGER):
+            _write_record(root / LEDGER, known)
+    return tuple(known)
+
+
+def read_ledger(root: Path) -> tuple[RegisteredRelease, ...]:
+    """Return the releases known, oldest first: the recorded ones, and what was published before there was a record.
+
+    Raises
+    ------
+    CorruptResourceError
+        As :func:`register_releases`.
+    """
+    recorded = _read_record(root / LEDGER)
+    keys, held = {release.key for release in recorded}, set(map(_bytes_of, recorded))
+    published = (each for each in _published_releases(root, keys) if _bytes_of(each) not in held)
+    return tuple(sorted([*recorded, *published], key=lambda release: release_order(release.key)))
+
+
+def offered_releases(known: Iterable[RegisteredRelease], listing: Listing) -> tuple[RegisteredRelease, ...]:
+    """Return those of the known releases whose bytes a place offers now, in their order."""
+    offered = {(file.file_name, file.identity) for file in listing.files}
+    return tuple(release for release in known if _bytes_of(release) in offered)
+
+
+def choose_releases(
+    root: Path, listing: Listing, allowed: Collection[str] | None = None
+) -> tuple[RegisteredRelease, ...]:
+    """Register what a place offers and return it, oldest first; only the ``allowed`` keys where they are given.
+
+    Raises
+    ------
+    MissingResourceError
+        If the place offers no release at all, or lacks one of ``allowed``.
+    ResourceError
+        As :func:`register_releases`.
+    """
+    offered = offered_releases(register_releases(root, listing), listing)
+    if allowed is None and not offered:
+        raise MissingResourceError(
+            listing.url,
+            "offers no ClinVar release",
+            expected=f"files named {EXAMPLE}",
+            got=next(iter(listing.unfinished.values()), "none"),
+            remedy="Check the catalogue's clinvar.listing",
+        )
+    keys = {release.key for release in offered}
+    for key in allowed or ():
+        if key not in keys:
+            raise _not_offered(listing, offered, key)
+    return tuple(release for release in offered if allowed is None or release.key in allowed)
+
+
+def find_release(root: Path, place: str, key: str) -> RegisteredRelease:
+    """Return the release of a key after checking that the place still offers its bytes.
+
+    Raises
+    ------
+    MissingResourceError
+        If the place does not offer it, or not completely yet, or other bytes under its name.
+    ResourceError
+        As :func:`register_releases`; its kind :class:`FetchError` if the place cannot be read.
+    """
+    known = {release.key: release for release in read_ledger(root)}
+    if key not in known:
+        listing = read_listing(place)
+        known = {release.key: release for release in register_releases(root, listing)}
+        if key not in known:
+            raise _not_offered(listing, offered_releases(known.values(), listing), key)
+    check_offered(root, place, known[key])
+    return known[key]
+
+
+def check_offered(root: Path, place: str, release: RegisteredRelease) -> None:
+    """Check that a place offers the bytes that a release was registered with; raises as :func:`find_release`."""
+    url = release.url_at(place)
+    if read_identity(url, published=release.md5 is not None) == release.identity:
+        return
+    listing = read_listing(place)
+    offered = offered_releases(register_releases(root, listing), listing)
+    if release in offered:
+        return
+    for newer in offered:
+        if newer.file_name == release.file_name:
+            raise MissingResourceError(
+                url,
+                f"the place no longer offers the bytes of release {release.key!r}",
+                expected=release.identity,
+                got=newer.identity,
+                remedy=f"Materialise {newer.key!r}, the release of what is there now",
+            )
+    raise _not_offered(listing, offered, release.key)
+
+
+def _not_offered(listing: Listing, offered: Collection[RegisteredRelease], key: str) -> MissingResourceError:
+    for name, problem in listing.unfinished.items():
+        if day_of(name) == key[:10]:
+            return MissingResourceError(listing.url, problem, remedy="Wait until its upload is finished")
+    latest = ", ".join([release.key for release in offered][-5:])
+    return MissingResourceError(
+        listing.url,
+        "no such ClinVar release",
+        expected=f"one of the {len(offered)} offered, such as {latest}" if latest else f"a file {EXAMPLE}",
+        got=repr(key),
+        remedy="Choose one of them, or point the catalogue's listing at an archive that has it",
+    )
+
+
+def _bytes_of(release: RegisteredRelease) -> tuple[str, str]:
+    return release.file_name, release.identity
+
+
+def _next_key(known: Iterable[RegisteredRelease], day: str) -> str:
+    taken = [release_order(release.key)[1] for release in known if release.key[:10] == day]
+    return f"{day}.{max(taken) + 1}" if taken else day
+
+
+def _published_releases(root: Path, recorded: Collection[str]) -> Iterator[RegisteredRelease]:
+    """Yield what is published under keys that the record lacks: a key stands for what was downloaded under it."""
+    for link in sorted((root / CLINVAR).glob("*/vcf")):
+        key = link.parent.name
+        if not _KEY.fullmatch(key) or key in recorded:
+            continue
+        try:
+            source = read_manifest(resolve_generation(link)).recipe["source"]
+        except MissingResourceError:
+            continue
+        if not isinstance(source, Mapping):
+            raise CorruptResourceError(str(link), "does not name its source", remedy="Restore it from a backup")
+        stamp = stamp_identity(int(str(source.get("size_bytes", 0))), str(source.get("version", "")))
+        yield RegisteredRelease(key, str(source["file"]), str(source.get("md5", stamp)))
+
+
+def _read_record(path: Path) -> list[RegisteredRelease]:
+    """Return the entries of the record, oldest first; none where there is no record."""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise _corrupt(path, "is not a regular file")
+        document = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return []
+    except CorruptResourceError:
+        raise
+    except (OSError, ValueError, RecursionError) as err:
+        raise _corrupt(path, f"cannot be read ({err})") from err
+    form = tuple(document.get(name) for name in ("schema", "schema_version")) if isinstance(document, dict) else None
+    if form != (_SCHEMA, _SCHEMA_VERSION) or not isinstance(document.get("releases"), list):
+        raise _corrupt(path, "is no record of releases", expected=f"{_SCHEMA} {_SCHEMA_VERSION}", got=document)
+    releases = [_parse_entry(entry, path) for entry in document["releases"]]
+    _check_distinct([release.key for release in releases], path)
+    _check_distinct([" ".join(_bytes_of(release)) for release in releases], path)
+    return sorted(releases, key=lambda release: release_order(release.key))
+
+
+def _check_distinct(values: list[str], path: Path) -> None:
+    if len(set(values)) != len(values):
+        raise _corrupt(path, "names a release twice", got=next(value for value in values if values.count(value) > 1))
+
+
+def _parse_entry(entry: object, path: Path) -> RegisteredRelease:
+    names = {field.name for field in fields(RegisteredRelease)}
+    if not isinstance(entry, dict) or set(entry) != names or not all(isinstance(v, str) for v in entry.values()):
+        raise _corrupt(path, _NO_RELEASE, expected=f"texts {sorted(names)}", got=entry)
+    release = RegisteredRelease(**entry)
+    match = _KEY.fullmatch(release.key)
+    # The name becomes part of a URL or a path: nothing but the name of a release of that day may stand there.
+    if match is None or day_of(release.file_name) != match[1] or not _IDENTITY.fullmatch(release.identity):
+        raise _corrupt(path, _NO_RELEASE, expected="a date, a file of that date and its identity", got=entry)
+    return release
+
+
+def _corrupt(path: Path, problem: str, *, expected: str | None = None, got: object = None) -> CorruptResourceError:
+    remedy = "Restore it from a backup, or remove it: it is made again from the releases that are published"
+    shown = None if got is None else reprlib.repr(got)
+    return CorruptResourceError(str(path), problem, expected=expected, got=shown, remedy=remedy)
+
+
+def _write_record(path: Path, releases: Iterable[RegisteredRelease]) -> None:
+    document = {"schema": _SCHEMA, "schema_version": _SCHEMA_VERSION, "releases": [asdict(each) for each in releases]}
+    make_directories(path.parent)
+    write_atomic(path, canonical_json(document, str(path)))

@@ -1,0 +1,517 @@
+"""The ClinVar sensor and its weekly schedule, tick by tick, on real folders, web pages and buckets."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import tenacity
+import yaml
+
+from genolewm_assets.definitions import defs
+from genolewm_assets.defs import clinvar_sensor
+from genolewm_assets.defs.clinvar_sensor import clinvar_release_schedule, clinvar_release_sensor
+from genolewm_assets.defs.jobs import refresh_release_job
+from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.errors import CorruptResourceError, RootError
+from genolewm_assets.sources.release_ledger import LEDGER
+from genolewm_assets_tests.sources.release_files import directory_page, md5_line
+from genolewm_assets_tests.sources.s3_server import running_s3
+from genolewm_assets_tests.sources.web_server import WebServer, running_server
+from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld, failed_checks
+
+OLD, NEW = RELEASES
+LATER, LATEST = "2025-03-02", "2025-04-06"
+NAME = "clinvar_release"
+RELEASE, SHARD = "clinvar/release", "clinvar/shard"
+
+
+class Ticks:
+    """The sensor as the daemon drives it: partitions are added, the cursor kept, requested runs recorded."""
+
+    def __init__(self, world: TinyWorld) -> None:
+        self.world, self.cursor = world, None
+        self.launched: list[dg.RunRequest] = []
+
+    def evaluate(self, *, cursor: str | None) -> dg.SensorResult | dg.SkipReason:
+        resources = {"workspace": resource(self.world)}
+        with dg.build_sensor_context(instance=self.world.instance, cursor=cursor, resources=resources) as context:
+            result = clinvar_release_sensor(context)
+        assert isinstance(result, dg.SensorResult | dg.SkipReason)
+        return result
+
+    def tick(self, *, crash_before_runs: bool = False) -> list[str]:
+        """Evaluate once; returns the keys that a run was launched for."""
+        result = self.evaluate(cursor=self.cursor)
+        if isinstance(result, dg.SkipReason):
+            return []
+        for request in result.dynamic_partitions_requests or ():
+            self.world.instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+        if crash_before_runs:
+            return []
+        self.cursor = result.cursor
+        known = {request.run_key for request in self.launched}
+        fresh = [request for request in result.run_requests or () if request.run_key not in known]
+        self.launched += fresh
+        return [str(request.partition_key) for request in fresh]
+
+    @property
+    def partitions(self) -> list[str]:
+        return list(self.world.instance.get_dynamic_partitions(NAME))
+
+    def reason(self) -> str:
+        result = self.evaluate(cursor=self.cursor)
+        reason = result if isinstance(result, dg.SkipReason) else result.skip_reason
+        return str(reason.skip_message) if reason else ""
+
+
+def resource(world: TinyWorld) -> WorkspaceResource:
+    return WorkspaceResource(root=str(world.root), catalog=str(world.catalog))
+
+
+def change_catalog(world: TinyWorld, **settings: object) -> None:
+    """Change settings of the catalogue's ``clinvar`` section; None removes one."""
+    catalog = yaml.safe_load(world.catalog.read_text())
+    section = {**catalog["clinvar"], **settings}
+    catalog["clinvar"] = {name: value for name, value in section.items() if value is not None}
+    world.catalog.write_text(yaml.safe_dump(catalog))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> TinyWorld:
+    """Return a world whose releases nobody has registered."""
+    world = TinyWorld(tmp_path / "world")
+    for release in RELEASES:
+        world.instance.delete_dynamic_partition(NAME, release)
+    change_catalog(world, predecessors=None)
+    return world
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clinvar_sensor, "_PAUSE", tenacity.wait_none())
+
+
+@pytest.fixture
+def ticks(world: TinyWorld) -> Ticks:
+    return Ticks(world)
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with running_server() as server:
+        yield server
+
+
+def serve(world: TinyWorld, site: WebServer) -> None:
+    """Serve the world's releases under a directory page, as they are now, and let the catalogue name it."""
+    files = {path.name: path.read_bytes() for path in (world.folder / "clinvar").iterdir()}
+    site.files = {f"data/{name}": content for name, content in files.items()}
+    site.files["data/"] = directory_page(sorted(files))
+    change_catalog(world, listing=site.url("data/"))
+
+
+def vcf(world: TinyWorld, release: str) -> Path:
+    return world.folder / "clinvar" / f"clinvar_{release.replace('-', '')}.vcf.gz"
+
+
+def test_every_release_is_registered_in_order_and_the_newest_requested(ticks: Ticks) -> None:
+    result = ticks.evaluate(cursor=None)
+    assert isinstance(result, dg.SensorResult)
+    (added,) = result.dynamic_partitions_requests or ()
+    assert (added.partitions_def_name, list(added.partition_keys)) == (NAME, [OLD, NEW])
+    (request,) = result.run_requests or ()
+    assert request == dg.RunRequest(run_key=NEW, job_name="refresh_release", partition_key=NEW)
+    assert len(str(result.cursor)) < 100
+
+
+def test_ticks_restarts_and_a_lost_cursor_change_nothing(world: TinyWorld, ticks: Ticks) -> None:
+    assert ticks.tick() == [NEW]
+    ledger = (world.root / LEDGER).read_bytes()
+    assert [ticks.tick() for _ in range(3)] == [[], [], []]
+    for cursor in (None, "", "not JSON", "[]", '{"newest": "../etc"}', json.dumps({"newest": OLD})):
+        # The last is what a crash between registration and request leaves: the instance knows what was launched.
+        ticks.cursor = cursor
+        assert ticks.tick() == []
+    assert ticks.partitions == [OLD, NEW]
+    assert (world.root / LEDGER).read_bytes() == ledger
+    assert f"nothing to request: 2 offered, newest {NEW}" == ticks.reason()
+
+
+def test_a_new_file_is_registered_and_requested_once(world: TinyWorld, ticks: Ticks) -> None:
+    ticks.tick()
+    world.write_clinvar(LATEST, header_date=LATEST)
+    world.write_clinvar(LATER, header_date=LATER)
+    assert ticks.tick() == [LATEST]
+    assert ticks.partitions == [OLD, NEW, LATER, LATEST]
+    assert ticks.tick() == []
+
+
+def test_a_crash_between_registration_and_request_loses_no_request(world: TinyWorld, ticks: Ticks) -> None:
+    ticks.tick()
+    world.write_clinvar(LATER, header_date=LATER)
+    ticks.tick(crash_before_runs=True)
+    assert ticks.partitions == [OLD, NEW, LATER]
+    assert ticks.tick() == [LATER]
+    assert ticks.tick() == []
+
+
+def test_a_release_that_a_run_was_made_for_is_not_requested_again(world: TinyWorld, ticks: Ticks) -> None:
+    ticks.tick()
+    world.write_clinvar(LATER, header_date=LATER)
+    world.instance.add_dynamic_partitions(NAME, [LATER])
+    run_of(world, LATER, dg.DagsterRunStatus.FAILURE)
+    assert ticks.tick() == []
+
+
+def run_of(world: TinyWorld, release: str, status: dg.DagsterRunStatus) -> None:
+    run = dg.DagsterRun(job_name="refresh_release", status=status, tags={"dagster/partition": release})
+    world.instance.add_run(run)
+
+
+@pytest.mark.slow
+def test_an_older_file_is_registered_only_once_a_newer_one_stands(world: TinyWorld, ticks: Ticks) -> None:
+    assert ticks.tick() == [NEW]
+    world.materialize("reference/genome")
+    assert world.materialize(RELEASE, SHARD, partition=NEW).success
+    world.write_clinvar("2024-06-02", header_date="2024-06-02")
+    assert ticks.tick() == []
+    assert ticks.partitions == [OLD, NEW, "2024-06-02"]
+    world.write_clinvar(LATER, header_date=LATER)
+    assert ticks.tick() == [LATER]
+
+
+@pytest.mark.slow
+def test_the_newest_earlier_release_with_a_good_shard_is_handed_over(world: TinyWorld, ticks: Ticks) -> None:
+    def predecessor(release: str) -> str | None:
+        world.write_clinvar(release, header_date=release)
+        assert ticks.tick() == [release]
+        config = ticks.launched[-1].run_config
+        return config["ops"]["clinvar__changes"]["config"]["predecessor"] if config else None
+
+    ticks.tick()
+    world.materialize("reference/genome")
+    assert predecessor("2025-02-02") is None
+    assert world.materialize(RELEASE, SHARD, partition=OLD).success
+    assert predecessor("2025-02-09") == OLD
+    assert world.materialize(RELEASE, SHARD, partition=NEW).success
+    assert predecessor("2025-02-16") == NEW
+    shard = world.workspace().open_input(SHARD, NEW).file("chr17.parquet")
+    shard.write_bytes(shard.read_bytes()[:-1])
+    assert predecessor("2025-02-23") == OLD
+
+
+def test_a_file_changed_under_its_name_becomes_a_release_of_its_own(world: TinyWorld, ticks: Ticks) -> None:
+    """The first is rejected for its header; what replaces it is taken, and the first key never gets its bytes."""
+    world.write_clinvar(LATER, header_date=LATEST)
+    assert ticks.tick() == [LATER]
+    assert failed_checks(world.materialize(RELEASE, partition=LATER)) == {"release_key_equals_header_date"}
+    world.write_clinvar(LATER, header_date=LATER)
+    assert ticks.tick() == [f"{LATER}.2"]
+    assert ticks.partitions == [OLD, NEW, LATER, f"{LATER}.2"]
+    result = world.materialize(RELEASE, partition=LATER)
+    assert failed_checks(result) == {"inputs_accepted"}
+    (refused,) = (check for check in result.get_asset_check_evaluations() if check.check_name == "inputs_accepted")
+    assert f"Materialise '{LATER}.2'" in str(refused.metadata["error"].value)
+    assert world.materialize(RELEASE, partition=f"{LATER}.2").success
+    assert ticks.tick() == []
+
+
+def test_half_uploaded_files_wait_and_hold_nobody_up(
+    world: TinyWorld, ticks: Ticks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.write_clinvar(LATER, header_date=LATER)
+    world.write_clinvar(LATEST, header_date=LATEST)
+    checksum = vcf(world, LATEST).with_suffix(".gz.md5")
+    good = checksum.read_bytes()
+    checksum.unlink()
+    assert ticks.tick() == [LATER]
+    assert f"not complete yet: {vcf(world, LATEST).name}" in ticks.reason()
+    assert f"{vcf(world, LATEST).name} has no checksum yet" in capsys.readouterr().err
+    for content in (b"", b"<html>503</html>", good[:20]):
+        checksum.write_bytes(content)
+        assert ticks.tick() == []
+        assert "states no MD5" in capsys.readouterr().err
+    assert ticks.partitions == [OLD, NEW, LATER]
+    checksum.write_bytes(good)
+    assert ticks.tick() == [LATEST]
+
+
+def test_a_file_without_a_checksum_is_complete_when_two_ticks_find_it_alike(world: TinyWorld, ticks: Ticks) -> None:
+    for checksum in (world.folder / "clinvar").glob("*.md5"):
+        checksum.unlink()
+    assert f"0 offered; not complete yet: {vcf(world, OLD).name}, {vcf(world, NEW).name}" in ticks.reason()
+    assert ticks.tick() == []
+    assert ticks.partitions == []
+    assert ticks.tick() == [NEW]
+    growing = world.write_clinvar(LATER, header_date=LATER)
+    growing.with_suffix(".gz.md5").unlink()
+    whole = growing.read_bytes()
+    for size in (100, 1000):
+        growing.write_bytes(whole[:size])
+        assert ticks.tick() == []
+    growing.write_bytes(whole)
+    ticks.tick()
+    ticks.cursor = None  # only means one more look
+    assert ticks.tick() == []
+    assert ticks.tick() == [LATER]
+    assert ticks.partitions == [OLD, NEW, LATER]
+    assert world.materialize(RELEASE, partition=LATER).success
+    os.utime(growing, (1, 1))
+    assert not world.materialize(RELEASE, partition=LATER).success
+    assert ticks.tick() == [f"{LATER}.2"]  # the attempt at the former key has registered it
+
+
+def test_the_public_server_s_directory_page(world: TinyWorld, ticks: Ticks, site: WebServer) -> None:
+    serve(world, site)
+    assert ticks.tick() == [NEW]
+    assert world.materialize(RELEASE, partition=NEW).success
+    world.write_clinvar(LATER, header_date=LATER)
+    serve(world, site)
+    site.files.pop(f"data/{vcf(world, LATER).name}.md5")
+    assert ticks.tick() == []
+    serve(world, site)
+    assert ticks.tick() == [LATER]
+    assert ticks.partitions == [OLD, NEW, LATER]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checksums", [True, False])
+def test_an_s3_prefix(world: TinyWorld, ticks: Ticks, checksums: bool) -> None:
+    def upload() -> None:
+        for path in (world.folder / "clinvar").iterdir():
+            if checksums or path.suffix == ".gz":
+                s3.pipe(f"pub/clinvar/{path.name}", path.read_bytes())
+
+    with running_s3() as s3:
+        s3.mkdir("pub")
+        upload()
+        change_catalog(world, listing="s3://pub/clinvar")
+        if not checksums:
+            assert ticks.tick() == []
+        assert ticks.tick() == [NEW]
+        assert world.materialize(RELEASE, partition=NEW).success
+        world.write_clinvar(NEW, header_date=LATER)  # other bytes under the name of before
+        upload()
+        assert not world.materialize(RELEASE, partition=NEW).success
+        # The attempt at the old key has registered the new one; the sensor makes it a partition.
+        assert ticks.tick() == [f"{NEW}.2"]
+        assert ticks.partitions == [OLD, NEW, f"{NEW}.2"]
+
+
+def break_status(site: WebServer) -> None:
+    site.statuses = [503] * 9
+
+
+def break_page(site: WebServer) -> None:
+    site.files["data/"] = b"\x00\xff" * 5_000
+
+
+def break_links(site: WebServer) -> None:
+    site.files["data/"] = b"<html><body>Back soon</body></html>"
+
+
+def break_size(site: WebServer) -> None:
+    site.files["data/"] = site.files["data/"].ljust(20 << 20)
+
+
+def break_dates(site: WebServer) -> None:
+    site.files["data/"] = directory_page(["clinvar_20251301.vcf.gz", "clinvar_20250230.vcf.gz"])
+
+
+def break_hosts(site: WebServer) -> None:
+    elsewhere = "https://elsewhere.example/clinvar_20250302.vcf.gz"
+    site.files["data/"] = directory_page([elsewhere, f"{elsewhere}.md5"])
+
+
+def break_connection(site: WebServer) -> None:
+    site.cuts = [10] * 9
+
+
+def remove_page(site: WebServer) -> None:
+    site.files.pop("data/", None)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "reason"),
+    [
+        (break_status, "HTTP 503"),
+        (break_page, "0 offered"),
+        (break_links, "0 offered"),
+        (break_size, "file is too large"),
+        (break_dates, "0 offered"),
+        (break_hosts, "0 offered; not complete yet: clinvar_20250302.vcf.gz"),
+        (break_connection, "download failed"),
+        (remove_page, "no such listing"),
+    ],
+)
+def test_a_listing_that_fails_is_survived(
+    world: TinyWorld, ticks: Ticks, site: WebServer, breaks: object, reason: str
+) -> None:
+    serve(world, site)
+    ticks.tick()
+    before = (ticks.cursor, ticks.partitions, (world.root / LEDGER).read_bytes())
+    assert callable(breaks)
+    breaks(site)
+    assert reason in ticks.reason()
+    site.statuses, site.cuts = [], []
+    breaks(site)
+    assert ticks.tick() == []
+    assert (ticks.cursor, ticks.partitions, (world.root / LEDGER).read_bytes()) == before
+    site.statuses, site.cuts = [], []
+    world.write_clinvar(LATER, header_date=LATER)
+    serve(world, site)
+    assert ticks.tick() == [LATER]
+
+
+def test_a_server_that_is_gone_or_does_not_answer(
+    world: TinyWorld,
+    ticks: Ticks,
+    site: WebServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with running_server() as gone:
+        change_catalog(world, listing=gone.url("data"))
+    assert "download failed" in ticks.reason()
+    assert "download failed" in capsys.readouterr().err
+    serve(world, site)
+    monkeypatch.setattr(clinvar_sensor, "_READ_WITHIN_S", 0.5)
+    let_go = threading.Event()
+    site.on_request = {number: lambda: bool(let_go.wait(60)) and None for number in range(1, 9)}  # type: ignore[misc]
+    assert "did not answer within the 0.5 s" in ticks.reason()
+    let_go.set()
+
+
+def test_one_bad_checksum_does_not_stop_the_others(world: TinyWorld, ticks: Ticks, site: WebServer) -> None:
+    world.write_clinvar(LATER, header_date=LATER)
+    serve(world, site)
+    site.files[f"data/{vcf(world, NEW).name}.md5"] = b"\x00" * 100
+    assert ticks.tick() == [LATER]
+    assert ticks.partitions == [OLD, LATER]
+    site.files[f"data/{vcf(world, NEW).name}.md5"] = md5_line(vcf(world, NEW).read_bytes(), "x")
+    assert ticks.tick() == [NEW]  # nothing newer stands yet
+    assert ticks.partitions == [OLD, LATER, NEW]
+
+
+def test_what_a_person_has_to_repair_fails_the_tick(world: TinyWorld, ticks: Ticks) -> None:
+    ticks.tick()
+    (world.root / LEDGER).write_bytes(b"{}")
+    with pytest.raises(CorruptResourceError, match="is no record of releases"):
+        ticks.tick()
+    world.write_catalog(name="other")
+    with pytest.raises(RootError, match="belongs to another"):
+        ticks.tick()
+
+
+def test_the_catalogue_limits_what_is_registered_and_what_is_packaged(world: TinyWorld, ticks: Ticks) -> None:
+    world.write_clinvar(LATER, header_date=LATER)
+    change_catalog(world, releases=[OLD, NEW, LATEST], packaged=[OLD])
+    assert ticks.tick() == [NEW]
+    assert ticks.partitions == [OLD, NEW]
+    assert ticks.launched[-1].asset_selection == [
+        dg.AssetKey(["clinvar", name]) for name in ("release", "shard", "changes")
+    ]
+    change_catalog(world, releases=None, packaged=None)
+    assert ticks.tick() == [LATER]
+    assert ticks.launched[-1].asset_selection is None
+
+
+@pytest.fixture
+def stored(world: TinyWorld, tmp_path: Path) -> Iterator[None]:
+    """Give the world an instance on disk: a schedule opens it by its address."""
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as world.instance:
+        yield
+
+
+def weekly(world: TinyWorld) -> dg.RunRequest | str:
+    """Evaluate the schedule once; returns the request, or why there is none."""
+    moment = datetime(2025, 5, 6, 6, tzinfo=UTC)
+    resources = {"workspace": resource(world)}
+    with dg.build_schedule_context(
+        instance=world.instance, scheduled_execution_time=moment, resources=resources
+    ) as context:
+        result = clinvar_release_schedule(context)
+    assert isinstance(result, dg.RunRequest | dg.SkipReason)
+    return result if isinstance(result, dg.RunRequest) else str(result.skip_message)
+
+
+@pytest.mark.usefixtures("stored")
+def test_the_weekly_schedule_registers_and_requests_what_has_no_package(world: TinyWorld, ticks: Ticks) -> None:
+    request = dg.RunRequest(job_name="refresh_release", partition_key=NEW)
+    assert weekly(world) == request
+    assert ticks.partitions == [OLD, NEW]
+    run_of(world, NEW, dg.DagsterRunStatus.STARTED)
+    assert weekly(world) == f"a run for {NEW} is under way"
+    assert ticks.tick() == []
+
+
+@pytest.mark.usefixtures("stored")
+def test_dagster_takes_the_request_for_a_partition_of_the_same_tick(world: TinyWorld) -> None:
+    graph = dg.Definitions(
+        assets=defs.assets,
+        resources={"workspace": resource(world)},
+        jobs=[refresh_release_job],
+        sensors=[clinvar_release_sensor],
+        schedules=[clinvar_release_schedule],
+    )
+    moment, resources = datetime(2025, 5, 6, 6, tzinfo=UTC), {"workspace": resource(world)}
+    with dg.build_schedule_context(
+        instance=world.instance,
+        scheduled_execution_time=moment,
+        repository_def=graph.get_repository_def(),
+        resources=resources,
+    ) as context:
+        (request,) = clinvar_release_schedule.evaluate_tick(context).run_requests or ()
+    assert request.partition_key == request.tags["dagster/partition"] == NEW
+    assert set(graph.resolve_job_def("refresh_release").asset_layer.executable_asset_keys) >= {
+        dg.AssetKey(asset.split("/")) for asset in clinvar_sensor.UNPACKAGED_ASSETS
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("stored")
+def test_the_weekly_schedule_repeats_what_failed_until_it_is_published(world: TinyWorld) -> None:
+    change_catalog(world, packaged=[OLD])
+    for status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.SUCCESS):
+        run_of(world, NEW, status)
+    request = weekly(world)
+    assert isinstance(request, dg.RunRequest)
+    assert request.asset_selection is not None
+    world.materialize("reference/genome")
+    assert world.materialize(RELEASE, SHARD, partition=NEW).success
+    assert weekly(world) == f"clinvar/shard[{NEW}] is published: 2 offered, newest {NEW}"
+    vcf(world, NEW).with_suffix(".gz.md5").write_bytes(b"")
+    assert str(weekly(world)).startswith(f"clinvar/shard[{NEW}] is published: 1 offered, newest {OLD}; not")
+
+
+@pytest.mark.usefixtures("stored")
+def test_the_weekly_schedule_survives_a_listing_that_fails(world: TinyWorld, site: WebServer) -> None:
+    change_catalog(world, listing=site.url("nowhere"))
+    assert "no such listing" in str(weekly(world))
+    site.files["data/"] = b""
+    change_catalog(world, listing=site.url("data"))
+    assert weekly(world) == "0 offered"
+    (world.root / LEDGER).parent.mkdir()
+    (world.root / LEDGER).write_bytes(b"{}")
+    with pytest.raises(CorruptResourceError):
+        weekly(world)
+
+
+def test_both_are_on_and_look_as_often_as_the_catalogue_says() -> None:
+    assert clinvar_release_sensor.name == "clinvar_release_sensor"
+    assert clinvar_release_sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    assert clinvar_release_sensor.minimum_interval_seconds == 3600
+    assert clinvar_release_sensor.job.name == "refresh_release"
+    assert clinvar_release_schedule.name == "clinvar_release_schedule"
+    assert clinvar_release_schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    assert clinvar_release_schedule.cron_schedule == "0 6 * * 2"
+    assert refresh_release_job.name == clinvar_release_schedule.job_name
