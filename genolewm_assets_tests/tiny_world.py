@@ -150,7 +150,21 @@ class TinyWorld:
         ]
         self._bgzip(f"gnomad.{name}.vcf.bgz", "\n".join([*header, *records]) + "\n", published=True)
 
-    def write_clinvar(self, release: str, *, header_date: str) -> Path:
+    def clinvar_records(self, contig: str = "chr17") -> list[str]:
+        """Return one SNV every 120 bp of a contig, its classes in turn."""
+        classes = ("Pathogenic", "Likely_pathogenic", "Benign", "Likely_benign", "Uncertain_significance")
+        records = []
+        for index, at in enumerate(range(200, 8_000, 120)):
+            ref = chr(self.sequences[contig][at])
+            alt = "ACGT"[("ACGT".index(ref) + 3) % 4]
+            info = (
+                f"ALLELEID={9000 + index};CLNSIG={classes[index % 5]};"
+                "CLNREVSTAT=criteria_provided,_single_submitter;GENEINFO=SIM1:1"
+            )
+            records.append(f"{contig.removeprefix('chr')}\t{at + 1}\t{index + 1}\t{ref}\t{alt}\t.\t.\t{info}")
+        return records
+
+    def write_clinvar(self, release: str, *, header_date: str, records: list[str] | None = None) -> Path:
         header = [
             "##fileformat=VCFv4.1",
             f"##fileDate={header_date}",
@@ -163,16 +177,7 @@ class TinyWorld:
             "##contig=<ID=17>",
             "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO",
         ]
-        classes = ("Pathogenic", "Likely_pathogenic", "Benign", "Likely_benign", "Uncertain_significance")
-        records = []
-        for index, at in enumerate(range(200, 8_000, 120)):
-            ref = chr(self.sequences["chr17"][at])
-            alt = "ACGT"[("ACGT".index(ref) + 3) % 4]
-            info = (
-                f"ALLELEID={9000 + index};CLNSIG={classes[index % 5]};"
-                "CLNREVSTAT=criteria_provided,_single_submitter;GENEINFO=SIM1:1"
-            )
-            records.append(f"17\t{at + 1}\t{index + 1}\t{ref}\t{alt}\t.\t.\t{info}")
+        records = self.clinvar_records() if records is None else records
         name = f"clinvar/clinvar_{release.replace('-', '')}.vcf.gz"
         return self._bgzip(name, "\n".join([*header, *records]) + "\n", published=True)
 
@@ -190,15 +195,17 @@ class TinyWorld:
     def publish_md5(self, path: Path) -> None:
         path.with_name(f"{path.name}.md5").write_text(f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.name}\n")
 
-    def materialize(self, *keys: str, partition: str | None = None) -> dg.ExecuteInProcessResult:
-        """Run assets for one partition in one run, as the UI's Materialize button would."""
+    def materialize(
+        self, *keys: str, partition: str | None = None, ops: dict[str, object] | None = None
+    ) -> dg.ExecuteInProcessResult:
+        """Run assets for one partition in one run, as the UI's Materialize button would; ``ops`` is their config."""
         return dg.materialize(
             list(defs.assets or []),
             instance=self.instance,
             partition_key=partition,
             selection=dg.AssetSelection.assets(*[dg.AssetKey(key.split("/")) for key in keys]),
             resources={"workspace": WorkspaceResource(root=str(self.root), catalog=str(self.catalog))},
-            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}, "ops": ops or {}},
             raise_on_error=False,
         )
 

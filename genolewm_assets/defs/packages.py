@@ -1,36 +1,63 @@
 """``packages/split`` and ``packages/current``: the training and holdout splits of a release, and the one in use."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import dagster as dg
 import pyarrow.parquet as pq
 
+from genolewm_assets.defs.automation import FOLLOWING, REBUILT
+from genolewm_assets.defs.check_descriptions import CHECK_DESCRIPTIONS
+from genolewm_assets.defs.failure_hook import report_failure
+from genolewm_assets.defs.freshness import RELEASE_FRESHNESS
 from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, definition_metadata, describe_published
+from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
 from genolewm_assets.defs.partitions import clinvar_release_partitions, on_every_partition, on_same_key
-from genolewm_assets.defs.release_inputs import ReleaseInputs, holdout_policy
+from genolewm_assets.defs.release_inputs import ReleaseInputs, check_held_out_under, holdout_policy
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.package_checks import PACKAGE_CHECKS
+from genolewm_assets.lewm.holdout_schema import Holdout
+from genolewm_assets.lewm.package_checks import PACKAGE_CHECKS, realised_mix
+from genolewm_assets.lewm.package_info import PackageInfo, read_package_info
 from genolewm_assets.lewm.package_pointer import PACKAGES, PackageRef, move_current, write_latest
-from genolewm_assets.lewm.package_schema import PACKAGE_WINDOWS, SOURCE_MIX, CacheRef
+from genolewm_assets.lewm.package_schema import (
+    CARD,
+    PACKAGE_CONTROLS,
+    PACKAGE_VARIANTS,
+    PACKAGE_WINDOWS,
+    SOURCE_MIX,
+    CacheRef,
+    Split,
+    VariantSource,
+)
+from genolewm_assets.lewm.package_split import EVALUATION
 from genolewm_assets.lewm.packages import PackageSources, write_package
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, JsonValue, Progress, Published
 from genolewm_assets.store.manifest import canonical_json
 
 CODE_VERSION = "1"
 
+#: ``current.json``.
+_CURRENT_COLUMNS = dg.TableSchema(
+    columns=[
+        dg.TableColumn("release", "string", description="ClinVar release of the package"),
+        dg.TableColumn("path", "string", description="the package's folder, relative to the root"),
+        dg.TableColumn("manifest_sha256", "string", description="SHA-256 of the package's manifest.json"),
+    ]
+)
+
 
 def plan_package(workspace: Workspace, release: str | None, progress: Progress) -> BuildPlan:
     """Plan the package of one release; its folder is named by what it is made from."""
     key = str(release)
-    inputs, holdouts = ReleaseInputs.open(workspace, key), workspace.open_input("holdouts/manifest", key)
+    inputs = ReleaseInputs.open(workspace, key, progress=progress)
+    holdouts = workspace.open_input("holdouts/manifest", key)
     caches = _open_caches(workspace, inputs)
     refs = tuple(each.ref for each in (*inputs.published, holdouts, *caches.values()))
-    policy = holdout_policy(workspace, key)
+    policy = holdout_policy(workspace, inputs)
+    check_held_out_under(holdouts, policy)
     settings = workspace.catalog.packages
     mix = settings.mix or SOURCE_MIX
     recipe: dict[str, JsonValue] = {
@@ -43,7 +70,7 @@ def plan_package(workspace: Workspace, release: str | None, progress: Progress) 
 
     def write(work: Path) -> BuildReport:
         for cache in caches.values():
-            workspace.open_input(cache.artefact.asset, cache.artefact.partition, contents="hash")
+            workspace.open_input(cache.artefact.asset, cache.artefact.partition, contents="hash", progress=progress)
         sources = PackageSources(
             release=key,
             genome_digest=workspace.catalog.genome_digest,
@@ -112,10 +139,39 @@ def _versions(workspace: Workspace, release: str) -> dict[str, str]:
 
 
 def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, counts and the card."""
-    rows = sum(entry.rows or 0 for entry in published.manifest.files if entry.path.startswith("data/"))
-    card = published.file("README.md").read_text()
-    return {**describe_published(published, rows=rows), "card": dg.MetadataValue.md(card)}
+    """Show rows, the splits, the realised mix of sources, and the card."""
+    from genolewm_assets.defs.pictures import draw_composition, draw_source_mix
+
+    info = read_package_info(published.directory)
+    realised = realised_mix(info)
+    panels, parts = _splits(info)
+    return {
+        **describe_published(published, rows=sum(split.windows for split in info.splits.values())),
+        **plotted(
+            **{f"{name}_windows": split.windows for name, split in info.splits.items()},
+            **{f"{name}_alleles": split.variants for name, split in info.splits.items()},
+            largest_distance_from_mix=max(abs(realised.get(name, 0.0) - share) for name, share in info.mix.items()),
+        ),
+        "splits": draw_composition(panels, title=f"Splits of release {info.release}", parts=parts),
+        "source_mix": draw_source_mix(info.mix, realised),
+        "card": dg.MetadataValue.md(published.file(CARD).read_text()),
+    }
+
+
+def _splits(info: PackageInfo) -> tuple[Mapping[str, Mapping[str, Mapping[str, int]]], Mapping[str, str]]:
+    """Return windows and alleles by split and holdout, as ``draw_composition`` takes them."""
+    from genolewm_assets.defs.pictures import PART_COLOURS
+
+    train, counts = info.splits[Split.TRAIN], info.counts
+    windows: dict[str, Mapping[str, int]] = {str(Split.TRAIN): {Split.TRAIN: train.windows}}
+    alleles: dict[str, Mapping[str, int]] = {str(Split.TRAIN): {Split.TRAIN: train.variants}}
+    for holdout in Holdout:
+        windows[holdout] = {split: counts[f"{split}.{holdout}.windows"] for split in EVALUATION}
+        alleles[holdout] = {
+            split: sum(counts.get(f"{split}.{holdout}.{source}_alleles", 0) for source in VariantSource)
+            for split in EVALUATION
+        }
+    return {"windows": windows, "alleles": alleles}, {split: PART_COLOURS[split] for split in Split}
 
 
 def record_latest(workspace: Workspace, plan: BuildPlan, published: Published) -> None:
@@ -135,6 +191,7 @@ SPLIT = GatedAsset(
         on_every_partition("reference/genome"),
         on_every_partition("gnomad/shard"),
         on_same_key("clinvar/shard"),
+        on_same_key("clinvar/changes"),
         on_every_partition("windows/index"),
         on_every_partition("corpus/windows"),
         on_every_partition("embeddings/cache"),
@@ -142,11 +199,16 @@ SPLIT = GatedAsset(
         on_same_key("holdouts/manifest"),
     ],
     partitions_def=clinvar_release_partitions,
+    automation_condition=REBUILT,
     group_name="packages",
     code_version=CODE_VERSION,
     check_specs=SPLIT.check_specs(clinvar_release_partitions),
-    metadata=definition_metadata(PACKAGE_WINDOWS),
+    metadata=definition_metadata(
+        "packages/split", PACKAGE_WINDOWS, variants=PACKAGE_VARIANTS, controls=PACKAGE_CONTROLS
+    ),
     owners=OWNERS,
+    tags=asset_tags("clinvar_release"),
+    hooks={report_failure},
     kinds={"parquet", "huggingface"},
 )
 def packages_split(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
@@ -161,11 +223,22 @@ def packages_split(context: dg.AssetExecutionContext, workspace: WorkspaceResour
 @dg.asset(
     key=["packages", "current"],
     deps=[on_every_partition("packages/split")],
+    automation_condition=FOLLOWING,
+    freshness_policy=RELEASE_FRESHNESS,
     group_name="packages",
     code_version=CODE_VERSION,
-    check_specs=[dg.AssetCheckSpec("package_verifies", asset=["packages", "current"], blocking=True)],
-    metadata=definition_metadata(PACKAGE_WINDOWS),
+    check_specs=[
+        dg.AssetCheckSpec(
+            "package_verifies",
+            asset=["packages", "current"],
+            description=CHECK_DESCRIPTIONS["package_verifies"],
+            blocking=True,
+        )
+    ],
+    metadata={"dagster/column_schema": _CURRENT_COLUMNS},
     owners=OWNERS,
+    tags=asset_tags(None),
+    hooks={report_failure},
     kinds={"json"},
 )
 def packages_current(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:

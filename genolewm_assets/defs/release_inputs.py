@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.errors import ResourceError
 from genolewm_assets.lewm.holdout_corpus import CORPUS_COLUMNS
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.store import Published
+from genolewm_assets.store import NO_PROGRESS, Progress, Published
+from genolewm_assets.store.manifest import normal_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,10 @@ class ReleaseInputs:
 
     Attributes
     ----------
+    changes
+        Names, in its recipe, the release that it was compared with.
     earlier
-        Shard of the release that the temporal holdout compares with; None where the catalogue names no predecessor.
+        Shard of that release, which the temporal holdout compares with too; None where there is none.
     """
 
     genome: Published
@@ -30,20 +35,24 @@ class ReleaseInputs:
     gnomad: Mapping[str, Published]
     corpus: Mapping[str, Published]
     clinvar: Published
+    changes: Published
     earlier: Published | None
 
     @classmethod
-    def open(cls, workspace: Workspace, release: str) -> ReleaseInputs:
+    def open(cls, workspace: Workspace, release: str, *, progress: Progress = NO_PROGRESS) -> ReleaseInputs:
         """Open all of them; raises as :meth:`Workspace.open_input` for the first that is refused."""
+        open_input = partial(workspace.open_input, progress=progress)
         linear = [contig.name for contig in workspace.contigs.linear]
-        predecessor = workspace.catalog.clinvar.predecessors.get(release)
+        changes = open_input("clinvar/changes", release)
+        predecessor = changes.manifest.recipe["predecessor"]
         return cls(
-            genome=workspace.open_input("reference/genome"),
-            windows={name: workspace.open_input("windows/index", name) for name in linear},
-            gnomad={name: workspace.open_input("gnomad/shard", name) for name in linear},
-            corpus={name: workspace.open_input("corpus/windows", name) for name in workspace.catalog.corpus.sources},
-            clinvar=workspace.open_input("clinvar/shard", release),
-            earlier=workspace.open_input("clinvar/shard", predecessor) if predecessor else None,
+            genome=open_input("reference/genome"),
+            windows={name: open_input("windows/index", name) for name in linear},
+            gnomad={name: open_input("gnomad/shard", name) for name in linear},
+            corpus={name: open_input("corpus/windows", name) for name in workspace.catalog.corpus.sources},
+            clinvar=open_input("clinvar/shard", release),
+            changes=changes,
+            earlier=None if predecessor is None else open_input("clinvar/shard", str(predecessor)),
         )
 
     @property
@@ -51,7 +60,13 @@ class ReleaseInputs:
         """All of them, in one order."""
         earlier = () if self.earlier is None else (self.earlier,)
         groups = (self.windows, self.gnomad, self.corpus)
-        return (self.genome, *(each for group in groups for each in group.values()), self.clinvar, *earlier)
+        return (
+            self.genome,
+            *(each for group in groups for each in group.values()),
+            self.clinvar,
+            self.changes,
+            *earlier,
+        )
 
     def window_tables(self) -> dict[str, pa.Table]:
         """Read the window indexes by contig."""
@@ -80,11 +95,31 @@ class ReleaseInputs:
                 yield pa.table(batch)
 
 
-def holdout_policy(workspace: Workspace, release: str) -> HoldoutPolicy:
-    """Return the catalogue's policy for a release."""
-    predecessor = workspace.catalog.clinvar.predecessors.get(release)
-    temporal = (predecessor, release) if predecessor else None
+def holdout_policy(workspace: Workspace, inputs: ReleaseInputs) -> HoldoutPolicy:
+    """Return the catalogue's policy, its temporal holdout between the release and the one it was compared with."""
+    earlier, later = inputs.earlier, str(inputs.clinvar.artefact.partition)
+    temporal = None if earlier is None else (str(earlier.artefact.partition), later)
     return HoldoutPolicy(**workspace.catalog.holdouts.model_dump(), temporal=temporal).canonical(workspace.contigs)
+
+
+def check_held_out_under(holdouts: Published, policy: HoldoutPolicy) -> None:
+    """Raise :class:`ResourceError` unless holdouts were decided under a policy.
+
+    Changes counted against another predecessor, or an edited catalogue, reach the holdouts only when they are rebuilt;
+    a package of the new policy over the old holdouts would train on what it is measured on.
+    """
+    wanted, found = normal_json(policy.as_recipe(), "policy"), holdouts.manifest.recipe["policy"]
+    if found == wanted:
+        return
+    stated = found if isinstance(found, Mapping) else {}
+    differing = sorted(name for name in wanted.keys() | stated.keys() if wanted.get(name) != stated.get(name))
+    raise ResourceError(
+        str(holdouts.artefact),
+        "was made under another policy",
+        expected=", ".join(f"{name}={wanted.get(name)!r}" for name in differing),
+        got=", ".join(f"{name}={stated.get(name)!r}" for name in differing),
+        remedy=f"Rebuild {holdouts.artefact}",
+    )
 
 
 def _by_contig(shard: Published, contigs: Mapping[str, Published]) -> dict[str, pa.Table]:

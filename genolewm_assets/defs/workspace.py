@@ -76,7 +76,12 @@ class Workspace:
         return _PLACES[artefact.asset](self, artefact.partition or "")
 
     def open_input(
-        self, asset: str, partition: str | None = None, *, contents: Literal["hash", "sizes"] | None = None
+        self,
+        asset: str,
+        partition: str | None = None,
+        *,
+        contents: Literal["hash", "sizes"] | None = None,
+        progress: Progress = NO_PROGRESS,
     ) -> Published:
         """Open what another asset published; see :func:`genolewm_assets.store.open_input` for what is refused.
 
@@ -85,7 +90,7 @@ class Workspace:
         """
         artefact = ArtefactId(asset, partition)
         contents = contents or ("sizes" if asset.startswith("embeddings/") else "hash")
-        return open_input(self.root, artefact, self.location(artefact), contents=contents)
+        return open_input(self.root, artefact, self.location(artefact), contents=contents, progress=progress)
 
     def gnomad_release(self, contig: str) -> str:
         """Return the gnomAD release of a contig, or :data:`NO_SOURCE`."""
@@ -156,6 +161,7 @@ _PLACES: Mapping[str, Callable[[Workspace, str], str]] = {
     "gnomad/shard": lambda workspace, contig: f"gnomad/{workspace.gnomad_release(contig)}/{contig}",
     "clinvar/release": lambda _, release: f"clinvar/{release}/vcf",
     "clinvar/shard": lambda _, release: f"clinvar/{release}/shard",
+    "clinvar/changes": lambda _, release: f"clinvar/{release}/changes",
     "windows/index": lambda workspace, contig: f"windows/{workspace.catalog.window_profile.name}/{contig}",
     "corpus/windows": lambda _, source: f"corpus/{source}",
     "embeddings/cache": lambda workspace, contig: workspace.cache_location(ArtefactId("windows/index", contig)),

@@ -36,6 +36,7 @@ from genolewm_assets.lewm.package_schema import (
 )
 from genolewm_assets.lewm.schema import TableSchema
 from genolewm_assets.store.manifest import CheckResult, JsonValue
+from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 #: Names of the checks of :func:`check_package`, in its order.
 PACKAGE_CHECKS = (
@@ -60,7 +61,9 @@ _Row: TypeAlias = dict[str, Any]
 _Spans: TypeAlias = dict[str, list[tuple[int, int]]]
 
 
-def check_package(directory: Path, info: PackageInfo, sources: PackageSources) -> tuple[CheckResult, ...]:
+def check_package(
+    directory: Path, info: PackageInfo, sources: PackageSources, *, progress: Progress = NO_PROGRESS
+) -> tuple[CheckResult, ...]:
     """Run every content check of a package against the tables that it was made from."""
     schema = check_schemas(directory, info)
     if not schema.passed:
@@ -68,7 +71,7 @@ def check_package(directory: Path, info: PackageInfo, sources: PackageSources) -
         return (schema, *(CheckResult(name, passed=False, figures=not_run) for name in PACKAGE_CHECKS[1:]))
     return (
         schema,
-        check_sequences(directory, info, sources),
+        check_sequences(directory, info, sources, progress),
         check_no_window(directory, info),
         check_no_allele(directory),
         check_no_corpus_row(directory, info),
@@ -96,10 +99,12 @@ def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
     return CheckResult("schema_as_declared", passed=not problems and not missing, figures=figures)
 
 
-def check_sequences(directory: Path, info: PackageInfo, sources: PackageSources) -> CheckResult:
+def check_sequences(
+    directory: Path, info: PackageInfo, sources: PackageSources, progress: Progress = NO_PROGRESS
+) -> CheckResult:
     """Hash every window again, look at every base, compare reference windows and their flanks with the genome."""
     figures = Counter(dict.fromkeys(("windows", "wrong_hash", "not_acgt", "wrong_size", "not_the_reference"), 0))
-    contig, genome = None, b""
+    contig, genome, total = None, b"", sum(split.windows for split in info.splits.values())
     for split in Split:
         for row in _windows(directory, info, split):
             sequence = row["sequence"].encode()
@@ -108,6 +113,7 @@ def check_sequences(directory: Path, info: PackageInfo, sources: PackageSources)
             sized = len(sequence) == row["window_bp"] and len(sequence) % TOKEN_BP == 0 and flanks == {info.margin_bp}
             identified = (digest.digest(), digest.hexdigest()[:32]) == (row["window_hash"], row["window_id"])
             figures["windows"] += 1
+            progress.advance(figures["windows"], total, "windows checked")
             figures["wrong_hash"] += not identified
             figures["wrong_size"] += not sized
             figures["not_acgt"] += bool(whole.translate(None, b"ACGT"))

@@ -79,12 +79,12 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
     ):
         rows[HOLDOUT_PATHS[noun]] = write_table_file(work_dir / HOLDOUT_PATHS[noun], [table], schema)
     counts = {**plan.counts, **variant_counts}
-    count = ByteCount(NO_PROGRESS, 0)
+    count = ByteCount(progress, sum((work_dir / path).stat().st_size for path in rows))
     info = _describe(work_dir, sources, counts, rows, count)
     write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())
     write_atomic(work_dir / CARD, render_card(info).encode())
     write_checksums(work_dir, info.files, count)
-    return BuildReport(counts=counts, rows=rows, checks=check_package(work_dir, info, sources))
+    return BuildReport(counts=counts, rows=rows, checks=check_package(work_dir, info, sources, progress=progress))
 
 
 def _describe(

@@ -138,6 +138,32 @@ CLINVAR_VARIANTS = TableSchema(
     ALLELE_KEY,
 )
 
+CLINVAR_CHANGES = TableSchema(
+    "clinvar_changes",
+    "normalised allele that a ClinVar release added, removed or changed against its predecessor",
+    pa.schema(
+        [
+            *_allele_fields(),
+            column("change", pa.string(), "added, removed or changed; an allele without any change has no row"),
+            nullable("clinvar_id_from", pa.int64(), "VariationID in the predecessor; null for an added allele"),
+            nullable("clinvar_id_to", pa.int64(), "VariationID in the release; null for a removed allele"),
+            nullable("label_from", pa.string(), "class in the predecessor; null for an added allele"),
+            nullable("label_to", pa.string(), "class in the release; null for a removed allele"),
+            nullable("clnsig_from", pa.string(), "CLNSIG in the predecessor; null also where it has none"),
+            nullable("clnsig_to", pa.string(), "CLNSIG in the release; null also where it has none"),
+            nullable("stars_from", pa.int8(), "review stars in the predecessor, 0 to 4; null for an added allele"),
+            nullable("stars_to", pa.int8(), "review stars in the release, 0 to 4; null for a removed allele"),
+            column("gene_symbols", pa.list_(pa.string()), "genes as the release has them; the predecessor, if removed"),
+            column("gene_ids", pa.list_(pa.int64()), "NCBI GeneIDs, parallel to gene_symbols; null where missing"),
+            column("text_changed", pa.bool_(), "CLNSIG differs; false unless the allele is in both releases"),
+            column("class_changed", pa.bool_(), "the class differs; false unless the allele is in both"),
+            column("id_changed", pa.bool_(), "the VariationID differs; false unless the allele is in both"),
+            column("stars_changed", pa.bool_(), "the review stars differ; false unless the allele is in both"),
+        ]
+    ),
+    ALLELE_KEY,
+)
+
 REJECTS = TableSchema(
     "rejects",
     "allele of the source that the shard does not hold because it is not a usable sequence variant",
@@ -195,4 +221,11 @@ GENOME_CONTIGS = TableSchema(
     ("contig",),
 )
 
-TABLES: tuple[TableSchema, ...] = (GENOME_CONTIGS, GNOMAD_VARIANTS, CLINVAR_VARIANTS, REJECTS, WINDOWS)
+TABLES: tuple[TableSchema, ...] = (
+    GENOME_CONTIGS,
+    GNOMAD_VARIANTS,
+    CLINVAR_VARIANTS,
+    CLINVAR_CHANGES,
+    REJECTS,
+    WINDOWS,
+)

@@ -6,7 +6,7 @@ Not here: the tiling arithmetic (``genome.windows``), reading FASTA or BED files
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,12 @@ import pyarrow as pa
 
 from genolewm_assets.genome import TOKEN_BP, Contig, IntervalArray, WindowProfile, acgt_runs
 from genolewm_assets.lewm.schema import WINDOWS
+from genolewm_assets.store import NO_PROGRESS, Progress
 
 #: Columns of the window table that a catalogue's BED tracks fill.
 TRACK_COLUMNS: tuple[str, ...] = ("segmental_duplication", "excluded_region", "repeat")
+
+_HASHED_AT_ONCE = 1_024
 
 
 def build_window_table(
@@ -24,6 +27,8 @@ def build_window_table(
     sequence: bytes,
     profile: WindowProfile,
     tracks: Mapping[str, IntervalArray],
+    *,
+    progress: Progress = NO_PROGRESS,
 ) -> pa.Table:
     """Tile a contig and describe every window.
 
@@ -46,8 +51,8 @@ def build_window_table(
     runs = acgt_runs(sequence)
     windows = profile.tile(contig, runs)
     spans = [sequence[a:b] for a, b in zip(windows.start.tolist(), windows.end.tolist(), strict=True)]
-    digests = [hashlib.sha256(span).digest() for span in spans]
     n = len(spans)
+    digests = list(_hash_spans(spans, progress))
     columns: dict[str, object] = {
         "contig": [contig.name] * n,
         "start": windows.start,
@@ -63,6 +68,13 @@ def build_window_table(
         track = tracks.get(name)
         columns[name] = pa.nulls(n, pa.float32()) if track is None else _track_share(windows, track)
     return pa.table(columns, schema=WINDOWS.arrow)
+
+
+def _hash_spans(spans: Sequence[bytes], progress: Progress) -> Iterator[bytes]:
+    for done, span in enumerate(spans, start=1):
+        yield hashlib.sha256(span).digest()
+        if done % _HASHED_AT_ONCE == 0 or done == len(spans):
+            progress.advance(done, len(spans), "windows")
 
 
 def gc_share(sequence: bytes, windows: IntervalArray) -> npt.NDArray[np.float32]:

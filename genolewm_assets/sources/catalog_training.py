@@ -32,7 +32,8 @@ class HoldoutsSection(Section):
     """What never reaches training; the fields are those of ``lewm.holdout_policy.HoldoutPolicy``.
 
     ``clinvar_genes`` names held-out genes; without it ``clinvar_gene_fraction`` of the gene components is chosen by
-    hash, and an empty list holds out none. The temporal holdout of a release is against its ``clinvar.predecessors``.
+    hash, and an empty list holds out none. The temporal holdout of a release is against the one that its
+    changes were counted against.
     """
 
     contigs_validation: Annotated[tuple[FolderName, ...], Field(strict=False)] = ("chr20",)

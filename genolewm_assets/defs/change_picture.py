@@ -1,0 +1,64 @@
+"""The picture of what a ClinVar release changed: how many alleles went from which class to which."""
+
+from __future__ import annotations
+
+import dagster as dg
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from genolewm_assets.defs.pictures import BLUE, LABEL_COLOURS, embed_figure, ink_on
+from genolewm_assets.lewm.footprints import Int64s
+from genolewm_assets.lewm.release_changes import CLASSES
+
+#: From nearly white to blue: lightness alone tells the counts apart.
+_SHADES = LinearSegmentedColormap.from_list("shades", ["#E6F1F8", BLUE])
+_KEPT = "#E3E3E3"
+_ROWS, _COLUMNS = (*CLASSES, "added"), (*CLASSES, "removed")
+
+
+def draw_transitions(matrix: Int64s, *, earlier: str, later: str) -> dg.MetadataValue:
+    """Draw the classes from -> to, shaded by the logarithm of the count.
+
+    Parameters
+    ----------
+    matrix
+        int64, shape (7, 7), as :func:`~genolewm_assets.lewm.release_changes.transitions` returns it.
+    earlier, later
+        Keys of the releases.
+
+    Notes
+    -----
+    The diagonal, what kept its class, is told but not shaded: it would outshine every change.
+    """
+    moved = matrix - np.diag(np.diag(matrix))
+    added, removed, reclassified = (int(part.sum()) for part in (matrix[-1], matrix[:, -1], moved[:-1, :-1]))
+    title = f"{added:,} alleles added, {removed:,} removed, {reclassified:,} reclassified"
+    figure = Figure(figsize=(560 / 96, 3.6), layout="constrained")
+    figure.suptitle(title, fontsize=10, x=0.01, ha="left")
+    axes = figure.add_subplot()
+    scale = np.log(max(2, int(moved.max())))
+    for row, column in np.argwhere(matrix).tolist():
+        count = int(matrix[row, column])
+        colour = _KEPT if row == column else to_hex(_SHADES(np.log(count) / scale))
+        axes.add_patch(Rectangle((column - 0.48, row - 0.46), 0.96, 0.92, facecolor=colour))
+        axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=8.5, color=ink_on(colour))
+    _name_classes(axes)
+    axes.set_xlabel(f"class in {later} (grey: kept its class)", fontsize=9)
+    axes.set_ylabel(f"class in {earlier}", fontsize=9)
+    return embed_figure(figure, f"{earlier} to {later}: {title}")
+
+
+def _name_classes(axes: Axes) -> None:
+    """Name rows and columns, each class with a mark in its colour."""
+    n, at = len(CLASSES), np.arange(len(CLASSES))
+    axes.set(xlim=(-0.5, n + 0.5), ylim=(n + 0.5, -0.5))
+    axes.set_xticks(range(n + 1), _COLUMNS)
+    axes.set_yticks(range(n + 1), _ROWS)
+    axes.tick_params(length=0, pad=10, labelsize=8.5)
+    axes.spines[:].set_visible(False)
+    colours = [LABEL_COLOURS[name] for name in CLASSES]
+    for x, y in ((at, np.full(n, n + 0.68)), (np.full(n, -0.6), at)):
+        axes.scatter(x, y, c=colours, marker="s", s=26, clip_on=False)

@@ -1,0 +1,222 @@
+"""``clinvar/changes``: what a ClinVar release added, removed and reclassified, against the release before it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from genolewm_assets.defs.automation import AUTOMATED
+from genolewm_assets.defs.failure_hook import report_failure
+from genolewm_assets.defs.gates import GatedAsset, GatedEvents
+from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
+from genolewm_assets.defs.partitions import clinvar_release_partitions, on_same_key
+from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.lewm.footprints import Int64s
+from genolewm_assets.lewm.release_change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
+from genolewm_assets.lewm.release_changes import CHANGE_COLUMNS, CLASSES, COMPARED, find_changes, transitions
+from genolewm_assets.lewm.schema import CLINVAR_CHANGES
+from genolewm_assets.sources.clinvar_listing import release_order
+from genolewm_assets.sources.shard_file import write_shard_file
+from genolewm_assets.store import (
+    ArtefactId,
+    BuildPlan,
+    BuildReport,
+    Progress,
+    Published,
+    read_manifest,
+    resolve_generation,
+)
+
+CODE_VERSION = "1"
+CHANGES_FILE = "changes.parquet"
+
+#: Folders of ``clinvar/`` that are releases.
+_RELEASE = re.compile(r"\d{4}-\d{2}-\d{2}(\.\d+)?")
+
+_FIGURES = ("added", "removed", *COMPARED.values())
+
+
+class ChangesConfig(dg.Config):
+    """What whoever asks for the changes of a release may say."""
+
+    predecessor: str | None = Field(
+        default=None,
+        description=(
+            "Release to compare with, unless the catalogue names one. Default: the one compared with before, else the "
+            "newest earlier release whose shard is published."
+        ),
+    )
+
+
+def predecessor_of(workspace: Workspace, release: str, named: str | None = None) -> str | None:
+    """Return the release that a release is compared with, None where there is none.
+
+    The catalogue's word goes first, then ``named``, then the one that the published changes were counted against, so
+    that a release which is registered late moves nothing; at last the newest earlier release with a published shard.
+
+    Raises
+    ------
+    ConfigurationError
+        If the one named is no earlier release.
+    """
+    known = workspace.catalog.clinvar.predecessors.get(release)
+    if known is None and named is not None and not _is_before(named, release):
+        raise ConfigurationError(
+            f"clinvar/changes[{release}] (config: predecessor)",
+            "is no earlier release",
+            expected=f"a release before {release!r}",
+            got=repr(named),
+            remedy="Name an earlier one, or none",
+        )
+    return known or named or _compared_before(workspace, release) or _newest_before(workspace, release)
+
+
+def _is_before(release: str, other: str) -> bool:
+    return _RELEASE.fullmatch(release) is not None and release_order(release) < release_order(other)
+
+
+def _compared_before(workspace: Workspace, release: str) -> str | None:
+    """Return the predecessor in the recipe of the published changes."""
+    link = workspace.root.link_of(workspace.location(ArtefactId("clinvar/changes", release)))
+    try:
+        predecessor = read_manifest(resolve_generation(link)).recipe.get("predecessor")
+    except (MissingResourceError, CorruptResourceError):
+        return None
+    return predecessor if isinstance(predecessor, str) and _is_before(predecessor, release) else None
+
+
+def _newest_before(workspace: Workspace, release: str) -> str | None:
+    """Return the newest earlier release whose shard is published, and not for want of a build that passed."""
+    root = workspace.root
+    found = [
+        link.parent.name
+        for link in root.link_of("clinvar").glob("*/shard")
+        if _is_before(link.parent.name, release)
+        and link.exists()
+        and not root.is_rejected(workspace.location(ArtefactId("clinvar/shard", link.parent.name)))
+    ]
+    return max(found, key=release_order, default=None)
+
+
+def plan_changes(workspace: Workspace, key: str | None, progress: Progress, *, named: str | None = None) -> BuildPlan:
+    """Plan the changes of one release; ``named`` as in :func:`predecessor_of`."""
+    release = str(key)
+    predecessor = predecessor_of(workspace, release, named)
+    open_shard = partial(workspace.open_input, "clinvar/shard", progress=progress)
+    later, earlier = open_shard(release), None if predecessor is None else open_shard(predecessor)
+    artefact = ArtefactId("clinvar/changes", release)
+
+    def write(work: Path) -> BuildReport:
+        written = work / CHANGES_FILE
+        if earlier is None:
+            rows = write_shard_file([], written, CLINVAR_CHANGES)
+            return BuildReport(rows={CHANGES_FILE: rows}, checks=check_nothing_to_compare(pq.read_table(written)))
+        counts: Counter[str] = Counter()
+        rows = write_shard_file(_compare(workspace, earlier, later, counts, progress), written, CLINVAR_CHANGES)
+        checks = check_changes(
+            workspace.contigs.names,
+            changes=lambda contig: pq.read_table(written, filters=[("chrom", "==", contig)]),
+            earlier=partial(_read_alleles, earlier),
+            later=partial(_read_alleles, later),
+            counts=counts,
+            classes=(_count_labels(earlier), _count_labels(later)),
+            rows=rows,
+        )
+        return BuildReport(counts=counts, rows={CHANGES_FILE: rows}, checks=checks)
+
+    return BuildPlan(
+        artefact=artefact,
+        location=workspace.location(artefact),
+        code_version=CODE_VERSION,
+        recipe={"predecessor": predecessor},
+        inputs=tuple(shard.ref for shard in (earlier, later) if shard is not None),
+        write=write,
+        note=f"compared with {predecessor}" if predecessor else "no earlier release is published to compare with",
+    )
+
+
+def _compare(
+    workspace: Workspace, earlier: Published, later: Published, counts: Counter[str], progress: Progress
+) -> Iterator[pa.Table]:
+    """Yield each contig's changes, and add what they count."""
+    total = sum(_count_labels(later).values())
+    for contig in workspace.contigs.names:
+        table, found = find_changes(_read_alleles(earlier, contig), _read_alleles(later, contig))
+        counts.update(found)
+        progress.advance(counts["alleles.later"], total, "alleles")
+        yield table
+
+
+def _read_alleles(shard: Published, contig: str) -> pa.Table:
+    return pq.read_table(shard.file(f"{contig}.parquet"), columns=list(CHANGE_COLUMNS))
+
+
+def _count_labels(shard: Published) -> dict[str, int]:
+    """Return the alleles of each class, as counted when the shard was built."""
+    return {name: shard.manifest.counts[f"label.{name}"] for name in CLASSES}
+
+
+def describe_changes(published: Published) -> dict[str, dg.MetadataValue]:
+    """Show the predecessor, the figures, and the classes from -> to as a table and as a picture."""
+    from genolewm_assets.defs.change_picture import draw_transitions
+
+    manifest = published.manifest
+    predecessor = manifest.recipe["predecessor"]
+    shown = describe_published(published, rows=sum(entry.rows or 0 for entry in manifest.files))
+    if predecessor is None:
+        return {**shown, "predecessor": dg.MetadataValue.text("none: no earlier release was published")}
+    matrix = transitions(manifest.counts)
+    return {
+        **shown,
+        "predecessor": dg.MetadataValue.text(str(predecessor)),
+        **plotted(**{name: manifest.counts[name] for name in _FIGURES}),
+        "classes_from_to": dg.MetadataValue.md(_as_markdown(matrix)),
+        "classes_from_to_picture": draw_transitions(matrix, earlier=str(predecessor), later=str(manifest.partition)),
+    }
+
+
+def _as_markdown(matrix: Int64s) -> str:
+    """Return the matrix of classes as a table: one line per earlier class."""
+    lines = [f"| from \\ to | {' | '.join(CLASSES)} | removed |", f"|---|{'---:|' * (len(CLASSES) + 1)}"]
+    for name, row in zip((*CLASSES, "added"), matrix.tolist(), strict=True):
+        lines.append(f"| **{name}** | {' | '.join(f'{n:,}' if n else '' for n in row)} |")
+    return "\n".join(lines)
+
+
+CHANGES = GatedAsset(key="clinvar/changes", checks=CHANGE_CHECKS, plan=plan_changes, describe=describe_changes)
+
+
+@dg.asset(
+    key=["clinvar", "changes"],
+    # The predecessor's shard is an input too. Which one that is, is decided per release: the manifest names it.
+    deps=[on_same_key("clinvar/shard")],
+    partitions_def=clinvar_release_partitions,
+    automation_condition=AUTOMATED,
+    group_name="clinvar",
+    code_version=CODE_VERSION,
+    check_specs=CHANGES.check_specs(clinvar_release_partitions),
+    metadata=definition_metadata("clinvar/changes", CLINVAR_CHANGES),
+    owners=OWNERS,
+    tags=asset_tags("clinvar_release"),
+    hooks={report_failure},
+    kinds={"parquet"},
+)
+def clinvar_changes(
+    context: dg.AssetExecutionContext, config: ChangesConfig, workspace: WorkspaceResource
+) -> GatedEvents:
+    """One row per normalised allele that a ClinVar release added, removed or changed against its predecessor.
+
+    People see here what a new release means before they train on it; the temporal holdout is drawn between the same two
+    releases. Compared with is the release that the catalogue names, else the newest earlier one that was published.
+    """
+    plan = partial(plan_changes, named=config.predecessor)
+    yield from replace(CHANGES, plan=plan).run(context, workspace.open())

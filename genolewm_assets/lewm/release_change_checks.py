@@ -1,0 +1,214 @@
+"""Checks of a table of changes by code that does not share its builder's.
+
+The builder pairs alleles through a hash of their texts; here releases are replayed: what is removed is taken out of the
+earlier one, what is added is put in, and the result has to be the later one; and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.lewm.footprints import Bools, as_bools
+from genolewm_assets.lewm.release_changes import CLASSES, COMPARED, Change, transitions
+from genolewm_assets.lewm.schema import ALLELE_KEY, CLINVAR_CHANGES
+from genolewm_assets.lewm.schema_check import check_schema, not_run
+from genolewm_assets.lewm.shard_checks import check_order, merge_checks
+from genolewm_assets.store.manifest import CheckResult
+
+_ROW_CHECKS = (
+    "alleles_sorted_and_unique",
+    "shards_hold_no_allele_twice",
+    "flags_agree_with_columns",
+    "classes_change_with_their_texts",
+    "changes_lead_to_the_release",
+)
+#: Names of the checks of a table of changes, in their order.
+CHANGE_CHECKS = ("schema_as_declared", *_ROW_CHECKS, "changes_add_up")
+
+#: One contig's rows of a table.
+ByContig = Callable[[str], pa.Table]
+
+
+def check_changes(
+    contigs: Iterable[str],
+    changes: ByContig,
+    earlier: ByContig,
+    later: ByContig,
+    *,
+    counts: Mapping[str, int],
+    classes: tuple[Mapping[str, int], Mapping[str, int]],
+    rows: int,
+) -> tuple[CheckResult, ...]:
+    """Check the changes between two releases.
+
+    Parameters
+    ----------
+    changes
+        The written rows.
+    earlier, later
+        The alleles of both releases.
+    counts
+        Of :func:`~genolewm_assets.lewm.release_changes.find_changes`, over all contigs.
+    classes
+        Alleles by class of the earlier and of the later release, as counted when their shards were built.
+    rows
+        Of the whole file.
+    """
+    found: Counter[str] = Counter()
+
+    def check_contig(contig: str) -> tuple[CheckResult, ...]:
+        table = changes(contig)
+        declared = check_schema(table, CLINVAR_CHANGES)
+        if not declared.passed:
+            return (declared, *map(not_run, _ROW_CHECKS))
+        found.update(_recount(table))
+        before, after = earlier(contig), later(contig)
+        return (
+            declared,
+            check_order(table, contig),
+            _check_shards(before, after, contig),
+            _check_flags(table),
+            _check_texts(table),
+            _check_replay(table, before, after, contig),
+        )
+
+    checked = merge_checks(check_contig(contig) for contig in contigs)
+    return (*checked, _check_sums(found, counts, classes, rows))
+
+
+def check_nothing_to_compare(table: pa.Table) -> tuple[CheckResult, ...]:
+    """Check the table of a release without a predecessor: its schema, and no row."""
+    figures = {"predecessor": "none", "rows": table.num_rows}
+    empty = (CheckResult(name, passed=not table.num_rows, figures=figures) for name in CHANGE_CHECKS[1:])
+    return (check_schema(table, CLINVAR_CHANGES), *empty)
+
+
+def _check_shards(earlier: pa.Table, later: pa.Table, contig: str) -> CheckResult:
+    """Check what pairing relies on; shards are made so, and sorted."""
+    parts = {"earlier": check_order(earlier, contig), "later": check_order(later, contig)}
+    figures = {f"{name}.{what}": n for name, part in parts.items() for what, n in part.figures.items()}
+    passed = all(part.passed for part in parts.values())
+    return CheckResult("shards_hold_no_allele_twice", passed=passed, figures=figures)
+
+
+def _check_flags(table: pa.Table) -> CheckResult:
+    """Compare the kind of change with the sides that are there, and each flag with the two values it is about."""
+    kinds = {kind: as_bools(pc.equal(table["change"], str(kind))) for kind in Change}
+    flagged = np.logical_or.reduce([as_bools(table[flag]) for flag in COMPARED.values()])
+    misplaced = np.zeros(table.num_rows, dtype=bool)
+    for name in ("clinvar_id", "label", "stars"):
+        misplaced |= _is_null(table, f"{name}_from") != kinds[Change.ADDED]
+        misplaced |= _is_null(table, f"{name}_to") != kinds[Change.REMOVED]
+    misplaced |= ~_is_null(table, "clnsig_from") & kinds[Change.ADDED]
+    misplaced |= ~_is_null(table, "clnsig_to") & kinds[Change.REMOVED]
+    figures = {
+        "unknown_change": int(np.count_nonzero(~np.logical_or.reduce(list(kinds.values())))),
+        "sides_misplaced": int(np.count_nonzero(misplaced)),
+        "changed_without_flag": int(np.count_nonzero(kinds[Change.CHANGED] & ~flagged)),
+        **{
+            f"{flag}_wrong": int(
+                np.count_nonzero(as_bools(table[flag]) != (kinds[Change.CHANGED] & _unequal(table, name)))
+            )
+            for name, flag in COMPARED.items()
+        },
+    }
+    return CheckResult("flags_agree_with_columns", passed=not any(figures.values()), figures=figures)
+
+
+def _check_texts(table: pa.Table) -> CheckResult:
+    """Find classes that changed while ClinVar's text did not: the shards were then made by different rules."""
+    silent = int(np.count_nonzero(as_bools(table["class_changed"]) & ~as_bools(table["text_changed"])))
+    return CheckResult("classes_change_with_their_texts", passed=not silent, figures={"class_changed_alone": silent})
+
+
+def _check_replay(table: pa.Table, earlier: pa.Table, later: pa.Table, contig: str) -> CheckResult:
+    """Apply the changes to one release, and take them back from the other."""
+    forth = _sorted_alleles(_replay(earlier, table, lost="from", won="to")).equals(_sorted_alleles(later))
+    back = _sorted_alleles(_replay(later, table, lost="to", won="from")).equals(_sorted_alleles(earlier))
+    figures = {"not_leading_to_the_release": int(not forth), "not_leading_back": int(not back)}
+    named = {} if forth and back else {"first_contig": contig}
+    return CheckResult("changes_lead_to_the_release", passed=forth and back, figures={**figures, **named})
+
+
+def _replay(release: pa.Table, changes: pa.Table, *, lost: str, won: str) -> pa.Table:
+    """Return a release without the alleles that have a ``lost`` side, and with the ``won`` sides of the changes."""
+    gone = changes.filter(pc.is_valid(changes[f"label_{lost}"])).select(list(ALLELE_KEY))
+    kept = release.select([*ALLELE_KEY, *COMPARED]).join(gone, keys=list(ALLELE_KEY), join_type="left anti")
+    come = changes.filter(pc.is_valid(changes[f"label_{won}"]))
+    come = come.select([*ALLELE_KEY, *(f"{name}_{won}" for name in COMPARED)])
+    return pa.concat_tables([_plain(kept), _plain(come.rename_columns([*ALLELE_KEY, *COMPARED]))])
+
+
+def _sorted_alleles(table: pa.Table) -> pa.Table:
+    ordered = [(name, "ascending") for name in ALLELE_KEY]
+    return _plain(table.select([*ALLELE_KEY, *COMPARED])).sort_by(ordered)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table whose columns may all be null: nullability is part of what ``equals`` compares."""
+    return table.cast(pa.schema([(field.name, field.type) for field in table.schema]))
+
+
+def _recount(table: pa.Table) -> Counter[str]:
+    """Count the rows under the names of the builder's counts."""
+    counts: Counter[str] = Counter()
+    groups = table.group_by(["change", "label_from", "label_to"]).aggregate([([], "count_all")])
+    for row in groups.to_pylist():
+        kind, n = row["change"], row["count_all"]
+        counts[kind] += n
+        side = {Change.ADDED: row["label_to"], Change.REMOVED: row["label_from"]}.get(kind)
+        counts[f"class.{row['label_from']}_to_{row['label_to']}" if side is None else f"{kind}.{side}"] += n
+    counts.update({flag: int(np.count_nonzero(as_bools(table[flag]))) for flag in COMPARED.values()})
+    return counts
+
+
+def _check_sums(
+    found: Mapping[str, int],
+    counts: Mapping[str, int],
+    classes: tuple[Mapping[str, int], Mapping[str, int]],
+    rows: int,
+) -> CheckResult:
+    """Compare the counts with the written rows and, class by class, with the releases' own.
+
+    Of each class the earlier release has what persists from it and what is removed; the later one what persists into it
+    and what is added.
+    """
+    matrix = transitions(counts)
+    n = len(CLASSES)
+    from_classes, to_classes = matrix[:n].sum(axis=1), matrix[:, :n].sum(axis=0)
+    reclassified = {f"class.{a}_to_{b}" for a in CLASSES for b in CLASSES if a != b}
+    of_rows = {*map(str, Change), *COMPARED.values(), *reclassified}
+    of_rows |= {f"{kind}.{name}" for kind in (Change.ADDED, Change.REMOVED) for name in CLASSES}
+    problems = [
+        text
+        for text, holds in (
+            ("rows by kind, class and flag differ", all(found.get(name, 0) == counts.get(name, 0) for name in of_rows)),
+            ("rows lie outside the contigs", rows == sum(found.get(str(kind), 0) for kind in Change)),
+            ("the earlier release's classes differ", [classes[0].get(c, 0) for c in CLASSES] == from_classes.tolist()),
+            ("the later release's classes differ", [classes[1].get(c, 0) for c in CLASSES] == to_classes.tolist()),
+            (
+                "earlier is not persisting + removed",
+                counts["alleles.earlier"] == counts["persisting"] + counts["removed"],
+            ),
+            ("later is not persisting + added", counts["alleles.later"] == counts["persisting"] + counts["added"]),
+            ("persisting is not unchanged + changed", counts["persisting"] == counts["unchanged"] + counts["changed"]),
+            ("classes do not add up to persisting", int(matrix[:n, :n].sum()) == counts["persisting"]),
+        )
+        if not holds
+    ]
+    figures = {name: counts[name] for name in ("alleles.earlier", "removed", "added", "alleles.later", "persisting")}
+    return CheckResult("changes_add_up", passed=not problems, figures={"problems": problems, "rows": rows, **figures})
+
+
+def _is_null(table: pa.Table, name: str) -> Bools:
+    return as_bools(pc.is_null(table[name]))
+
+
+def _unequal(table: pa.Table, name: str) -> Bools:
+    missing: Bools = _is_null(table, f"{name}_from") != _is_null(table, f"{name}_to")
+    return missing | as_bools(pc.not_equal(table[f"{name}_from"], table[f"{name}_to"]))

@@ -1,0 +1,349 @@
+"""``clinvar/changes`` on the tiny world: what it counts, which release it compares with, and who reads it."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import dagster as dg
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from genolewm_assets.defs.clinvar_changes import CHANGES_FILE, describe_changes, predecessor_of
+from genolewm_assets.defs.gates import INPUTS_ACCEPTED, STANDING_CHECKS
+from genolewm_assets.errors import ConfigurationError, ResourceError
+from genolewm_assets.lewm.release_change_checks import CHANGE_CHECKS
+from genolewm_assets.store import Published, write_atomic
+from genolewm_assets_tests.tiny_world import CORPUS, LINEAR, RELEASES, TinyWorld, bytes_of, failed_checks
+
+RELEASE, SHARD, CHANGES, HOLDOUTS = "clinvar/release", "clinvar/shard", "clinvar/changes", "holdouts/manifest"
+EARLIER, LATER = RELEASES
+OLDEST, BETWEEN = "2023-06-04", "2024-06-02"
+
+
+def let_the_plan_choose(world: TinyWorld) -> None:
+    """Take the predecessors out of the catalogue."""
+    catalog = yaml.safe_load(world.catalog.read_text())
+    del catalog["clinvar"]["predecessors"]
+    world.catalog.write_text(yaml.safe_dump(catalog))
+
+
+def publish(world: TinyWorld, *releases: str) -> None:
+    """Download and shard releases, after writing those that the world does not offer yet."""
+    world.materialize("reference/genome")
+    for release in releases:
+        if release not in RELEASES:
+            world.write_clinvar(release, header_date=release)
+        world.instance.add_dynamic_partitions("clinvar_release", [release])
+        assert world.materialize(RELEASE, SHARD, partition=release).success
+
+
+def compare(world: TinyWorld, release: str, predecessor: str | None = None) -> dg.ExecuteInProcessResult:
+    ops: dict[str, object] = (
+        {} if predecessor is None else {"clinvar__changes": {"config": {"predecessor": predecessor}}}
+    )
+    return world.materialize(CHANGES, partition=release, ops=ops)
+
+
+def published(world: TinyWorld, release: str) -> Published:
+    return world.workspace().open_input(CHANGES, release)
+
+
+def compared_with(world: TinyWorld, release: str) -> object:
+    assert compare(world, release).success
+    return published(world, release).manifest.recipe["predecessor"]
+
+
+def error_of(result: dg.ExecuteInProcessResult) -> str:
+    (error,) = (
+        str(check.metadata["error"].value)
+        for check in result.get_asset_check_evaluations()
+        if check.check_name == INPUTS_ACCEPTED
+    )
+    return error
+
+
+@pytest.fixture
+def changed(world: TinyWorld) -> TinyWorld:
+    """A later release that lacks one allele, says something else of three, and has chr20, which the earlier lacks."""
+    records = world.clinvar_records()[1:]
+    records[0] = records[0].replace("CLNSIG=Likely_pathogenic", "CLNSIG=Pathogenic")
+    records[1] = records[1].replace("CLNSIG=Benign", "CLNSIG=Benign|risk_factor")
+    fields = records[2].split("\t")
+    records[2] = "\t".join([*fields[:2], "7777", *fields[3:]]).replace("_single_submitter", "_multiple_submitters")
+    world.write_clinvar(LATER, header_date=LATER, records=[*records, *world.clinvar_records("chr20")])
+    publish(world, *RELEASES)
+    return world
+
+
+def test_every_change_has_its_row_and_its_reason(changed: TinyWorld) -> None:
+    result = compare(changed, LATER)
+    assert result.success
+    checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
+    assert set(checks) == {*STANDING_CHECKS, *CHANGE_CHECKS}
+    assert all(check.passed and check.partition == LATER for check in checks.values())
+    old, new = len(changed.clinvar_records()), len(changed.clinvar_records("chr20"))
+    manifest = published(changed, LATER).manifest
+    assert manifest.recipe == {"predecessor": EARLIER}
+    assert [(ref.asset, ref.partition) for ref in manifest.inputs] == [(SHARD, EARLIER), (SHARD, LATER)]
+    expected = {
+        "alleles.earlier": old,
+        "alleles.later": old - 1 + new,
+        "persisting": old - 1,
+        "unchanged": old - 4,
+        "changed": 3,
+        "added": new,
+        "removed": 1,
+        "removed.P": 1,
+        "text_changed": 2,
+        "class_changed": 1,
+        "class.LP_to_P": 1,
+        "id_changed": 1,
+        "stars_changed": 1,
+    }
+    assert {name: manifest.counts[name] for name in expected} == expected
+    table = pq.read_table(published(changed, LATER).file(CHANGES_FILE))
+    assert table.num_rows == new + 1 + 3
+    assert table["chrom"].to_pylist() == ["chr17"] * 4 + ["chr20"] * new
+    (moved,) = table.filter(table["id_changed"]).to_pylist()
+    assert (moved["clinvar_id_from"], moved["clinvar_id_to"], moved["stars_from"], moved["stars_to"]) == (4, 7777, 1, 2)
+
+
+def test_what_the_page_shows(changed: TinyWorld) -> None:
+    (event,) = compare(changed, LATER).asset_materializations_for_node("clinvar__changes")
+    new = len(changed.clinvar_records("chr20"))
+    assert event.metadata["dagster/partition_row_count"].value == new + 4
+    assert event.metadata["predecessor"].value == EARLIER
+    assert event.metadata["added"].value == new
+    assert event.metadata["class_changed"].value == 1
+    table = str(event.metadata["classes_from_to"].value).splitlines()
+    assert table[0].startswith("| from")
+    assert [cell.strip() for cell in table[3].split("|")[2:4]] == ["1", "12"], "LP to P, LP to LP"
+    picture = re.fullmatch(
+        r"!\[(?P<alt>[^]]*)]\(data:image/svg\+xml;base64,(?P<svg>[^)]+)\)",
+        str(event.metadata["classes_from_to_picture"].value),
+    )
+    assert picture is not None
+    assert picture["alt"] == f"{EARLIER} to {LATER}: {new} alleles added, 1 removed, 1 reclassified"
+    drawn = ElementTree.fromstring(base64.b64decode(picture["svg"]))
+    texts = ["".join(text.itertext()).strip() for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"P", "removed", "added", str(new // 5), "12", picture["alt"].partition(": ")[2]} <= set(texts)
+    assert len(picture["svg"]) < 40_000
+
+
+def test_the_first_release_has_an_empty_table(world: TinyWorld) -> None:
+    publish(world, EARLIER)
+    result = compare(world, EARLIER)
+    assert result.success
+    assert failed_checks(result) == set()
+    first = published(world, EARLIER)
+    assert first.manifest.recipe == {"predecessor": None}
+    assert pq.read_metadata(first.file(CHANGES_FILE)).num_rows == 0
+    assert "none" in str(describe_changes(first)["predecessor"].value)
+
+
+def test_the_same_release_again_changes_nothing(world: TinyWorld) -> None:
+    publish(world, *RELEASES)
+    assert compare(world, LATER).success
+    manifest = published(world, LATER).manifest
+    assert manifest.counts["persisting"] == manifest.counts["unchanged"] == len(world.clinvar_records())
+    assert pq.read_metadata(published(world, LATER).file(CHANGES_FILE)).num_rows == 0
+    (again,) = compare(world, LATER).asset_materializations_for_node("clinvar__changes")
+    assert again.metadata["reused"].value is True
+
+
+@pytest.mark.slow
+def test_same_inputs_give_the_same_bytes_in_another_folder(changed: TinyWorld, tmp_path: Path) -> None:
+    assert compare(changed, LATER).success
+    other = TinyWorld(tmp_path / "other")
+    (other.folder / "clinvar").rename(other.folder / "unused")
+    (changed.folder / "clinvar").rename(other.folder / "clinvar")
+    publish(other, *RELEASES)
+    assert compare(other, LATER).success
+    ours, theirs = (
+        {path: content for path, content in bytes_of(each.root).items() if f"{LATER}/.gen/changes" in path}
+        for each in (changed, other)
+    )
+    assert len(ours) == 2
+    assert ours == theirs
+
+
+def test_the_catalogue_goes_before_the_config(world: TinyWorld) -> None:
+    publish(world, OLDEST, *RELEASES)
+    assert compare(world, LATER, predecessor=OLDEST).success
+    assert published(world, LATER).manifest.recipe["predecessor"] == EARLIER
+
+
+def test_by_default_the_newest_earlier_release_that_is_published(world: TinyWorld) -> None:
+    let_the_plan_choose(world)
+    publish(world, OLDEST, LATER)
+    assert compared_with(world, OLDEST) is None
+    assert compared_with(world, LATER) == OLDEST
+
+
+@pytest.mark.slow
+def test_a_release_that_is_published_late_moves_nothing(world: TinyWorld) -> None:
+    let_the_plan_choose(world)
+    publish(world, EARLIER, LATER)
+    assert compared_with(world, LATER) == EARLIER
+    before = published(world, LATER).manifest.sha256
+    publish(world, BETWEEN)
+    assert compared_with(world, LATER) == EARLIER
+    assert published(world, LATER).manifest.sha256 == before
+    assert compared_with(world, BETWEEN) == EARLIER
+    assert compare(world, LATER, predecessor=BETWEEN).success
+    assert compared_with(world, LATER) == BETWEEN, "what was named once is kept"
+
+
+def test_a_release_without_predecessor_takes_the_first_that_comes(world: TinyWorld) -> None:
+    let_the_plan_choose(world)
+    publish(world, LATER)
+    assert compared_with(world, LATER) is None
+    publish(world, EARLIER)
+    assert compared_with(world, LATER) == EARLIER
+
+
+@pytest.mark.slow
+def test_a_release_whose_shard_was_rejected_is_passed_over(world: TinyWorld) -> None:
+    let_the_plan_choose(world)
+    publish(world, OLDEST, EARLIER, LATER)
+    marker = world.root / f"rejected/clinvar/{EARLIER}/shard"
+    marker.mkdir(parents=True)
+    write_atomic(marker / "failure.json", b"{}")
+    assert compared_with(world, LATER) == OLDEST
+    named = compare(world, LATER, predecessor=EARLIER)
+    assert failed_checks(named) == {INPUTS_ACCEPTED}
+    assert "latest build failed" in error_of(named)
+    assert published(world, LATER).manifest.recipe["predecessor"] == OLDEST, "the last good version stays"
+
+
+def test_order_of_keys_and_what_is_no_release(world: TinyWorld) -> None:
+    let_the_plan_choose(world)
+    publish(world, OLDEST)
+    workspace, base = world.workspace(), world.root / "clinvar"
+    for name in (f"{OLDEST}.2", f"{OLDEST}.10", "2023-06-04.bak", "2023-99", "old"):
+        (base / name).mkdir()
+        (base / name / "shard").symlink_to(base / OLDEST / "shard")
+    (base / "2023-12-31").mkdir()
+    (base / "2023-12-31" / "shard").symlink_to(".gen/shard.0123456789ab")
+    assert predecessor_of(workspace, LATER) == f"{OLDEST}.10"
+    assert predecessor_of(workspace, f"{OLDEST}.10") == f"{OLDEST}.2"
+    assert predecessor_of(workspace, OLDEST) is None
+
+
+def test_a_name_that_is_no_earlier_release_is_refused(world: TinyWorld) -> None:
+    let_the_plan_choose(world)
+    publish(world, EARLIER)
+    for named in (EARLIER, LATER, BETWEEN, "2025-13-01", "../2023-06-04", ""):
+        with pytest.raises(ConfigurationError, match="no earlier release"):
+            predecessor_of(world.workspace(), EARLIER, named)
+    result = compare(world, EARLIER, predecessor=LATER)
+    assert failed_checks(result) == {INPUTS_ACCEPTED}
+    assert f"expected a release before '{EARLIER}', got '{LATER}'" in error_of(result)
+
+
+def test_an_earlier_release_that_is_not_published_is_refused(world: TinyWorld) -> None:
+    let_the_plan_choose(world)
+    publish(world, LATER)
+    result = compare(world, LATER, predecessor=EARLIER)
+    assert failed_checks(result) == {INPUTS_ACCEPTED}
+    assert f"clinvar/shard[{EARLIER}]" in error_of(result)
+    assert not (world.root / f"clinvar/{LATER}/changes").exists()
+
+
+def test_a_manifest_that_names_something_else_is_not_followed(world: TinyWorld) -> None:
+    let_the_plan_choose(world)
+    publish(world, EARLIER, LATER)
+    assert compare(world, LATER).success
+    manifest = published(world, LATER).directory / "manifest.json"
+    honest, named = manifest.read_bytes(), f'"predecessor": "{EARLIER}"'.encode()
+    assert named in honest
+    publish(world, BETWEEN)
+    assert predecessor_of(world.workspace(), LATER) == EARLIER
+    for predecessor in (f'"{LATER}"', '"../../x"', "7", "{}", "null", '"'):
+        manifest.write_bytes(honest.replace(named, f'"predecessor": {predecessor}'.encode()))
+        assert predecessor_of(world.workspace(), LATER) == BETWEEN
+
+
+@pytest.fixture
+def ready(world: TinyWorld) -> TinyWorld:
+    """Everything that holdouts read, but the changes of the later release."""
+    publish(world, OLDEST, *RELEASES)
+    for asset, partitions in (("windows/index", LINEAR), ("gnomad/shard", LINEAR), ("corpus/windows", CORPUS)):
+        for partition in partitions:
+            assert world.materialize(asset, partition=partition).success
+    return world
+
+
+def temporal(world: TinyWorld) -> object:
+    policy = world.workspace().open_input(HOLDOUTS, LATER).manifest.recipe["policy"]
+    assert isinstance(policy, dict)
+    return policy["temporal"]
+
+
+@pytest.mark.slow
+def test_holdouts_take_the_predecessor_from_the_changes(ready: TinyWorld) -> None:
+    refused = ready.materialize(HOLDOUTS, partition=LATER)
+    assert failed_checks(refused) == {INPUTS_ACCEPTED}
+    assert f"clinvar/changes[{LATER}]" in error_of(refused)
+
+    assert compare(ready, LATER).success
+    assert ready.materialize(HOLDOUTS, partition=LATER).success
+    assert temporal(ready) == [EARLIER, LATER]
+    manifest = ready.workspace().open_input(HOLDOUTS, LATER).manifest
+    assert {(ref.asset, ref.partition) for ref in manifest.inputs} >= {
+        (CHANGES, LATER),
+        (SHARD, EARLIER),
+        (SHARD, LATER),
+    }
+
+    let_the_plan_choose(ready)
+    assert compare(ready, LATER, predecessor=OLDEST).success
+    assert ready.materialize(HOLDOUTS, partition=LATER).success
+    assert temporal(ready) == [OLDEST, LATER]
+
+
+@pytest.mark.slow
+def test_without_a_predecessor_there_is_no_temporal_holdout(ready: TinyWorld) -> None:
+    assert compare(ready, OLDEST).success
+    assert ready.materialize(HOLDOUTS, partition=OLDEST).success
+    manifest = ready.workspace().open_input(HOLDOUTS, OLDEST).manifest
+    assert {ref.partition for ref in manifest.inputs if ref.asset == SHARD} == {OLDEST}
+    assert not [name for name in manifest.counts if name.startswith("new_labels")]
+
+
+@pytest.mark.slow
+def test_altered_changes_are_refused(ready: TinyWorld) -> None:
+    assert compare(ready, LATER).success
+    table = published(ready, LATER).file(CHANGES_FILE)
+    content = bytearray(table.read_bytes())
+    content[40] ^= 1
+    table.write_bytes(content)
+    refused = ready.materialize(HOLDOUTS, partition=LATER)
+    assert failed_checks(refused) == {INPUTS_ACCEPTED}
+    assert CHANGES_FILE in error_of(refused)
+    assert compare(ready, LATER).success
+    assert ready.materialize(HOLDOUTS, partition=LATER).success
+
+
+@pytest.mark.slow
+def test_a_package_refuses_holdouts_that_compare_with_another_release(ready: TinyWorld) -> None:
+    let_the_plan_choose(ready)
+    assert compare(ready, LATER, predecessor=EARLIER).success
+    assert ready.materialize(HOLDOUTS, partition=LATER).success
+    for asset, partitions in (("embeddings/cache", LINEAR), ("embeddings/corpus", CORPUS)):
+        for partition in partitions:
+            assert ready.materialize(asset, partition=partition).success
+    assert compare(ready, LATER, predecessor=OLDEST).success
+    refused = ready.materialize("packages/split", partition=LATER)
+    assert failed_checks(refused) == {INPUTS_ACCEPTED}
+    assert f"temporal=['{OLDEST}', '{LATER}']" in error_of(refused)
+    with pytest.raises(ResourceError):
+        ready.workspace().open_input("packages/split", LATER)
+    assert ready.materialize(HOLDOUTS, partition=LATER).success
+    assert ready.materialize("packages/split", partition=LATER).success
+    inputs = ready.workspace().open_input("packages/split", LATER).manifest.inputs
+    assert {ref.partition for ref in inputs if ref.asset == CHANGES} == {LATER}

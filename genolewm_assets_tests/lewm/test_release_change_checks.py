@@ -1,0 +1,265 @@
+"""Checks of a table of changes: honest ones pass, each planted fault is found by the check that names it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+
+from genolewm_assets.lewm.release_change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
+from genolewm_assets.lewm.release_changes import find_changes
+from genolewm_assets.lewm.schema import CLINVAR_CHANGES
+from genolewm_assets.store import CheckResult
+from genolewm_assets_tests.lewm.release_world import (
+    CONTIGS,
+    RELEASES,
+    Entry,
+    Release,
+    allele_table,
+    count_labels,
+    shard,
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that the checks look at; a test replaces what it wants to be wrong."""
+
+    earlier: Mapping[str, pa.Table]
+    later: Mapping[str, pa.Table]
+    classes: tuple[Mapping[str, int], Mapping[str, int]]
+    changes: Mapping[str, pa.Table] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    rows: int | None = None
+
+    @classmethod
+    def of(cls, earlier: Release, later: Release) -> Comparison:
+        tables = ({contig: shard(release, contig) for contig in CONTIGS} for release in (earlier, later))
+        return cls(*tables, (count_labels(earlier), count_labels(later))).honest()
+
+    def honest(self) -> Comparison:
+        counts: Counter[str] = Counter()
+        changes = {}
+        for contig in CONTIGS:
+            changes[contig], found = find_changes(self.earlier[contig], self.later[contig])
+            counts.update(found)
+        return replace(self, changes=changes, counts=counts)
+
+    def check(self) -> dict[str, CheckResult]:
+        rows = sum(table.num_rows for table in self.changes.values()) if self.rows is None else self.rows
+        results = check_changes(
+            CONTIGS,
+            self.changes.__getitem__,
+            self.earlier.__getitem__,
+            self.later.__getitem__,
+            counts=self.counts,
+            classes=self.classes,
+            rows=rows,
+        )
+        return {result.name: result for result in results}
+
+    def failed(self) -> set[str]:
+        return {name for name, result in self.check().items() if not result.passed}
+
+
+EARLIER: Release = {
+    "chr17": {
+        (8, "A", "C"): Entry(1),
+        (9, "A", "C"): Entry(2),
+        (9, "A", "G"): Entry(3, "Benign"),
+        (10, "A", "T"): Entry(4, "Uncertain_significance", 2),
+    },
+    "chrM": {(8, "A", "C"): Entry(9)},
+}
+LATER: Release = {
+    "chr17": {
+        (8, "A", "C"): Entry(1),
+        (9, "A", "C"): Entry(2, "Likely_pathogenic"),
+        (10, "A", "T"): Entry(4, "Uncertain_significance", 1),
+        (11, "A", "T"): Entry(5, None, 0),
+    },
+    "chr20": {(8, "A", "C"): Entry(6, "Benign")},
+}
+
+
+@pytest.fixture
+def compared() -> Comparison:
+    return Comparison.of(EARLIER, LATER)
+
+
+def test_names_of_the_checks(compared: Comparison) -> None:
+    assert tuple(compared.check()) == CHANGE_CHECKS
+    assert compared.failed() == set()
+
+
+@given(RELEASES, RELEASES)
+def test_honest_comparisons_pass(earlier: Release, later: Release) -> None:
+    assert Comparison.of(earlier, later).failed() == set()
+
+
+def with_rows(compared: Comparison, contig: str, change: Callable[[list[dict[str, object]]], None]) -> Comparison:
+    rows = compared.changes[contig].to_pylist()
+    change(rows)
+    table = pa.Table.from_pylist(rows, schema=CLINVAR_CHANGES.arrow)
+    return replace(compared, changes={**compared.changes, contig: table})
+
+
+def row_of(rows: list[dict[str, object]], pos: int, alt: str) -> dict[str, object]:
+    (row,) = (row for row in rows if (row["pos"], row["alt"]) == (pos, alt))
+    return row
+
+
+def unchanged_row(change: str) -> dict[str, object]:
+    """Return a row of the one allele of chr17 that does not change."""
+    sides = {f"{name}_{side}": value for name, value in SAID.items() for side in ("from", "to")}
+    flags = dict.fromkeys(("text_changed", "class_changed", "id_changed", "stars_changed"), False)
+    allele = {"chrom": "chr17", "pos": 8, "ref": "A", "alt": "C", "change": change}
+    return {**allele, **sides, **flags, "gene_symbols": ["SIM1"], "gene_ids": [4]}
+
+
+SAID: dict[str, object] = {"clinvar_id": 1, "label": "P", "clnsig": "Pathogenic", "stars": 1}
+
+FAULTS: dict[str, tuple[Callable[[list[dict[str, object]]], None], set[str]]] = {
+    "an added allele is missing": (
+        lambda rows: rows.remove(row_of(rows, 11, "T")),
+        {"changes_lead_to_the_release", "changes_add_up"},
+    ),
+    "a removed allele is missing": (
+        lambda rows: rows.remove(row_of(rows, 9, "G")),
+        {"changes_lead_to_the_release", "changes_add_up"},
+    ),
+    "a row stands twice": (
+        lambda rows: rows.insert(0, dict(rows[0])),
+        {"alleles_sorted_and_unique", "changes_lead_to_the_release", "changes_add_up"},
+    ),
+    "rows are out of order": (lambda rows: rows.reverse(), {"alleles_sorted_and_unique"}),
+    "a row of another contig": (
+        lambda rows: rows[0].update(chrom="chr20"),
+        {"alleles_sorted_and_unique", "changes_lead_to_the_release"},
+    ),
+    "another allele": (lambda rows: row_of(rows, 11, "T").update(pos=12), {"changes_lead_to_the_release"}),
+    "a flag lacks": (
+        lambda rows: row_of(rows, 10, "T").update(stars_changed=False),
+        {"flags_agree_with_columns", "changes_add_up"},
+    ),
+    "a flag too many": (
+        lambda rows: row_of(rows, 11, "T").update(id_changed=True),
+        {"flags_agree_with_columns", "changes_add_up"},
+    ),
+    "a wrong kind of change": (
+        lambda rows: row_of(rows, 9, "G").update(change="changed"),
+        {"flags_agree_with_columns", "changes_add_up"},
+    ),
+    "an unknown kind of change": (
+        lambda rows: row_of(rows, 9, "G").update(change="moved"),
+        {"flags_agree_with_columns", "changes_add_up"},
+    ),
+    "a text on the side that is not there": (
+        lambda rows: row_of(rows, 11, "T").update(clnsig_from="Benign"),
+        {"flags_agree_with_columns"},
+    ),
+    "stars on the side that is not there": (
+        lambda rows: row_of(rows, 11, "T").update(stars_from=1),
+        {"flags_agree_with_columns"},
+    ),
+    "a change of nothing": (
+        lambda rows: rows.insert(0, unchanged_row("changed")),
+        {"flags_agree_with_columns", "changes_add_up"},
+    ),
+    "an unknown kind of nothing": (
+        lambda rows: rows.insert(0, unchanged_row("moved")),
+        {"flags_agree_with_columns", "changes_add_up"},
+    ),
+    "a wrong class": (
+        lambda rows: row_of(rows, 9, "C").update(label_to="P"),
+        {"flags_agree_with_columns", "changes_lead_to_the_release", "changes_add_up"},
+    ),
+    "a wrong identifier of the earlier release": (
+        lambda rows: row_of(rows, 9, "G").update(clinvar_id_from=77),
+        {"changes_lead_to_the_release"},
+    ),
+    "wrong stars": (lambda rows: row_of(rows, 10, "T").update(stars_to=4), {"changes_lead_to_the_release"}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_fault_is_found_by_its_checks(compared: Comparison, fault: str) -> None:
+    change, checks = FAULTS[fault]
+    assert with_rows(compared, "chr17", change).failed() == checks
+
+
+def test_another_schema_stops_the_other_checks(compared: Comparison) -> None:
+    wrong = compared.changes["chr17"].drop_columns(["stars_to"])
+    found = replace(compared, changes={**compared.changes, "chr17": wrong}).check()
+    assert not any(result.passed for result in found.values())
+    assert "not run" in str(found["flags_agree_with_columns"].figures)
+
+
+def test_rows_of_a_contig_that_the_genome_lacks_are_missed_in_the_sum(compared: Comparison) -> None:
+    rows = sum(table.num_rows for table in compared.changes.values())
+    found = replace(compared, rows=rows + 1).check()["changes_add_up"]
+    assert found.figures["problems"] == ["rows lie outside the contigs"]
+
+
+@pytest.mark.parametrize(
+    ("name", "problems"),
+    [
+        ("alleles.earlier", ["earlier is not persisting + removed"]),
+        ("alleles.later", ["later is not persisting + added"]),
+        ("unchanged", ["persisting is not unchanged + changed"]),
+        ("id_changed", ["rows by kind, class and flag differ"]),
+        (
+            "class.P_to_P",
+            [
+                "the earlier release's classes differ",
+                "the later release's classes differ",
+                "classes do not add up to persisting",
+            ],
+        ),
+    ],
+)
+def test_a_count_that_is_one_too_high(compared: Comparison, name: str, problems: list[str]) -> None:
+    counts = {**compared.counts, name: compared.counts[name] + 1}
+    assert replace(compared, counts=counts).check()["changes_add_up"].figures["problems"] == problems
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_classes_that_the_shards_counted_otherwise(compared: Comparison, side: int) -> None:
+    classes = [dict(each) for each in compared.classes]
+    classes[side]["P"] += 1
+    found = replace(compared, classes=(classes[0], classes[1])).check()["changes_add_up"]
+    assert found.figures["problems"] == [f"the {('earlier', 'later')[side]} release's classes differ"]
+
+
+def test_a_shard_that_holds_an_allele_twice() -> None:
+    twice = allele_table("chr17", [((8, "A", "C"), Entry(1)), ((8, "A", "C"), Entry(2))])
+    for side in ("earlier", "later"):
+        plain = Comparison.of(EARLIER, LATER)
+        tables = {**getattr(plain, side), "chr17": twice}
+        found = replace(plain, **{side: tables}).honest().check()["shards_hold_no_allele_twice"]
+        assert not found.passed
+        assert found.figures[f"{side}.repeated"] == 1
+
+
+def test_a_class_that_changed_while_its_text_did_not(compared: Comparison) -> None:
+    """Shards made by two tables of terms: the change is ours, not ClinVar's."""
+    table = compared.later["chr17"]
+    labels = pc.if_else(pc.equal(table["pos"], 8), "LP", table["label"])
+    relabelled = table.set_column(table.column_names.index("label"), table.schema.field("label"), labels)
+    later = {**compared.later, "chr17": relabelled}
+    classes = (compared.classes[0], {**compared.classes[1], "LP": 2, "P": compared.classes[1]["P"] - 1})
+    assert replace(compared, later=later, classes=classes).honest().failed() == {"classes_change_with_their_texts"}
+
+
+def test_without_a_predecessor_the_table_is_empty() -> None:
+    results = check_nothing_to_compare(CLINVAR_CHANGES.empty())
+    assert tuple(result.name for result in results) == CHANGE_CHECKS
+    assert all(result.passed for result in results)
+    table = Comparison.of(EARLIER, LATER).changes["chr17"]
+    failed = {result.name for result in check_nothing_to_compare(table) if not result.passed}
+    assert failed == set(CHANGE_CHECKS) - {"schema_as_declared"}
