@@ -21,7 +21,7 @@ from rich.table import Table
 from genolewm_assets.artefact_commands import JsonOption, RootOption, cache_app, package_app, print_findings
 from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.launch import enter_environment, prepare_environment
+from genolewm_assets.launch import enter_environment, prepare_environment, ui_command
 
 if TYPE_CHECKING:
     from genolewm_assets.defs.demo import Demo, PartitionResult, Steps
@@ -132,12 +132,8 @@ def ui(root: RootOption = Path("data"), catalog: CatalogOption = "sample", port:
     Example: `genolewm ui --root data --port 3000`
     """
     environment = {**os.environ, **prepare_environment(root, catalog)}
-    module = "genolewm_assets.definitions"
-    os.execve(  # noqa: S606  # replace this process, so that Ctrl-C reaches Dagster
-        sys.executable,
-        [sys.executable, "-m", "dagster", "dev", "-m", module, "-h", "127.0.0.1", "-p", str(port)],
-        environment,
-    )
+    # Replace this process, so that Ctrl-C reaches Dagster.
+    os.execve(sys.executable, ui_command(port), environment)  # noqa: S606
 
 
 @catalog_app.command("check")

@@ -6,12 +6,20 @@ Reads the catalogue's YAML for the contig partitions and nothing else; settings 
 
 import dagster as dg
 
-from genolewm_assets.defs import clinvar, corpus, embeddings, gnomad, holdouts, packages, reference, windows
+from genolewm_assets.defs.automation import cpu_automation_sensor, gpu_automation_sensor
+from genolewm_assets.defs.clinvar_sensor import clinvar_release_schedule, clinvar_release_sensor
 from genolewm_assets.defs.executors import configured_executor
+from genolewm_assets.defs.graph import ASSETS
+from genolewm_assets.defs.jobs import JOBS
+from genolewm_assets.defs.observations import observe_sources_schedule
+from genolewm_assets.defs.old_runs import purge_old_runs_schedule
 from genolewm_assets.defs.resources import WorkspaceResource, configured_catalog, configured_root
 
 defs = dg.Definitions(
-    assets=dg.load_assets_from_modules([reference, gnomad, clinvar, windows, corpus, embeddings, holdouts, packages]),
+    assets=ASSETS,
+    jobs=JOBS,
+    sensors=[clinvar_release_sensor, cpu_automation_sensor, gpu_automation_sensor],
+    schedules=[clinvar_release_schedule, observe_sources_schedule, purge_old_runs_schedule],
     resources={"workspace": WorkspaceResource(root=configured_root(), catalog=configured_catalog())},
     executor=configured_executor(),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -56,6 +57,12 @@ def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
         "DAGSTER_HOME": str(home),
         **TELEMETRY_OFF,
     }
+
+
+def ui_command(port: int) -> list[str]:
+    """Return the command that serves the Dagster UI, its code server and its daemon on 127.0.0.1."""
+    module = "genolewm_assets.definitions"
+    return [sys.executable, "-m", "dagster", "dev", "-m", module, "-h", "127.0.0.1", "-p", str(port)]
 
 
 def enter_environment(root: Path, catalog: str) -> None:

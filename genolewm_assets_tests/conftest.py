@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from genolewm_assets_tests.live.server_logs import log_tails
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -24,6 +27,15 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the real sample data (../shared/data beside the repository) is absent")
     return SHARED_DATA
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the logs of the servers that run beside a test that fails."""
+    report = yield
+    if report.failed:
+        report.sections.extend(log_tails())
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)

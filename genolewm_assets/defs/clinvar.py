@@ -7,31 +7,37 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.gates import AUTOMATED, GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, definition_metadata, describe_published
+from genolewm_assets.defs.automation import AUTOMATED
+from genolewm_assets.defs.failure_hook import report_failure
+from genolewm_assets.defs.freshness import RELEASE_FRESHNESS
+from genolewm_assets.defs.gates import GatedAsset, GatedEvents
+from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
 from genolewm_assets.defs.partitions import clinvar_release_partitions, on_every_partition, on_same_key
 from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.vcf_columns import clinvar_vcf_schema
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
 from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, check_clinvar_table
-from genolewm_assets.sources.allele_count import count_alleles
+from genolewm_assets.sources.allele_count import count_alleles, count_records
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
-from genolewm_assets.sources.clinvar_listing import find_release, read_listing
+from genolewm_assets.sources.release_ledger import check_offered, find_release
 from genolewm_assets.sources.shard_audit import audit_shard
-from genolewm_assets.sources.source_file import PUBLISHED
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, Progress, Published
 
 RELEASE_CODE_VERSION = SHARD_CODE_VERSION = "1"
 
 
 def plan_release(workspace: Workspace, key: str | None, progress: Progress) -> BuildPlan:
-    """Plan the download of one release's VCF."""
+    """Plan the download of one release's VCF: of the bytes that its key was registered for, and no others."""
     artefact = ArtefactId("clinvar/release", key)
-    listing = read_listing(workspace.url(workspace.catalog.clinvar.listing))
-    source = workspace.source(find_release(listing, str(key)).url, md5=PUBLISHED, progress=progress)
+    root, place = workspace.root.path, workspace.url(workspace.catalog.clinvar.listing)
+    release = find_release(root, place, str(key))
+    source = workspace.source(release.url_at(place), md5=release.md5, progress=progress)
 
     def write(work: Path) -> BuildReport:
         local = source.copy_to(work)
+        if release.md5 is None:  # only the place itself tells whether the file was replaced meanwhile
+            check_offered(root, place, release)
         header_date = read_release_date(local.path, named=source.url).isoformat()
         # A re-issued file of one date gets the key "2026-02-26.2".
         dated = CheckResult(
@@ -75,7 +81,7 @@ def plan_clinvar_shard(workspace: Workspace, key: str | None, progress: Progress
             contigs=workspace.contigs,
             reference=reference,
             counts=report.counts,
-            alleles_in_source=count_alleles(_vcf_of(release)),
+            alleles_in_source=count_alleles(_vcf_of(release), progress=progress),
             max_ref_mismatch_fraction=settings.max_ref_mismatch_fraction,
         )
         return BuildReport(counts=report.counts, rows=report.rows, checks=checks)
@@ -97,13 +103,14 @@ def _vcf_of(release: Published) -> Path:
 
 
 def describe_release(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show the file and its size."""
-    return {**describe_published(published), "file": dg.MetadataValue.path(str(_vcf_of(published)))}
+    """Show the file, its size and its records."""
+    vcf = _vcf_of(published)
+    return {**describe_published(published, rows=count_records(vcf)), "file": dg.MetadataValue.path(str(vcf))}
 
 
 def describe_clinvar_shard(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, counts, and the classes by review stars."""
-    from genolewm_assets.defs.pictures import draw_classes_by_stars
+    """Show rows, counts, the balance of the classes, and the classes by review stars."""
+    from genolewm_assets.defs.pictures import LABEL_COLOURS, draw_class_balance, draw_classes_by_stars
 
     tables = [
         pq.read_table(published.file(entry.path), columns=["label", "stars"])
@@ -112,10 +119,18 @@ def describe_clinvar_shard(published: Published) -> dict[str, dg.MetadataValue]:
     ]
     table = pa.concat_tables(tables)
     labels, stars = np.asarray(table["label"].to_pylist()), table["stars"].to_numpy()
-    classes = ("P", "LP", "VUS", "LB", "B", "OTHER")
-    by_class = {label: np.bincount(stars[labels == label], minlength=5) for label in classes}
+    by_class = {label: np.bincount(stars[labels == label], minlength=5) for label in LABEL_COLOURS}
+    sizes = {label: int(by_stars.sum()) for label, by_stars in by_class.items()}
     return {
         **describe_published(published, rows=table.num_rows),
+        **plotted(
+            alleles_pathogenic=sizes["P"] + sizes["LP"],
+            alleles_benign=sizes["B"] + sizes["LB"],
+            alleles_uncertain=sizes["VUS"],
+            alleles_with_two_stars=int(np.count_nonzero(stars >= 2)),
+            alleles_rejected=published.manifest.counts["rejected"],
+        ),
+        "class_balance": draw_class_balance(sizes),
         "classes_by_review_stars": draw_classes_by_stars(by_class),
     }
 
@@ -135,7 +150,11 @@ SHARD = GatedAsset(key="clinvar/shard", checks=CLINVAR_CHECKS, plan=plan_clinvar
     group_name="clinvar",
     code_version=RELEASE_CODE_VERSION,
     check_specs=RELEASE.check_specs(clinvar_release_partitions),
+    freshness_policy=RELEASE_FRESHNESS,
+    metadata={"dagster/column_schema": clinvar_vcf_schema()},
     owners=OWNERS,
+    tags=asset_tags("clinvar_release"),
+    hooks={report_failure},
     kinds={"vcf"},
 )
 def clinvar_release(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
@@ -154,8 +173,10 @@ def clinvar_release(context: dg.AssetExecutionContext, workspace: WorkspaceResou
     group_name="clinvar",
     code_version=SHARD_CODE_VERSION,
     check_specs=SHARD.check_specs(clinvar_release_partitions),
-    metadata=definition_metadata(CLINVAR_VARIANTS),
+    metadata=definition_metadata("clinvar/shard", CLINVAR_VARIANTS),
     owners=OWNERS,
+    tags=asset_tags("clinvar_release"),
+    hooks={report_failure},
     kinds={"parquet", "vcf"},
 )
 def clinvar_shard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:

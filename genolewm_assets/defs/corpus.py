@@ -5,13 +5,15 @@ from pathlib import Path
 import dagster as dg
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.gates import AUTOMATED, GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, definition_metadata, describe_published
+from genolewm_assets.defs.automation import AUTOMATED
+from genolewm_assets.defs.failure_hook import report_failure
+from genolewm_assets.defs.gates import GatedAsset, GatedEvents
+from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted, share
 from genolewm_assets.defs.partitions import corpus_source_partitions, on_every_partition
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.lewm.corpus_checks import CORPUS_CHECKS
-from genolewm_assets.lewm.corpus_placement import CorpusPlacer
+from genolewm_assets.lewm.corpus_placement import CorpusPlacer, PlacementHow
 from genolewm_assets.lewm.corpus_records import CorpusSource
 from genolewm_assets.lewm.corpus_windows import CORPUS_WINDOWS, CorpusParams
 from genolewm_assets.sources.carbon_corpus import audit_corpus_windows, list_corpus_files, write_corpus_windows
@@ -42,7 +44,7 @@ def plan_corpus_windows(workspace: Workspace, source_name: str | None, progress:
                 paths, source=source, params=params, placer=placer, out_dir=work, progress=progress
             )
             checks = audit_corpus_windows(
-                work, paths, source=source, params=params, placer=placer, counts=report.counts
+                work, paths, source=source, params=params, placer=placer, counts=report.counts, progress=progress
             )
         return BuildReport(counts=report.counts, rows=report.rows, checks=checks)
 
@@ -58,8 +60,20 @@ def plan_corpus_windows(workspace: Workspace, source_name: str | None, progress:
 
 
 def describe_corpus_windows(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows and the yield: what was used, what was lost and why."""
-    return describe_published(published, rows=pq.read_metadata(published.file("windows.parquet")).num_rows)
+    """Show rows, the yield (what was used, what was lost and why), and how the windows were placed."""
+    from genolewm_assets.defs.pictures import draw_placements
+
+    counts = published.manifest.counts
+    placed = {str(how): counts[f"placed.{how}"] for how in PlacementHow}
+    return {
+        **describe_published(published, rows=pq.read_metadata(published.file("windows.parquet")).num_rows),
+        **plotted(
+            records_used=counts["records_used"],
+            base_share_in_windows=share(counts["bases_in_windows"], counts["bases_in"]),
+            placed_share=share(counts["windows"] - placed[PlacementHow.NONE], counts["windows"]),
+        ),
+        "placements": draw_placements(placed, source=str(published.artefact.partition)),
+    }
 
 
 WINDOWS = GatedAsset(
@@ -75,8 +89,10 @@ WINDOWS = GatedAsset(
     group_name="corpus",
     code_version=CODE_VERSION,
     check_specs=WINDOWS.check_specs(corpus_source_partitions),
-    metadata=definition_metadata(CORPUS_WINDOWS),
+    metadata=definition_metadata("corpus/windows", CORPUS_WINDOWS),
     owners=OWNERS,
+    tags=asset_tags("corpus_source"),
+    hooks={report_failure},
     kinds={"parquet", "minimap2"},
 )
 def corpus_windows(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:

@@ -17,8 +17,18 @@ from typing import Literal, Self, TypeAlias
 import dagster as dg
 from sqlalchemy.exc import OperationalError
 
-from genolewm_assets.defs import clinvar, corpus, embeddings, gnomad, holdouts, packages, reference, windows
-from genolewm_assets.defs.gates import GatedAsset
+from genolewm_assets.defs import (
+    clinvar,
+    clinvar_changes,
+    corpus,
+    embeddings,
+    gnomad,
+    holdouts,
+    packages,
+    reference,
+    windows,
+)
+from genolewm_assets.defs.gates import STANDING_CHECKS, GatedAsset
 from genolewm_assets.defs.partitions import (
     clinvar_release_partitions,
     contig_partitions,
@@ -29,7 +39,8 @@ from genolewm_assets.defs.resources import configured_catalog, configured_root
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError, ResourceError
 from genolewm_assets.lewm.package_pointer import choose_current, read_current, read_pin
-from genolewm_assets.sources.clinvar_listing import list_releases
+from genolewm_assets.sources.clinvar_listing import read_listing
+from genolewm_assets.sources.release_ledger import choose_releases
 from genolewm_assets.store import NO_PROGRESS, ArtefactId, Manifest, is_current
 
 Steps: TypeAlias = Sequence[tuple[GatedAsset, str | None]]
@@ -100,15 +111,16 @@ class Demo:
     def register_releases(self) -> list[str]:
         """Add every ClinVar release of the catalogue's listing as a partition; returns their keys in order."""
         settings = self.workspace.catalog.clinvar
-        releases = list_releases(self.workspace.url(settings.listing), allowed=settings.releases)
-        keys = [release.key for release in releases]
+        listing = read_listing(self.workspace.url(settings.listing))
+        keys = [release.key for release in choose_releases(self.workspace.root.path, listing, settings.releases)]
         self.instance.add_dynamic_partitions(str(clinvar_release_partitions.name), keys)
         return keys
 
     def steps(self) -> Steps:
         """Return every (asset, partition) in dependency order; ``packages/current`` comes after them."""
         releases = self.register_releases()
-        packaged = [key for key in releases if key in (self.workspace.catalog.clinvar.packaged or releases)]
+        chosen = self.workspace.catalog.clinvar.packaged
+        packaged = [key for key in releases if chosen is None or key in chosen]
         linear, sources = linear_contig_partitions.get_partition_keys(), corpus_source_partitions.get_partition_keys()
         order: list[tuple[GatedAsset, Sequence[str | None]]] = [
             (reference.GENOME, [None]),
@@ -117,6 +129,7 @@ class Demo:
             (gnomad.SHARD, contig_partitions.get_partition_keys()),
             (clinvar.RELEASE, releases),
             (clinvar.SHARD, releases),
+            (clinvar_changes.CHANGES, releases),
             (embeddings.CACHE, linear),
             (embeddings.CORPUS, sources),
             (holdouts.MANIFEST, packaged),
@@ -131,7 +144,7 @@ class Demo:
             manifest = self._current(asset, partition)
             outcome: Outcome = "current"
             if manifest is None:
-                failure = self._materialise(artefact, len(asset.checks) + 1, started)
+                failure = self._materialise(artefact, len(asset.check_names), started)
                 if failure is not None:
                     yield failure
                     continue
@@ -224,5 +237,5 @@ def _reason(event: dg.DagsterEvent) -> tuple[str, int]:
 
 def _standing(artefact: ArtefactId, outcome: Outcome, manifest: Manifest, seconds: float) -> PartitionResult:
     tables = [entry.rows for entry in manifest.files if entry.rows is not None and entry.path not in _SIDE_TABLES]
-    checks = len(manifest.checks) + 1
+    checks = len(manifest.checks) + len(STANDING_CHECKS)
     return PartitionResult(artefact, outcome, seconds, sum(tables) if tables else None, checks, checks)

@@ -7,8 +7,10 @@ import dagster as dg
 import numpy as np
 import pyarrow.parquet as pq
 
+from genolewm_assets.defs.automation import RECOMPUTED
+from genolewm_assets.defs.failure_hook import report_failure
 from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, definition_metadata, describe_published
+from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
 from genolewm_assets.defs.op_tags import H100_ASSET_TAGS, H100_OP_TAGS, H100_POOL
 from genolewm_assets.defs.partitions import (
     corpus_source_partitions,
@@ -99,9 +101,12 @@ def describe_states(published: Published) -> dict[str, dg.MetadataValue]:
     reader = ArrayStoreReader(published.directory)
     states = reader.get_rows(spread(reader.n_rows, 256), array=STATES).astype(np.float64)
     norms = np.linalg.norm(states, axis=2)
+    norms = norms[np.isfinite(norms)]
+    low, middle, high = np.quantile(norms, [0.01, 0.5, 0.99]).tolist() if norms.size else (None, None, None)
     return {
         **describe_published(published, rows=reader.n_rows),
-        "state_norms": draw_norms(norms[np.isfinite(norms)]),
+        **plotted(norm_p1=low, norm_median=middle, norm_p99=high, blocks_a_window=states.shape[1]),
+        "state_norms": draw_norms(norms, source=str(published.artefact.partition)),
     }
 
 
@@ -113,13 +118,15 @@ CORPUS = GatedAsset(key="embeddings/corpus", checks=STATE_CHECKS, plan=plan_corp
     key=["embeddings", "cache"],
     deps=[on_same_key("windows/index"), on_every_partition("reference/genome")],
     partitions_def=linear_contig_partitions,
+    automation_condition=RECOMPUTED,
     group_name="embeddings",
     code_version=CODE_VERSION,
     check_specs=CACHE.check_specs(linear_contig_partitions),
-    metadata=definition_metadata(STATE_ROWS),
+    metadata=definition_metadata("embeddings/cache", STATE_ROWS),
     owners=OWNERS,
-    kinds={"pytorch", "huggingface"},
-    tags=H100_ASSET_TAGS,
+    hooks={report_failure},
+    kinds={"pytorch", "huggingface", "h100"},
+    tags={**asset_tags("contig"), **H100_ASSET_TAGS},
     op_tags=H100_OP_TAGS,
     pool=H100_POOL,
 )
@@ -136,13 +143,15 @@ def embeddings_cache(context: dg.AssetExecutionContext, workspace: WorkspaceReso
     key=["embeddings", "corpus"],
     deps=[on_same_key("corpus/windows")],
     partitions_def=corpus_source_partitions,
+    automation_condition=RECOMPUTED,
     group_name="embeddings",
     code_version=CODE_VERSION,
     check_specs=CORPUS.check_specs(corpus_source_partitions),
-    metadata=definition_metadata(STATE_ROWS),
+    metadata=definition_metadata("embeddings/corpus", STATE_ROWS),
     owners=OWNERS,
-    kinds={"pytorch", "huggingface"},
-    tags=H100_ASSET_TAGS,
+    hooks={report_failure},
+    kinds={"pytorch", "huggingface", "h100"},
+    tags={**asset_tags("corpus_source"), **H100_ASSET_TAGS},
     op_tags=H100_OP_TAGS,
     pool=H100_POOL,
 )

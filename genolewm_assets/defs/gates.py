@@ -6,7 +6,6 @@ recorded for the partition, the work directory is kept under ``rejected/``, and 
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
+from genolewm_assets.defs.check_descriptions import CHECK_DESCRIPTIONS
+from genolewm_assets.defs.run_log import LogProgress
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import BusyError, FetchError, GenoLeWMError
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildRejectedError, CheckResult, Progress, Published, build
@@ -21,27 +22,17 @@ from genolewm_assets.store import ArtefactId, BuildPlan, BuildRejectedError, Che
 #: First check of every gated asset: sources could be read and inputs could be opened.
 INPUTS_ACCEPTED = "inputs_accepted"
 
+#: Every file has the size and the SHA-256 of the manifest; a build says so, and ``verify_all`` again and again.
+BYTES_MATCH_MANIFEST = "bytes_match_manifest"
+
+#: Checks of every gated asset, besides its own.
+STANDING_CHECKS = (INPUTS_ACCEPTED, BYTES_MATCH_MANIFEST)
+
 #: Open only when every blocking check of every upstream partition passed on its latest materialisation.
 #: ``all_deps_blocking_checks_passed`` is not used: it opens as soon as any one upstream partition passed.
 GATE = ~dg.AutomationCondition.any_deps_match(
     ~dg.AutomationCondition.all_checks_match(dg.AutomationCondition.check_passed(), blocking_only=True)
 )
-
-#: Build what is missing, and rebuild what reads changed data, behind the gate.
-AUTOMATED = (
-    (
-        dg.AutomationCondition.newly_missing()
-        | dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
-    ).since_last_handled()
-    & ~dg.AutomationCondition.any_deps_missing()
-    & ~dg.AutomationCondition.any_deps_in_progress()
-    & ~dg.AutomationCondition.in_progress()
-    & GATE
-)
-
-#: Seconds between two progress lines in a run's log.
-_LOG_INTERVAL_S = 5.0
-
 
 #: What the body of a gated asset yields.
 GatedEvents: TypeAlias = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
@@ -56,7 +47,7 @@ class GatedAsset:
     key
         ``domain/noun``.
     checks
-        Names of the facts that hold of everything published, besides :data:`INPUTS_ACCEPTED`.
+        Names of the facts that hold of everything published, besides :data:`STANDING_CHECKS`.
     plan
         From workspace, partition key and progress sink to the build plan; opens (and so verifies) the inputs.
     describe
@@ -71,13 +62,24 @@ class GatedAsset:
     describe: Callable[[Published], dict[str, dg.MetadataValue]]
     after: Callable[[Workspace, BuildPlan, Published], None] | None = None
 
+    @property
+    def check_names(self) -> tuple[str, ...]:
+        """Names of all its checks."""
+        return (*STANDING_CHECKS, *self.checks)
+
     def check_specs(self, partitions_def: dg.PartitionsDefinition | None = None) -> list[dg.AssetCheckSpec]:
         """Return one blocking check per fact, partitioned as the asset is."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.PreviewWarning)  # partitioned checks, new in Dagster 1.13
             return [
-                dg.AssetCheckSpec(name, asset=self.key.split("/"), blocking=True, partitions_def=partitions_def)
-                for name in (INPUTS_ACCEPTED, *self.checks)
+                dg.AssetCheckSpec(
+                    name,
+                    asset=self.key.split("/"),
+                    description=CHECK_DESCRIPTIONS[name],
+                    blocking=True,
+                    partitions_def=partitions_def,
+                )
+                for name in self.check_names
             ]
 
     def run(self, context: dg.AssetExecutionContext, workspace: Workspace) -> GatedEvents:
@@ -85,10 +87,11 @@ class GatedAsset:
         partition = context.partition_key if context.has_partition_key else None
         artefact = ArtefactId(self.key, partition)
         try:
-            plan = self.plan(workspace, partition, _LogProgress(context.log.info))
+            progress = LogProgress(context.log.info)
+            plan = self.plan(workspace, partition, progress)
             if plan.note:
                 context.log.info(plan.note)
-            published = build(workspace.root, plan, run_id=context.run.run_id)
+            published = build(workspace.root, plan, run_id=context.run.run_id, progress=progress)
             if self.after is not None:
                 self.after(workspace, plan, published)
         except GenoLeWMError as err:
@@ -105,6 +108,8 @@ class GatedAsset:
             data_version=dg.DataVersion(f"sha256:{published.manifest.sha256}"),
             check_results=[
                 self._result(INPUTS_ACCEPTED, passed=True),
+                # Measured while it was written, or hashed again to be kept.
+                self._result(BYTES_MATCH_MANIFEST, passed=True, files=len(published.manifest.files)),
                 *map(self._as_dagster, published.manifest.checks),
             ],
         )
@@ -114,21 +119,3 @@ class GatedAsset:
 
     def _result(self, name: str, *, passed: bool, **figures: Any) -> dg.AssetCheckResult:
         return dg.AssetCheckResult(passed=passed, asset_key=self.key.split("/"), check_name=name, metadata=figures)
-
-
-class _LogProgress:
-    """Progress as log lines: how far, how fast, how long still."""
-
-    def __init__(self, log: Callable[[str], None]) -> None:
-        self._log = log
-        self._started = self._said = time.monotonic()
-
-    def advance(self, done: int, total: int | None, unit: str) -> None:
-        """Say where the build stands, at most every few seconds."""
-        now = time.monotonic()
-        if now - self._said < _LOG_INTERVAL_S:
-            return
-        self._said = now
-        rate = done / (now - self._started)
-        remaining = f" of {total:,}, {(total - done) / rate:,.0f} s left" if total and rate else ""
-        self._log(f"{done:,} {unit}{remaining} ({rate:,.0f} {unit}/s)")

@@ -6,8 +6,10 @@ from pathlib import Path
 import dagster as dg
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.gates import AUTOMATED, GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, definition_metadata, describe_published
+from genolewm_assets.defs.automation import AUTOMATED
+from genolewm_assets.defs.failure_hook import report_failure
+from genolewm_assets.defs.gates import GatedAsset, GatedEvents
+from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
 from genolewm_assets.defs.partitions import contig_partitions, on_every_partition
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_reader
@@ -52,7 +54,7 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str | None, progress: P
                     out_dir=work,
                     progress=progress,
                 )
-                alleles = count_alleles(local.path)
+                alleles = count_alleles(local.path, progress=progress)
         checks = audit_shard(
             work,
             params.check_table,
@@ -84,11 +86,12 @@ def describe_gnomad_shard(published: Published) -> dict[str, dg.MetadataValue]:
     from genolewm_assets.defs.pictures import draw_af_spectrum, draw_density
 
     table = pq.read_table(published.file("variants.parquet"), columns=["pos", "af"])
-    positions = table["pos"].to_numpy() - 1
+    contig, counts = str(published.artefact.partition), published.manifest.counts
     return {
         **describe_published(published, rows=table.num_rows),
-        "af_spectrum": draw_af_spectrum(table["af"].to_numpy()),
-        "alleles_along_contig": draw_density(positions, length=int(positions.max(initial=0)) + 1, unit="alleles"),
+        **plotted(**{f"alleles_{fate}": counts[fate] for fate in ("kept", "filtered", "rejected")}),
+        "af_spectrum": draw_af_spectrum(table["af"].to_numpy(), contig=contig),
+        "alleles_along_contig": draw_density(table["pos"].to_numpy() - 1, unit="alleles", contig=contig),
     }
 
 
@@ -102,14 +105,16 @@ SHARD = GatedAsset(
 
 @dg.asset(
     key=["gnomad", "shard"],
-    deps=[on_every_partition("reference/genome")],
+    deps=[on_every_partition("reference/genome"), on_every_partition("gnomad/source")],
     partitions_def=contig_partitions,
     automation_condition=AUTOMATED,
     group_name="gnomad",
     code_version=CODE_VERSION,
     check_specs=SHARD.check_specs(contig_partitions),
-    metadata=definition_metadata(GNOMAD_VARIANTS),
+    metadata=definition_metadata("gnomad/shard", GNOMAD_VARIANTS),
     owners=OWNERS,
+    tags=asset_tags("contig"),
+    hooks={report_failure},
     kinds={"parquet", "vcf"},
 )
 def gnomad_shard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:

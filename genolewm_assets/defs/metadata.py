@@ -1,46 +1,117 @@
-"""What the Dagster UI shows about a materialisation: rows, columns, sizes, counts, pictures."""
+"""What the Dagster UI shows of an asset and of a materialisation: columns, rows, places, sizes, counts.
+
+Not here: pictures (``pictures``), which columns come from which (``column_lineage``), what a check means
+(``check_descriptions``).
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
+
 import dagster as dg
 
+from genolewm_assets.defs.column_lineage import COLUMN_SOURCES, Sources, column_lineage
 from genolewm_assets.lewm.schema import TableSchema
-from genolewm_assets.store import Published
+from genolewm_assets.store import FileEntry, Published
 
 OWNERS = ["team:genolewm"]
 
+#: Files listed with a materialisation at most; the manifest lists all.
+_FILES_SHOWN = 50
 
-def column_schema(table: TableSchema) -> dg.TableSchema:
-    """Return a table's columns with types, nullability and descriptions."""
-    return dg.TableSchema(
-        columns=[
-            dg.TableColumn(
-                field.name,
+
+def asset_tags(partitioned_by: str | None) -> dict[str, str]:
+    """Return the tag by which people select assets that can be materialised together, for one partition."""
+    return {"genolewm/partitioned_by": partitioned_by or "nothing"}
+
+
+def definition_metadata(asset: str, main: TableSchema | None = None, **others: TableSchema) -> dict[str, object]:
+    """Return the metadata that an asset carries before anything is materialised.
+
+    Parameters
+    ----------
+    asset
+        ``domain/noun``.
+    main
+        Table whose columns go by their own names.
+    others
+        Further tables by noun, whose columns are shown as ``<noun>.<column>``.
+    """
+    tables = {"": main, **{f"{noun}.": table for noun, table in others.items()}}
+    declared = {noun: table for noun, table in tables.items() if table is not None}
+    lineage = column_lineage(asset)
+    return {
+        "dagster/column_schema": column_schema(declared, COLUMN_SOURCES.get(asset, {})),
+        "dagster/table_name": asset.replace("/", "."),
+        **({} if lineage is None else {"dagster/column_lineage": lineage}),
+    }
+
+
+def column_schema(tables: Mapping[str, TableSchema], sources: Sources) -> dg.TableSchema:
+    """Return the columns of tables, with types, nullability, descriptions and where they come from.
+
+    Parameters
+    ----------
+    tables
+        By what is put before the names of their columns.
+    sources
+        Of ``column_lineage``. The UI of open-source Dagster draws no lineage of columns, so the description says it.
+    """
+    return dg.TableSchema(columns=list(_columns(tables, sources)))
+
+
+def _columns(tables: Mapping[str, TableSchema], sources: Sources) -> Iterator[dg.TableColumn]:
+    for noun, table in tables.items():
+        for field in table.arrow:
+            name = f"{noun}{field.name}"
+            came = ", ".join(f"`{source}`" for source in sources.get(name, ()))
+            yield dg.TableColumn(
+                name,
                 str(field.type),
-                description=table.describe(field.name),
+                description=table.describe(field.name) + (f"; from {came}" if came else ""),
                 constraints=dg.TableColumnConstraints(nullable=field.nullable),
             )
-            for field in table.arrow
-        ]
-    )
 
 
-def definition_metadata(table: TableSchema) -> dict[str, object]:
-    """Return the metadata that an asset carries before anything is materialised."""
-    return {"dagster/column_schema": column_schema(table), "dagster/table_name": table.name}
-
-
-def describe_published(
-    published: Published, *, rows: int | None = None, partitioned: bool = True
-) -> dict[str, dg.MetadataValue]:
-    """Return what every materialisation reports: rows, place, size, and every count of the manifest."""
-    manifest = published.manifest
-    row_key = "dagster/partition_row_count" if partitioned else "dagster/row_count"
+def describe_published(published: Published, *, rows: int | None = None) -> dict[str, dg.MetadataValue]:
+    """Return what every materialisation reports: rows, place, size, files, and every count of the manifest."""
+    manifest, lineage = published.manifest, column_lineage(published.artefact.asset)
+    row_key = "dagster/row_count" if published.artefact.partition is None else "dagster/partition_row_count"
     counts = "\n".join(f"| {name} | {count:,} |" for name, count in sorted(manifest.counts.items()))
     return {
         **({} if rows is None else {row_key: dg.MetadataValue.int(rows)}),
         "dagster/uri": dg.MetadataValue.path(str(published.directory)),
-        "size_bytes": dg.MetadataValue.int(sum(file.size_bytes for file in manifest.files)),
+        "dagster/size_bytes": dg.MetadataValue.int(sum(file.size_bytes for file in manifest.files)),
         "reused": dg.MetadataValue.bool(published.reused),
+        "files": list_files(manifest.files),
         "counts": dg.MetadataValue.md(f"| what | count |\n|---|---:|\n{counts}"),
+        **({} if lineage is None else {"dagster/column_lineage": dg.MetadataValue.column_lineage(lineage)}),
     }
+
+
+def list_files(files: tuple[FileEntry, ...]) -> dg.MetadataValue:
+    """Return the files of an artefact as a table; paths are relative to ``dagster/uri``."""
+    shown = [(file.path, file.rows, file.size_bytes, file.sha256[:12]) for file in files[:_FILES_SHOWN]]
+    if left_out := files[_FILES_SHOWN:]:
+        rest = sum(file.size_bytes for file in left_out)
+        shown.append((f"and {len(left_out):,} more: see manifest.json", None, rest, ""))
+    columns = {"file": "string", "rows": "int", "size_bytes": "int", "sha256": "string"}
+    return dg.MetadataValue.table(
+        [dg.TableRecord(dict(zip(columns, row, strict=True))) for row in shown],
+        schema=dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()]),
+    )
+
+
+def plotted(**figures: float | None) -> dict[str, dg.MetadataValue]:
+    """Return the figures that the UI plots by partition and over time; one that is no number is left out."""
+    return {
+        name: dg.MetadataValue.int(value) if isinstance(value, int) else dg.MetadataValue.float(round(value, 6))
+        for name, value in figures.items()
+        if value is not None and math.isfinite(value)
+    }
+
+
+def share(part: float, whole: float) -> float | None:
+    """Return a part's share of the whole, 0 to 1; None where there is no whole."""
+    return part / whole if whole else None

@@ -1,69 +1,298 @@
-"""Pictures shown with a materialisation, in colours that colour-blind readers can tell apart (Okabe and Ito)."""
+"""Pictures shown with a materialisation: SVG inside Markdown, as wide as the dialog of the UI that shows them.
+
+Colours are Okabe and Ito's, which colour-blind readers can tell apart; what a colour means is also written beside it.
+The alternative text gives the figures that the picture is about. Text stays text, so a picture takes few bytes of the
+event log, where it lies with every materialisation, and is sharp on every screen.
+"""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-_BLUE, _ORANGE, _GREEN, _PURPLE, _SKY, _GREY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#999999"
-LABEL_COLOURS = {"P": _ORANGE, "LP": "#D55E00", "LB": _SKY, "B": _BLUE, "VUS": _PURPLE, "OTHER": _GREY}
+from genolewm_assets.genome import IntervalArray
 
-#: Bins along a contig in the density pictures.
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
+VERMILION, SKY, GREY = "#D55E00", "#56B4E9", "#999999"
+#: ClinVar classes from harmful to harmless.
+LABEL_COLOURS = {"P": VERMILION, "LP": ORANGE, "VUS": GREY, "OTHER": PURPLE, "LB": SKY, "B": BLUE}
+#: Parts of packages and holdouts.
+PART_COLOURS = {"train": GREEN, "validation": ORANGE, "test": BLUE, "not trained on": GREY}
+
+#: Bins along a contig.
 _BINS = 200
+#: The dialog that shows a picture has room for 560 CSS pixels, 96 to the inch.
+_WIDTH_IN = 560 / 96
+_TITLE_PT, _TEXT_PT, _SMALL_PT = 10.0, 9.0, 8.5
+_EDGE: dict[str, Any] = {"edgecolor": "#333333", "linewidth": 0.5}
+#: The font that is measured here, and one as wide that stands in for it elsewhere: letters stay letters.
+_FONTS = ["DejaVu Sans", "Verdana"]
+#: Foot of a logarithmic axis of counts, so that a count of one can be seen.
+_BELOW_ONE = 0.7
+#: Share of a bar below which no text fits into it.
+_NARROW = 0.07
 
 
-def draw_density(positions: npt.NDArray[np.int64], *, length: int, unit: str) -> dg.MetadataValue:
-    """Draw how many ``unit`` start in each of 200 bins of a contig; ``positions`` are 0-based."""
-    figure, axes = _canvas()
-    counts, edges = np.histogram(positions, bins=_BINS, range=(0, max(length, 1)))
-    axes.stairs(counts, edges / 1e6, fill=True, color=_BLUE)
-    axes.set(xlabel="position (Mbp)", ylabel=f"{unit} per {length / _BINS / 1e3:,.0f} kb")
-    return _embed(figure, f"{len(positions):,} {unit} along the contig")
+def draw_density(positions: npt.NDArray[np.int64], *, unit: str, contig: str) -> dg.MetadataValue:
+    """Draw how many ``unit`` start in each of 200 bins of a contig, up to the last; ``positions`` are 0-based."""
+    length = int(positions.max(initial=0)) + 1
+    figure, axes = _canvas(f"{len(positions):,} {unit} along {contig}")
+    if not len(positions):
+        return _embed_empty(figure, axes, f"no {unit} on {contig}")
+    counts, edges = np.histogram(positions, bins=_BINS, range=(0, length))
+    axes.stairs(counts, edges / 1e6, fill=True, color=BLUE)
+    axes.set(xlabel="position (Mbp)", ylabel=f"{unit} per {length / _BINS / 1e3:,.1f} kb", xlim=(0, length / 1e6))
+    empty = _percent(float(np.mean(counts == 0)))
+    return embed_figure(figure, f"{len(positions):,} {unit} along {contig}; {empty} of the bins hold none")
 
 
-def draw_af_spectrum(af: npt.NDArray[np.float64]) -> dg.MetadataValue:
-    """Draw the allele frequency spectrum of a shard, frequencies 0 to 1 on a logarithmic axis of counts."""
-    figure, axes = _canvas()
-    axes.hist(af, bins=50, range=(0.0, 1.0), color=_GREEN, log=bool(len(af)))
-    axes.set(xlabel="allele frequency", ylabel="alleles")
-    return _embed(figure, f"allele frequency spectrum of {len(af):,} alleles")
+def draw_coverage(windows: IntervalArray, *, contig: str) -> dg.MetadataValue:
+    """Draw which share of each of 200 bins of a contig lies in windows, up to the end of the last window."""
+    shares, edges = coverage(windows)
+    total = _percent(float(np.average(shares, weights=np.diff(edges))), digits=1)
+    title = f"{len(windows):,} windows cover {total} of {contig} up to {edges[-1] / 1e6:,.2f} Mbp"
+    figure, axes = _canvas(title, height_in=2.2)
+    if not len(windows):
+        return _embed_empty(figure, axes, f"no windows on {contig}")
+    axes.stairs(shares, edges / 1e6, fill=True, color=SKY)
+    axes.stairs(shares, edges / 1e6, color=BLUE, linewidth=0.8)
+    axes.set(xlabel="position (Mbp)", ylabel="share in windows", ylim=(0, 1.05), xlim=(0, edges[-1] / 1e6))
+    return embed_figure(figure, title)
 
 
-def draw_norms(norms: npt.NDArray[np.float64]) -> dg.MetadataValue:
+def coverage(windows: IntervalArray) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Return the share of each bin that lies in windows, 0 to 1, and the bins' edges, in bases: shapes (n,), (n + 1,).
+
+    There are 200 bins up to the end of the last window, fewer where that leaves less than a base each.
+    """
+    covered = windows.merge()
+    length = int(covered.end.max(initial=1))
+    edges = np.unique(np.linspace(0, length, _BINS + 1).astype(np.int64))
+    return covered.overlap_bases(IntervalArray(edges[:-1], edges[1:])) / np.diff(edges), edges
+
+
+def draw_af_spectrum(af: npt.NDArray[np.float64], *, contig: str) -> dg.MetadataValue:
+    """Draw the allele frequency spectrum of a shard, frequencies 0 to 1 over a logarithmic axis of counts."""
+    rare = _percent(float(np.mean(af < 0.05)) if len(af) else 0.0)
+    title = f"{len(af):,} alleles of {contig}; {rare} with a frequency below 5 %"
+    figure, axes = _canvas(title)
+    if not len(af):
+        return _embed_empty(figure, axes, f"no alleles of {contig}")
+    counts, edges = np.histogram(af, bins=50, range=(0.0, 1.0))
+    axes.stairs(counts, edges, baseline=_BELOW_ONE, fill=True, color=GREEN)
+    axes.set(xlabel="allele frequency", ylabel="alleles (log)", xlim=(0, 1), yscale="log")
+    axes.set_ylim(bottom=_BELOW_ONE)
+    return embed_figure(figure, title)
+
+
+def draw_norms(norms: npt.NDArray[np.float64], *, source: str) -> dg.MetadataValue:
     """Draw the distribution of the Euclidean norms of block states."""
-    figure, axes = _canvas()
-    axes.hist(norms, bins=60, color=_PURPLE)
+    middle = float(np.median(norms)) if len(norms) else 0.0
+    title = f"States of {source}: median norm {middle:.4g} over {len(norms):,} blocks"
+    figure, axes = _canvas(title)
+    if not len(norms):
+        return _embed_empty(figure, axes, f"no states of {source}")
+    axes.stairs(*np.histogram(norms, bins=60), fill=True, color=GREEN)
+    axes.axvline(middle, color=VERMILION, linewidth=1.5)
+    axes.annotate(
+        "median",
+        (middle, 0.94),
+        xytext=(4, 0),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        fontsize=_SMALL_PT,
+    )
     axes.set(xlabel="norm of a block's state", ylabel="blocks")
-    return _embed(figure, f"norms of {len(norms):,} blocks")
+    return embed_figure(figure, title)
 
 
 def draw_classes_by_stars(counts: Mapping[str, npt.NDArray[np.int64]]) -> dg.MetadataValue:
-    """Draw ClinVar classes stacked by review stars; each value is int64, shape (5,), alleles with 0 to 4 stars."""
-    figure, axes = _canvas()
-    floor = np.zeros(5, dtype=np.int64)
+    """Draw the shares of ClinVar's classes by review stars; each value is int64, shape (5,), alleles with 0 to 4."""
+    totals = np.sum(list(counts.values()), axis=0)
+    figure, axes = _canvas("Classes by review stars", height_in=3.2)
+    floor = np.zeros(5)
     for label, by_stars in counts.items():
-        axes.bar(np.arange(5), by_stars, bottom=floor, label=label, color=LABEL_COLOURS[label])
-        floor = floor + by_stars
-    axes.set(xlabel="review stars", ylabel="alleles", xticks=range(5))
-    axes.legend(ncols=len(counts), frameon=False, fontsize=8)
-    return _embed(figure, f"classes of {int(floor.sum()):,} alleles by review stars")
+        shares = by_stars / np.maximum(totals, 1)
+        axes.bar(np.arange(5), shares, bottom=floor, color=LABEL_COLOURS[label], label=label, width=0.85, **_EDGE)
+        for star in np.flatnonzero(shares >= _NARROW).tolist():
+            axes.text(
+                star,
+                floor[star] + shares[star] / 2,
+                label,
+                ha="center",
+                va="center",
+                fontsize=_SMALL_PT,
+                color=ink_on(LABEL_COLOURS[label]),
+            )
+        floor += shares
+    axes.set(ylabel="share of the alleles", ylim=(0, 1))
+    axes.set_xticks(range(5), [f"{star} star{'s' * (star != 1)}\n{total:,}" for star, total in enumerate(totals)])
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=_SMALL_PT, reverse=True)
+    said = ", ".join(f"{star} stars {total:,}" for star, total in enumerate(totals))
+    return embed_figure(figure, f"ClinVar classes by review stars; alleles: {said}")
 
 
-def _canvas() -> tuple[Figure, mpl.axes.Axes]:
-    figure = Figure(figsize=(7.0, 2.4), layout="constrained")
+def draw_class_balance(counts: Mapping[str, int]) -> dg.MetadataValue:
+    """Draw how many alleles each of ClinVar's classes has."""
+    title = f"{sum(counts.values()):,} alleles by class"
+    return _draw_bars(counts, title=title, colours=[LABEL_COLOURS[label] for label in counts])
+
+
+def draw_placements(counts: Mapping[str, int], *, source: str) -> dg.MetadataValue:
+    """Draw how the windows of a corpus source were placed on the reference."""
+    return _draw_bars(counts, title=f"{sum(counts.values()):,} windows of {source} by how they were placed")
+
+
+def draw_source_mix(target: Mapping[str, float], realised: Mapping[str, float]) -> dg.MetadataValue:
+    """Draw the share of training tuples from each corpus source, 0 to 1: asked for, and what the windows allow."""
+    names = list(target)
+    off = max((abs(realised.get(name, 0.0) - target[name]) for name in names), default=0.0)
+    title = f"Source mix of training; at most {_percent(off, digits=1)} from the target"
+    figure, axes = _canvas(title, height_in=1.0 + 0.45 * len(names))
+    at = np.arange(len(names))
+    got = [realised.get(name, 0.0) for name in names]
+    axes.barh(at, got, height=0.55, color=BLUE, label="realised", **_EDGE)
+    for y, name in enumerate(names):
+        axes.vlines(target[name], y - 0.4, y + 0.4, color=VERMILION, linewidth=3, label="" if y else "target")
+        _write_behind(
+            axes, max(got[y], target[name]), y, f"{_percent(got[y], digits=1)} (target {_percent(target[name])})"
+        )
+    axes.set(xlabel="share of tuples", xlim=(0, max([*got, *target.values()], default=1.0) * 1.45))
+    _name_rows(axes, names)
+    axes.legend(loc="lower right", frameon=False, fontsize=_SMALL_PT)
+    said = ", ".join(
+        f"{name} {_percent(share, digits=1)} of {_percent(target[name])}"
+        for name, share in zip(names, got, strict=True)
+    )
+    return embed_figure(figure, f"Realised source mix of training: {said}")
+
+
+def draw_composition(
+    panels: Mapping[str, Mapping[str, Mapping[str, int]]], *, title: str, parts: Mapping[str, str]
+) -> dg.MetadataValue:
+    """Draw panels of stacked bars side by side.
+
+    Parameters
+    ----------
+    panels
+        Counts by panel, row and part; every panel has the same rows, the first on top.
+    parts
+        Colours by part, in the order of the stack.
+    """
+    rows = list(next(iter(panels.values())))
+    figure = _figure(1.2 + 0.36 * len(rows))
+    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
+    every = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (noun, counts) in zip(every, panels.items(), strict=True):
+        _plain(axes)
+        _stack(axes, counts, parts)
+        axes.set_xlabel(noun)
+        axes.locator_params(axis="x", nbins=3)
+    _name_rows(every[0], rows)
+    marks = [Patch(color=colour, label=part) for part, colour in parts.items()]
+    figure.legend(handles=marks, loc="outside lower center", ncols=len(parts), frameon=False, fontsize=_SMALL_PT)
+    said = "; ".join(f"{noun}: {_in_words(counts)}" for noun, counts in panels.items())
+    return embed_figure(figure, f"{title}. {said}")
+
+
+def _draw_bars(counts: Mapping[str, int], *, title: str, colours: Sequence[str] | str = BLUE) -> dg.MetadataValue:
+    """Draw one horizontal bar per name, with its count and share."""
+    figure, axes = _canvas(title, height_in=0.6 + 0.3 * len(counts))
+    total = sum(counts.values())
+    axes.barh(np.arange(len(counts)), list(counts.values()), color=colours, **_EDGE)
+    for y, n in enumerate(counts.values()):
+        _write_behind(axes, n, y, f"{n:,} ({_percent(n / total, digits=1)})" if total else "0")
+    axes.set_xlim(0, max([*counts.values(), 1]) * 1.25)
+    axes.xaxis.set_visible(False)
+    axes.spines["bottom"].set_visible(False)
+    _name_rows(axes, list(counts))
+    return embed_figure(figure, f"{title}: " + ", ".join(f"{name} {n:,}" for name, n in counts.items()))
+
+
+def _stack(axes: Axes, rows: Mapping[str, Mapping[str, int]], parts: Mapping[str, str]) -> None:
+    """Stack the parts of each row, and write their counts behind the bar."""
+    for y, by_part in enumerate(rows.values()):
+        present = [(part, by_part[part]) for part in parts if by_part.get(part)]
+        left = 0
+        for part, n in present:
+            axes.barh(y, n, left=left, color=parts[part], height=0.6, **_EDGE)
+            left += n
+        _write_behind(axes, left, y, " + ".join(f"{n:,}" for _, n in present) or "0")
+    most = max((sum(by_part.values()) for by_part in rows.values()), default=0)
+    axes.set_xlim(0, max(most, 1) * 1.55)
+
+
+def ink_on(colour: str) -> str:
+    """Return black or white, whichever is easier to read on a colour (WCAG 2.2, relative luminance)."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    luminance = float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+    return "black" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "white"
+
+
+def _write_behind(axes: Axes, x: float, y: int, text: str) -> None:
+    axes.annotate(text, (x, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=_SMALL_PT)
+
+
+def _in_words(rows: Mapping[str, Mapping[str, int]]) -> str:
+    return ", ".join(
+        f"{name} {' + '.join(f'{n:,} {part}' for part, n in by_part.items() if n) or 'none'}"
+        for name, by_part in rows.items()
+    )
+
+
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Name the rows of horizontal bars, the first on top."""
+    axes.set_yticks(np.arange(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+
+
+def _figure(height_in: float) -> Figure:
+    return Figure(figsize=(_WIDTH_IN, height_in), layout="constrained")
+
+
+def _canvas(title: str, *, height_in: float = 2.7) -> tuple[Figure, Axes]:
+    figure = _figure(height_in)
     axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
+    # From the edge of the picture, so that long titles fit.
+    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
+    _plain(axes)
     return figure, axes
 
 
-def _embed(figure: Figure, alt: str) -> dg.MetadataValue:
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=_SMALL_PT)
+    axes.xaxis.label.set_fontsize(_TEXT_PT)
+    axes.yaxis.label.set_fontsize(_TEXT_PT)
+
+
+def _percent(share: float, *, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def _embed_empty(figure: Figure, axes: Axes, said: str) -> dg.MetadataValue:
+    """Say that there is nothing to draw."""
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, said, ha="center", va="center", transform=axes.transAxes, fontsize=_TEXT_PT)
+    return embed_figure(figure, said)
+
+
+def embed_figure(figure: Figure, alt: str) -> dg.MetadataValue:
+    """Return a figure as Markdown; ``alt`` is what a reader who does not see it is told."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=80)
-    return dg.MetadataValue.md(f"![{alt}](data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()})")
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "genolewm", "font.sans-serif": _FONTS}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    said = alt.replace("[", "(").replace("]", ")")
+    return dg.MetadataValue.md(f"![{said}](data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()})")

@@ -5,8 +5,11 @@ from pathlib import Path
 import dagster as dg
 import pyarrow.parquet as pq
 
+from genolewm_assets.defs.automation import REBUILT
+from genolewm_assets.defs.failure_hook import report_failure
 from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, definition_metadata, describe_published
+from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted, share
+from genolewm_assets.defs.partitions import on_every_partition
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.lewm.schema import GENOME_CONTIGS
@@ -23,7 +26,7 @@ def plan_genome(workspace: Workspace, _partition: str | None, progress: Progress
 
     def write(work: Path) -> BuildReport:
         with source.local() as local:
-            table = prepare_genome(local.path, work, contigs)
+            table = prepare_genome(local.path, work, contigs, progress=progress)
         differences = compare_contigs(table, contigs)
         pinned = CheckResult(
             "contigs_match_pins", passed=not differences, figures={"differences": "; ".join(differences)}
@@ -51,9 +54,10 @@ def plan_genome(workspace: Workspace, _partition: str | None, progress: Progress
 
 def describe_genome(published: Published) -> dict[str, dg.MetadataValue]:
     """Show the contigs as a table."""
-    table = pq.read_table(published.file("contigs.parquet"))
+    table, counts = pq.read_table(published.file("contigs.parquet")), published.manifest.counts
     return {
-        **describe_published(published, rows=table.num_rows, partitioned=False),
+        **describe_published(published, rows=table.num_rows),
+        **plotted(bases=counts["bases"], acgt_share=share(counts["acgt_bases"], counts["bases"])),
         "contigs": dg.MetadataValue.table([dg.TableRecord(row) for row in table.to_pylist()]),
     }
 
@@ -68,11 +72,15 @@ GENOME = GatedAsset(
 
 @dg.asset(
     key=["reference", "genome"],
+    deps=[on_every_partition("reference/source")],
+    automation_condition=REBUILT,
     group_name="reference",
     code_version=CODE_VERSION,
     check_specs=GENOME.check_specs(),
-    metadata=definition_metadata(GENOME_CONTIGS),
+    metadata=definition_metadata("reference/genome", GENOME_CONTIGS),
     owners=OWNERS,
+    tags=asset_tags(None),
+    hooks={report_failure},
     kinds={"fasta", "pysam"},
 )
 def reference_genome(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:

@@ -5,10 +5,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import dagster as dg
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.gates import AUTOMATED, GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, definition_metadata, describe_published
+from genolewm_assets.defs.automation import AUTOMATED
+from genolewm_assets.defs.failure_hook import report_failure
+from genolewm_assets.defs.gates import GatedAsset, GatedEvents
+from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted, share
 from genolewm_assets.defs.partitions import linear_contig_partitions, on_every_partition
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace, reference_reader
@@ -34,7 +37,8 @@ def plan_windows(workspace: Workspace, contig_name: str | None, progress: Progre
 
     def write(work: Path) -> BuildReport:
         sequence = reference_reader(genome, workspace.contigs)(contig)
-        table = build_window_table(contig, sequence, profile, _read_tracks(tracks, workspace.contigs, contig.name))
+        intervals = _read_tracks(tracks, workspace.contigs, contig.name)
+        table = build_window_table(contig, sequence, profile, intervals, progress=progress)
         write_shard_file([table], work / "windows.parquet", WINDOWS)
         written = pq.read_table(work / "windows.parquet")
         return BuildReport(
@@ -63,14 +67,18 @@ def _read_tracks(tracks: Mapping[str, SourceFile], contigs: ContigSet, contig: s
 
 
 def describe_windows(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, coverage counts, and where on the contig the windows lie."""
-    from genolewm_assets.defs.pictures import draw_density
+    """Show rows, coverage counts, and which stretches of the contig lie in windows."""
+    from genolewm_assets.defs.pictures import draw_coverage
 
-    table = pq.read_table(published.file("windows.parquet"), columns=["start", "end"])
-    length = max(table["end"].to_pylist(), default=0)
+    table = pq.read_table(published.file("windows.parquet"), columns=["start", "end", "gc"])
+    windows, counts = IntervalArray(table["start"].to_numpy(), table["end"].to_numpy()), published.manifest.counts
     return {
         **describe_published(published, rows=table.num_rows),
-        "windows_along_contig": draw_density(table["start"].to_numpy(), length=length, unit="windows"),
+        **plotted(
+            acgt_share_in_windows=share(counts["bases_in_windows"], counts["acgt_bases"]),
+            mean_gc=pc.mean(table["gc"]).as_py(),
+        ),
+        "coverage_along_contig": draw_coverage(windows, contig=str(published.artefact.partition)),
     }
 
 
@@ -85,8 +93,10 @@ INDEX = GatedAsset(key="windows/index", checks=WINDOW_CHECKS, plan=plan_windows,
     group_name="windows",
     code_version=CODE_VERSION,
     check_specs=INDEX.check_specs(linear_contig_partitions),
-    metadata=definition_metadata(WINDOWS),
+    metadata=definition_metadata("windows/index", WINDOWS),
     owners=OWNERS,
+    tags=asset_tags("contig"),
+    hooks={report_failure},
     kinds={"parquet", "numpy"},
 )
 def windows_index(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:

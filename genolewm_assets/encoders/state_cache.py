@@ -105,6 +105,7 @@ def write_states(
         encoder,
         sequences,
         n_blocks=shape[0],
+        progress=progress,
     )
     size = sum(path.stat().st_size for path in directory.iterdir())
     return BuildReport(

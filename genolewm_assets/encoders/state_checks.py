@@ -11,7 +11,7 @@ from genolewm_assets.encoders.identity import StateEncoder
 from genolewm_assets.encoders.null_edit import NULL_EDIT_BOUND, null_edit_ratio
 from genolewm_assets.genome import TOKEN_BP, RelEdit
 from genolewm_assets.lewm.state_pooling import block_count
-from genolewm_assets.store import CheckResult
+from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
 
 #: Names of the checks, in the order of :func:`check_states`.
 STATE_CHECKS = ("rows_equal_windows", "states_finite", "norms_plausible", "states_reproducible", "null_edit_bounded")
@@ -28,7 +28,13 @@ ReadRows = Callable[[Sequence[int]], NDArray[np.floating]]
 
 
 def check_states(
-    read: ReadRows, n_rows: int, encoder: StateEncoder, sequences: Sequence[str], *, n_blocks: int
+    read: ReadRows,
+    n_rows: int,
+    encoder: StateEncoder,
+    sequences: Sequence[str],
+    *,
+    n_blocks: int,
+    progress: Progress = NO_PROGRESS,
 ) -> tuple[CheckResult, ...]:
     """Run every check of a cache.
 
@@ -47,7 +53,7 @@ def check_states(
     )
     if not counted.passed:
         return (counted, *(CheckResult(name, passed=False, figures={}) for name in STATE_CHECKS[1:]))
-    finite, plausible = _sweep(read, lengths)
+    finite, plausible = _sweep(read, lengths, progress)
     sample = spread(n_rows, REENCODED_ROWS)
     return (
         counted,
@@ -63,7 +69,9 @@ def spread(n_rows: int, wanted: int) -> list[int]:
     return np.unique(np.linspace(0, n_rows - 1, min(wanted, n_rows)).round().astype(int)).tolist() if n_rows else []
 
 
-def _sweep(read: ReadRows, lengths: Sequence[int], *, step: int = 256) -> tuple[CheckResult, CheckResult]:
+def _sweep(
+    read: ReadRows, lengths: Sequence[int], progress: Progress, *, step: int = 256
+) -> tuple[CheckResult, CheckResult]:
     """Look at every block once: all finite but for the padding, and no norm far from the others."""
     wrong, norms = 0, [np.zeros(0)]
     for first in range(0, len(lengths), step):
@@ -72,6 +80,7 @@ def _sweep(read: ReadRows, lengths: Sequence[int], *, step: int = 256) -> tuple[
         real = np.arange(states.shape[1]) < np.array([lengths[row] for row in rows])[:, None]
         wrong += int(np.count_nonzero(np.isfinite(states).all(axis=2) != real))
         norms.append(np.linalg.norm(states, axis=2)[real])
+        progress.advance(rows.stop, len(lengths), "windows checked")
     every = np.concatenate(norms)
     every = every[np.isfinite(every)]
     low, middle, high = (float(value) for value in np.quantile(every, [0, 0.5, 1])) if every.size else (0.0, 0.0, 0.0)

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import ReferenceMismatchError
 from genolewm_assets.genome import Contig, Variant, normalise, trim_alleles
 from genolewm_assets.lewm.schema import REJECTS
+from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 #: ClinVar's VCF holds variants shorter than 10 kb; nothing longer is a short sequence variant.
 MAX_ALLELE_BP = 10_000
@@ -81,6 +82,9 @@ class Rejection(NamedTuple):
     reason: RejectReason
     detail: str | None = None
 
+
+#: Alleles between two words about progress.
+_SAID_EVERY = 4_096
 
 #: Columns that every spooled row begins with; ``settle_alleles`` reads them.
 RAW_FIELDS: tuple[tuple[str, pa.DataType], ...] = (
@@ -245,6 +249,8 @@ def settle_alleles(
     normaliser: AlleleNormaliser,
     ledger: AlleleLedger,
     preference: Callable[[Mapping[str, object]], tuple[object, ...]],
+    *,
+    progress: Progress = NO_PROGRESS,
 ) -> pa.Table:
     """Normalise, sort and de-duplicate the spooled rows of one contig.
 
@@ -270,6 +276,8 @@ def settle_alleles(
         else:
             keep.append(at)
             normal.append(outcome)
+        if (at + 1) % _SAID_EVERY == 0:
+            progress.advance(at + 1, spooled.num_rows, f"alleles of {contig.name}")
     table = _sorted_with_keys(spooled, contig, keep, normal)
     table = _drop_duplicates(table, ledger, preference)
     ledger.keep(table.num_rows)

@@ -139,12 +139,13 @@ def audit_corpus_windows(
     params: CorpusParams,
     placer: CorpusPlacer,
     counts: Mapping[str, int],
+    progress: Progress = NO_PROGRESS,
 ) -> tuple[CheckResult, ...]:
     """Check the files of :func:`write_corpus_windows` against the corpus, read a second time, and the reference."""
     return check_corpus_windows(
         _tables(folder / WINDOWS_NAME),
         _tables(folder / SKIPPED_NAME),
-        read_records(paths, source),
+        read_records(paths, source, progress=progress),
         params=params,
         counts=counts,
         contigs=placer.contigs,

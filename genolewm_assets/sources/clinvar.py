@@ -115,7 +115,7 @@ def build_clinvar_shard(
         _check_clinvar(reader, contigs, str(vcf))
         _scan(reader, names := ContigNames(contigs), spool, ledger)
         names.check_met(contigs, where=str(vcf))
-        tables = _settled(spool, AlleleNormaliser(reference), ledger)
+        tables = _settled(spool, AlleleNormaliser(reference), ledger, progress)
         rows = {
             name: write_shard_file(map(tables, wanted), out_dir / name, CLINVAR_VARIANTS, recipe=recipe)
             for name, wanted in files.items()
@@ -142,13 +142,16 @@ def _scan(reader: VcfReader, names: ContigNames, spool: RowSpool, ledger: Allele
         ledger.note(f"label_before_rejects.{label}", before[label])
 
 
-def _settled(spool: RowSpool, normaliser: AlleleNormaliser, ledger: AlleleLedger) -> Callable[[Contig], pa.Table]:
+def _settled(
+    spool: RowSpool, normaliser: AlleleNormaliser, ledger: AlleleLedger, progress: Progress
+) -> Callable[[Contig], pa.Table]:
     """Return what gives a contig's rows in normal form, and counts their classes."""
     for label in Label:
         ledger.note(f"label.{label}", 0)
 
     def settle(contig: Contig) -> pa.Table:
-        table = settle_alleles(spool.take(contig.name), contig, normaliser, ledger, _preference)
+        spooled = spool.take(contig.name)
+        table = settle_alleles(spooled, contig, normaliser, ledger, _preference, progress=progress)
         for row in pc.value_counts(table["label"]).to_pylist():
             ledger.note(f"label.{row['values']}", row["counts"])
         return table

@@ -259,7 +259,9 @@ def build_gnomad_shard(
         normaliser = AlleleNormaliser(reference)
         wanted = [contig] if contig is not None else [each for each in contigs if each.name in scan.records]
         passed = ((each, _low_an_out(spool.take(each.name), each, scan, params, ledger)) for each in wanted)
-        tables = (settle_alleles(table, each, normaliser, ledger, _preference) for each, table in passed)
+        tables = (
+            settle_alleles(table, each, normaliser, ledger, _preference, progress=progress) for each, table in passed
+        )
         recipe = {"layout": layout.name, "normal_form": "trimmed" if reference is None else "left-aligned"}
         rows = write_shard_file(tables, out_dir / VARIANTS_FILE, GNOMAD_VARIANTS, recipe=recipe)
     ledger.note("records", reader.records)

@@ -34,7 +34,7 @@ from genolewm_assets.store.manifest import CheckResult, FileEntry, InputRef, Jso
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.provenance import write_provenance
 from genolewm_assets.store.root import Root
-from genolewm_assets.store.verify import Finding, FindingKind, verify_root
+from genolewm_assets.store.verify import Finding, FindingKind, Verification, Verified, verify_root
 
 __all__ = [
     "CACHE_VERSION",
@@ -61,6 +61,8 @@ __all__ = [
     "Reason",
     "Removed",
     "Root",
+    "Verification",
+    "Verified",
     "build",
     "cache_key_dir",
     "collect_garbage",

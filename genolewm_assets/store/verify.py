@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.store.atomic import link_target, resolve_generation
-from genolewm_assets.store.generation import MISSING_FILE, find_damage, total_bytes
+from genolewm_assets.store.generation import MISSING_FILE, ArtefactId, find_damage, total_bytes
 from genolewm_assets.store.inventory import (
     generations,
     is_linked,
@@ -20,7 +20,7 @@ from genolewm_assets.store.inventory import (
     plain_directories,
     unfinished_files,
 )
-from genolewm_assets.store.manifest import MANIFEST, Manifest, read_manifest
+from genolewm_assets.store.manifest import MANIFEST, InputRef, Manifest, read_manifest
 from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.rejected import rejection_reason
 from genolewm_assets.store.root import REJECTED, Root
@@ -69,6 +69,26 @@ class Finding:
         return f"{where}: {self.problem}{facts}"
 
 
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A generation that was compared with its manifest.
+
+    Attributes
+    ----------
+    location
+        Root-relative path of the link by which readers reach it, or of the generation itself.
+    manifest
+        None where it cannot be read.
+    findings
+        What is wrong with it.
+    """
+
+    location: str
+    generation: Path
+    manifest: Manifest | None
+    findings: tuple[Finding, ...]
+
+
 def verify_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding]:
     """Re-hash every generation in a root, published, superseded or pinned, and look at every link.
 
@@ -84,28 +104,76 @@ def verify_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding
     ResourceError
         If a folder cannot be read, so that what it holds is unknown.
     """
-    root.check_is_root()
-    with reading(root.path):
-        return sorted(_findings(root, progress), key=lambda f: (not f.is_fault, f.location, f.file or ""))
+    verification = Verification(root, progress)
+    for _ in verification:
+        pass
+    return verification.findings
 
 
-def _findings(root: Root, progress: Progress) -> list[Finding]:
-    manifests: dict[Path, Manifest] = {}
-    findings = [*_link_findings(root), *_surface_findings(root)]
+class Verification:
+    """:func:`verify_root` one generation at a time; a generation that another process removes meanwhile is left out.
+
+    Attributes
+    ----------
+    findings
+        Complete when the iteration has come to its end.
+    """
+
+    def __init__(self, root: Root, progress: Progress = NO_PROGRESS) -> None:
+        self._root, self._progress = root, progress
+        self.findings: list[Finding] = []
+
+    def __iter__(self) -> Iterator[Verified]:
+        """Yield each generation as soon as it was compared; raises as :func:`verify_root`."""
+        self._root.check_is_root()
+        origins: list[_Origin] = []
+        with reading(self._root.path):
+            findings = [*_link_findings(self._root), *_surface_findings(self._root)]
+            for verified in _verify_generations(self._root, self._progress):
+                findings += verified.findings
+                if verified.manifest is not None and is_linked(verified.generation):
+                    origins.append(_Origin.of(verified.location, verified.manifest))
+                yield verified
+            findings += [*_stale_findings(origins), *_unfinished_findings(self._root)]
+        self.findings = sorted(findings, key=lambda f: (not f.is_fault, f.location, f.file or ""))
+
+
+def _verify_generations(root: Root, progress: Progress) -> Iterator[Verified]:
+    """Yield each generation with what is wrong with it; only one manifest is held at a time."""
+    count = ByteCount(progress, sum(_bytes_to_read(generation) for generation in generations(root.path)))
     for generation in generations(root.path):
+        location = _name(root, generation)
+        manifest, findings = None, []
         try:
-            manifests[generation] = read_manifest(generation)
+            manifest = read_manifest(generation)
         except (CorruptResourceError, MissingResourceError) as err:
-            findings.append(Finding(FindingKind.CORRUPT, _name(root, generation), MANIFEST, str(err)))
-    count = ByteCount(progress, sum(total_bytes(manifest) for manifest in manifests.values()))
-    for generation, manifest in manifests.items():
-        for damage in find_damage(generation, manifest, count):
+            findings.append(Finding(FindingKind.CORRUPT, location, MANIFEST, str(err)))
+        for damage in find_damage(generation, manifest, count) if manifest is not None else ():
             kind = FindingKind.MISSING if damage.problem == MISSING_FILE else FindingKind.CORRUPT
-            where = _name(root, generation)
-            findings.append(Finding(kind, where, damage.file, damage.problem, damage.expected, damage.got))
-    findings += _stale_findings(root, manifests)
-    findings += _unfinished_findings(root)
-    return findings
+            findings.append(Finding(kind, location, damage.file, damage.problem, damage.expected, damage.got))
+        if generation.is_dir():
+            yield Verified(location, generation, manifest, tuple(findings))
+
+
+def _bytes_to_read(generation: Path) -> int:
+    try:
+        return total_bytes(read_manifest(generation))
+    except (CorruptResourceError, MissingResourceError):
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """What is published at a location, and what it was made from."""
+
+    location: str
+    artefact: ArtefactId
+    sha256: str
+    inputs: tuple[InputRef, ...]
+
+    @classmethod
+    def of(cls, location: str, manifest: Manifest) -> _Origin:
+        return cls(location, ArtefactId(manifest.asset, manifest.partition), manifest.sha256, manifest.inputs)
 
 
 def _relative(root: Root, path: Path) -> str:
@@ -151,21 +219,20 @@ def _surface_findings(root: Root) -> Iterator[Finding]:
                 yield Finding(FindingKind.CORRUPT, _relative(root, path), None, f"stands where {what} belongs")
 
 
-def _stale_findings(root: Root, manifests: dict[Path, Manifest]) -> Iterator[Finding]:
-    published = {generation: manifest for generation, manifest in manifests.items() if is_linked(generation)}
-    current: dict[tuple[str, str | None], set[str]] = {}
-    for manifest in published.values():
-        current.setdefault((manifest.asset, manifest.partition), set()).add(manifest.sha256)
-    for generation, manifest in published.items():
-        for ref in manifest.inputs:
-            now = current.get((ref.asset, ref.partition), set())
+def _stale_findings(origins: Sequence[_Origin]) -> Iterator[Finding]:
+    current: dict[ArtefactId, set[str]] = {}
+    for origin in origins:
+        current.setdefault(origin.artefact, set()).add(origin.sha256)
+    for origin in origins:
+        for ref in origin.inputs:
+            artefact = ArtefactId(ref.asset, ref.partition)
+            now = current.get(artefact, set())
             if ref.manifest_sha256 not in now:
-                name = ref.asset if ref.partition is None else f"{ref.asset}[{ref.partition}]"
                 yield Finding(
                     FindingKind.STALE,
-                    _name(root, generation),
+                    origin.location,
                     None,
-                    f"made from a version of {name} that is no longer published",
+                    f"made from a version of {artefact} that is no longer published",
                     f"manifest {ref.manifest_sha256[:12]}",
                     ", ".join(sorted(f"manifest {sha256[:12]}" for sha256 in now)) or "none",
                 )

@@ -9,7 +9,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from genolewm_assets.defs.gates import AUTOMATED, INPUTS_ACCEPTED
+from genolewm_assets.defs.automation import AUTOMATED
+from genolewm_assets.defs.gates import INPUTS_ACCEPTED, STANDING_CHECKS
 from genolewm_assets.lewm.shard_checks import GNOMAD_CHECKS
 from genolewm_assets_tests.tiny_world import CONTIGS, TinyWorld, failed_checks
 
@@ -32,7 +33,7 @@ def test_a_good_run_records_every_check_for_its_partition(world: TinyWorld) -> N
     result = world.materialize(GNOMAD, partition="chr17")
     assert result.success
     evaluations = result.get_asset_check_evaluations()
-    expected = {INPUTS_ACCEPTED, "checksum_matches_published", *GNOMAD_CHECKS}
+    expected = {*STANDING_CHECKS, "checksum_matches_published", *GNOMAD_CHECKS}
     assert {check.check_name for check in evaluations} == expected
     assert all(check.passed and check.partition == "chr17" for check in evaluations)
     (event,) = result.asset_materializations_for_node("gnomad__shard")

@@ -30,9 +30,3 @@ def test_kubernetes_tags_ask_for_one_gpu_on_an_h100_node_and_give_up_in_the_end(
     assert "H100" in config["pod_spec_config"]["node_selector"]["nvidia.com/gpu.product"]
     assert config["pod_spec_config"]["tolerations"]
     assert config["job_spec_config"]["active_deadline_seconds"] > 0
-
-
-def test_automation_never_asks_for_the_gpu_by_itself() -> None:
-    graph = defs.resolve_asset_graph()
-    for key in (dg.AssetKey(["embeddings", "cache"]), dg.AssetKey(["embeddings", "corpus"])):
-        assert graph.get(key).automation_condition is None

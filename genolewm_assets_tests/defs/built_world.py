@@ -1,0 +1,128 @@
+"""A tiny world in which everything is built, and copies of it that tests may change.
+
+Its instance lies on disk, so that a copy takes the whole history along.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import dagster as dg
+
+from genolewm_assets.defs.automation import cpu_automation_sensor, gpu_automation_sensor
+from genolewm_assets.defs.graph import ASSETS
+from genolewm_assets.defs.jobs import JOBS
+from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets_tests.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
+
+#: What one tick asks for: partitions by asset.
+Requested = Mapping[str, set[str | None]]
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+STEPS: list[tuple[tuple[str, ...], tuple[str | None, ...]]] = [
+    (("reference/genome",), (None,)),
+    (("gnomad/shard",), CONTIGS),
+    (("windows/index", "embeddings/cache"), LINEAR),
+    (("corpus/windows", "embeddings/corpus"), CORPUS),
+    (("clinvar/release", "clinvar/shard", "clinvar/changes", "holdouts/manifest", "packages/split"), RELEASES),
+    (("packages/current",), (None,)),
+]
+
+
+def instance_in(folder: Path) -> dg.DagsterInstance:
+    """Return an instance whose history lies in a folder."""
+    return dg.DagsterInstance.local_temp(str(folder), overrides={"telemetry": {"enabled": False}})
+
+
+class BuiltWorld(TinyWorld):
+    """A tiny world on a persistent instance."""
+
+    def keep_history(self) -> None:
+        """Replace the instance in memory by one that lies in the folder."""
+        releases = self.instance.get_dynamic_partitions("clinvar_release")
+        self.instance.dispose()
+        history = self.folder / "history"
+        history.mkdir(exist_ok=True)
+        self.instance = instance_in(history)
+        self.instance.add_dynamic_partitions("clinvar_release", releases)
+
+    @property
+    def graph(self) -> dg.Definitions:
+        resources = {"workspace": WorkspaceResource(root=str(self.root), catalog=str(self.catalog))}
+        return dg.Definitions(assets=ASSETS, jobs=JOBS, resources=resources)
+
+    def build(self) -> None:
+        for keys, partitions in STEPS:
+            for partition in partitions:
+                result = self.materialize(*keys, partition=partition)
+                assert result.success, (keys, partition)
+
+    def run_job(self, name: str, **options: object) -> dg.ExecuteInProcessResult:
+        """Run a job in this process, as its page in the UI would."""
+        return self.graph.resolve_job_def(name).execute_in_process(
+            instance=self.instance, raise_on_error=False, **{"run_config": QUIET, **options}
+        )
+
+    def register_release(self, release: str, *, header_date: str | None = None) -> None:
+        """Let a new ClinVar release appear, as its sensor would find it."""
+        self.write_clinvar(release, header_date=header_date or release)
+        self.instance.add_dynamic_partitions("clinvar_release", [release])
+
+    @contextmanager
+    def copied_to(self, folder: Path) -> Iterator[BuiltWorld]:
+        shutil.copytree(self.folder, folder, symlinks=True)
+        other = copy.copy(self)
+        other.folder = folder
+        other.instance = instance_in(folder / "history")
+        try:
+            yield other
+        finally:
+            other.instance.dispose()
+
+
+class Automation:
+    """The daemon's two automation sensors, one tick at a time, each with its own cursor."""
+
+    def __init__(self, world: BuiltWorld) -> None:
+        self._world, self._graph = world, world.graph
+        self._cursors = {sensor.name: self._evaluate(sensor, None).cursor for sensor in self._sensors}
+
+    _sensors = (cpu_automation_sensor, gpu_automation_sensor)
+
+    def _evaluate(self, sensor: dg.AutomationConditionSensorDefinition, cursor: object) -> object:
+        # The function asks for the releases some 1,500 times; the daemon itself once a tick.
+        asked = functools.cache(self._world.instance.get_dynamic_partitions)
+        with mock.patch.object(self._world.instance, "get_dynamic_partitions", asked):
+            return dg.evaluate_automation_conditions(
+                self._graph, self._world.instance, asset_selection=sensor.asset_selection, cursor=cursor
+            )
+
+    def tick(self) -> tuple[Requested, Requested]:
+        """Return what the CPU sensor asks for, and what the GPU sensor would."""
+        found = []
+        for sensor in self._sensors:
+            result = self._evaluate(sensor, self._cursors[sensor.name])
+            self._cursors[sensor.name] = result.cursor
+            found.append(
+                {
+                    entry.key.to_user_string(): set(result.get_requested_partitions(entry.key))
+                    for entry in result.results
+                    if result.get_num_requested(entry.key)
+                }
+            )
+        return found[0], found[1]
+
+    def run(self, requested: Requested) -> list[tuple[str, str | None, bool]]:
+        """Run what was asked for, each partition by itself; returns what became of it."""
+        return [
+            (asset, partition, self._world.materialize(asset, partition=partition).success)
+            for asset, partitions in requested.items()
+            for partition in sorted(partitions, key=str)
+        ]

@@ -1,0 +1,176 @@
+"""What automation asks for: tables of what happened between two ticks and what the next ones request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets_tests.defs.built_world import Automation, BuiltWorld
+from genolewm_assets_tests.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES
+
+pytestmark = pytest.mark.slow
+
+NEW = "2025-06-01"
+FIRST, SECOND = RELEASES
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
+    world = BuiltWorld(tmp_path_factory.mktemp("built") / "world")
+    world.keep_history()
+    world.build()
+    return world
+
+
+@pytest.fixture
+def world(built: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
+    with built.copied_to(tmp_path / "world") as copied:
+        yield copied
+
+
+@pytest.fixture
+def automation(world: BuiltWorld) -> Automation:
+    return Automation(world)
+
+
+def test_nothing_is_requested_where_nothing_happened(automation: Automation) -> None:
+    assert automation.tick() == ({}, {})
+    assert automation.tick() == ({}, {})
+
+
+def test_a_new_release_moves_the_pointer_and_nothing_else(world: BuiltWorld, automation: Automation) -> None:
+    world.register_release(NEW)
+    assert automation.tick() == ({}, {})
+    assert world.run_job("refresh_release", partition_key=NEW).success
+    assert automation.tick() == ({"packages/current": {None}}, {})
+    assert automation.run({"packages/current": {None}}) == [("packages/current", None, True)]
+    assert automation.tick() == ({}, {})
+
+
+def test_a_tick_in_the_middle_of_a_refresh_changes_nothing(world: BuiltWorld, automation: Automation) -> None:
+    """The five assets of a release one after the other, with a tick after each."""
+    world.register_release(NEW)
+    automation.tick()
+    assert world.materialize("clinvar/release", partition=NEW).success
+    # Nobody builds the rest here, so automation does, as far as the packages: those are asked for by a person.
+    assert automation.tick() == ({"clinvar/shard": {NEW}}, {})
+    assert automation.run({"clinvar/shard": {NEW}}) == [("clinvar/shard", NEW, True)]
+    assert automation.tick() == ({"clinvar/changes": {NEW}}, {})
+    assert automation.run({"clinvar/changes": {NEW}}) == [("clinvar/changes", NEW, True)]
+    assert automation.tick() == ({}, {})
+
+
+def test_a_bad_release_requests_nothing_and_blocks_nothing(world: BuiltWorld, automation: Automation) -> None:
+    world.register_release(NEW, header_date="2025-06-08")
+    assert not world.run_job("refresh_release", partition_key=NEW).success
+    assert automation.tick() == ({}, {})
+    assert automation.tick() == ({}, {})
+    # Another release's package changes while this one has failed and has no package.
+    world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
+    assert world.materialize("gnomad/shard", partition="chr17").success
+    for asset in ("holdouts/manifest", "packages/split"):
+        requested = {asset: {FIRST, SECOND}}
+        assert automation.tick() == (requested, {})
+        assert all(success for *_, success in automation.run(requested))
+    assert automation.tick() == ({"packages/current": {None}}, {})
+
+
+def test_gnomad_rebuilt_with_the_same_bytes_requests_nothing(world: BuiltWorld, automation: Automation) -> None:
+    for contig in CONTIGS:
+        assert world.materialize("gnomad/shard", partition=contig).success
+    assert automation.tick() == ({}, {})
+
+
+def rewrap_genome(world: BuiltWorld, width: int) -> None:
+    """Write the same bases in lines of another length: another file, from which everything is made again."""
+    lines = []
+    for name, bases in world.sequences.items():
+        text = bases.decode()
+        lines += [f">{name}", *(text[at : at + width] for at in range(0, len(text), width))]
+    world._bgzip("genome.fa.gz", "\n".join(lines) + "\n")
+
+
+FROM_GENOME = {
+    "gnomad/shard": set(CONTIGS),
+    "windows/index": set(LINEAR),
+    "corpus/windows": set(CORPUS),
+    "clinvar/shard": set(RELEASES),
+}
+
+
+def test_a_changed_genome_passes_through_the_graph_step_by_step(world: BuiltWorld, automation: Automation) -> None:
+    # Seen for the first time: what is there is compared with it, and kept.
+    assert world.run_job("observe_sources").success
+    for seen in ({"reference/genome": {None}}, {"gnomad/shard": set(CONTIGS)}, {}):
+        assert automation.tick() == (seen, {})
+        automation.run(seen)
+
+    rewrap_genome(world, 60)
+    assert world.run_job("observe_sources").success
+    on_gpu = {"embeddings/cache": set(LINEAR), "embeddings/corpus": set(CORPUS)}
+    both = set(RELEASES)
+    steps = [
+        ({"reference/genome": {None}}, {}),
+        (FROM_GENOME, {}),
+        ({"clinvar/changes": both}, on_gpu),
+        ({"holdouts/manifest": both}, {}),
+        # Packages wait for the states, which nobody computes while the sensor for it is stopped.
+        ({}, {}),
+    ]
+    for cpu, gpu in steps:
+        assert automation.tick() == (cpu, gpu)
+        assert all(success for *_, success in automation.run(cpu))
+    assert all(success for *_, success in automation.run(on_gpu))
+    for asset in ("packages/split", "packages/current"):
+        requested, nothing = automation.tick()
+        assert (set(requested), nothing) == ({asset}, {})
+        automation.run(requested)
+    assert automation.tick() == ({}, {})
+
+
+def test_one_failed_contig_holds_back_what_reads_it_and_nothing_else(world: BuiltWorld, automation: Automation) -> None:
+    good = world.gnomad_records("chr20")
+    world.write_gnomad("chr20", world.gnomad_records("chr20", wrong_ref=5))
+    rewrap_genome(world, 60)
+    assert world.materialize("reference/genome").success
+    assert automation.tick() == (FROM_GENOME, {})
+    failed = [(asset, key) for asset, key, success in automation.run(FROM_GENOME) if not success]
+    assert failed == [("gnomad/shard", "chr20")]
+    cpu, gpu = automation.tick()
+    assert cpu == {"clinvar/changes": set(RELEASES)}
+    automation.run(cpu)
+    automation.run(gpu)
+    assert automation.tick() == ({}, {})
+
+    world.write_gnomad("chr20", good)
+    assert world.materialize("gnomad/shard", partition="chr20").success
+    assert automation.tick() == ({"holdouts/manifest": set(RELEASES)}, {})
+
+
+def test_a_package_that_changes_while_the_pointer_moves_moves_it_again(
+    world: BuiltWorld, automation: Automation
+) -> None:
+    world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
+    world.materialize("gnomad/shard", partition="chr17")
+    world.materialize("holdouts/manifest", "packages/split", partition=SECOND)
+    requested, _ = automation.tick()
+    assert requested["packages/current"] == {None}
+    # Between two ticks: the pointer moved, and then the other package was finished.
+    assert world.materialize("packages/current").success
+    assert world.materialize("holdouts/manifest", "packages/split", partition=FIRST).success
+    assert automation.tick() == ({"packages/current": {None}}, {})
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_a_fresh_instance_starts_with_the_genome_and_not_with_an_observation(tmp_path: Path, observed: bool) -> None:
+    """And sources that were never observed hold nothing up."""
+    world = BuiltWorld(tmp_path / "world")
+    automation = Automation(world)
+    if observed:
+        assert world.run_job("observe_sources").success
+    assert automation.tick() == ({}, {})
+    assert world.materialize("reference/genome").success
+    without_releases = {asset: keys for asset, keys in FROM_GENOME.items() if asset != "clinvar/shard"}
+    assert automation.tick() == (without_releases, {})

@@ -1,0 +1,267 @@
+"""The failure hook on runs that really fail, and webhooks on this machine that take it, refuse it, or never answer."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from genolewm_assets.defs import failure_hook
+from genolewm_assets.defs.failure_hook import FINAL, UI_VARIABLE, WEBHOOK_VARIABLE, error_line
+from genolewm_assets.defs.graph import ASSETS
+from genolewm_assets.defs.jobs import JOBS
+from genolewm_assets_tests.defs.built_world import BuiltWorld
+
+RELEASE = "2025-01-05"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> BuiltWorld:
+    """Return a world in which the release of a date has another date in its header."""
+    world = BuiltWorld(tmp_path / "world")
+    world.write_clinvar(RELEASE, header_date="2025-01-12")
+    return world
+
+
+class Webhook:
+    """What was posted, and what is answered."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.status = 200
+        self.posted: list[dict[str, object]] = []
+
+
+@pytest.fixture
+def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
+    site = Webhook()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            assert self.headers["Content-Type"] == "application/json"
+            site.posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(site.status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    site.url = f"http://127.0.0.1:{server.server_port}/hook?token=secret"
+    monkeypatch.setenv(WEBHOOK_VARIABLE, site.url)
+    yield site
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def materialize(world: BuiltWorld) -> dg.ExecuteInProcessResult:
+    """Fail as the UI's Materialize button would: in the implicit job of all assets."""
+    return world.graph.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=world.instance,
+        partition_key=RELEASE,
+        asset_selection=[dg.AssetKey(["clinvar", "release"])],
+        raise_on_error=False,
+    )
+
+
+def refresh(world: BuiltWorld) -> dg.ExecuteInProcessResult:
+    return world.run_job("refresh_release", partition_key=RELEASE)
+
+
+def logged(world: BuiltWorld, result: dg.ExecuteInProcessResult, level: str) -> list[str]:
+    """Return what the run itself wrote into its log."""
+    entries = world.instance.all_logs(result.run_id)
+    numbers = {"error": 40, "warning": 30}
+    return [entry.user_message for entry in entries if entry.level == numbers[level] and not entry.is_dagster_event]
+
+
+@pytest.mark.parametrize("run", [materialize, refresh], ids=["implicit job", "refresh_release"])
+def test_a_failed_asset_is_logged_and_posted(
+    world: BuiltWorld,
+    webhook: Webhook,
+    run: Callable[[BuiltWorld], dg.ExecuteInProcessResult],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(UI_VARIABLE, "https://dagster.example/")
+    result = run(world)
+    assert not result.success
+    (line,) = [line for line in logged(world, result, "error") if not line.startswith("Dependencies for step")]
+    error = line.removeprefix(f"clinvar/release[{RELEASE}] failed: ")
+    assert error.startswith(
+        f"clinvar/release[{RELEASE}]: the build failed its checks ['release_key_equals_header_date']"
+    )
+    assert webhook.posted == [
+        {
+            "run_id": result.run_id,
+            "job": result.job_def.name,
+            "step": "clinvar__release",
+            "asset": "clinvar/release",
+            "partition": RELEASE,
+            "error": error,
+            "url": f"https://dagster.example/runs/{result.run_id}",
+        }
+    ]
+    assert logged(world, result, "warning") == []
+    assert FINAL.items() <= world.instance.get_run_by_id(result.run_id).tags.items()
+
+
+def test_a_run_that_something_unforeseen_ended_may_be_launched_again(world: BuiltWorld) -> None:
+    @dg.asset(hooks={failure_hook.report_failure})
+    def unforeseen() -> None:
+        raise ConnectionError("the database is away")
+
+    result = dg.materialize([unforeseen], instance=world.instance, raise_on_error=False)
+    assert logged(world, result, "error") == ["unforeseen failed: ConnectionError: the database is away"]
+    assert not FINAL.keys() & world.instance.get_run_by_id(result.run_id).tags.keys()
+
+
+def test_a_failed_job_without_assets_is_reported_too(world: BuiltWorld, webhook: Webhook) -> None:
+    result = world.run_job("verify_all")
+    assert result.success
+    assert webhook.posted == []
+    world.catalog.write_text("name: [")
+    result = world.run_job("verify_all")
+    assert not result.success
+    (posted,) = webhook.posted
+    assert (posted["job"], posted["step"], posted["asset"], posted["partition"]) == (
+        "verify_all",
+        "verify_files",
+        None,
+        None,
+    )
+    assert "catalog.yaml" in str(posted["error"])
+    assert posted["url"] is None
+
+
+def test_without_a_webhook_there_is_a_line_only(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(WEBHOOK_VARIABLE, raising=False)
+    result = materialize(world)
+    assert len(logged(world, result, "error")) == 1
+    assert logged(world, result, "warning") == []
+
+
+@contextmanager
+def mute_server() -> Iterator[str]:
+    """Accept connections and never answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+
+
+@contextmanager
+def dripping_server() -> Iterator[str]:
+    """Answer with a header that never ends: a byte at a time, so that no socket ever times out."""
+    stop = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+            while not stop.wait(0.05):
+                try:
+                    connection.sendall(b"x")
+                except OSError:
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        finally:
+            stop.set()
+            thread.join()
+
+
+@contextmanager
+def closed_port() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    yield f"http://127.0.0.1:{port}/"
+
+
+@contextmanager
+def another_scheme() -> Iterator[str]:
+    yield "file:///etc/hostname"
+
+
+@contextmanager
+def no_url() -> Iterator[str]:
+    yield "http://[::1/hook?token=secret"
+
+
+@pytest.mark.parametrize(
+    ("server", "problem"),
+    [
+        (mute_server, "no answer within 0.5 s"),
+        (dripping_server, "no answer within 0.5 s"),
+        (closed_port, "Connection refused"),
+        (another_scheme, f"{WEBHOOK_VARIABLE} is no http(s) URL"),
+        (no_url, "ValueError"),
+    ],
+)
+def test_a_webhook_that_takes_nothing_changes_nothing(
+    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, server: Callable[[], Iterator[str]], problem: str
+) -> None:
+    monkeypatch.setattr(failure_hook, "TIMEOUT_S", 0.5)
+    with server() as url:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, url)
+        result = materialize(world)
+        undisturbed = [event.event_type_value for event in result.all_events]
+    assert not result.success
+    (warning,) = logged(world, result, "warning")
+    assert problem in warning
+    assert "secret" not in warning
+    assert "HOOK_ERRORED" not in undisturbed
+    assert undisturbed[-1] == "PIPELINE_FAILURE"
+
+
+def test_a_webhook_that_answers_500_is_named_without_its_secret(world: BuiltWorld, webhook: Webhook) -> None:
+    webhook.status = 500
+    result = materialize(world)
+    assert not result.success
+    (warning,) = logged(world, result, "warning")
+    assert warning.startswith("the webhook was not told: HTTP 500")
+    assert "secret" not in "".join(entry.user_message for entry in world.instance.all_logs(result.run_id))
+
+
+def test_the_time_out_is_ten_seconds() -> None:
+    assert failure_hook.TIMEOUT_S == 10
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (dg.Failure("chr21: wrong. Do\n that."), "chr21: wrong. Do that."),
+        (ValueError("two\nlines"), "ValueError: two lines"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (None, "no error was recorded"),
+        (ValueError("x" * 5_000), f"ValueError: {'x' * 987}…"),
+    ],
+)
+def test_an_error_is_one_short_line(error: BaseException | None, line: str) -> None:
+    assert error_line(error) == line
+
+
+def test_every_asset_and_every_job_of_ops_has_the_hook() -> None:
+    for asset in ASSETS:
+        assert isinstance(asset, dg.AssetsDefinition)
+        if asset.is_materializable:
+            assert {hook.name for hook in asset.hook_defs} == {"report_failure"}, asset.key
+    hooked = {job.name for job in JOBS if "report_failure" in {hook.name for hook in job_hooks(job)}}
+    # The assets of this one have it themselves.
+    assert {job.name for job in JOBS} - hooked == {"refresh_release"}
+
+
+def job_hooks(job: object) -> set[dg.HookDefinition]:
+    return set(getattr(job, "hooks", None) or getattr(job, "hook_defs", None) or ())

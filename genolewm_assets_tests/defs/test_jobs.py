@@ -1,0 +1,93 @@
+"""The jobs: what they take, what they run, and what they ask the daemon for."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.execution.backfill import BulkActionStatus
+from dagster._core.test_utils import create_test_daemon_workspace_context
+from dagster._core.workspace.load_target import ModuleTarget
+from dagster._daemon.backfill import execute_backfill_iteration
+
+from genolewm_assets.definitions import defs
+from genolewm_assets.defs.automation import REFRESH_TAG
+from genolewm_assets.defs.jobs import RELEASE_ASSETS
+from genolewm_assets_tests.defs.built_world import QUIET, BuiltWorld, instance_in
+from genolewm_assets_tests.tiny_world import CORPUS, LINEAR, RELEASES
+
+NAMES = {"refresh_release", "rebuild_embeddings", "verify_all", "purge_old_runs", "observe_sources"}
+
+
+def keys(*names: str) -> set[dg.AssetKey]:
+    return {dg.AssetKey(name.split("/")) for name in names}
+
+
+def test_the_jobs_are_these_and_say_what_they_do() -> None:
+    jobs = {job.name: job for job in defs.resolve_all_job_defs() if not job.name.startswith("__")}
+    assert set(jobs) == NAMES
+    assert all(job.description for job in jobs.values())
+
+
+def test_refresh_release_makes_one_release_and_no_states() -> None:
+    job = defs.resolve_job_def("refresh_release")
+    assert job.asset_layer.selected_asset_keys == keys(*RELEASE_ASSETS)
+    assert isinstance(job.partitions_def, dg.DynamicPartitionsDefinition)
+    assert job.partitions_def.name == "clinvar_release"
+    assert REFRESH_TAG in job.tags
+
+
+def test_refresh_release_hands_the_predecessor_over(tmp_path: Path) -> None:
+    """As the sensor asks for it: by configuration of one op."""
+    world, new = BuiltWorld(tmp_path / "world"), "2025-06-01"
+    world.register_release(new)
+    assert world.materialize("reference/genome").success
+    for release in RELEASES:
+        assert world.materialize("clinvar/release", "clinvar/shard", partition=release).success
+    ops = {"clinvar__changes": {"config": {"predecessor": RELEASES[0]}}}
+    result = world.run_job("refresh_release", partition_key=new, run_config={**QUIET, "ops": ops})
+    made = {event.asset_key.to_user_string() for event in result.all_events if event.is_step_materialization}
+    # Holdouts have no windows to work on here; what comes before them was made.
+    assert made == {"clinvar/release", "clinvar/shard", "clinvar/changes"}
+    assert world.workspace().open_input("clinvar/changes", new).manifest.recipe["predecessor"] == RELEASES[0]
+
+
+def request_backfill(instance: dg.DagsterInstance) -> str:
+    result = defs.resolve_job_def("rebuild_embeddings").execute_in_process(instance=instance)
+    assert result.success
+    (backfill,) = instance.get_backfills()
+    return backfill.backfill_id
+
+
+def test_rebuild_embeddings_asks_for_every_partition_that_needs_an_h100(tmp_path: Path) -> None:
+    with instance_in(tmp_path) as instance:
+        request_backfill(instance)
+        (backfill,) = instance.get_backfills()
+        assert backfill.status is BulkActionStatus.REQUESTED
+        assert backfill.title == "rebuild_embeddings"
+        target = backfill.get_asset_backfill_data(defs.resolve_asset_graph()).target_subset
+        found = {(pair.asset_key.path[1], pair.partition_key) for pair in target.iterate_asset_partitions()}
+        assert found == {*(("cache", name) for name in LINEAR), *(("corpus", name) for name in CORPUS)}
+
+
+@pytest.mark.slow
+def test_the_daemon_launches_one_run_per_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster's own backfill daemon takes the request and submits runs, with our code in a server of its own."""
+    monkeypatch.setenv("GENOLEWM_ROOT", str(tmp_path / "root"))
+    overrides = {
+        "telemetry": {"enabled": False},
+        "run_coordinator": {"module": "dagster.core.run_coordinator", "class": "QueuedRunCoordinator"},
+    }
+    target = ModuleTarget("genolewm_assets.definitions", None, working_directory=None, location_name="here")
+    (tmp_path / "history").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "history"), overrides=overrides) as instance:
+        backfill_id = request_backfill(instance)
+        with create_test_daemon_workspace_context(target, instance) as workspace:
+            list(execute_backfill_iteration(workspace, logging.getLogger("backfill")))
+        runs = instance.get_runs(dg.RunsFilter(tags={"dagster/backfill": backfill_id}))
+        assert all(run.status is dg.DagsterRunStatus.QUEUED for run in runs)
+        found = {(key.path[1], run.tags["dagster/partition"]) for run in runs for key in run.asset_selection or ()}
+        assert found == {*(("cache", name) for name in LINEAR), *(("corpus", name) for name in CORPUS)}
+        assert len(runs) == len(found)

@@ -1,0 +1,259 @@
+"""What people see of an asset before and after it is materialised: texts, owners, columns, rows, files, pictures."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from genolewm_assets.definitions import defs
+from genolewm_assets.defs import run_log
+from genolewm_assets.defs.check_descriptions import CHECK_DESCRIPTIONS
+from genolewm_assets.defs.column_lineage import column_lineage
+from genolewm_assets.defs.metadata import list_files, plotted, share
+from genolewm_assets.store import FileEntry
+from genolewm_assets_tests.defs.test_pictures import parse
+from genolewm_assets_tests.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
+
+GRAPH = defs.resolve_asset_graph()
+SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
+
+#: Pictures of each asset.
+PICTURES = {
+    "gnomad/shard": {"af_spectrum", "alleles_along_contig"},
+    "clinvar/shard": {"class_balance", "classes_by_review_stars"},
+    "clinvar/changes": {"classes_from_to_picture"},
+    "windows/index": {"coverage_along_contig"},
+    "corpus/windows": {"placements"},
+    "embeddings/cache": {"state_norms"},
+    "embeddings/corpus": {"state_norms"},
+    "holdouts/manifest": {"composition"},
+    "packages/split": {"splits", "source_mix"},
+}
+
+#: Figures that the UI plots, besides rows and bytes.
+PLOTTED = {
+    "reference/genome": {"bases", "acgt_share"},
+    "gnomad/shard": {"alleles_kept", "alleles_filtered", "alleles_rejected"},
+    "clinvar/shard": {"alleles_pathogenic", "alleles_benign", "alleles_uncertain", "alleles_with_two_stars"},
+    "clinvar/changes": {"added", "removed", "class_changed"},
+    "windows/index": {"acgt_share_in_windows", "mean_gc"},
+    "corpus/windows": {"base_share_in_windows", "placed_share"},
+    "embeddings/cache": {"norm_p1", "norm_median", "norm_p99"},
+    "embeddings/corpus": {"norm_p1", "norm_median", "norm_p99"},
+    "holdouts/manifest": {"window_share_held_out", "corpus_share_held_out", "alleles_held_out"},
+    "packages/split": {"train_windows", "validation_windows", "test_windows", "largest_distance_from_mix"},
+}
+
+#: Rows of each partition of the tiny world.
+ROWS = {
+    ("reference/genome", None): 4,
+    ("gnomad/shard", "chr17"): 45,
+    ("gnomad/shard", "chr21"): 0,
+    ("clinvar/release", RELEASES[1]): 65,
+    ("clinvar/shard", RELEASES[1]): 65,
+    ("windows/index", "chr17"): 27,
+    ("embeddings/cache", "chr17"): 27,
+    ("corpus/windows", CORPUS[0]): 3,
+    ("embeddings/corpus", CORPUS[0]): 3,
+}
+
+#: Partitions that are built, in the order of the graph.
+STEPS: list[tuple[str, tuple[str | None, ...]]] = [
+    ("reference/genome", (None,)),
+    ("windows/index", LINEAR),
+    ("corpus/windows", CORPUS),
+    ("gnomad/shard", CONTIGS),
+    ("clinvar/release", RELEASES),
+    ("clinvar/shard", RELEASES),
+    ("clinvar/changes", RELEASES),
+    ("embeddings/cache", LINEAR),
+    ("embeddings/corpus", CORPUS),
+    ("holdouts/manifest", RELEASES[1:]),
+    ("packages/split", RELEASES[1:]),
+    ("packages/current", (None,)),
+]
+BUILT = [(asset, partition) for asset, partitions in STEPS for partition in partitions]
+
+#: What the run of each asset counts: its long stages, and the bytes of what it hashes.
+STAGES = {
+    "reference/genome": {"bytes", "bp"},
+    "windows/index": {"windows", "bytes"},
+    "corpus/windows": {"records", "bytes"},
+    "gnomad/shard": {"bytes", "bytes counted"},
+    "clinvar/release": {"bytes"},
+    "clinvar/shard": {"bytes", "bytes counted"},
+    "clinvar/changes": {"alleles", "bytes"},
+    "embeddings/cache": {"windows", "windows checked", "bytes"},
+    "embeddings/corpus": {"windows", "windows checked", "bytes"},
+    "holdouts/manifest": {"corpus windows", "bytes"},
+    "packages/split": {"windows", "windows checked", "bytes"},
+}
+
+#: A line of progress.
+PROGRESS = re.compile(r"[\d,]+ ([a-z ]+?)(?: of [\d,]+ \(\d+ %\))?(?:, [\d,]+ [a-z ]+/s(?:, [\d,]+ s left)?)?")
+
+
+@pytest.mark.parametrize("asset", SPECS)
+def test_an_asset_says_what_it_is_whose_and_of_what_kind(asset: str) -> None:
+    spec = SPECS[asset]
+    first, *more = str(spec.description).split("\n\n")
+    assert re.match(r"One row per [a-z]", first, re.IGNORECASE)
+    assert more, "what it is, and why it exists"
+    assert all(paragraph.rstrip().endswith(".") for paragraph in (first, *more))
+    assert spec.owners == ["team:genolewm"]
+    assert spec.group_name == spec.key.path[0]
+    assert spec.kinds
+
+
+@pytest.mark.parametrize("asset", SPECS)
+def test_an_asset_is_tagged_with_what_it_is_partitioned_by(asset: str) -> None:
+    spec = SPECS[asset]
+    match spec.partitions_def:
+        case None:
+            expected = "nothing"
+        case dg.DynamicPartitionsDefinition():
+            expected = "clinvar_release"
+        case static:
+            expected = "contig" if "chr21" in static.get_partition_keys() else "corpus_source"
+    assert spec.tags["genolewm/partitioned_by"] == expected
+
+
+@pytest.mark.parametrize("asset", SPECS)
+def test_every_column_has_a_type_and_a_description(asset: str) -> None:
+    schema = SPECS[asset].metadata["dagster/column_schema"]
+    assert isinstance(schema, dg.TableSchema)
+    assert schema.columns
+    assert len({column.name for column in schema.columns}) == len(schema.columns)
+    for column in schema.columns:
+        assert column.type, column.name
+        assert column.description, column.name
+
+
+def test_no_two_assets_claim_to_be_one_table() -> None:
+    names = [spec.metadata["dagster/table_name"] for spec in SPECS.values() if "dagster/table_name" in spec.metadata]
+    assert len(names) == len(set(names))
+
+
+def test_what_needs_an_h100_shows_it_in_the_graph() -> None:
+    with_kind = {asset for asset, spec in SPECS.items() if "h100" in spec.kinds}
+    with_tag = {asset for asset, spec in SPECS.items() if spec.tags.get("genolewm/accelerator") == "h100"}
+    assert with_kind == with_tag == {"embeddings/cache", "embeddings/corpus"}
+
+
+def test_every_check_says_what_it_guarantees() -> None:
+    names = {key.name for key in GRAPH.asset_check_keys}
+    assert names
+    for key in GRAPH.asset_check_keys:
+        description = str(GRAPH.get_check_spec(key).description)
+        assert re.fullmatch(r"[A-Z].{20,}\.", description), key
+    assert set(CHECK_DESCRIPTIONS) == names, "a description of no check"
+
+
+def test_files_beyond_a_screenful_are_counted() -> None:
+    files = tuple(FileEntry(f"data/{n:05d}.parquet", 10, "0" * 64, 1) for n in range(70))
+    value = list_files(files)
+    assert isinstance(value, dg.TableMetadataValue)
+    assert len(value.records) == 51
+    assert value.records[-1].data["file"] == "and 20 more: see manifest.json"
+    assert value.records[-1].data["size_bytes"] == 20 * 10
+
+
+def test_a_figure_that_is_no_number_is_not_plotted() -> None:
+    figures = plotted(a=1, b=0.5, c=None, d=math.nan, e=math.inf, f=share(1, 0))
+    assert {name: value.value for name, value in figures.items()} == {"a": 1, "b": 0.5}
+
+
+@dataclass(frozen=True)
+class Materialised:
+    """What one run recorded."""
+
+    metadata: dict[str, Any]
+    log: list[str]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str | None], Materialised]]:
+    """Materialise the tiny world, one partition a run, with a word about all progress."""
+    world = TinyWorld(tmp_path_factory.mktemp("world"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_log, "INTERVAL_S", 0.0)
+        yield {(asset, partition): materialise(world, asset, partition) for asset, partition in BUILT}
+
+
+def materialise(world: TinyWorld, asset: str, partition: str | None) -> Materialised:
+    result = world.materialize(asset, partition=partition)
+    assert result.success, (asset, partition)
+    (event,) = result.asset_materializations_for_node(asset.replace("/", "__"))
+    log = [entry.user_message for entry in world.instance.all_logs(result.run_id)]
+    return Materialised({name: value.value for name, value in event.metadata.items()} | {"_": event.metadata}, log)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("asset", "partition"), ROWS)
+def test_rows_are_reported_per_partition(
+    built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
+) -> None:
+    key = "dagster/row_count" if partition is None else "dagster/partition_row_count"
+    metadata = built[asset, partition].metadata
+    assert metadata[key] == ROWS[asset, partition]
+    assert len({"dagster/row_count", "dagster/partition_row_count"} & metadata.keys()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("asset", "partition"), BUILT)
+def test_a_materialisation_leads_to_its_files(
+    built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
+) -> None:
+    metadata = built[asset, partition].metadata
+    assert {"dagster/row_count", "dagster/partition_row_count"} & metadata.keys()
+    folder = Path(metadata["dagster/uri"])
+    assert folder.is_dir()
+    if asset == "packages/current":
+        return
+    listed = {record.data["file"]: record.data for record in metadata["files"].records}
+    assert listed
+    for name, row in listed.items():
+        assert (folder / name).stat().st_size == row["size_bytes"]
+    assert metadata["dagster/size_bytes"] == sum(row["size_bytes"] for row in listed.values())
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == {
+        *listed,
+        "manifest.json",
+        "provenance.json",
+    }
+    assert metadata.get("dagster/column_lineage") == column_lineage(asset)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("asset", "partition"), BUILT)
+def test_pictures_and_figures_are_there(
+    built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
+) -> None:
+    if (asset, partition) == ("clinvar/changes", RELEASES[0]):
+        return  # there is none before it to compare with
+    metadata = built[asset, partition].metadata
+    for name in PICTURES.get(asset, set()):
+        alt, data, svg = parse(metadata["_"][name])
+        assert len(alt) > 15
+        assert len(data) < 60_000
+        assert round(float(svg.attrib["width"].removesuffix("pt")) * 96 / 72) == 560
+    for name in PLOTTED.get(asset, set()):
+        assert isinstance(metadata[name], int | float)
+        assert math.isfinite(metadata[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asset", STAGES)
+def test_a_run_says_how_far_it_is_in_every_long_stage(
+    built: dict[tuple[str, str | None], Materialised], asset: str
+) -> None:
+    # The last release is compared with one, and chr17 has a source.
+    partition = next(key for key in ("chr17", CORPUS[0], RELEASES[1], None) if (asset, key) in built)
+    said = {found[1] for line in built[asset, partition].log if (found := PROGRESS.fullmatch(line))}
+    assert said >= STAGES[asset]

@@ -1,0 +1,276 @@
+"""``purge_old_runs``: what goes, what stays, and that nothing anybody asks of the instance changes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import sqlalchemy as db
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._core.storage.compute_log_manager import ComputeIOType
+from dagster._core.storage.runs.schema import RunsTable
+
+from genolewm_assets.defs.old_runs import purge_old_runs_job, purge_old_runs_schedule
+from genolewm_assets_tests.defs.built_world import QUIET, Automation, BuiltWorld, instance_in
+from genolewm_assets_tests.tiny_world import CONTIGS, RELEASES
+
+PARTS = dg.StaticPartitionsDefinition(["a", "b"])
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", dg.PreviewWarning)
+    SPEC = dg.AssetCheckSpec("fact", asset="checked", blocking=True, partitions_def=PARTS)
+
+
+class History:
+    """Runs of a small graph, by the order in which they happened."""
+
+    def __init__(self, instance: dg.DagsterInstance) -> None:
+        self.instance = instance
+        self.works = True
+        history = self
+
+        @dg.asset(partitions_def=PARTS, check_specs=[SPEC], code_version="1")
+        def checked() -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
+            result = dg.AssetCheckResult(passed=history.works, asset_key="checked", check_name="fact")
+            if not history.works:
+                yield result
+                raise dg.Failure("the check failed")
+            yield dg.MaterializeResult(check_results=[result])
+
+        @dg.asset(partitions_def=PARTS, deps=[checked], code_version="1")
+        def derived() -> None:
+            assert history.works
+
+        @dg.op
+        def work() -> None:
+            assert history.works
+
+        @dg.job
+        def chore() -> None:
+            work()
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.BetaWarning)
+
+            @dg.multi_observable_source_asset(specs=[dg.AssetSpec("outside")])
+            def outside() -> Iterator[dg.ObserveResult]:
+                assert history.works
+                yield dg.ObserveResult("outside", data_version=dg.DataVersion("1"))
+
+        self._assets = [checked, derived, outside]
+        self._graph = dg.Definitions(assets=self._assets, jobs=[chore, purge_old_runs_job])
+
+    def make(
+        self, *keys: str, partition: str | None = "a", works: bool = True, tags: dict[str, str] | None = None
+    ) -> str:
+        """Run assets as the UI would; returns the run's id."""
+        self.works = works
+        job = self._graph.resolve_implicit_global_asset_job_def()
+        result = job.execute_in_process(
+            instance=self.instance,
+            partition_key=partition,
+            asset_selection=[dg.AssetKey(key) for key in keys],
+            run_config=QUIET,
+            tags=tags,
+            raise_on_error=False,
+        )
+        assert result.success is works
+        return result.run_id
+
+    def chore(self, *, works: bool = True) -> str:
+        self.works = works
+        job = self._graph.resolve_job_def("chore")
+        result = job.execute_in_process(instance=self.instance, run_config=QUIET, raise_on_error=False)
+        assert result.success is works
+        return result.run_id
+
+    def purge(self, **config: object) -> dg.ExecuteInProcessResult:
+        config = {"older_than_days": 0.0, **config}
+        result = self._graph.resolve_job_def("purge_old_runs").execute_in_process(
+            instance=self.instance, run_config={**QUIET, "ops": {"delete_superseded_runs": {"config": config}}}
+        )
+        assert result.success
+        return result
+
+    def left(self, *run_ids: str) -> list[bool]:
+        return [self.instance.has_run(run_id) for run_id in run_ids]
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    with instance_in(tmp_path) as instance:
+        yield History(instance)
+
+
+def test_a_run_goes_when_another_made_the_same_later(history: History) -> None:
+    first, other, second = history.make("checked"), history.make("checked", partition="b"), history.make("checked")
+    history.purge()
+    assert history.left(first, other, second) == [False, True, True]
+    assert history.instance.all_logs(first) == []
+
+
+def test_a_run_stays_for_any_one_thing_that_only_it_made(history: History) -> None:
+    both, one = history.make("checked", "derived"), history.make("checked")
+    history.purge()
+    assert history.left(both, one) == [True, True]
+    history.make("derived")
+    history.purge()
+    assert history.left(both, one) == [False, True]
+
+
+def test_a_failed_run_goes_when_a_success_followed(history: History) -> None:
+    failed, good = history.make("checked", works=False), history.make("checked")
+    history.purge()
+    assert history.left(failed, good) == [False, True]
+
+
+def test_a_failed_run_stays_while_it_is_the_last_word(history: History) -> None:
+    good, failed = history.make("checked"), history.make("checked", works=False)
+    history.purge()
+    assert history.left(good, failed) == [True, True]
+    history.make("checked")
+    history.purge()
+    assert history.left(good, failed) == [False, False]
+
+
+def test_a_run_that_failed_before_it_said_anything(history: History) -> None:
+    failed = history.make("derived", works=False)
+    history.purge()
+    assert history.left(failed) == [True]
+    history.make("derived", partition="b")
+    history.purge()
+    assert history.left(failed) == [True]
+    history.make("derived")
+    history.purge()
+    assert history.left(failed) == [False]
+
+
+def test_observations(history: History) -> None:
+    first = history.make("outside", partition=None)
+    failed = history.make("outside", partition=None, works=False)
+    history.purge()
+    assert history.left(first, failed) == [True, True]
+    second = history.make("outside", partition=None)
+    history.purge()
+    assert history.left(first, failed, second) == [False, False, True]
+
+
+def test_a_job_without_assets_goes_when_it_succeeded_again(history: History) -> None:
+    good, failed = history.chore(), history.chore(works=False)
+    history.purge()
+    assert history.left(good, failed) == [True, True]
+    again = history.chore()
+    history.purge()
+    assert history.left(good, failed, again) == [False, False, True]
+
+
+def test_a_dry_run_counts_and_deletes_nothing(history: History) -> None:
+    first, second = history.make("checked"), history.make("checked")
+    result = history.purge(dry_run=True)
+    assert history.left(first, second) == [True, True]
+    assert counts(result) == {"deleted": 1, "kept": 1, "dry_run": True}
+    # The dry run itself is replaced by this one only after it has ended.
+    assert counts(history.purge()) == {"deleted": 1, "kept": 2, "dry_run": False}
+
+
+def counts(result: dg.ExecuteInProcessResult) -> dict[str, object]:
+    (event,) = [event for event in result.all_events if event.event_type_value == "STEP_OUTPUT"]
+    return {name: value.value for name, value in event.step_output_data.metadata.items()}
+
+
+def make_older(history: History, run_id: str, days: float) -> None:
+    """Move a run into the past, which Dagster itself never does."""
+    then = datetime.now(UTC) - timedelta(days=days)
+    values = {"create_timestamp": then.replace(tzinfo=None), "end_time": then.timestamp()}
+    with history.instance.run_storage.connect() as connection:
+        connection.execute(db.update(RunsTable).where(RunsTable.c.run_id == run_id).values(**values))
+
+
+def test_only_runs_that_ended_long_enough_ago_go(history: History) -> None:
+    runs = [history.make("checked") for _ in range(4)]
+    for run_id, days in zip(runs, (40, 29.9, 30.1, 0), strict=True):
+        make_older(history, run_id, days)
+    history.purge(older_than_days=30.0)
+    assert history.left(*runs) == [False, True, False, True]
+
+
+def test_thirty_days_are_the_default(history: History) -> None:
+    config = purge_old_runs_job.get_node_named("delete_superseded_runs").definition.config_schema
+    fields = config.as_field().config_type.fields
+    assert (fields["older_than_days"].default_value, fields["dry_run"].default_value) == (30, False)
+
+
+@pytest.mark.parametrize("status", [BulkActionStatus.REQUESTED, BulkActionStatus.COMPLETED_SUCCESS])
+def test_a_run_that_a_backfill_still_counts_stays(history: History, status: BulkActionStatus) -> None:
+    backfill = PartitionBackfill(
+        backfill_id="one", status=status, from_failure=False, tags={}, backfill_timestamp=0.0, asset_selection=[]
+    )
+    history.instance.add_backfill(backfill)
+    first = history.make("checked", tags={"dagster/backfill": "one"})
+    history.make("checked")
+    history.purge()
+    assert history.left(first) == [status is BulkActionStatus.REQUESTED]
+
+
+def test_captured_output_goes_with_the_run(history: History) -> None:
+    first = history.make("checked")
+    manager = history.instance.compute_log_manager
+    with manager.open_log_stream([first, "compute_logs", "checked"], ComputeIOType.STDOUT) as stream:
+        assert stream is not None
+        stream.write("said\n")
+    kept = Path(manager.get_captured_local_path([first, "compute_logs", "checked"], "out")).parents[1]
+    assert kept.is_dir()
+    history.make("checked")
+    history.purge()
+    assert not kept.exists()
+
+
+def test_weekly_and_on_by_default() -> None:
+    assert purge_old_runs_schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    assert str(purge_old_runs_schedule.cron_schedule).split()[2:] == ["*", "*", "0"]
+
+
+def latest_of_everything(world: BuiltWorld) -> dict[object, object]:
+    """Return what the UI, freshness and automation go by."""
+    graph, instance = world.graph.resolve_asset_graph(), world.instance
+    latest: dict[object, object] = {}
+    for key in graph.get_all_asset_keys():
+        partitions = sorted(instance.get_materialized_partitions(key)) or [None]
+        for partition in partitions:
+            record = instance.get_latest_data_version_record(key, partition_key=partition)
+            latest[key, partition] = record and (record.storage_id, record.run_id, record.timestamp)
+    for info in instance.event_log_storage.get_asset_check_partition_info(list(graph.asset_check_keys)):
+        latest[info.check_key, info.partition_key] = info
+    return latest
+
+
+@pytest.mark.slow
+def test_nothing_that_anybody_asks_for_changes(tmp_path: Path) -> None:
+    """On the whole graph, with partitions built twice, one that failed since, observations and verifications."""
+    world = BuiltWorld(tmp_path / "world")
+    world.keep_history()
+    world.build()
+    for contig in CONTIGS:
+        world.materialize("gnomad/shard", partition=contig)
+    world.write_gnomad("chr20", world.gnomad_records("chr20", wrong_ref=5))
+    assert not world.materialize("gnomad/shard", partition="chr20").success
+    for _ in range(2):
+        world.run_job("observe_sources")
+        world.run_job("verify_all")
+    world.run_job("refresh_release", partition_key=RELEASES[0])
+    automation = Automation(world)
+    automation.tick()
+    before, runs = latest_of_everything(world), world.instance.get_runs_count()
+
+    config = {"ops": {"delete_superseded_runs": {"config": {"older_than_days": 0.0}}}}
+    assert world.run_job("purge_old_runs", run_config={**QUIET, **config}).success
+    assert latest_of_everything(world) == before
+    assert automation.tick() == ({}, {})
+    holders = {value[1] for value in before.values() if type(value) is tuple}
+    assert all(world.instance.has_run(run_id) for run_id in holders)
+    # The first builds of four shards, the first observation and the first verification; the purge itself came on top.
+    assert world.instance.get_runs_count() == runs - 6 + 1

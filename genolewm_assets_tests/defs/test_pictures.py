@@ -1,0 +1,178 @@
+"""Pictures: small, as wide as their dialog, in colours that can be told apart, and true to their figures."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import dagster as dg
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from matplotlib.colors import to_rgb
+
+from genolewm_assets.defs import pictures
+from genolewm_assets.genome import IntervalArray
+
+PICTURE = re.compile(r"!\[([^\]]+)\]\(data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)\)")
+SVG = "{http://www.w3.org/2000/svg}"
+
+#: Okabe and Ito, Color Universal Design (2008).
+OKABE_ITO = {"#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7"}
+
+HOLDOUTS = ("holdout-chr", "holdout-clinvar", "holdout-haplotypes", "holdout-temporal")
+SIZES = {"P": 150_000, "LP": 90_000, "VUS": 1_900_000, "OTHER": 160_000, "LB": 1_000_000, "B": 210_000}
+PARTS = {part: pictures.PART_COLOURS[part] for part in ("validation", "test")}
+ROWS = {name: {"validation": 500, "test": 10_000 * n} for n, name in enumerate(HOLDOUTS)}
+MIX = {"eukaryote_generator": 0.5, "mrna_evo2": 0.25, "mrna_splice_evo2": 0.1, "prokaryote_evo2": 0.15}
+POSITIONS = np.random.default_rng(0).integers(0, 248_000_000, 400_000)
+FREQUENCIES = np.random.default_rng(1).beta(0.3, 2, 400_000)
+
+#: Every picture at the size of a genome, with words that must stand in it and in its alternative text.
+DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = {
+    "density": (
+        lambda: pictures.draw_density(POSITIONS, unit="alleles", contig="chr1"),
+        ("400,000 alleles along chr1", "position (Mbp)"),
+        "400,000 alleles along chr1; 0 % of the bins hold none",
+    ),
+    "coverage": (
+        lambda: pictures.draw_coverage(
+            IntervalArray.from_unsorted(POSITIONS[:9_000], POSITIONS[:9_000] + 12_288), contig="chr1"
+        ),
+        ("share in windows",),
+        "9,000 windows cover",
+    ),
+    "af": (
+        lambda: pictures.draw_af_spectrum(FREQUENCIES, contig="chr1"),
+        ("allele frequency", "alleles (log)"),
+        "400,000 alleles of chr1",
+    ),
+    "norms": (
+        lambda: pictures.draw_norms(np.linspace(2.0, 4.0, 50_001), source="chr1"),
+        ("median", "norm of a block's state"),
+        "median norm 3 over 50,001 blocks",
+    ),
+    "stars": (
+        lambda: pictures.draw_classes_by_stars(
+            {label: np.array([n // 5, n // 2, n // 4, n // 50, n // 5_000]) for label, n in SIZES.items()}
+        ),
+        ("2 stars", "877,500", "1 star", "VUS"),
+        "2 stars 877,500",
+    ),
+    "balance": (
+        lambda: pictures.draw_class_balance(SIZES),
+        ("3,510,000 alleles by class", "1,900,000 (54.1 %)"),
+        "VUS 1,900,000",
+    ),
+    "placements": (
+        lambda: pictures.draw_placements({"coordinates": 3, "none": 1}, source="mrna_evo2"),
+        ("3 (75.0 %)", "1 (25.0 %)"),
+        "4 windows of mrna_evo2 by how they were placed: coordinates 3, none 1",
+    ),
+    "mix": (
+        lambda: pictures.draw_source_mix(MIX, MIX | {"mrna_evo2": 0.21}),
+        ("21.0 % (target 25 %)", "target", "realised"),
+        "mrna_evo2 21.0 % of 25 %",
+    ),
+    "composition": (
+        lambda: pictures.draw_composition({"windows": ROWS, "alleles": ROWS}, title="Held out", parts=PARTS),
+        ("500 + 30,000", "holdout-temporal", "validation", "test"),
+        "holdout-temporal 500 validation + 30,000 test",
+    ),
+}
+
+
+def parse(value: dg.MetadataValue) -> tuple[str, str, ElementTree.Element]:
+    """Return alternative text, base64 text and the picture's root element."""
+    found = PICTURE.fullmatch(str(value.value))
+    assert found, "not one picture in Markdown"
+    return found[1], found[2], ElementTree.fromstring(base64.b64decode(found[2]))
+
+
+def texts(svg: ElementTree.Element) -> set[str]:
+    return {"".join(text.itertext()).strip() for text in svg.iter(f"{SVG}text")}
+
+
+def colours(svg: ElementTree.Element) -> set[str]:
+    """Return the colours that shapes are filled or drawn in, greys left out."""
+    found = re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", ElementTree.tostring(svg, encoding="unicode"))
+    return {colour.upper() for colour in found if len(set(to_rgb(colour))) > 1}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_pictures_are_small_wide_enough_and_say_their_figures(name: str) -> None:
+    draw, shown, told = DRAWN[name]
+    alt, data, svg = parse(draw())
+    assert len(data) < 60_000
+    assert told in alt
+    assert set(shown) <= texts(svg)
+    points = float(svg.attrib["width"].removesuffix("pt"))
+    assert round(points * 96 / 72) == 560
+    assert 100 < float(svg.attrib["height"].removesuffix("pt")) * 96 / 72 < 400
+    assert colours(svg) <= OKABE_ITO
+    # 8.5 pt are 11 CSS pixels.
+    sizes = [
+        float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", ElementTree.tostring(svg, encoding="unicode"))
+    ]
+    assert min(size for size in sizes if size > 6) >= 8.5
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_picture_is_the_same_when_it_is_drawn_again(name: str) -> None:
+    draw = DRAWN[name][0]
+    assert draw() == draw()
+
+
+NOTHING = np.zeros(0, dtype=np.int64)
+EMPTY: dict[str, Callable[[], dg.MetadataValue]] = {
+    "density": lambda: pictures.draw_density(NOTHING, unit="alleles", contig="chrM"),
+    "coverage": lambda: pictures.draw_coverage(IntervalArray(NOTHING, NOTHING), contig="chr21"),
+    "af": lambda: pictures.draw_af_spectrum(np.zeros(0), contig="chrM"),
+    "norms": lambda: pictures.draw_norms(np.zeros(0), source="chr21"),
+    "stars": lambda: pictures.draw_classes_by_stars({label: np.zeros(5, np.int64) for label in SIZES}),
+    "balance": lambda: pictures.draw_class_balance(dict.fromkeys(SIZES, 0)),
+    "placements": lambda: pictures.draw_placements({"none": 0}, source="mrna_evo2"),
+    "mix": lambda: pictures.draw_source_mix(MIX, {}),
+    "composition": lambda: pictures.draw_composition({"windows": {"train": {}}}, title="Splits", parts=PARTS),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_nothing_to_draw_is_a_picture_too(name: str) -> None:
+    alt, _, svg = parse(EMPTY[name]())
+    assert alt
+    assert texts(svg)
+    assert not any("nan" in (path.get("d") or "").lower() for path in svg.iter(f"{SVG}path"))
+
+
+def test_brackets_do_not_end_the_alternative_text() -> None:
+    alt, _, _ = parse(pictures.draw_placements({"none": 1}, source="corpus[mrna]"))
+    assert "corpus(mrna)" in alt
+
+
+@pytest.mark.parametrize("colour", [*pictures.LABEL_COLOURS.values(), *pictures.PART_COLOURS.values()])
+def test_text_on_a_colour_has_the_contrast_that_wcag_asks_for(colour: str) -> None:
+    def luminance(name: str) -> float:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(name)]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(colour), luminance(pictures.ink_on(colour))), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+@given(st.lists(st.tuples(st.integers(0, 3_000), st.integers(1, 400)), min_size=1, max_size=12))
+def test_coverage_is_that_of_a_mask_of_bases(spans: list[tuple[int, int]]) -> None:
+    starts, ends = np.array([start for start, _ in spans]), np.array([start + size for start, size in spans])
+    mask = np.zeros(ends.max(), dtype=bool)
+    for start, end in zip(starts, ends, strict=True):
+        mask[start:end] = True
+    shares, edges = pictures.coverage(IntervalArray.from_unsorted(starts, ends))
+    assert edges[0] == 0
+    assert edges[-1] == len(mask)
+    assert len(shares) == min(200, len(mask))
+    expected = [mask[a:b].mean() for a, b in pairwise(edges)]
+    np.testing.assert_allclose(shares, expected, atol=1e-12)

@@ -1,0 +1,215 @@
+"""``verify_all``: what it says of each partition of intact and damaged roots, and what that does to the gate."""
+
+from __future__ import annotations
+
+import shutil
+import tracemalloc
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from genolewm_assets.defs import run_log
+from genolewm_assets.defs.gates import BYTES_MATCH_MANIFEST, GATE
+from genolewm_assets.defs.graph import ASSETS
+from genolewm_assets.defs.verify_job import PartitionChecks
+from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Finding, FindingKind, Verified, build
+from genolewm_assets_tests.defs.built_world import BuiltWorld
+from genolewm_assets_tests.tiny_world import CONTIGS
+
+GNOMAD, RELEASE = "gnomad/shard", "2024-01-07"
+
+#: What the world holds: everything that reads no states.
+HELD = {
+    ("reference/genome", None),
+    *((GNOMAD, contig) for contig in CONTIGS),
+    ("windows/index", "chr17"),
+    ("clinvar/release", RELEASE),
+    ("clinvar/shard", RELEASE),
+    ("clinvar/changes", RELEASE),
+}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> BuiltWorld:
+    world = BuiltWorld(tmp_path / "world")
+    world.materialize("reference/genome")
+    for contig in CONTIGS:
+        world.materialize(GNOMAD, partition=contig)
+    world.materialize("windows/index", partition="chr17")
+    assert world.materialize("clinvar/release", "clinvar/shard", "clinvar/changes", partition=RELEASE).success
+    return world
+
+
+def flip(world: BuiltWorld, asset: str, partition: str | None, file: str) -> None:
+    path = world.workspace().open_input(asset, partition).file(file)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def spoken_of(result: dg.ExecuteInProcessResult) -> dict[tuple[str, str | None], dg.AssetCheckEvaluation]:
+    """Return what a run said of each partition."""
+    evaluations = result.get_asset_check_evaluations()
+    found = {(each.asset_key.to_user_string(), each.partition): each for each in evaluations}
+    assert len(found) == len(evaluations)
+    assert {each.check_name for each in evaluations} == {BYTES_MATCH_MANIFEST}
+    return found
+
+
+def verify(
+    world: BuiltWorld,
+) -> tuple[dg.ExecuteInProcessResult, dict[tuple[str, str | None], dg.AssetCheckEvaluation]]:
+    result = world.run_job("verify_all")
+    return result, spoken_of(result)
+
+
+def failure(result: dg.ExecuteInProcessResult) -> str:
+    (event,) = [event for event in result.all_events if event.is_step_failure]
+    return str(event.step_failure_data.user_failure_data.description)
+
+
+def gate_is_open(world: BuiltWorld) -> bool:
+    """Ask the gate of an asset that reads every contig of gnomAD."""
+    deps = [dg.AssetDep(["gnomad", "shard"], partition_mapping=dg.AllPartitionMapping())]
+
+    @dg.asset(deps=deps, automation_condition=GATE)
+    def reader() -> None: ...
+
+    graph = dg.Definitions(assets=[*ASSETS, reader], resources=world.graph.resources)
+    selection = dg.AssetSelection.assets(reader)
+    return dg.evaluate_automation_conditions(graph, world.instance, asset_selection=selection).total_requested == 1
+
+
+def test_each_published_partition_passes_once(world: BuiltWorld) -> None:
+    result, evaluations = verify(world)
+    assert result.success
+    assert set(evaluations) == HELD
+    assert all(evaluation.passed for evaluation in evaluations.values())
+    genome = evaluations["reference/genome", None]
+    manifest = world.workspace().open_input("reference/genome").manifest
+    assert genome.metadata["manifest"].value == manifest.sha256
+    assert genome.metadata["files"].value == len(manifest.files)
+    assert gate_is_open(world)
+
+
+def test_a_damaged_file_fails_its_partition_and_the_job_after_all_were_checked(world: BuiltWorld) -> None:
+    flip(world, GNOMAD, "chr17", "variants.parquet")
+    result, evaluations = verify(world)
+    assert not result.success
+    assert set(evaluations) == HELD
+    failed = {key: evaluation for key, evaluation in evaluations.items() if not evaluation.passed}
+    assert set(failed) == {(GNOMAD, "chr17")}
+    problems = failed[GNOMAD, "chr17"].metadata["problems"].value
+    assert "gnomad/4.1/chr17/variants.parquet: content differs: expected sha256 " in problems
+    assert "1 faults, 1 partitions damaged" in failure(result)
+    assert "variants.parquet" in failure(result)
+
+
+def test_damage_closes_the_gate_and_repair_opens_it(world: BuiltWorld) -> None:
+    path = world.workspace().open_input(GNOMAD, "chr17").file("variants.parquet")
+    good = path.read_bytes()
+    flip(world, GNOMAD, "chr17", "variants.parquet")
+    assert gate_is_open(world), "nobody has looked yet"
+    assert not verify(world)[0].success
+    assert not gate_is_open(world)
+    # By a rebuild, which finds the damage.
+    assert world.materialize(GNOMAD, partition="chr17").success
+    assert gate_is_open(world)
+    # By hand; verified again.
+    flip(world, GNOMAD, "chr17", "variants.parquet")
+    assert not verify(world)[0].success
+    assert not gate_is_open(world)
+    path.write_bytes(good)
+    assert verify(world)[0].success
+    assert gate_is_open(world)
+
+
+def test_what_was_materialised_and_is_gone_fails(world: BuiltWorld) -> None:
+    shutil.rmtree(world.workspace().open_input(GNOMAD, "chr20").directory)
+    link = world.root / "windows/tiny/chr17"
+    shutil.rmtree(link.resolve())
+    link.unlink()
+    result, evaluations = verify(world)
+    assert not result.success
+    assert set(evaluations) == HELD
+    failed = {key: evaluation for key, evaluation in evaluations.items() if not evaluation.passed}
+    assert set(failed) == {(GNOMAD, "chr20"), ("windows/index", "chr17")}
+    for (_, partition), evaluation in failed.items():
+        assert f"{partition}: nothing is published" in evaluation.metadata["problems"].value
+
+
+def test_a_manifest_that_cannot_be_read_fails_its_partition(world: BuiltWorld) -> None:
+    directory = world.workspace().open_input("windows/index", "chr17").directory
+    (directory / "manifest.json").write_bytes(b"{")
+    result, evaluations = verify(world)
+    assert not result.success
+    failed = [key for key, evaluation in evaluations.items() if not evaluation.passed]
+    assert failed == [("windows/index", "chr17")]
+    assert "manifest.json" in evaluations["windows/index", "chr17"].metadata["problems"].value
+
+
+def test_another_artefact_in_its_place_fails(world: BuiltWorld) -> None:
+    shelf = world.root / "gnomad/4.1"
+    other = (shelf / "chr20").resolve()
+    mine = (shelf / "chr17").resolve()
+    moved = mine.with_name(mine.name.replace(mine.name.rpartition(".")[2], other.name.rpartition(".")[2]))
+    shutil.copytree(other, moved)
+    (shelf / "chr17").unlink()
+    (shelf / "chr17").symlink_to(f".gen/{moved.name}")
+    result, evaluations = verify(world)
+    assert not result.success
+    assert not evaluations[GNOMAD, "chr17"].passed
+    assert "another artefact" in evaluations[GNOMAD, "chr17"].metadata["problems"].value
+
+
+def test_damage_in_a_superseded_version_fails_the_job_and_no_partition(world: BuiltWorld) -> None:
+    old = world.workspace().open_input(GNOMAD, "chr17").directory
+    world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
+    assert world.materialize(GNOMAD, partition="chr17").success
+    (old / "variants.parquet").write_bytes(b"")
+    result, evaluations = verify(world)
+    assert not result.success
+    assert all(evaluation.passed for evaluation in evaluations.values())
+    assert ".gen/chr17." in failure(result)
+    assert "1 faults, 0 partitions damaged" in failure(result)
+
+
+def test_what_was_built_again_meanwhile_is_not_spoken_ill_of(world: BuiltWorld) -> None:
+    damage = Finding(FindingKind.CORRUPT, "gnomad/4.1/chr17", "variants.parquet", "content differs")
+    manifest = world.workspace().open_input(GNOMAD, "chr17").manifest
+    verified = Verified("gnomad/4.1/chr17", world.root / "gnomad/4.1/chr17", manifest, (damage,))
+    checks = PartitionChecks(world.workspace(), world.instance, started_s=0.0)
+    assert list(checks.found(verified)) == []
+    assert (checks.passed, checks.failed) == (0, 0)
+    later = PartitionChecks(world.workspace(), world.instance)
+    (evaluation,) = later.found(verified)
+    assert not evaluation.passed
+
+
+def test_progress_is_logged(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_log, "INTERVAL_S", 0.0)
+    result, _ = verify(world)
+    lines = [entry.user_message for entry in world.instance.all_logs(result.run_id) if not entry.is_dagster_event]
+    assert any(" bytes of " in line for line in lines)
+    assert f"{len(HELD)} partitions are what was published, 0 are not" in lines
+
+
+def test_memory_does_not_grow_with_the_files(world: BuiltWorld) -> None:
+    size_bytes = 96 << 20
+
+    def write(work: Path) -> BuildReport:
+        with (work / "not_windows.bin").open("wb") as handle:
+            handle.truncate(size_bytes)
+        return BuildReport()
+
+    artefact = ArtefactId("corpus/windows", "mrna_evo2")
+    plan = BuildPlan(artefact, world.workspace().location(artefact), "1", {}, (), write)
+    build(world.workspace().root, plan)
+    tracemalloc.start()
+    result, evaluations = verify(world)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert result.success
+    assert evaluations["corpus/windows", "mrna_evo2"].passed
+    assert peak_bytes < size_bytes / 3
