@@ -1,0 +1,1 @@
+"""``deploy/`` as a machine runs it: the units' commands, nginx, the scripts, all on a PostgreSQL server."""

@@ -1,0 +1,44 @@
+"""A root with artefacts of one small file, published as any other; run as a script, it publishes another version.
+
+``python -m genolewm_assets_tests.deploy.small_root ROOT VERSION [gc | remove]`` publishes, and then collects garbage,
+or removes what was published before as if there were no locks.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Published, Root, build, collect_garbage
+
+LOCATIONS = ("windows/tiny/chr17", "windows/tiny/chr20")
+
+
+def publish(root: Path, location: str, version: str) -> Published:
+    """Publish a version of an artefact."""
+
+    def write(work: Path) -> BuildReport:
+        (work / "table.txt").write_text(f"{location} {version}\n")
+        return BuildReport()
+
+    artefact = ArtefactId("windows/index", location.rpartition("/")[2])
+    return build(Root(root), BuildPlan(artefact, location, "1", {"version": version}, (), write))
+
+
+def create(root: Path) -> None:
+    """Claim a root and publish a first version of everything."""
+    Root(root).claim("small", "0" * 64)
+    for location in LOCATIONS:
+        publish(root, location, "first")
+
+
+if __name__ == "__main__":
+    where, version_, *then = sys.argv[1:]
+    links = {location: (Path(where) / location).resolve() for location in LOCATIONS}
+    for location_ in LOCATIONS:
+        publish(Path(where), location_, version_)
+    if then == ["gc"]:
+        collect_garbage(Root(Path(where)))
+    if then == ["remove"]:
+        shutil.rmtree(links[LOCATIONS[0]])

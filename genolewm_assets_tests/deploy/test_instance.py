@@ -1,0 +1,113 @@
+"""``deploy/dagster.yaml``: accepted by Dagster, credentials from the environment only, and it works on PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+import yaml
+from dagster._core.instance import InstanceRef
+from dagster._core.run_coordinator import QueuedRunCoordinator
+from dagster_postgres import DagsterPostgresStorage
+
+from genolewm_assets.defs.op_tags import H100_POOL
+from genolewm_assets.launch import TELEMETRY_OFF
+from genolewm_assets_tests.deploy.installation import DEPLOY, REPOSITORY, Installation, settings_of
+from genolewm_assets_tests.tiny_world import TinyWorld
+
+
+def names_from_environment(document: object) -> Iterator[str]:
+    """Yield every variable that a configuration takes from the environment."""
+    if isinstance(document, dict):
+        if set(document) == {"env"}:
+            yield document["env"]
+        for value in document.values():
+            yield from names_from_environment(value)
+    elif isinstance(document, list):
+        for value in document:
+            yield from names_from_environment(value)
+
+
+@pytest.fixture
+def instance(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
+    for name, value in installation.environment().items():
+        monkeypatch.setenv(name, value)
+    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(installation.etc))) as opened:
+        yield opened
+
+
+def test_all_it_takes_from_the_environment_is_in_the_example() -> None:
+    taken = set(names_from_environment(yaml.safe_load((DEPLOY / "dagster.yaml").read_text())))
+    example = settings_of((DEPLOY / "genolewm.env.example").read_text())
+    assert {"PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD"} <= taken
+    assert taken <= set(example)
+    assert TELEMETRY_OFF.items() <= example.items()
+    assert {example[name].partition("/dagster")[0] for name in taken if name.startswith("GENOLEWM_")} == {
+        example["GENOLEWM_ROOT"]
+    }
+
+
+def test_the_example_names_every_variable_of_the_package() -> None:
+    sources = (REPOSITORY / "genolewm_assets").rglob("*.py")
+    known = {name for path in sources for name in re.findall(r"\bGENOLEWM_[A-Z_]+\b", path.read_text())}
+    assert known <= set(settings_of((DEPLOY / "genolewm.env.example").read_text()))
+
+
+def test_it_says_what_the_deployment_promises(instance: dg.DagsterInstance) -> None:
+    reference = instance.get_ref()
+    assert isinstance(reference.storage, DagsterPostgresStorage)
+    assert isinstance(instance.run_coordinator, QueuedRunCoordinator)
+    assert not instance.telemetry_enabled
+    assert instance.run_monitoring_enabled
+    assert instance.run_launcher.supports_check_run_worker_health
+    assert instance.run_retries_enabled
+    assert instance.run_retries_max_retries > 0
+    concurrency = instance.get_concurrency_config()
+    assert concurrency.run_queue_config is not None
+    limits = {each["key"]: each["limit"] for each in concurrency.run_queue_config.tag_concurrency_limits}
+    assert sum(limits.values()) < concurrency.run_queue_config.max_concurrent_runs
+    assert concurrency.run_queue_config.max_user_code_failure_retries > 0
+    assert instance.get_settings("freshness") == {"enabled": True}
+    assert {"schedule", "sensor"} <= set(instance.get_settings("retention"))
+
+
+def test_one_step_at_a_time_takes_the_h100(instance: dg.DagsterInstance) -> None:
+    storage = instance.event_log_storage
+    storage.initialize_concurrency_limit_to_default(H100_POOL)
+    assert storage.get_concurrency_info(H100_POOL).slot_count == 1
+    first, second = dg.DagsterRun("job", "1" * 32), dg.DagsterRun("job", "2" * 32)
+    assert storage.claim_concurrency_slot(H100_POOL, first.run_id, "step").is_claimed
+    assert not storage.claim_concurrency_slot(H100_POOL, second.run_id, "step").is_claimed
+
+
+def test_a_materialisation_is_there_for_the_next_process(
+    instance: dg.DagsterInstance, installation: Installation, world: TinyWorld
+) -> None:
+    world.instance = instance
+    result = world.materialize("reference/genome")
+    assert result.success
+    (event,) = result.asset_materializations_for_node("reference__genome")
+    kept = installation.database.query(
+        f"SELECT asset_key FROM event_logs WHERE run_id = '{result.run_id}' "
+        "AND dagster_event_type = 'ASSET_MATERIALIZATION'"
+    )
+    assert kept == '["reference", "genome"]'
+    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(installation.etc))) as another:
+        latest = another.get_latest_materialization_event(dg.AssetKey(["reference", "genome"]))
+    assert latest is not None
+    assert latest.run_id == result.run_id
+    assert latest.asset_materialization is not None
+    assert latest.asset_materialization.tags == event.tags
+    assert any(result.run_id in path.parts for path in (installation.root / "dagster/logs").rglob("*.err"))
+
+
+def test_another_password_is_refused(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in installation.environment(PGPASSWORD="guessed").items():
+        monkeypatch.setenv(name, value)
+    with (
+        pytest.raises(Exception, match=r"too many retries for DB connection|password authentication failed"),
+        dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(installation.etc))) as opened,
+    ):
+        opened.get_runs_count()

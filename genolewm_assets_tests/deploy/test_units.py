@@ -1,0 +1,185 @@
+"""systemd units: accepted by systemd, hardened, and what they start listens on loopback only and does its work."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installation, settings_of
+from genolewm_assets_tests.deploy.sessions import kill_session, listening, members
+from genolewm_assets_tests.live.harness import wait_until
+from genolewm_assets_tests.live.programs import free_port, program
+from genolewm_assets_tests.tiny_world import TinyWorld
+
+SERVICES = ("code", "webserver", "daemon", "backup")
+SERVERS = ("code", "webserver", "daemon")
+
+
+def unit(name: str) -> dict[str, str]:
+    return settings_of((UNITS / f"genolewm-{name}.service").read_text())
+
+
+def analyze(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [program("systemd-analyze"), *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def units(installation: Installation, tmp_path: Path) -> Path:
+    """The units with the programs of this checkout, so that systemd finds them; a user that exists everywhere."""
+    folder = tmp_path / "units"
+    shutil.copytree(UNITS, folder)
+    for path in folder.rglob("*.*"):
+        if path.is_file():
+            path.write_text(installation.moved(path.read_text()))
+    return folder
+
+
+def test_systemd_accepts_every_unit(units: Path) -> None:
+    names = sorted(path.name for path in units.iterdir() if path.is_file())
+    assert len(names) == len(SERVICES) + 2
+    done = analyze(units, "verify", "--man=no", *(f"./{name}" for name in names))
+    # Also what it only warns of (an unknown setting), and nothing about the units of this machine.
+    said = [line for line in (done.stdout + done.stderr).splitlines() if "genolewm" in line]
+    assert said == []
+
+
+def test_systemd_would_say_what_is_wrong(units: Path) -> None:
+    common = units / "genolewm-.service.d" / "common.conf"
+    common.write_text(common.read_text() + "NoNewPriviliges=yes\n")
+    done = analyze(units, "verify", "--man=no", "./genolewm-daemon.service")
+    assert "NoNewPriviliges" in done.stderr
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_services_are_confined(name: str, tmp_path: Path) -> None:
+    shutil.copytree(UNITS, tmp_path / "etc/systemd/system")
+    done = analyze(
+        tmp_path, "security", "--offline=yes", f"--root={tmp_path}", "--threshold=20", f"genolewm-{name}.service"
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_only_what_a_service_writes_is_writable() -> None:
+    common = settings_of((UNITS / "genolewm-.service.d/common.conf").read_text())
+    assert {common["User"], common["ProtectSystem"], common["NoNewPrivileges"]} == {"genolewm", "strict", "yes"}
+    writable = {
+        name: settings_of((UNITS / f"genolewm-{name}.service").read_text()).get("ReadWritePaths") for name in SERVICES
+    }
+    assert writable == {
+        "code": "/srv/genolewm",
+        "webserver": None,
+        "daemon": "/srv/genolewm/dagster",
+        "backup": "-/srv/genolewm/work /var/backups/genolewm",
+    }
+
+
+def test_servers_come_back_by_themselves() -> None:
+    for name in SERVERS:
+        assert (unit(name)["Restart"], unit(name)["PartOf"]) == ("always", "genolewm.target")
+
+
+@pytest.fixture(scope="module")
+def running(installation: Installation) -> Iterator[Installation]:
+    installation.start(*SERVERS)
+    try:
+        wait_until(lambda: is_up(installation), "the servers to start")
+        yield installation
+    finally:
+        for name in SERVERS:
+            sys.stderr.write(f"--- {name}\n{installation.log(name).read_text()[-2_000:]}\n")
+
+
+def is_up(installation: Installation) -> bool:
+    for name, process in installation.processes.items():
+        assert process.poll() is None, f"{name} ended:\n{installation.log(name).read_text()[-4_000:]}"
+    try:
+        return installation.graphql.is_loaded() and installation.graphql.daemon_is_healthy()
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+def test_servers_listen_on_loopback_or_not_at_all(running: Installation) -> None:
+    heard = {name: listening(process.pid) for name, process in running.processes.items()}
+    assert heard == {"code": set(), "webserver": {("127.0.0.1", running.port)}, "daemon": set()}
+    assert (running.folder / "run/code.sock").is_socket()
+    assert unit("code")["RuntimeDirectoryMode"] == "0750"
+
+
+@pytest.mark.slow
+def test_a_run_writes_below_the_root_and_nothing_into_the_configuration(running: Installation) -> None:
+    before = digests(running.etc)
+    run = running.graphql.wait_for_run(running.graphql.launch("reference/genome"))
+    assert run.status == "SUCCESS", running.graphql.step_failures(run.id)
+    logs = list((running.root / "dagster/logs").rglob("*.err"))
+    assert any(run.id in path.parts for path in logs)
+    assert digests(running.etc) == before
+
+
+@pytest.mark.slow
+def test_a_failed_asset_is_not_tried_again(running: Installation, world: TinyWorld) -> None:
+    source = world.folder / "gnomad.chr20.vcf.bgz"
+    good = source.read_bytes()
+    source.write_bytes(good[:-40])
+    run = running.graphql.wait_for_run(running.graphql.launch("gnomad/shard", "chr20"))
+    source.write_bytes(good)
+    assert run.status == "FAILURE"
+    wait_until(lambda: "dagster/will_retry" in running.graphql.run(run.id).tags, "the decision about another try")
+    assert running.graphql.run(run.id).tags["dagster/will_retry"] == "false"
+
+
+@pytest.mark.slow
+def test_a_run_lost_with_its_code_server_is_run_again(running: Installation) -> None:
+    graphql = running.graphql
+    assert graphql.wait_for_run(graphql.launch("reference/genome")).status == "SUCCESS"
+    lock = running.root / "work" / "gnomad~4.1~chr17" / "lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(lock):
+        lost = graphql.launch("gnomad/shard", "chr17")
+        wait_until(lambda: graphql.run(lost).status == "STARTED", "the run to start")
+        running.kill("code")
+    running.start("code")
+    wait_until(lambda: len(graphql.runs(tags={"dagster/parent_run_id": lost})) == 1, "the run to be launched again")
+    (again,) = graphql.runs(tags={"dagster/parent_run_id": lost})
+    assert graphql.wait_for_run(again.id).status == "SUCCESS"
+    assert graphql.run(lost).status == "FAILURE"
+    made = [each.run_id for each in graphql.materializations("gnomad/shard", "chr17")]
+    assert [run_id for run_id in made if run_id in {lost, again.id}] == [again.id]
+    assert len(list((running.root / "gnomad/4.1/.gen").glob("chr17.*"))) == 1
+
+
+@pytest.mark.slow
+def test_genolewm_ui_listens_on_loopback_only(world: TinyWorld, tmp_path: Path) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "genolewm_assets", "ui", "--root", str(tmp_path / "root")]
+    command += ["--catalog", str(world.catalog), "--port", str(port)]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path, start_new_session=True)
+    try:
+        wait_until(lambda: ("127.0.0.1", port) in listening(process.pid), "the web server to listen")
+        time.sleep(5)  # the daemon and code servers come after it
+        assert {address for address, _ in listening(process.pid)} <= {"127.0.0.1", "::1"}
+        assert len(members(process.pid)) >= 3
+    finally:
+        kill_session(process)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_environment_of_the_example_is_read_by_systemd_as_it_stands() -> None:
+    text = (DEPLOY / "genolewm.env.example").read_text()
+    values = settings_of(text)
+    # systemd takes neither variables nor commands, and would keep them as they are.
+    assert not any(sign in value for value in values.values() for sign in "$`\"'\\")
+    assert values["PGPASSWORD"] == ""
