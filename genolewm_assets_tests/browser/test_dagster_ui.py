@@ -1,0 +1,168 @@
+"""The pages that people work with: what they must be able to see there."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
+
+from genolewm_assets.definitions import defs
+from genolewm_assets_tests.browser.pages import EXPANDED_GRAPH, SPECS, wait_for_graph
+from genolewm_assets_tests.browser.shown_root import BROKEN_CONTIG, WAITING_RELEASE
+from genolewm_assets_tests.defs.test_metadata import PICTURES
+from genolewm_assets_tests.tiny_world import CORPUS, RELEASES
+
+pytestmark = pytest.mark.slow
+
+CHECKED = {key.asset_key.to_user_string() for key in defs.resolve_asset_graph().asset_check_keys}
+H100_ASSETS = {"embeddings/cache", "embeddings/corpus"}
+
+
+def open_asset(page: Page, asset: str, view: str, **more: str) -> None:
+    page.goto(f"/assets/{asset}?view={view}" + "".join(f"&{name}={value}" for name, value in more.items()))
+
+
+def section(page: Page, title: str) -> Locator:
+    """Return the value under a title in the panel beside an asset."""
+    return page.get_by_text(title, exact=True).locator("xpath=..")
+
+
+def test_the_lineage_shows_every_asset_in_its_group_with_its_state(page: Page) -> None:
+    page.set_viewport_size({"width": 3_400, "height": 2_800})
+    page.goto(EXPANDED_GRAPH)
+    graph = wait_for_graph(page)
+    assert {asset for asset, text in graph.items() if "h100" in text} == H100_ASSETS
+    assert "75% filled (1 failed)" in graph["gnomad/shard"]
+    assert "4 partitions" in graph["gnomad/shard"]
+    assert "66% filled" in graph["clinvar/shard"]
+    without_failure = {asset for asset, text in graph.items() if re.search(r"\D(\d+) / \1 Passed", text)}
+    assert without_failure == CHECKED - {"gnomad/shard"}
+
+
+def test_assets_for_the_h100_are_found_by_their_tag(page: Page) -> None:
+    page.goto("/asset-groups")
+    expect(page.get_by_text("reference", exact=True).first).to_be_visible()
+    page.locator(".CodeMirror").first.click()
+    page.keyboard.type('tag:"genolewm/accelerator"="h100"')
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("h100", exact=True)).to_have_count(len(H100_ASSETS))
+    expect(page.get_by_text("packages", exact=True)).to_have_count(0)
+
+
+def test_the_page_of_an_asset_says_what_it_is_whose_and_where_its_columns_come_from(page: Page) -> None:
+    open_asset(page, "holdouts/manifest", "overview")
+    expect(page.get_by_text("One row per interval, allele or corpus window that training must not see")).to_be_visible()
+    expect(page.get_by_text("A score on held-out data means something only if")).to_be_visible()
+    expect(section(page, "Owners")).to_contain_text("genolewm")
+    expect(section(page, "Kinds")).to_contain_text("Parquet")
+    expect(section(page, "Group")).to_contain_text("holdouts")
+    expect(page.get_by_text("genolewm/partitioned_by: clinvar_release")).to_be_visible()
+    for column in SPECS["holdouts/manifest"].metadata["dagster/column_schema"].columns:
+        row = page.locator("tr", has=page.get_by_text(column.name, exact=True))
+        expect(row).to_have_count(1)
+        expect(row).to_contain_text(str(column.description).replace("`", ""))
+    row = page.locator("tr", has=page.get_by_text("alleles.label", exact=True))
+    expect(row).to_contain_text("from clinvar/shard.label")
+    expect(row).to_contain_text("string")
+    for upstream in ("clinvar / changes", "gnomad / shard", "corpus / windows"):
+        expect(page.get_by_role("link", name=upstream).first).to_be_visible()
+
+
+def test_an_h100_asset_carries_the_tag_that_automation_goes_by(page: Page) -> None:
+    open_asset(page, "embeddings/cache", "overview")
+    expect(page.get_by_text("genolewm/accelerator: h100")).to_be_visible()
+    expect(section(page, "Kinds")).to_contain_text("h100")
+
+
+@pytest.mark.parametrize(
+    ("asset", "counts"),
+    [
+        ("gnomad/shard", {"Failed": 1, "Materialized": 3, "Missing": 0}),
+        ("clinvar/shard", {"Failed": 0, "Materialized": 2, "Missing": 1}),
+        ("windows/index", {"Failed": 0, "Materialized": 3, "Missing": 0}),
+    ],
+)
+def test_partitions_are_counted_by_what_became_of_them(page: Page, asset: str, counts: dict[str, int]) -> None:
+    open_asset(page, asset, "partitions")
+    for status, n in counts.items():
+        expect(page.get_by_text(f"{status} ({n})", exact=True)).to_be_visible()
+
+
+def test_a_partition_shows_its_rows_files_and_place(page: Page) -> None:
+    open_asset(page, "gnomad/shard", "partitions", partition="chr17")
+    row = page.locator("tr", has=page.get_by_text("dagster/partition_row_count", exact=True))
+    expect(row).to_contain_text("45")
+    expect(page.get_by_text(re.compile(r"/gnomad/4\.1/\.gen/chr17\.[0-9a-f]{12}$"))).to_be_visible()
+    expect(page.locator("tr", has=page.get_by_text("variants.parquet", exact=True)).last).to_contain_text("45")
+
+
+def test_a_failed_partition_says_so_and_shows_the_version_that_stays(page: Page) -> None:
+    open_asset(page, "gnomad/shard", "partitions", partition=BROKEN_CONTIG)
+    expect(page.get_by_text(re.compile(r"^Run [0-9a-f]{8} failed, and did not materialize this asset"))).to_be_visible()
+    row = page.locator("tr", has=page.get_by_text("dagster/partition_row_count", exact=True))
+    expect(row).to_contain_text("45")
+    page.get_by_text("View logs").click()
+    expect(page.get_by_text("the build failed its checks ['ref_mismatches_rare']").last).to_be_visible()
+
+
+def test_a_release_that_is_registered_but_not_built_is_missing(page: Page) -> None:
+    open_asset(page, "clinvar/shard", "partitions", partition=WAITING_RELEASE)
+    expect(page.get_by_text(WAITING_RELEASE, exact=True).last).to_be_visible()
+    expect(page.get_by_text("View all historical events (0)")).to_be_visible()
+    expect(page.get_by_text("No metadata entries")).to_be_visible()
+
+
+def test_checks_have_a_status_per_partition_also_the_failed_one(page: Page) -> None:
+    open_asset(page, "gnomad/shard", "checks", checkDetail="ref_mismatches_rare")
+    expect(
+        page.get_by_text("Alleles whose REF is not the reference's are rarer than the catalogue's bound")
+    ).to_be_visible()
+    for listed in (r"ref_mismatches_rare\s*Failed", r"frequencies_consistent\s*Succeeded"):
+        expect(page.locator("body")).to_contain_text(re.compile(listed))
+    expect(page.get_by_text("Evaluation result").locator("xpath=..")).to_contain_text("Failed")
+    page.get_by_role("tab", name="Partitions").last.click()
+    for text in ("Failed (1)", "Passed (3)", "Missing (0)", "Execution Failed (0)"):
+        expect(page.get_by_text(text, exact=True)).to_be_visible()
+
+
+def test_every_check_of_an_asset_is_listed_with_what_it_guarantees(page: Page) -> None:
+    open_asset(page, "packages/split", "checks", checkDetail="splits_disjoint")
+    graph = defs.resolve_asset_graph()
+    names = sorted(key.name for key in graph.asset_check_keys if key.asset_key == SPECS["packages/split"].key)
+    expect(page.get_by_text(f"Checks ({len(names)})")).to_be_visible()
+    for name in names:
+        expect(page.get_by_text(name, exact=True).first).to_be_visible()
+    expect(page.get_by_text("No sequence, on either strand, and no allele is in two splits.")).to_be_visible()
+
+
+def partition_of(asset: str) -> str:
+    """Return a partition with something to draw."""
+    domain = asset.partition("/")[0]
+    by_domain = {"corpus": CORPUS[0], "clinvar": RELEASES[1], "holdouts": RELEASES[1], "packages": RELEASES[1]}
+    return CORPUS[0] if asset == "embeddings/corpus" else by_domain.get(domain, "chr17")
+
+
+@pytest.mark.parametrize(("asset", "name"), [(asset, name) for asset in PICTURES for name in sorted(PICTURES[asset])])
+def test_a_picture_is_drawn_where_people_ask_for_it(page: Page, asset: str, name: str) -> None:
+    open_asset(page, asset, "partitions", partition=partition_of(asset))
+    page.locator("tr", has=page.get_by_text(name, exact=True)).get_by_text("[Show Markdown]").click()
+    picture = page.locator("img[src^='data:image/svg']")
+    expect(picture).to_be_visible()
+    width, height, shown = picture.evaluate("(i) => [i.naturalWidth, i.naturalHeight, i.clientWidth]")
+    assert (width, shown) == (560, 560), "as wide as the dialog: neither cut nor blurred"
+    assert height > 100
+    assert len(str(picture.get_attribute("alt"))) > 15
+    with Image.open(io.BytesIO(picture.screenshot())) as seen:
+        inked = sum(seen.convert("L").histogram()[:250])
+    assert inked > 0.005 * width * height, "the picture is blank"
+
+
+def test_figures_are_plotted_by_partition(page: Page) -> None:
+    open_asset(page, "embeddings/cache", "overview")
+    page.get_by_text("Plots", exact=True).click()
+    for name in ("norm_median", "dagster/partition_row_count", "dagster/size_bytes"):
+        expect(page.get_by_text(name, exact=True)).to_be_visible()
+    expect(page.locator("canvas").first).to_be_visible()

@@ -1,0 +1,154 @@
+"""What happens on a live server when releases appear in the listing, step by step; for any storage."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+
+from genolewm_assets_tests.live.graphql import GraphQL, Run, Tick
+from genolewm_assets_tests.live.harness import LiveServer, wait_until
+from genolewm_assets_tests.live.release_world import ReleaseWorld
+
+SENSOR = "clinvar_release_sensor"
+REFRESH = "refresh_release"
+#: What the job makes of a release.
+RELEASE_ASSETS = ("clinvar/release", "clinvar/shard", "clinvar/changes", "holdouts/manifest", "packages/split")
+STATES = ("embeddings/cache", "embeddings/corpus")
+
+
+def release_in_use(world: ReleaseWorld) -> str:
+    """Return the release that trainers read."""
+    return str(json.loads((world.root / "packages/current.json").read_bytes())["release"])
+
+
+def releases_used(graphql: GraphQL) -> list[str]:
+    """Return the releases that ``packages/current`` has pointed to, oldest first, repetitions left out."""
+    moves = [each.metadata["release"] for each in reversed(graphql.materializations("packages/current"))]
+    return [key for index, key in enumerate(moves) if index == 0 or key != moves[index - 1]]
+
+
+def the_old_release_is_in_use(server: LiveServer, world: ReleaseWorld) -> None:
+    """It was packaged before, and the sensor, which is running, asks for nothing."""
+    graphql = server.graphql
+    assert release_in_use(world) == world.old
+    assert graphql.instigator_status(SENSOR) == "RUNNING"
+    wait_until(lambda: graphql.ticks(SENSOR), "the sensor's first tick")
+    assert graphql.partition_keys("clinvar/release") == [world.old]
+    assert graphql.runs(job=REFRESH) == []
+
+
+def a_half_uploaded_file_is_let_alone(server: LiveServer, world: ReleaseWorld) -> None:
+    """Two ticks see a file without a checksum, and register nothing."""
+    graphql = server.graphql
+    world.publish_half(world.new)
+    _wait_for_ticks(graphql, 2)
+    assert graphql.partition_keys("clinvar/release") == [world.old]
+    assert graphql.runs(job=REFRESH) == []
+
+
+def a_new_release_is_packaged_and_taken(server: LiveServer, world: ReleaseWorld) -> None:
+    """From the file's appearance to the pointer, without a hand, and without a state encoded again."""
+    graphql = server.graphql
+    states = {asset: graphql.materializations(asset) for asset in STATES}
+    earlier_runs = {run.id for run in graphql.runs()}
+    appeared = time.time()
+    world.publish(world.new)
+
+    run = _refresh_run(graphql, world.new)
+    _registered_within_two_intervals(graphql.ticks(SENSOR), world.new, appeared)
+    assert run.status == "SUCCESS", graphql.step_failures(run.id)
+    _wait_for_release_in_use(graphql, world, world.new)
+    assert releases_used(graphql) == [world.old, world.new]
+    assert _assets_made_since(graphql, earlier_runs) == {*RELEASE_ASSETS, "packages/current"}
+    assert {asset: graphql.materializations(asset) for asset in STATES} == states
+
+    for asset in RELEASE_ASSETS:
+        assert graphql.partition_statuses(asset)[world.new] == "materialized"
+        statuses = {name: partitions.get(world.new) for name, partitions in graphql.check_statuses(asset).items()}
+        assert set(statuses.values()) == {"succeeded"}, (asset, statuses)
+        # Automation may look at the release again while it is being made; it then finds it as it is.
+        assert len({each.metadata["dagster/uri"] for each in graphql.materializations(asset, world.new)}) == 1
+    assert _changes(graphql, world, world.new) == world.changes
+
+
+def a_corrupt_release_moves_nothing(server: LiveServer, world: ReleaseWorld) -> None:
+    """Its bytes are not those of its checksum: the run fails, the check says so, and what stood stands."""
+    graphql = server.graphql
+    world.publish_corrupt(world.corrupt)
+    run = _refresh_run(graphql, world.corrupt)
+    assert run.status == "FAILURE"
+    assert run.tags["dagster/will_retry"] == "false", "it would fail again"
+    (reason,) = graphql.step_failures(run.id)
+    assert world.files[world.corrupt].name in reason
+    assert "md5" in reason.lower()
+    assert graphql.partition_statuses("clinvar/release")[world.corrupt] == "failed"
+    failed = {
+        name
+        for name, partitions in graphql.check_statuses("clinvar/release").items()
+        if partitions.get(world.corrupt) == "failed"
+    }
+    assert failed, "no check shows it"
+    for asset in RELEASE_ASSETS:
+        assert graphql.materializations(asset, world.corrupt) == []
+    assert release_in_use(world) == world.new
+    assert not (world.root / "packages" / world.corrupt).exists()
+
+
+def the_next_good_release_is_taken(server: LiveServer, world: ReleaseWorld) -> None:
+    """The corrupt one before it is passed over, also as the predecessor."""
+    graphql = server.graphql
+    world.publish(world.later)
+    run = _refresh_run(graphql, world.later)
+    assert run.status == "SUCCESS", graphql.step_failures(run.id)
+    _wait_for_release_in_use(graphql, world, world.later)
+    assert releases_used(graphql) == [world.old, world.new, world.later]
+    assert set(_changes(graphql, world, world.later).values()) == {0}
+    assert graphql.materializations("clinvar/changes", world.later)[0].metadata["predecessor"] == world.new
+    assert graphql.partition_keys("clinvar/release") == [world.old, world.new, world.corrupt, world.later]
+    assert graphql.materializations("clinvar/release", world.corrupt) == []
+
+
+def _changes(graphql: GraphQL, world: ReleaseWorld, key: str) -> Mapping[str, int]:
+    """Return the counts that are shown for a release's changes."""
+    shown = graphql.materializations("clinvar/changes", key)[0]
+    return {name: shown.metadata[name] for name in world.changes}
+
+
+def _refresh_run(graphql: GraphQL, key: str) -> Run:
+    """Wait for the one run that refreshes a release, and for its end."""
+    tags = {"dagster/partition": key}
+    wait_until(lambda: graphql.runs(job=REFRESH, tags=tags), f"a run for {key}")
+    (run,) = graphql.runs(job=REFRESH, tags=tags)
+    return graphql.wait_for_run(run.id)
+
+
+def _registered_within_two_intervals(ticks: list[Tick], key: str, appeared: float) -> None:
+    """Check that the first or second tick after a file was there has added its partition."""
+    later = sorted((tick for tick in ticks if tick.timestamp > appeared), key=lambda tick: tick.timestamp)
+    added = [number for number, tick in enumerate(later, 1) if key in tick.added_partitions]
+    # A tick that was reading the listing when the file appeared may have seen it already.
+    earlier = any(key in tick.added_partitions for tick in ticks if tick.timestamp <= appeared)
+    assert earlier or (added and added[0] <= 2), (key, appeared, ticks)
+
+
+def _wait_for_ticks(graphql: GraphQL, count: int) -> None:
+    """Wait until this many ticks of the sensor have begun after now and ended."""
+    now = time.time()
+    wait_until(
+        lambda: sum(tick.timestamp > now and tick.status != "STARTED" for tick in graphql.ticks(SENSOR)) >= count,
+        f"{count} ticks of the sensor",
+    )
+
+
+def _wait_for_release_in_use(graphql: GraphQL, world: ReleaseWorld, key: str) -> None:
+    """Wait until the pointer has moved and its run has ended."""
+    wait_until(lambda: release_in_use(world) == key, f"packages/current to move to {key}")
+    wait_until(lambda: releases_used(graphql)[-1] == key, "its materialisation to be recorded")
+
+
+def _assets_made_since(graphql: GraphQL, earlier: set[str]) -> set[str]:
+    """Wait until no run is in progress; return what the runs since the ``earlier`` ones were about."""
+    ended = {"SUCCESS", "FAILURE", "CANCELED"}
+    wait_until(lambda: all(run.status in ended for run in graphql.runs()), "all runs to end")
+    return {asset for run in graphql.runs() if run.id not in earlier for asset in graphql.assets_of_run(run.id)}

@@ -1,0 +1,55 @@
+"""A new ClinVar release appears on the public server; a live Dagster takes it, from the listing to the pointer.
+
+The tests are one story and run in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from genolewm_assets_tests.conftest import SHARED_DATA
+from genolewm_assets_tests.live import release_steps as steps
+from genolewm_assets_tests.live.harness import LiveServer, live_server
+from genolewm_assets_tests.live.release_world import ReleaseWorld, real_world, simulated_world
+from genolewm_assets_tests.live.web_directory import web_directory
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Story:
+    server: LiveServer
+    world: ReleaseWorld
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    """Serve the real data where it is there, else the tiny world, with the old release packaged."""
+    folder = tmp_path_factory.mktemp("release")
+    with web_directory(folder / "public") as site:
+        world = real_world(folder, SHARED_DATA, site) if SHARED_DATA.is_dir() else simulated_world(folder, site)
+        with live_server(world.root, world.catalog, demo_first=True) as server:
+            yield Story(server, world)
+
+
+def test_the_old_release_is_in_use(story: Story) -> None:
+    steps.the_old_release_is_in_use(story.server, story.world)
+
+
+def test_a_half_uploaded_file_is_let_alone(story: Story) -> None:
+    steps.a_half_uploaded_file_is_let_alone(story.server, story.world)
+
+
+def test_a_new_release_is_packaged_and_taken(story: Story) -> None:
+    steps.a_new_release_is_packaged_and_taken(story.server, story.world)
+
+
+def test_a_corrupt_release_moves_nothing(story: Story) -> None:
+    steps.a_corrupt_release_moves_nothing(story.server, story.world)
+
+
+def test_the_next_good_release_is_taken(story: Story) -> None:
+    steps.the_next_good_release_is_taken(story.server, story.world)
