@@ -174,3 +174,14 @@ def test_a_fresh_instance_starts_with_the_genome_and_not_with_an_observation(tmp
     assert world.materialize("reference/genome").success
     without_releases = {asset: keys for asset, keys in FROM_GENOME.items() if asset != "clinvar/shard"}
     assert automation.tick() == (without_releases, {})
+
+
+def test_a_source_seen_for_the_first_time_is_no_reason_for_a_first_build(tmp_path: Path) -> None:
+    world = BuiltWorld(tmp_path / "world")
+    assert world.materialize("reference/genome").success
+    assert world.materialize("gnomad/shard", partition="chr17").success
+    automation = Automation(world)
+    assert world.run_job("observe_sources").success
+    assert automation.tick() == ({"reference/genome": {None}}, {})
+    assert automation.run({"reference/genome": {None}}) == [("reference/genome", None, True)]
+    assert automation.tick() == ({"gnomad/shard": {"chr17"}}, {})

@@ -16,6 +16,7 @@ from genolewm_assets.definitions import defs
 SPECS = sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key.to_user_string())
 GOLDEN = Path(__file__).parents[1] / "golden" / "asset_graph.json"
 
+
 def describe_graph() -> dict[str, object]:
     """Return keys, dependencies with their mappings, partitions and checks of every asset."""
     graph: dict[str, object] = {}

@@ -22,7 +22,10 @@ from genolewm_assets_tests.defs.test_pictures import parse
 from genolewm_assets_tests.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 
 GRAPH = defs.resolve_asset_graph()
-SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
+SPECS = {
+    spec.key.to_user_string(): spec
+    for spec in sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key.to_user_string())
+}
 
 #: Pictures of each asset.
 PICTURES = {

@@ -67,7 +67,9 @@ def test_it_says_what_the_deployment_promises(instance: dg.DagsterInstance) -> N
     concurrency = instance.get_concurrency_config()
     assert concurrency.run_queue_config is not None
     limits = {each["key"]: each["limit"] for each in concurrency.run_queue_config.tag_concurrency_limits}
-    assert sum(limits.values()) < concurrency.run_queue_config.max_concurrent_runs
+    # Automation launches backfills too: both tags are on its runs.
+    assert limits["dagster/from_automation_condition"] < limits["dagster/backfill"]
+    assert limits["dagster/backfill"] < concurrency.run_queue_config.max_concurrent_runs
     assert concurrency.run_queue_config.max_user_code_failure_retries > 0
     assert instance.get_settings("freshness") == {"enabled": True}
     assert {"schedule", "sensor"} <= set(instance.get_settings("retention"))
