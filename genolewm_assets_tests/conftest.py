@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from genolewm_assets_tests.live.server_logs import log_tails
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -38,9 +43,17 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep each file's tests on one worker, and all of real/ on one: they share what is dear to build."""
-    for item in items:
-        group = item.path.parent if item.path.parent.name == "real" else item.path
-        item.add_marker(pytest.mark.xdist_group(str(group)))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Keep each file's tests on one worker, and all of real/ on one: they share what is dear to build.
+
+    Not by marks of ``xdist_group``: xdist 3.8 adds a group to a name that pytest 9.2 no longer reads.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            folder, _, file = nodeid.partition("::")[0].rpartition("/")
+            return folder if folder.endswith("/real") else f"{folder}/{file}"
+
+    return ByFile(config, log)

@@ -72,6 +72,7 @@ def _when(reason: Condition) -> Condition:
         & ~AC.any_deps_missing().ignore(SOURCES)
         & ~AC.any_deps_in_progress()
         & ~AC.in_progress()
+        & ~behind
         & GATE
     )
 

@@ -10,7 +10,7 @@ from genolewm_assets_tests.live.backfill_steps import four_contigs_are_filled
 from genolewm_assets_tests.live.harness import LiveServer, live_server
 from genolewm_assets_tests.tiny_world import TinyWorld
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 
 @pytest.fixture(scope="module")

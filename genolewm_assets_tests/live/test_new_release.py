@@ -16,7 +16,7 @@ from genolewm_assets_tests.live.harness import LiveServer, live_server
 from genolewm_assets_tests.live.release_world import ReleaseWorld, real_world, simulated_world
 from genolewm_assets_tests.live.web_directory import web_directory
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 
 @dataclass(frozen=True)

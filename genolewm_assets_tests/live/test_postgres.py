@@ -16,7 +16,7 @@ from genolewm_assets_tests.live.postgres import PostgresServer, postgres_server
 from genolewm_assets_tests.live.release_world import ReleaseWorld, simulated_world
 from genolewm_assets_tests.live.web_directory import web_directory
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 
 @dataclass(frozen=True)
