@@ -7,9 +7,10 @@ ROOT ?= data
 CATALOG ?= sample
 PORT ?= 3000
 WORKERS ?= 2
+LIVE := $(addprefix genolewm_assets_tests/,live browser deploy)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui check format test test-fast fuzz golden bench docs clean
+.PHONY: help setup demo ui check format test test-live test-fast fuzz golden bench docs clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -39,11 +40,14 @@ format: $(STAMP)  ## Rewrite the code in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(STAMP)  ## All tests that need neither GPU nor network
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not gpu and not network'
+test: $(STAMP)  ## All tests that need neither GPU, network nor a running server
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not gpu and not network' $(addprefix --ignore=,$(LIVE))
+
+test-live: $(STAMP)  ## The tests with a live Dagster, PostgreSQL, nginx and Chromium (.ci/system_packages installs them)
+	$(BIN)/python -m pytest $(LIVE)
 
 test-fast: $(STAMP)  ## The tests for every minute
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not gpu and not network and not slow'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not gpu and not network and not slow' $(addprefix --ignore=,$(LIVE))
 
 fuzz: $(STAMP)  ## The property tests with many more examples
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fuzz -m 'not gpu and not network'

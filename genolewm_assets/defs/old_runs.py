@@ -71,20 +71,16 @@ class RunHistory:
         run = record.dagster_run
         if self._serves_a_backfill(run):
             return False
-        touched = self._touched(record)
+        touched = self._touched(run)
         if touched is None:
             return False
         if not touched:
             return run.job_name != _IMPLICIT_JOB and self._succeeded_since(record)
         return all(self._is_spoken_of_later(subject, run.run_id, since) for subject, since in touched.items())
 
-    def _touched(self, record: dg.RunRecord) -> dict[Subject, float] | None:
+    def _touched(self, run: dg.DagsterRun) -> dict[Subject, float] | None:
         """Return what a run was about, with the time it last spoke of each; None for what cannot be told apart."""
-        run = record.dagster_run
-        partition = run.tags.get("dagster/partition")
-        touched: dict[Subject, float] = {
-            (key, partition): record.create_timestamp.timestamp() for key in run.asset_selection or ()
-        }
+        touched: dict[Subject, float] = {}
         for entry in self.instance.all_logs(run.run_id, of_type=_TELLING):
             event = entry.dagster_event
             if event is None:

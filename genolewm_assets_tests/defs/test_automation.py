@@ -149,6 +149,19 @@ def test_one_failed_contig_holds_back_what_reads_it_and_nothing_else(world: Buil
     assert automation.tick() == ({"holdouts/manifest": set(RELEASES)}, {})
 
 
+def test_a_failed_rebuild_shuts_the_gate_for_what_changed_beside_it(world: BuiltWorld, automation: Automation) -> None:
+    """All contigs were built, and nothing upstream of them changed: only the checks of one have failed since."""
+    good = world.gnomad_records("chr20")
+    world.write_gnomad("chr20", world.gnomad_records("chr20", wrong_ref=5))
+    assert not world.materialize("gnomad/shard", partition="chr20").success
+    world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
+    assert world.materialize("gnomad/shard", partition="chr17").success
+    assert automation.tick() == ({}, {})
+    world.write_gnomad("chr20", good)
+    assert world.materialize("gnomad/shard", partition="chr20").success
+    assert automation.tick() == ({"holdouts/manifest": set(RELEASES)}, {})
+
+
 def test_a_package_that_changes_while_the_pointer_moves_moves_it_again(
     world: BuiltWorld, automation: Automation
 ) -> None:

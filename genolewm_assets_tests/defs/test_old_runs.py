@@ -14,6 +14,7 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.storage.compute_log_manager import ComputeIOType
 from dagster._core.storage.runs.schema import RunsTable
 
+from genolewm_assets.defs import old_runs
 from genolewm_assets.defs.old_runs import purge_old_runs_job, purge_old_runs_schedule
 from genolewm_assets_tests.defs.built_world import QUIET, Automation, BuiltWorld, instance_in
 from genolewm_assets_tests.tiny_world import CONTIGS, RELEASES
@@ -31,6 +32,7 @@ class History:
     def __init__(self, instance: dg.DagsterInstance) -> None:
         self.instance = instance
         self.works = True
+        self.looked_at = ""
         history = self
 
         @dg.asset(partitions_def=PARTS, check_specs=[SPEC], code_version="1")
@@ -53,6 +55,17 @@ class History:
         def chore() -> None:
             work()
 
+        @dg.op(out=dg.Out(dg.Nothing))
+        def look() -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
+            for partition in history.looked_at:
+                key = dg.AssetKey("checked")
+                yield dg.AssetCheckEvaluation(asset_key=key, check_name="fact", passed=True, partition=partition)
+            yield dg.Output(None)
+
+        @dg.job
+        def survey() -> None:
+            look()
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)
 
@@ -62,7 +75,7 @@ class History:
                 yield dg.ObserveResult("outside", data_version=dg.DataVersion("1"))
 
         self._assets = [checked, derived, outside]
-        self._graph = dg.Definitions(assets=self._assets, jobs=[chore, purge_old_runs_job])
+        self._graph = dg.Definitions(assets=self._assets, jobs=[chore, survey, purge_old_runs_job])
 
     def make(
         self, *keys: str, partition: str | None = "a", works: bool = True, tags: dict[str, str] | None = None
@@ -81,9 +94,14 @@ class History:
         assert result.success is works
         return result.run_id
 
-    def chore(self, *, works: bool = True) -> str:
+    def survey(self, partitions: str) -> str:
+        """Evaluate the check of some partitions, as ``verify_all`` does."""
+        self.looked_at = partitions
+        return self.chore("survey")
+
+    def chore(self, name: str = "chore", *, works: bool = True) -> str:
         self.works = works
-        job = self._graph.resolve_job_def("chore")
+        job = self._graph.resolve_job_def(name)
         result = job.execute_in_process(instance=self.instance, run_config=QUIET, raise_on_error=False)
         assert result.success is works
         return result.run_id
@@ -168,6 +186,15 @@ def test_a_job_without_assets_goes_when_it_succeeded_again(history: History) -> 
     assert history.left(good, failed, again) == [False, False, True]
 
 
+def test_a_run_stays_for_a_check_that_only_it_evaluated(history: History) -> None:
+    both, one = history.survey("ab"), history.survey("a")
+    history.purge()
+    assert history.left(both, one) == [True, True]
+    other = history.survey("b")
+    history.purge()
+    assert history.left(both, one, other) == [False, True, True]
+
+
 def test_a_dry_run_counts_and_deletes_nothing(history: History) -> None:
     first, second = history.make("checked"), history.make("checked")
     result = history.purge(dry_run=True)
@@ -182,20 +209,22 @@ def counts(result: dg.ExecuteInProcessResult) -> dict[str, object]:
     return {name: value.value for name, value in event.step_output_data.metadata.items()}
 
 
-def make_older(history: History, run_id: str, days: float) -> None:
+def make_older(history: History, run_id: str, days: float, *, took_days: float = 0) -> None:
     """Move a run into the past, which Dagster itself never does."""
-    then = datetime.now(UTC) - timedelta(days=days)
-    values = {"create_timestamp": then.replace(tzinfo=None), "end_time": then.timestamp()}
+    ended = datetime.now(UTC) - timedelta(days=days)
+    created = (ended - timedelta(days=took_days)).replace(tzinfo=None)
+    values = {"create_timestamp": created, "end_time": ended.timestamp()}
     with history.instance.run_storage.connect() as connection:
         connection.execute(db.update(RunsTable).where(RunsTable.c.run_id == run_id).values(**values))
 
 
-def test_only_runs_that_ended_long_enough_ago_go(history: History) -> None:
-    runs = [history.make("checked") for _ in range(4)]
-    for run_id, days in zip(runs, (40, 29.9, 30.1, 0), strict=True):
-        make_older(history, run_id, days)
+def test_only_runs_that_ended_long_enough_ago_go(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(old_runs, "_LISTED_AT_ONCE", 2)
+    runs = [history.make("checked") for _ in range(5)]
+    for run_id, days in zip(runs, (40, 29.9, 30.1, 29.9, 0), strict=True):
+        make_older(history, run_id, days, took_days=20 if run_id == runs[3] else 0)
     history.purge(older_than_days=30.0)
-    assert history.left(*runs) == [False, True, False, True]
+    assert history.left(*runs) == [False, True, False, True, True]
 
 
 def test_thirty_days_are_the_default(history: History) -> None:

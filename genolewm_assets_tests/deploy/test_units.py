@@ -146,8 +146,12 @@ def test_a_run_lost_with_its_code_server_is_run_again(running: Installation) -> 
     with FileLock(lock):
         lost = graphql.launch("gnomad/shard", "chr17")
         wait_until(lambda: graphql.run(lost).status == "STARTED", "the run to start")
-        running.kill("code")
-    running.start("code")
+        # As systemd does: the daemon goes with the code server and comes back with it. One that is there meanwhile
+        # finds the run lost and cannot launch it again, and does not try a second time.
+        assert unit("daemon")["BindsTo"] == "genolewm-code.service"
+        assert unit("code")["Upholds"] == "genolewm-daemon.service"
+        running.kill("code", "daemon")
+    running.start("code", "daemon")
     wait_until(lambda: len(graphql.runs(tags={"dagster/parent_run_id": lost})) == 1, "the run to be launched again")
     (again,) = graphql.runs(tags={"dagster/parent_run_id": lost})
     assert graphql.wait_for_run(again.id).status == "SUCCESS"

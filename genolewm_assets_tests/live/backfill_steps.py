@@ -29,11 +29,19 @@ _OUTAGE_S = 12.0
 @contextmanager
 def by_hand_only(graphql: GraphQL) -> Iterator[None]:
     """Turn automation off, so that every run is one that the test asked for."""
-    graphql.stop_sensor(AUTOMATION)
+    wait_until(lambda: _is_off(graphql), "automation to be off")
     try:
         yield
     finally:
         graphql.start_sensor(AUTOMATION)
+
+
+def _is_off(graphql: GraphQL) -> bool:
+    """Turn automation off, again if a tick that was under way has turned it on as it ended."""
+    if graphql.instigator_status(AUTOMATION) == "RUNNING":
+        graphql.stop_sensor(AUTOMATION)
+    at_rest = all(tick.status != "STARTED" for tick in graphql.ticks(AUTOMATION))
+    return at_rest and graphql.instigator_status(AUTOMATION) == "STOPPED"
 
 
 def four_contigs_are_filled(server: LiveServer) -> None:
