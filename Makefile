@@ -44,7 +44,7 @@ test: $(STAMP)  ## All tests that need neither GPU, network nor a running server
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not gpu and not network' $(addprefix --ignore=,$(LIVE))
 
 test-live: $(STAMP)  ## The tests with a live Dagster, PostgreSQL, nginx and Chromium (.ci/system_packages installs them)
-	$(BIN)/python -m pytest $(LIVE)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(LIVE)
 
 test-fast: $(STAMP)  ## The tests for every minute
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not gpu and not network and not slow' $(addprefix --ignore=,$(LIVE))

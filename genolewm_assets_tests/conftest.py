@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from genolewm_assets_tests.live.server_logs import log_tails
+from genolewm_assets_tests.sources.web_server import WebServer, running_server
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -32,6 +33,15 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the real sample data (../shared/data beside the repository) is absent")
     return SHARED_DATA
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
+    """Return a web server on 127.0.0.1 that is reached without a proxy."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with running_server() as server:
+        yield server
 
 
 @pytest.hookimpl(wrapper=True)

@@ -36,6 +36,7 @@ from genolewm_assets.defs.partitions import (
     linear_contig_partitions,
 )
 from genolewm_assets.defs.resources import configured_catalog, configured_root
+from genolewm_assets.defs.run_launcher import process_exists
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError, ResourceError
 from genolewm_assets.lewm.package_pointer import choose_current, read_current, read_pin
@@ -104,7 +105,7 @@ class Demo:
         """Fail the runs of demos that were killed; they would hold their pool's slot, and look alive, for ever."""
         unfinished = [status for status in dg.DagsterRunStatus if status not in _ENDED]
         for run in self.instance.get_runs(dg.RunsFilter(statuses=unfinished, tags={_HOST_TAG: socket.gethostname()})):
-            if not _is_alive(int(run.tags[_PID_TAG])):
+            if not process_exists(int(run.tags[_PID_TAG])):
                 self.instance.report_run_failed(run, "The process of this run was killed.")
                 self.instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
@@ -203,17 +204,6 @@ class Demo:
         error, exit_code = _reason(event)
         seconds = time.monotonic() - started
         return PartitionResult(artefact, "failed", seconds, None, passed, checks, error, exit_code)
-
-
-def _is_alive(pid: int) -> bool:
-    """Tell whether a process of this machine still runs."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _reason(event: dg.DagsterEvent) -> tuple[str, int]:

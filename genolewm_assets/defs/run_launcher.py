@@ -48,14 +48,21 @@ class MachineRunLauncher(dg.DefaultRunLauncher):
         return None
 
 
-def _is_running(pid: int, began_before: float) -> bool:
-    """Tell whether a process runs that began before a time; a later one got the number of one that has ended."""
+def process_exists(pid: int) -> bool:
+    """Tell whether a process of this machine has a number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
+    return True
+
+
+def _is_running(pid: int, began_before: float) -> bool:
+    """Tell whether a process runs that began before a time; a later one got the number of one that has ended."""
+    if not process_exists(pid):
+        return False
     with suppress(OSError):  # where there is no /proc, or it hides other people's processes
         # Behind the command's name in parentheses: state, ..., and as 20th the start in ticks since boot (proc(5)).
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -16,19 +15,11 @@ from genolewm_assets.sources.clinvar_listing import read_listing
 from genolewm_assets.sources.release_ledger import LEDGER, RegisteredRelease, read_ledger, register_releases
 from genolewm_assets.store import NO_PROGRESS, Root, collect_garbage, verify_root
 from genolewm_assets_tests.sources.release_files import directory_page
-from genolewm_assets_tests.sources.web_server import WebServer, running_server
+from genolewm_assets_tests.sources.web_server import WebServer
 from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld, failed_checks
 
 OLD, NEW = RELEASES
 RELEASE = "clinvar/release"
-
-
-@pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    with running_server() as server:
-        yield server
 
 
 def vcf(world: TinyWorld, release: str) -> Path:

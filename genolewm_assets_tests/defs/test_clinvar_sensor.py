@@ -1,96 +1,43 @@
-"""The ClinVar sensor and its weekly schedule, tick by tick, on real folders, web pages and buckets."""
+"""The ClinVar sensor, tick by tick, on real folders, web pages and buckets."""
 
 from __future__ import annotations
 
 import json
 import os
 import threading
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
 import pytest
 import tenacity
-import yaml
 
-from genolewm_assets.definitions import defs
 from genolewm_assets.defs import clinvar_sensor
-from genolewm_assets.defs.clinvar_sensor import clinvar_release_schedule, clinvar_release_sensor
-from genolewm_assets.defs.jobs import refresh_release_job
-from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.errors import CorruptResourceError, RootError
 from genolewm_assets.sources.release_ledger import LEDGER
+from genolewm_assets_tests.defs.sensor_world import (
+    LATER,
+    LATEST,
+    NAME,
+    NEW,
+    OLD,
+    RELEASE,
+    SHARD,
+    Ticks,
+    change_catalog,
+    run_of,
+    serve,
+    unregistered_world,
+    vcf,
+)
 from genolewm_assets_tests.sources.release_files import directory_page, md5_line
 from genolewm_assets_tests.sources.s3_server import running_s3
 from genolewm_assets_tests.sources.web_server import WebServer, running_server
-from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld, failed_checks
-
-OLD, NEW = RELEASES
-LATER, LATEST = "2025-03-02", "2025-04-06"
-NAME = "clinvar_release"
-RELEASE, SHARD = "clinvar/release", "clinvar/shard"
-
-
-class Ticks:
-    """The sensor as the daemon drives it: partitions are added, the cursor kept, requested runs recorded."""
-
-    def __init__(self, world: TinyWorld) -> None:
-        self.world, self.cursor = world, None
-        self.launched: list[dg.RunRequest] = []
-
-    def evaluate(self, *, cursor: str | None) -> dg.SensorResult | dg.SkipReason:
-        resources = {"workspace": resource(self.world)}
-        with dg.build_sensor_context(instance=self.world.instance, cursor=cursor, resources=resources) as context:
-            result = clinvar_release_sensor(context)
-        assert isinstance(result, dg.SensorResult | dg.SkipReason)
-        return result
-
-    def tick(self, *, crash_before_runs: bool = False) -> list[str]:
-        """Evaluate once; returns the keys that a run was launched for."""
-        result = self.evaluate(cursor=self.cursor)
-        if isinstance(result, dg.SkipReason):
-            return []
-        for request in result.dynamic_partitions_requests or ():
-            self.world.instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
-        if crash_before_runs:
-            return []
-        self.cursor = result.cursor
-        known = {request.run_key for request in self.launched}
-        fresh = [request for request in result.run_requests or () if request.run_key not in known]
-        self.launched += fresh
-        return [str(request.partition_key) for request in fresh]
-
-    @property
-    def partitions(self) -> list[str]:
-        return list(self.world.instance.get_dynamic_partitions(NAME))
-
-    def reason(self) -> str:
-        result = self.evaluate(cursor=self.cursor)
-        reason = result if isinstance(result, dg.SkipReason) else result.skip_reason
-        return str(reason.skip_message) if reason else ""
-
-
-def resource(world: TinyWorld) -> WorkspaceResource:
-    return WorkspaceResource(root=str(world.root), catalog=str(world.catalog))
-
-
-def change_catalog(world: TinyWorld, **settings: object) -> None:
-    """Change settings of the catalogue's ``clinvar`` section; None removes one."""
-    catalog = yaml.safe_load(world.catalog.read_text())
-    section = {**catalog["clinvar"], **settings}
-    catalog["clinvar"] = {name: value for name, value in section.items() if value is not None}
-    world.catalog.write_text(yaml.safe_dump(catalog))
+from genolewm_assets_tests.tiny_world import TinyWorld, failed_checks
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> TinyWorld:
-    """Return a world whose releases nobody has registered."""
-    world = TinyWorld(tmp_path / "world")
-    for release in RELEASES:
-        world.instance.delete_dynamic_partition(NAME, release)
-    change_catalog(world, predecessors=None)
-    return world
+    return unregistered_world(tmp_path / "world")
 
 
 @pytest.fixture(autouse=True)
@@ -101,26 +48,6 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def ticks(world: TinyWorld) -> Ticks:
     return Ticks(world)
-
-
-@pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    with running_server() as server:
-        yield server
-
-
-def serve(world: TinyWorld, site: WebServer) -> None:
-    """Serve the world's releases under a directory page, as they are now, and let the catalogue name it."""
-    files = {path.name: path.read_bytes() for path in (world.folder / "clinvar").iterdir()}
-    site.files = {f"data/{name}": content for name, content in files.items()}
-    site.files["data/"] = directory_page(sorted(files))
-    change_catalog(world, listing=site.url("data/"))
-
-
-def vcf(world: TinyWorld, release: str) -> Path:
-    return world.folder / "clinvar" / f"clinvar_{release.replace('-', '')}.vcf.gz"
 
 
 def test_every_release_is_registered_in_order_and_the_newest_requested(ticks: Ticks) -> None:
@@ -170,11 +97,6 @@ def test_a_release_that_a_run_was_made_for_is_not_requested_again(world: TinyWor
     world.instance.add_dynamic_partitions(NAME, [LATER])
     run_of(world, LATER, dg.DagsterRunStatus.FAILURE)
     assert ticks.tick() == []
-
-
-def run_of(world: TinyWorld, release: str, status: dg.DagsterRunStatus) -> None:
-    run = dg.DagsterRun(job_name="refresh_release", status=status, tags={"dagster/partition": release})
-    world.instance.add_run(run)
 
 
 @pytest.mark.slow
@@ -423,95 +345,3 @@ def test_the_catalogue_limits_what_is_registered_and_what_is_packaged(world: Tin
     change_catalog(world, releases=None, packaged=None)
     assert ticks.tick() == [LATER]
     assert ticks.launched[-1].asset_selection is None
-
-
-@pytest.fixture
-def stored(world: TinyWorld, tmp_path: Path) -> Iterator[None]:
-    """Give the world an instance on disk: a schedule opens it by its address."""
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as world.instance:
-        yield
-
-
-def weekly(world: TinyWorld) -> dg.RunRequest | str:
-    """Evaluate the schedule once; returns the request, or why there is none."""
-    moment = datetime(2025, 5, 6, 6, tzinfo=UTC)
-    resources = {"workspace": resource(world)}
-    with dg.build_schedule_context(
-        instance=world.instance, scheduled_execution_time=moment, resources=resources
-    ) as context:
-        result = clinvar_release_schedule(context)
-    assert isinstance(result, dg.RunRequest | dg.SkipReason)
-    return result if isinstance(result, dg.RunRequest) else str(result.skip_message)
-
-
-@pytest.mark.usefixtures("stored")
-def test_the_weekly_schedule_registers_and_requests_what_has_no_package(world: TinyWorld, ticks: Ticks) -> None:
-    request = dg.RunRequest(job_name="refresh_release", partition_key=NEW)
-    assert weekly(world) == request
-    assert ticks.partitions == [OLD, NEW]
-    run_of(world, NEW, dg.DagsterRunStatus.STARTED)
-    assert weekly(world) == f"a run for {NEW} is under way"
-    assert ticks.tick() == []
-
-
-@pytest.mark.usefixtures("stored")
-def test_dagster_takes_the_request_for_a_partition_of_the_same_tick(world: TinyWorld) -> None:
-    graph = dg.Definitions(
-        assets=defs.assets,
-        resources={"workspace": resource(world)},
-        jobs=[refresh_release_job],
-        sensors=[clinvar_release_sensor],
-        schedules=[clinvar_release_schedule],
-    )
-    moment, resources = datetime(2025, 5, 6, 6, tzinfo=UTC), {"workspace": resource(world)}
-    with dg.build_schedule_context(
-        instance=world.instance,
-        scheduled_execution_time=moment,
-        repository_def=graph.get_repository_def(),
-        resources=resources,
-    ) as context:
-        (request,) = clinvar_release_schedule.evaluate_tick(context).run_requests or ()
-    assert request.partition_key == request.tags["dagster/partition"] == NEW
-    assert set(graph.resolve_job_def("refresh_release").asset_layer.executable_asset_keys) >= {
-        dg.AssetKey(asset.split("/")) for asset in clinvar_sensor.UNPACKAGED_ASSETS
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("stored")
-def test_the_weekly_schedule_repeats_what_failed_until_it_is_published(world: TinyWorld) -> None:
-    change_catalog(world, packaged=[OLD])
-    for status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.SUCCESS):
-        run_of(world, NEW, status)
-    request = weekly(world)
-    assert isinstance(request, dg.RunRequest)
-    assert request.asset_selection is not None
-    world.materialize("reference/genome")
-    assert world.materialize(RELEASE, SHARD, partition=NEW).success
-    assert weekly(world) == f"clinvar/shard[{NEW}] is published: 2 offered, newest {NEW}"
-    vcf(world, NEW).with_suffix(".gz.md5").write_bytes(b"")
-    assert str(weekly(world)).startswith(f"clinvar/shard[{NEW}] is published: 1 offered, newest {OLD}; not")
-
-
-@pytest.mark.usefixtures("stored")
-def test_the_weekly_schedule_survives_a_listing_that_fails(world: TinyWorld, site: WebServer) -> None:
-    change_catalog(world, listing=site.url("nowhere"))
-    assert "no such listing" in str(weekly(world))
-    site.files["data/"] = b""
-    change_catalog(world, listing=site.url("data"))
-    assert weekly(world) == "0 offered"
-    (world.root / LEDGER).parent.mkdir()
-    (world.root / LEDGER).write_bytes(b"{}")
-    with pytest.raises(CorruptResourceError):
-        weekly(world)
-
-
-def test_both_are_on_and_look_as_often_as_the_catalogue_says() -> None:
-    assert clinvar_release_sensor.name == "clinvar_release_sensor"
-    assert clinvar_release_sensor.default_status is dg.DefaultSensorStatus.RUNNING
-    assert clinvar_release_sensor.minimum_interval_seconds == 3600
-    assert clinvar_release_sensor.job.name == "refresh_release"
-    assert clinvar_release_schedule.name == "clinvar_release_schedule"
-    assert clinvar_release_schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-    assert clinvar_release_schedule.cron_schedule == "0 6 * * 2"
-    assert refresh_release_job.name == clinvar_release_schedule.job_name

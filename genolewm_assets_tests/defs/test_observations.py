@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -12,7 +11,7 @@ import yaml
 
 from genolewm_assets.definitions import defs
 from genolewm_assets_tests.defs.built_world import BuiltWorld
-from genolewm_assets_tests.sources.web_server import WebServer, running_server
+from genolewm_assets_tests.sources.web_server import WebServer
 from genolewm_assets_tests.tiny_world import LINEAR
 
 GENOME, GNOMAD = dg.AssetKey(["reference", "source"]), dg.AssetKey(["gnomad", "source"])
@@ -23,12 +22,6 @@ WITH_SOURCE = LINEAR[:2]
 @pytest.fixture
 def world(tmp_path: Path) -> BuiltWorld:
     return BuiltWorld(tmp_path / "world")
-
-
-@pytest.fixture
-def site() -> Iterator[WebServer]:
-    with running_server() as server:
-        yield server
 
 
 @pytest.fixture

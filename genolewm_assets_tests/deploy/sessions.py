@@ -1,4 +1,4 @@
-"""Processes of a session, and the sockets they listen on: read from the kernel, not from what programs say."""
+"""Processes of a POSIX session (``setsid``) and the sockets they listen on, as the kernel has them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def members(session: int) -> list[int]:
 
 
 def kill_session(leader: subprocess.Popen[bytes]) -> None:
-    """End every process of the session that ``leader`` began."""
+    """End ``leader``, which called ``setsid``, and every process that belongs to it."""
     while alive := members(leader.pid):
         for pid in alive:
             with suppress(ProcessLookupError):

@@ -10,9 +10,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import quote, unquote
+
+from genolewm_assets_tests.sources.web_server import serving
 
 _HELD_S = 600.0
 
@@ -145,16 +147,8 @@ def web_directory(folder: Path) -> Iterator[WebDirectory]:
     """Serve a folder on a free port until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     site = WebDirectory(folder)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": site}))
-    server.daemon_threads = True
-    server.block_on_close = False
-    site.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield site
-    finally:
-        site.release()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(type("Handler", (_Handler,), {"site": site})) as site.port:
+        try:
+            yield site
+        finally:
+            site.release()

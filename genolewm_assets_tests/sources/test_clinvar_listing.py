@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -49,14 +48,6 @@ def folder(tmp_path: Path) -> Path:
         publish(folder, name, name.encode())
     (folder / "weekly").mkdir()
     return folder
-
-
-@pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    with running_server() as server:
-        yield server
 
 
 def serve(site: WebServer, *names: str) -> str:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from genolewm_assets.sources.release_ledger import (
 from genolewm_assets.store import Root
 from genolewm_assets_tests.sources.release_files import publish
 from genolewm_assets_tests.sources.s3_server import running_s3
-from genolewm_assets_tests.sources.web_server import WebServer, running_server
+from genolewm_assets_tests.sources.web_server import WebServer
 
 OLD, NEW = "clinvar_20201107.vcf.gz", "clinvar_20260226.vcf.gz"
 MITO = "clinvar_20260226.chrM.vcf.gz"
@@ -281,14 +280,6 @@ def test_a_release_whose_file_went_or_is_being_replaced(root: Path, place: Path)
         (place / name).unlink()
     with pytest.raises(MissingResourceError, match="one of the 1 offered, such as 2020-11-07, got '2026-02-26'"):
         find_release(root, str(place), "2026-02-26")
-
-
-@pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    with running_server() as server:
-        yield server
 
 
 def test_a_file_without_a_published_checksum_is_known_by_its_etag(root: Path, site: WebServer) -> None:

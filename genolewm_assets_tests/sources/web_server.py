@@ -97,13 +97,20 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def running_server() -> Iterator[WebServer]:
     site = WebServer()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": site}))
+    with serving(type("Handler", (_Handler,), {"site": site})) as site.port:
+        yield site
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """Answer requests on a free port of 127.0.0.1, which is returned, until the block ends."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    site.port = server.server_port
+    server.block_on_close = False
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield site
+        yield server.server_port
     finally:
         server.shutdown()
         thread.join()
