@@ -1,68 +1,22 @@
+"""Catalogues that are read: their keys and defaults, where their URLs lead, and those that come with the package."""
+
 from __future__ import annotations
 
 import copy
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from genolewm_assets.errors import CatalogError
 from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
 from genolewm_assets.lewm.corpus_records import CorpusSource
 from genolewm_assets.sources.catalogs import CORPUS_SOURCES, Catalog, built_in_catalogs, load_catalog
+from genolewm_assets_tests.sources.minimal_catalog import MD5, MINIMAL, changed, write
 
 SHARED_DATA_CATALOG = Path(__file__).parents[1] / "catalogs" / "shared_data.yaml"
-MD5 = "0123456789abcdef" * 2
-
-MINIMAL: dict[str, Any] = {
-    "name": "test",
-    "genome": {
-        "name": "toy",
-        "fasta": "genome.fa",
-        "contigs": [
-            {"name": "chr1", "length": 100_000, "md5": MD5},
-            {"name": "chrM", "length": 16_569, "md5": MD5, "circular": True},
-        ],
-    },
-    "gnomad": {"sources": {"chr1": {"url": "chr1.vcf.bgz", "release": "4.1"}}},
-    "clinvar": {"listing": "clinvar"},
-}
-
-
-def write(folder: Path, data: object) -> Path:
-    file = folder / "catalog.yaml"
-    file.write_text(data if isinstance(data, str) else yaml.safe_dump(data, sort_keys=False))
-    return file
-
-
-def changed(path: str, value: object) -> dict[str, Any]:
-    """Return the minimal catalogue with one key set; ``path`` is dotted, list indices are numbers."""
-    data = copy.deepcopy(MINIMAL)
-    *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
-    section: Any = data
-    for part in parents:
-        section = section.setdefault(part, {}) if isinstance(section, dict) else section[part]
-    section[last] = value
-    return data
-
-
-@pytest.fixture
-def message(tmp_path: Path) -> Callable[[object], str]:
-    def read(data: object) -> str:
-        file = write(tmp_path, data)
-        with pytest.raises(CatalogError) as raised:
-            load_catalog(file)
-        text = str(raised.value)
-        assert "\n" not in text
-        assert "pydantic" not in text
-        assert text.startswith(str(file))
-        return text.removeprefix(str(file)).removeprefix(" ")
-
-    return read
 
 
 def test_a_minimal_catalogue_takes_the_defaults(tmp_path: Path) -> None:
@@ -123,206 +77,6 @@ def test_catalogues_cannot_be_changed(tmp_path: Path) -> None:
     catalog = load_catalog(write(tmp_path, MINIMAL))
     with pytest.raises(ValueError, match="frozen"):
         catalog.genome.name = "other"  # type: ignore[misc]
-
-
-#: path of the key, value, what the message must say after the file name
-REFUSED: dict[str, tuple[str, object, str]] = {
-    "typo": ("genom", {}, "(genom): unknown key: expected 'genome', got 'genom'."),
-    "unknown in a section": (
-        "gnomad.minimum_af",
-        0.1,
-        "(gnomad.minimum_af): unknown key: expected 'min_af', got 'minimum_af'.",
-    ),
-    "unknown corpus source": (
-        "corpus.sources.mrna_evo",
-        {"url": "x"},
-        "(corpus.sources.mrna_evo): unknown corpus source: expected 'mrna_evo2', got 'mrna_evo'.",
-    ),
-    "a corpus source far from any": (
-        "corpus.sources.fungi",
-        {"url": "x"},
-        "(corpus.sources.fungi): unknown corpus source: expected one of eukaryote_generator, mrna_evo2,",
-    ),
-    "an empty slice": ("corpus.slice_fraction", 0.0, "(corpus.slice_fraction): wrong value: expected greater than 0"),
-    "more than all": ("corpus.slice_fraction", 1.5, "(corpus.slice_fraction): wrong value: expected less than or"),
-    "negative seed": ("corpus.seed", -1, "(corpus.seed): wrong value: expected greater than or equal to 0"),
-    "unknown in a source": ("gnomad.sources.chr1.checksum", MD5, "(gnomad.sources.chr1.checksum): unknown key"),
-    "unknown in a contig": ("genome.contigs.1.size", 3, "(genome.contigs[1].size): unknown key: expected one of name,"),
-    "unknown track": ("genome.tracks.segdup", "x.bed", "(genome.tracks.segdup): unknown key"),
-    "not a mapping": ("clinvar", "listing", "(clinvar): not a mapping: expected keys listing,"),
-    "empty section": ("genome", None, "(genome): not a mapping"),
-    "no contigs": ("genome.contigs", [], "(genome.contigs): wrong value"),
-    "contigs as a mapping": ("genome.contigs", {"chr1": 3}, "(genome.contigs): wrong value"),
-    "length as text": (
-        "genome.contigs.0.length",
-        "100",
-        "(genome.contigs[0].length): wrong value: expected a valid int",
-    ),
-    "length zero": ("genome.contigs.0.length", 0, "(genome.contigs[0].length): wrong value: expected greater than 0"),
-    "bad MD5": ("genome.contigs.0.md5", MD5[:-1], "(genome.contigs[0].md5): not an MD5: expected 32 lower-case"),
-    "upper-case MD5": ("genome.contigs.1.md5", MD5.upper(), "(genome.contigs[1].md5): not an MD5"),
-    "bad MD5 of a file": ("gnomad.sources.chr1.md5", "Published", "(gnomad.sources.chr1.md5): not an MD5"),
-    "duplicate contig": (
-        "genome.contigs.1.name",
-        "chr1",
-        "(genome.contigs[1].name): duplicate contig: got 'chr1', also genome.contigs[0].",
-    ),
-    "duplicate alias": (
-        "genome.contigs.1.aliases",
-        ["chr1"],
-        "(genome.contigs): contig 'chrM': name or alias 'chr1' already belongs to 'chr1'.",
-    ),
-    "alias with a blank": ("genome.contigs.0.aliases", ["chr 1"], "(genome.contigs): contig 'chr1': not a contig name"),
-    "alias as a number": (
-        "genome.contigs.0.aliases",
-        [1],
-        "(genome.contigs[0].aliases[0]): wrong value: expected a valid string, got 1. Put it in quotes.",
-    ),
-    "contig name with a slash": ("genome.contigs.0.name", "../chr1", "(genome.contigs[0].name): cannot name a folder"),
-    "release as a number": (
-        "gnomad.sources.chr1.release",
-        4.1,
-        "(gnomad.sources.chr1.release): wrong value: expected a valid string, got 4.1. Put it in quotes.",
-    ),
-    "release that climbs": ("gnomad.sources.chr1.release", "..", "(gnomad.sources.chr1.release): cannot name a folder"),
-    "source of an unknown contig": (
-        "gnomad.sources.chr2",
-        {"url": "x", "release": "1"},
-        "(gnomad.sources.chr2): source of a contig that the genome does not have: expected one of chr1, chrM, got",
-    ),
-    "source under an alias": (
-        "gnomad.sources.MT",
-        {"url": "x", "release": "1"},
-        "(gnomad.sources.MT): source of a contig that the genome does not have: expected 'chrM', got 'MT'.",
-    ),
-    "share above 1": (
-        "gnomad.min_af",
-        1.01,
-        "(gnomad.min_af): wrong value: expected less than or equal to 1, got 1.01.",
-    ),
-    "share below 0": ("clinvar.max_ref_mismatch_fraction", -1, "(clinvar.max_ref_mismatch_fraction): wrong value"),
-    "share not a number": ("gnomad.min_an_fraction", float("nan"), "(gnomad.min_an_fraction): wrong value"),
-    "flag as text": (
-        "gnomad.sources.chr1.joint_rescue",
-        "yes please",
-        "(gnomad.sources.chr1.joint_rescue): wrong value",
-    ),
-    "unknown generator": ("generator", "demo", "(generator): wrong value: expected 'sample', got 'demo'."),
-    "unknown scheme": ("genome.fasta", "ftp://x/y", "(genome.fasta): unknown URL scheme: expected file or http"),
-    "credentials": ("genome.fasta", "https://me:secret@host/x", "(genome.fasta): URL holds credentials"),
-    "unknown placeholder": (
-        "clinvar.listing",
-        "{home}/x",
-        "(clinvar.listing): unknown placeholder: expected '{root}',",
-    ),
-    "empty URL": ("clinvar.listing", "", "(clinvar.listing): not a URL or a path"),
-    "release key": ("clinvar.releases", ["20260226"], "(clinvar.releases[0]): not a release key: expected an ISO date"),
-    "release of no day": ("clinvar.releases", ["2026-02-30"], "(clinvar.releases[0]): not a release key"),
-    "packaged but not listed": (
-        "clinvar",
-        {"listing": "x", "releases": ["2026-02-26"], "packaged": ["2026-02-25"]},
-        "(clinvar.packaged): release is not in 'releases': expected one of 2026-02-26, got '2026-02-25'.",
-    ),
-    "predecessor later": (
-        "clinvar.predecessors",
-        {"2026-02-26": "2026-03-01"},
-        "(clinvar.predecessors.2026-02-26): predecessor is not earlier: expected before 2026-02-26, got 2026-03-01.",
-    ),
-    "warned too late": (
-        "clinvar.freshness",
-        {"warn_days": 45},
-        "(clinvar.freshness.warn_days): warning does not come first: expected less than fail_days (45), got 45.",
-    ),
-    "listing read all the time": ("clinvar.listing_interval_s", 0, "(clinvar.listing_interval_s)"),
-    "unknown profile": (
-        "windows",
-        {"profile": "dens"},
-        "(windows): no built-in profile has this name: expected one of",
-    ),
-    "other numbers under a built-in name": (
-        "windows",
-        {"profile": "default", "stride_bp": 4_096},
-        "(windows): numbers differ from those of the built-in profile",
-    ),
-    "half a profile": ("windows", {"profile": "mine", "window_bp": 1_200}, "(windows): no built-in profile"),
-    "window of no tokens": ("windows", {"profile": "mine", "window_bp": 0, "stride_bp": 0}, "(windows): "),
-    "stride above window": ("windows", {"profile": "mine", "window_bp": 600, "stride_bp": 601}, "(windows): "),
-    "stride zero": ("windows", {"profile": "mine", "window_bp": 600, "stride_bp": 0}, "(windows): "),
-    "negative margin": (
-        "windows",
-        {"profile": "mine", "window_bp": 600, "stride_bp": 600, "margin_bp": -1},
-        "(windows): ",
-    ),
-    "window larger than every contig": (
-        "windows",
-        {"profile": "mine", "window_bp": 99_492, "stride_bp": 6},
-        "(windows.window_bp): no linear contig holds a window and its margins: expected at most 99,488 bp, got 99,492",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_mistakes_are_one_line_with_the_key(message: Callable[[object], str], case: str) -> None:
-    path, value, expected = REFUSED[case]
-    assert message(changed(path, value)).startswith(expected)
-
-
-@pytest.mark.parametrize(
-    "key", ["name", "genome", "clinvar", "genome.fasta", "genome.contigs.0.md5", "clinvar.listing"]
-)
-def test_missing_keys_are_named(message: Callable[[object], str], key: str) -> None:
-    data = copy.deepcopy(MINIMAL)
-    *parents, last = key.split(".")
-    section: Any = data
-    for part in parents:
-        section = section[int(part)] if part.isdigit() else section[part]
-    del section[last]
-    assert message(data) == f"({key.replace('.0.', '[0].')}): key is missing."
-
-
-def test_several_mistakes_are_counted(message: Callable[[object], str]) -> None:
-    data = changed("genome.contigs.0.md5", "x")
-    data["clinvar"]["listing"] = ""
-    assert message(data).endswith("1 more to correct after this one.")
-
-
-def test_a_window_that_just_fits_is_possible(tmp_path: Path) -> None:
-    data = changed("windows", {"profile": "mine", "window_bp": 99_486, "stride_bp": 6, "margin_bp": 257})
-    assert load_catalog(write(tmp_path, data)).window_profile.window_bp == 99_486
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("name: [a\nb: c\n", ":2:2: not valid YAML"),
-        ("name: a\nname: b\n", ":2:1: not valid YAML (key 'name' is given twice)"),
-        ("gnomad:\n  sources:\n    chr1: {}\n    chr1: {}\n", ":4:5: not valid YAML (key 'chr1' is given twice)"),
-        ("a: !!python/object/apply:os.system [ls]\n", ":1:4: not valid YAML (could not determine a constructor"),
-        ("a: 1\n---\nb: 2\n", ":2:1: not valid YAML (but found another document)"),
-        ("", ": not a mapping: expected keys name, base, generator, genome, windows, gnomad, clinvar, "),
-        ("- a\n", ": not a mapping"),
-    ],
-)
-def test_what_is_not_a_catalogue(message: Callable[[object], str], text: str, expected: str) -> None:
-    assert message(text).startswith(expected)
-
-
-def test_not_utf8(tmp_path: Path) -> None:
-    file = tmp_path / "catalog.yaml"
-    file.write_bytes(b"name: caf\xe9\n")
-    with pytest.raises(CatalogError, match="not UTF-8: got byte 0xe9"):
-        load_catalog(file)
-
-
-@pytest.mark.parametrize("name", ["grch39", "no/such/file.yaml"])
-def test_no_such_catalogue(name: str) -> None:
-    with pytest.raises(CatalogError, match=rf"{name}: no such catalogue: expected a built-in name \(.*grch38"):
-        load_catalog(name)
-
-
-def test_a_folder_is_not_a_catalogue(tmp_path: Path) -> None:
-    with pytest.raises(CatalogError, match="got a folder"):
-        load_catalog(tmp_path)
 
 
 @pytest.mark.parametrize(
