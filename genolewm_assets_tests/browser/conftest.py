@@ -1,4 +1,8 @@
-"""One browser and one server for all tests of the pages."""
+"""One browser and one server for all tests of the pages.
+
+Both end with this package: while Playwright runs, its thread has a running event loop, and nothing else there could
+start one.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,14 @@ from genolewm_assets_tests.browser.ui_server import ui_server
 PATIENCE_MS = 120_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Return the system's Chromium."""
     with chromium(require_chromium()) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the URL of the Dagster UI of the root that is shown; nothing is built where there is no browser."""
     shown = build_shown_root(tmp_path_factory.mktemp("shown") / "world")
