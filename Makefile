@@ -7,6 +7,8 @@ ROOT ?= data
 CATALOG ?= sample
 PORT ?= 3000
 WORKERS ?= 2
+FUZZ_SECONDS ?= 300
+FUZZ_SEED ?= 1
 LIVE := $(addprefix genolewm_assets_tests/,live browser deploy)
 
 .DEFAULT_GOAL := help
@@ -49,7 +51,10 @@ test-live: $(STAMP)  ## The tests with a live Dagster, PostgreSQL, nginx and Chr
 test-fast: $(STAMP)  ## The tests for every minute
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not gpu and not network and not slow' $(addprefix --ignore=,$(LIVE))
 
-fuzz: $(STAMP)  ## The property tests with many more examples
+fuzz: $(STAMP)  ## Mutated files for the VCF and index readers (FUZZ_SECONDS=300 each), then the property tests with many more examples
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,fuzz]' || \
+		echo "make fuzz: atheris cannot be installed here: inputs are mutated without looking at coverage"
+	$(BIN)/python -m genolewm_assets_tests.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fuzz -m 'not gpu and not network'
 
 golden: $(STAMP)  ## Rewrite the golden files after a deliberate change
@@ -62,4 +67,4 @@ docs: $(STAMP)  ## Generate docs/data_model.md
 	$(BIN)/python docs/build.py
 
 clean:  ## Remove the environment and caches (never a root)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz .import_linter_cache

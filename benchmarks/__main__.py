@@ -1,97 +1,91 @@
-"""Run every measurement and print a Markdown table: ``python -m benchmarks [--records N]``."""
+"""Run the measurements and print Markdown tables: ``python -m benchmarks [speed] [scaling] [windows]``."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
+import platform
 import statistics
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pysam
-from isal import igzip
 
-from benchmarks.gnomad_vcf import CONTIG, simulate_contig, write_vcf
-from genolewm_assets.genome import PROFILES, ContigSet
+from benchmarks.gnomad_vcf import CONTIG
+from benchmarks.inputs import RECORDS, make_input
+from benchmarks.simulated_genome import simulate_contig
+from benchmarks.tables import Setting, scaling_table, speed_table
+from genolewm_assets.genome import PROFILES
 from genolewm_assets.lewm.window_index import build_window_table
-from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 
-RUNS = 5
-
-
-def measure(work: Callable[[], object]) -> tuple[float, float]:
-    """Return the medians of wall and CPU seconds over :data:`RUNS` runs after one warm-up."""
-    work()
-    wall, cpu = [], []
-    for _ in range(RUNS):
-        started, used = time.perf_counter(), os.times()
-        work()
-        wall.append(time.perf_counter() - started)
-        cpu.append(sum(os.times()[:4]) - sum(used[:4]))
-    return statistics.median(wall), statistics.median(cpu)
+PARTS = ("speed", "scaling", "windows")
 
 
-def inflate(vcf: Path) -> None:
-    with igzip.open(vcf, "rb") as handle:
-        while handle.read(1 << 20):
-            continue
-
-
-def read_with_pysam(vcf: Path) -> None:
-    with pysam.VariantFile(str(vcf)) as reader:
-        for record in reader:
-            _ = (record.pos, record.alts, record.info["AC"], record.info["AN"], record.info["AF"])
-
-
-def query_with_bcftools(vcf: Path) -> None:
-    query = r"%POS\t%REF\t%ALT\t%INFO/AC\t%INFO/AN\t%INFO/AF\n"
-    subprocess.run(["bcftools", "query", "-f", query, str(vcf)], stdout=subprocess.DEVNULL, check=True)
-
-
-def shard_rows(folder: Path, bases: bytes, *, records: int, record_bytes: int) -> Iterator[str]:
-    """Measure VCF to finished shard beside readers that only read the three fields."""
-    vcf, out, contigs = folder / f"{record_bytes}.vcf.bgz", folder / "out", ContigSet([CONTIG])
-    write_vcf(vcf, bases, records=records, record_bytes=record_bytes)
-    jobs: dict[str, Callable[[], object]] = {
-        "isal, inflate only": lambda: inflate(vcf),
-        "genolewm_assets, finished shard": lambda: build_gnomad_shard(
-            vcf, contig=CONTIG, contigs=contigs, reference=lambda _: bases, params=GnomadParams(), out_dir=out
-        ),
-        "pysam VariantFile, reading only": lambda: read_with_pysam(vcf),
-    }
-    if shutil.which("bcftools"):
-        jobs["bcftools query, reading only"] = lambda: query_with_bcftools(vcf)
-    times = {name: measure(job) for name, job in jobs.items()}
-    base = times["genolewm_assets, finished shard"][0]
-    for name, (wall, cpu) in times.items():
-        yield f"| {records:,} records of {record_bytes:,} B | {name} | {wall:.2f} | {cpu:.2f} | {wall / base:.2f} |"
-
-
-def window_row(bases: bytes) -> str:
+def window_table(runs: int) -> Iterator[str]:
     """Measure tiling, hashing and describing the windows of the contig."""
-    wall, cpu = measure(lambda: build_window_table(CONTIG, bases, PROFILES["default"], {}))
-    rate = len(bases) / wall / 1e6
-    return (
-        f"| {len(bases) / 1e6:.0f} Mbp of windows | genolewm_assets, {rate:.0f} Mbp/s | {wall:.3f} | {cpu:.3f} | 1.00 |"
+    bases = simulate_contig(CONTIG)
+    wall = []
+    for _ in range(runs + 1):
+        started = time.perf_counter()
+        build_window_table(CONTIG, bases, PROFILES["default"], {})
+        wall.append(time.perf_counter() - started)
+    median = statistics.median(wall[1:])
+    yield "\n| job | wall s | Mbp/s |\n|---|---:|---:|"
+    yield f"| windows of {len(bases) / 1e6:.0f} Mbp | {median:.3f} | {len(bases) / median / 1e6:.0f} |"
+
+
+def _machine() -> str:
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "pyarrow", "isal"))
+    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    return f"{platform.machine()}, {cores} cores, load {load:.1f}, Python {platform.python_version()}, {versions}"
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; default: speed windows")
+    parser.add_argument("--inputs", type=Path, help="folder that keeps the generated files; default: a temporary one")
+    parser.add_argument(
+        "--peers-python",
+        type=Path,
+        default=os.environ.get("BENCHMARK_PEERS_PYTHON"),
+        help="interpreter of the environment with the peers; default: $BENCHMARK_PEERS_PYTHON",
     )
+    parser.add_argument("--kinds", nargs="+", choices=list(RECORDS), default=list(RECORDS), help="inputs to measure")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each job after its warm-up")
+    parser.add_argument("--cores", type=int, default=2, help="cores that every job may use")
+    parser.add_argument("--shrink", type=int, default=1, help="divide all record counts by this, for a quick look")
+    given = parser.parse_args()
+    unknown = set(given.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"no such part: {', '.join(sorted(unknown))}: expected {', '.join(PARTS)}")
+    return given
 
 
 def main() -> None:
+    given = _parse_arguments()
+    parts = given.parts or ["speed", "windows"]
     pysam.set_verbosity(0)
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=40_000, help="records of each generated VCF")
-    records = parser.parse_args().records
-    bases = simulate_contig()
-    print("| input | job | wall s | CPU s | wall, ours = 1 |\n|---|---|---:|---:|---:|")
-    with tempfile.TemporaryDirectory() as folder:
-        for record_bytes in (4_000, 500):
-            for row in shard_rows(Path(folder), bases, records=records, record_bytes=record_bytes):
-                print(row, flush=True)
-    print(window_row(bases))
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: given.cores])
+    print(_machine(), flush=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = (given.inputs or Path(scratch)).absolute()
+        setting = Setting(folder, given.peers_python, given.runs, keep=given.inputs is not None)
+        for part in parts:
+            for line in _tables(part, given, setting):
+                print(line, flush=True)
+
+
+def _tables(part: str, given: argparse.Namespace, setting: Setting) -> Iterator[str]:
+    if part == "windows":
+        yield from window_table(given.runs)
+    for kind in given.kinds if part != "windows" else ():
+        if part == "speed":
+            yield from speed_table(make_input(setting.folder, kind, RECORDS[kind] // given.shrink), setting)
+        else:
+            yield from scaling_table(kind, setting, shrink=given.shrink)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,15 @@ from genolewm_assets.defs.vcf_columns import clinvar_vcf_schema
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
 from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, check_clinvar_table
-from genolewm_assets.sources.allele_count import count_alleles, count_records
+from genolewm_assets.sources.allele_count import count_records
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.release_ledger import check_offered, find_release
 from genolewm_assets.sources.shard_audit import audit_shard
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, Progress, Published
+from genolewm_assets.sources.shard_file import state_origin
+from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, JsonValue, Progress, Published
 
-RELEASE_CODE_VERSION = SHARD_CODE_VERSION = "1"
+RELEASE_CODE_VERSION = "1"
+SHARD_CODE_VERSION = "2"
 
 
 def plan_release(workspace: Workspace, key: str | None, progress: Progress) -> BuildPlan:
@@ -64,6 +66,8 @@ def plan_clinvar_shard(workspace: Workspace, key: str | None, progress: Progress
     genome, release = workspace.open_input("reference/genome"), workspace.open_input("clinvar/release", key)
     settings = workspace.catalog.clinvar
     artefact = ArtefactId("clinvar/shard", key)
+    recipe: dict[str, JsonValue] = {"max_ref_mismatch_fraction": settings.max_ref_mismatch_fraction}
+    inputs = (genome.ref, release.ref)
 
     def write(work: Path) -> BuildReport:
         reference = reference_reader(genome, workspace.contigs)
@@ -73,6 +77,7 @@ def plan_clinvar_shard(workspace: Workspace, key: str | None, progress: Progress
             contigs=workspace.contigs,
             reference=reference,
             out_dir=work,
+            origin=state_origin(SHARD_CODE_VERSION, recipe, inputs),
             progress=progress,
         )
         checks = audit_shard(
@@ -81,7 +86,7 @@ def plan_clinvar_shard(workspace: Workspace, key: str | None, progress: Progress
             contigs=workspace.contigs,
             reference=reference,
             counts=report.counts,
-            alleles_in_source=count_alleles(_vcf_of(release), progress=progress),
+            alleles_in_source=report.alleles_in_source,
             max_ref_mismatch_fraction=settings.max_ref_mismatch_fraction,
         )
         return BuildReport(counts=report.counts, rows=report.rows, checks=checks)
@@ -90,8 +95,8 @@ def plan_clinvar_shard(workspace: Workspace, key: str | None, progress: Progress
         artefact=artefact,
         location=workspace.location(artefact),
         code_version=SHARD_CODE_VERSION,
-        recipe={"max_ref_mismatch_fraction": settings.max_ref_mismatch_fraction},
-        inputs=(genome.ref, release.ref),
+        recipe=recipe,
+        inputs=inputs,
         write=write,
         surface=True,
     )

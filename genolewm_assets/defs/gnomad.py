@@ -1,5 +1,7 @@
 """``gnomad/shard``: common alleles of gnomAD, one partition per contig."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,14 +17,17 @@ from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_reader
 from genolewm_assets.lewm.schema import GNOMAD_VARIANTS
 from genolewm_assets.lewm.shard_checks import GNOMAD_CHECKS
-from genolewm_assets.sources.allele_count import count_alleles
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, write_empty_shard
 from genolewm_assets.sources.shard_audit import audit_shard
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, Progress, Published
+from genolewm_assets.sources.shard_file import state_origin
+from genolewm_assets.sources.source_file import SourceFile
+from genolewm_assets.sources.vcf_source import LocalVcf, RemoteVcf, VcfSource
+from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, JsonValue, Progress, Published
 
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 
 _NO_CHECKSUM = CheckResult("checksum_matches_published", passed=True, figures={"source": NO_SOURCE})
+_NOT_DOWNLOADED = CheckResult("checksum_matches_published", passed=True, figures={"md5": "read in ranges"})
 
 
 def plan_gnomad_shard(workspace: Workspace, contig_name: str | None, progress: Progress) -> BuildPlan:
@@ -38,30 +43,36 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str | None, progress: P
         joint_rescue=bool(entry and entry.joint_rescue),
     )
 
+    recipe: dict[str, JsonValue] = {
+        "source": dict(source.identity()) if source else NO_SOURCE,
+        "params": asdict(params),
+        "max_ref_mismatch_fraction": settings.max_ref_mismatch_fraction,
+    }
+    origin = state_origin(CODE_VERSION, recipe, [genome.ref])
+
     def write(work: Path) -> BuildReport:
         reference = reference_reader(genome, workspace.contigs)
         if source is None:
-            report, checksum, alleles = write_empty_shard(work), _NO_CHECKSUM, 0
+            report, checksum = write_empty_shard(work, origin=origin), _NO_CHECKSUM
         else:
-            with source.local() as local:
-                checksum = local.checksum_check()
+            with _lent(source, in_ranges=bool(entry and entry.read == "ranges")) as (vcf, checksum):
                 report = build_gnomad_shard(
-                    local.path,
+                    vcf,
                     contig=contig,
                     contigs=workspace.contigs,
                     reference=reference,
                     params=params,
                     out_dir=work,
+                    origin=origin,
                     progress=progress,
                 )
-                alleles = count_alleles(local.path, progress=progress)
         checks = audit_shard(
             work,
             params.check_table,
             contigs=workspace.contigs,
             reference=reference,
             counts=report.counts,
-            alleles_in_source=alleles,
+            alleles_in_source=report.alleles_in_source,
             max_ref_mismatch_fraction=settings.max_ref_mismatch_fraction,
         )
         return BuildReport(counts=report.counts, rows=report.rows, checks=(checksum, *checks))
@@ -71,14 +82,20 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str | None, progress: P
         artefact=artefact,
         location=workspace.location(artefact),
         code_version=CODE_VERSION,
-        recipe={
-            "source": source.identity() if source else NO_SOURCE,
-            "params": asdict(params),
-            "max_ref_mismatch_fraction": settings.max_ref_mismatch_fraction,
-        },
+        recipe=recipe,
         inputs=(genome.ref,),
         write=write,
     )
+
+
+@contextmanager
+def _lent(source: SourceFile, *, in_ranges: bool) -> Iterator[tuple[VcfSource, CheckResult]]:
+    """Lend a source, as a local file unless it is read in ranges, with the check of its checksum."""
+    if in_ranges and source.is_remote:
+        yield RemoteVcf(source.url), _NOT_DOWNLOADED
+        return
+    with source.local() as local:
+        yield LocalVcf(local.path), local.checksum_check()
 
 
 def describe_gnomad_shard(published: Published) -> dict[str, dg.MetadataValue]:

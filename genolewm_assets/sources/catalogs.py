@@ -152,14 +152,27 @@ class GnomadSource(Section):
     """The gnomAD VCF of one contig.
 
     ``md5`` is the file's, or ``published`` for the one in ``<url>.md5``. ``accept_unfiltered`` keeps records whose
-    FILTER is ``.``; ``joint_rescue`` keeps alleles of joint files that only one data type filters.
+    FILTER is ``.``; ``joint_rescue`` keeps alleles of joint files that only one data type filters. ``read: ranges``
+    reads only the contig's part of a remote indexed file and downloads nothing, so that no ``md5`` can be checked.
     """
 
     url: Url
     release: FolderName
     md5: FileMd5 | None = None
+    read: Literal["download", "ranges"] = "download"
     accept_unfiltered: bool = False
     joint_rescue: bool = False
+
+    @model_validator(mode="after")
+    def _check_md5_can_be_checked(self) -> GnomadSource:
+        if self.read == "ranges" and self.md5 is not None:
+            raise refusal(
+                "gives an md5 for a file that is read in ranges",
+                expected="read: download, or no md5",
+                got="read: ranges",
+                remedy="An MD5 is of the whole file",
+            )
+        return self
 
 
 class GnomadSection(Section):

@@ -7,34 +7,42 @@ was not filtered (``label_before_rejects.*``) and over what was kept (``label.*`
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
-from functools import lru_cache
+from itertools import chain, groupby
 from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.errors import UnknownTermError, VcfError
+from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, REJECTS
-from genolewm_assets.sources.alleles import (
-    RAW_FIELDS,
-    AlleleLedger,
-    AlleleNormaliser,
-    FilterReason,
-    settle_alleles,
-)
-from genolewm_assets.sources.clinvar_terms import Label, label_of, parse_genes, stars_of
+from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
+from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
+from genolewm_assets.sources.allele_order import OutOfOrderError
+from genolewm_assets.sources.alleles import settle_alleles, settle_sorted_alleles
+from genolewm_assets.sources.batch_spool import BatchSpool
+from genolewm_assets.sources.clinvar_rows import SPOOLED, read_rows
+from genolewm_assets.sources.clinvar_terms import Label
 from genolewm_assets.sources.contig_names import ContigNames, check_assembly
-from genolewm_assets.sources.shard_file import REJECTS_FILE, VARIANTS_FILE, RowSpool, ShardReport, write_shard_file
-from genolewm_assets.sources.vcf import VcfReader
-from genolewm_assets.sources.vcf_record import VcfRecord
+from genolewm_assets.sources.shard_file import (
+    REJECTS_FILE,
+    VARIANTS_FILE,
+    ShardReport,
+    memory_given_back,
+    write_shard_file,
+)
+from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf_source import LocalVcf
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
-_PAYLOAD = [CLINVAR_VARIANTS.arrow.field(name) for name in CLINVAR_VARIANTS.columns if name not in CLINVAR_VARIANTS.key]
-_SPOOLED = pa.schema([*RAW_FIELDS, *((field.name, field.type) for field in _PAYLOAD)])
+#: Rows in the file's order, each batch of one contig.
+ContigRows: TypeAlias = Iterator[tuple[Contig, pa.RecordBatch]]
+#: Contigs in the genome's order, each with its tables in theirs.
+Settled: TypeAlias = Iterator[tuple[Contig, Iterator[pa.Table]]]
 
 
 def contig_file(contig: Contig) -> str:
@@ -55,9 +63,9 @@ def read_release_date(vcf: Path, *, named: str | None = None) -> date:
     VcfError
         If the file is no VCF, holds no record or states no date.
     """
-    with VcfReader(vcf, named=named) as reader:
-        stated = reader.header.file_date
-        next(iter(reader), None)
+    with VcfScanner(LocalVcf(vcf, named), threads=1) as scanner:
+        stated = scanner.header.file_date
+        next(iter(scanner), None)
     if stated is None:
         raise VcfError(
             named or str(vcf),
@@ -76,6 +84,8 @@ def build_clinvar_shard(
     reference: Callable[[Contig], bytes] | None,
     out_dir: Path,
     single_file: bool = False,
+    origin: Mapping[str, str] = MappingProxyType({}),
+    threads: int = 2,
     progress: Progress = NO_PROGRESS,
 ) -> ShardReport:
     """Write one Parquet file per contig of the genome, empty ones included, and ``rejects.parquet``.
@@ -90,6 +100,11 @@ def build_clinvar_shard(
         Made if absent; the caller publishes it.
     single_file
         Write ``variants.parquet`` instead, contigs in the order of ``contigs``.
+    origin
+        What the files' metadata say of how they were made; see
+        :func:`~genolewm_assets.sources.shard_file.state_origin`.
+    threads
+        Threads that may work at once; the files do not depend on it.
 
     Returns
     -------
@@ -108,122 +123,127 @@ def build_clinvar_shard(
         If a record's contig is no contig of the human assembly.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
-    ledger = AlleleLedger(vcf.name)
-    recipe = {"release": release, "normal_form": "trimmed" if reference is None else "left-aligned"}
-    files = {VARIANTS_FILE: list(contigs)} if single_file else {contig_file(each): [each] for each in contigs}
-    with VcfReader(vcf, progress=progress) as reader, RowSpool(_SPOOLED, out_dir) as spool:
-        _check_clinvar(reader, contigs, str(vcf))
-        _scan(reader, names := ContigNames(contigs), spool, ledger)
-        names.check_met(contigs, where=str(vcf))
-        tables = _settled(spool, AlleleNormaliser(reference), ledger, progress)
-        rows = {
-            name: write_shard_file(map(tables, wanted), out_dir / name, CLINVAR_VARIANTS, recipe=recipe)
-            for name, wanted in files.items()
-        }
-    ledger.note("records", reader.records)
-    rows[REJECTS_FILE] = write_shard_file([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=recipe)
-    return ShardReport(ledger.counts(), rows)
+    recipe = {**origin, "release": release, "normal_form": "trimmed" if reference is None else "left-aligned"}
+    normaliser = AlleleNormaliser(reference)
+
+    def run(*, in_passing: bool) -> ShardReport:
+        ledger, names = AlleleLedger(vcf.name), ContigNames(contigs)
+        for label in Label:
+            ledger.note(f"label_before_rejects.{label}", 0)
+            ledger.note(f"label.{label}", 0)
+        with memory_given_back(), VcfScanner(vcf, threads=threads, progress=progress) as scanner:
+            _check_clinvar(scanner, contigs, str(vcf))
+            rows = _contig_rows(scanner, names, ledger)
+            if in_passing:
+                settled = _settle_in_passing(rows, contigs, normaliser, ledger)
+            else:
+                settled = _settle_spooled(rows, contigs, normaliser, ledger, folder=out_dir)
+            written = _write(settled, contigs, ledger, out_dir, recipe, single_file=single_file)
+            names.check_met(contigs, where=str(vcf))
+        ledger.note("records", scanner.records)
+        written[REJECTS_FILE] = write_shard_file([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=recipe)
+        return ShardReport(ledger.counts(), written, scanner.alleles)
+
+    try:
+        return run(in_passing=True)
+    except OutOfOrderError:
+        # No ClinVar file so far; it takes the disk instead of one pass.
+        return run(in_passing=False)
 
 
-def _scan(reader: VcfReader, names: ContigNames, spool: RowSpool, ledger: AlleleLedger) -> None:
-    """Spool every allele on a contig of the genome, and count the classes."""
-    before: Counter[str] = Counter()
-    for record in reader:
-        ledger.read(len(record.alts))
-        contig = names.resolve(record)
-        if contig is None:
-            ledger.filter(FilterReason.OTHER_CONTIG, len(record.alts))
-            continue
-        label, payload = _payload(record)
-        before[label] += len(record.alts)
-        for alt in record.alts:
-            spool.append(contig.name, (record.line, record.chrom, record.pos, record.ref, alt, record.id, *payload))
-    for label in Label:
-        ledger.note(f"label_before_rejects.{label}", before[label])
+def _contig_rows(scanner: VcfScanner, names: ContigNames, ledger: AlleleLedger) -> ContigRows:
+    """Yield every allele on a contig of the genome, and count the classes."""
+    for block in scanner:
+        for name, rows in block.runs():
+            records = block.take(rows)
+            contig = names.resolve(name, records.where)
+            alleles = int(records.alts.sum())
+            ledger.read(alleles)
+            if contig is None:
+                ledger.filter(FilterReason.OTHER_CONTIG, alleles)
+                continue
+            batch = read_rows(records)
+            _note_labels(batch, "label_before_rejects", ledger)
+            yield contig, batch
 
 
-def _settled(
-    spool: RowSpool, normaliser: AlleleNormaliser, ledger: AlleleLedger, progress: Progress
-) -> Callable[[Contig], pa.Table]:
-    """Return what gives a contig's rows in normal form, and counts their classes."""
-    for label in Label:
-        ledger.note(f"label.{label}", 0)
+def _settle_in_passing(
+    rows: Iterable[tuple[Contig, pa.RecordBatch]],
+    contigs: ContigSet,
+    normaliser: AlleleNormaliser,
+    ledger: AlleleLedger,
+) -> Settled:
+    """Yield each contig with its tables; each must be taken to its end before the next.
 
-    def settle(contig: Contig) -> pa.Table:
-        spooled = spool.take(contig.name)
-        table = settle_alleles(spooled, contig, normaliser, ledger, _preference, progress=progress)
-        for row in pc.value_counts(table["label"]).to_pylist():
-            ledger.note(f"label.{row['values']}", row["counts"])
-        return table
+    Raises
+    ------
+    OutOfOrderError
+        If the file is not sorted: contigs as the genome has them, then positions.
+    """
+    places = {contig.name: place for place, contig in enumerate(contigs)}
+    last = -1
+    for name, group in groupby(rows, key=lambda row: row[0].name):
+        if places[name] <= last:
+            raise OutOfOrderError
+        last = places[name]
+        batches = (batch for _, batch in group)
+        yield contigs[name], settle_sorted_alleles(batches, contigs[name], normaliser, ledger, _preference)
 
-    return settle
+
+def _settle_spooled(
+    rows: ContigRows, contigs: ContigSet, normaliser: AlleleNormaliser, ledger: AlleleLedger, *, folder: Path
+) -> Settled:
+    """Yield each contig with its tables, for a file in any order."""
+    with BatchSpool(SPOOLED, folder) as spool:
+        for contig, batch in rows:
+            spool.append(contig.name, batch)
+        for contig in contigs:
+            batches = spool.batches(contig.name)
+            yield contig, settle_alleles(batches, contig, normaliser, ledger, _preference, folder=folder)
 
 
-def _check_clinvar(reader: VcfReader, contigs: ContigSet, where: str) -> None:
-    check_assembly(reader.header, contigs, where=where)
-    if "CLNSIG" not in reader.header.info:
+def _write(
+    settled: Settled,
+    contigs: ContigSet,
+    ledger: AlleleLedger,
+    out_dir: Path,
+    recipe: Mapping[str, str],
+    *,
+    single_file: bool,
+) -> dict[str, int]:
+    """Write the tables and return the rows of each file."""
+
+    def write(tables: Iterable[pa.Table], name: str) -> int:
+        return write_shard_file(_noted(tables, ledger), out_dir / name, CLINVAR_VARIANTS, recipe=recipe)
+
+    if single_file:
+        return {VARIANTS_FILE: write(chain.from_iterable(tables for _, tables in settled), VARIANTS_FILE)}
+    rows = {contig.name: write(tables, contig_file(contig)) for contig, tables in settled}
+    return {contig_file(contig): rows.get(contig.name) or write([], contig_file(contig)) for contig in contigs}
+
+
+def _noted(tables: Iterable[pa.Table], ledger: AlleleLedger) -> Iterator[pa.Table]:
+    """Count the classes of what is kept."""
+    for table in tables:
+        _note_labels(table, "label", ledger)
+        yield table
+
+
+def _note_labels(rows: pa.Table | pa.RecordBatch, name: str, ledger: AlleleLedger) -> None:
+    for row in pc.value_counts(rows["label"]).to_pylist():
+        ledger.note(f"{name}.{row['values']}", row["counts"])
+
+
+def _check_clinvar(scanner: VcfScanner, contigs: ContigSet, where: str) -> None:
+    check_assembly(scanner.header, contigs, where=where)
+    if "CLNSIG" not in scanner.header.info:
         raise VcfError(
             where,
             "the header does not declare ClinVar's classification",
             expected="INFO field CLNSIG",
-            got=", ".join(sorted(reader.header.info)[:12]) or "no INFO fields",
+            got=", ".join(sorted(scanner.header.info)[:12]) or "no INFO fields",
             remedy="Use ClinVar's VCF (vcf_GRCh38/clinvar.vcf.gz)",
         )
-
-
-def _payload(record: VcfRecord) -> tuple[str, tuple[object, ...]]:
-    """Return the class, and the shard's columns from ``clinvar_id`` on."""
-    get = record.info.values().get
-    clnsig, clnrevstat, geneinfo = get("CLNSIG"), get("CLNREVSTAT"), get("GENEINFO")
-    try:
-        label, stars, symbols, identifiers = _terms(clnsig, clnrevstat, geneinfo)
-    except (VcfError, UnknownTermError) as err:
-        # The look-up is shared by many records; only here is it known which one asks.
-        raise type(err)(record.where, err.problem, expected=err.expected, got=err.got, remedy=err.remedy) from err
-    return label, (
-        _identifier(record, "ID", record.id),
-        None if get("ALLELEID") is None else _identifier(record, "INFO/ALLELEID", get("ALLELEID")),
-        label,
-        clnsig,
-        get("CLNSIGCONF"),
-        get("CLNSIGINCL"),
-        stars,
-        clnrevstat,
-        get("ONC"),
-        get("SCI"),
-        symbols,
-        identifiers,
-        get("CLNVC"),
-        get("MC"),
-        get("CLNDN"),
-        get("CLNHGVS"),
-        _rsid(get("RS")),
-    )
-
-
-@lru_cache(maxsize=65_536)
-def _terms(
-    clnsig: str | None, clnrevstat: str | None, geneinfo: str | None
-) -> tuple[str, int, tuple[str, ...], tuple[int | None, ...]]:
-    """Look up a record's terms; the few distinct values of a release are parsed once."""
-    label, stars = label_of(clnsig, where=""), stars_of(clnrevstat, where="")
-    return (str(label), stars, *parse_genes(geneinfo, where=""))
-
-
-def _identifier(record: VcfRecord, field: str, text: str | None) -> int:
-    if text is None or not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise VcfError(
-            record.where,
-            f"{field} is not a ClinVar identifier",
-            expected="digits",
-            got=repr(text or "."),
-            remedy="Use ClinVar's VCF",
-        )
-    return int(text)
-
-
-def _rsid(text: str | None) -> str | None:
-    return None if text is None else ";".join(f"rs{number}" for number in text.replace("|", ",").split(","))
 
 
 def _preference(row: Mapping[str, object]) -> tuple[object, ...]:

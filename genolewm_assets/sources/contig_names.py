@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from genolewm_assets.errors import UnknownContigError, VcfError
 from genolewm_assets.genome import GRCH38, Contig, ContigSet
-from genolewm_assets.sources.vcf import VcfHeader
-from genolewm_assets.sources.vcf_record import VcfRecord
+from genolewm_assets.sources.vcf_header import VcfHeader
 
 # Scaffolds, patches, alternates and decoys of GRCh38 as RefSeq, GenBank and UCSC call them.
 _UNPLACED = re.compile(
     r"(N[TW]_\d{6,9}\.\d+|(GL|KI|KN|KQ|KV|KZ|ML|MU|GU|KB|KE|KF|KG|JH|JTFH|AC|AL)\d{5,9}([v.]\d+)?"
     r"|chr(\w+_)?(Un_)?\w+v\d+(_random|_alt|_fix|_decoy)?|chrEBV|HLA-.+)"
 )
+# No contig of the assembly has a longer name; patterns and near misses of an endless one take for ever.
+_LONGEST_NAME = 100
 
 
 class ContigNames:
@@ -36,15 +37,20 @@ class ContigNames:
                 remedy="Check that this is the file for this genome or contig",
             )
 
-    def resolve(self, record: VcfRecord) -> Contig | None:
-        """Return the contig of a record, or None for one of the human assembly that this genome lacks.
+    def resolve(self, name: str, where: Callable[[int], str]) -> Contig | None:
+        """Return the contig of a name, or None for one of the human assembly that this genome lacks.
+
+        Parameters
+        ----------
+        where
+            Called with 0 for where the name stands, if it is to be said.
 
         Raises
         ------
         UnknownContigError
             If the name is neither in the genome nor of the human assembly's kind.
         """
-        name = record.chrom
+        name = name[: _LONGEST_NAME + 1]
         if name in self._known:
             return self._known[name]
         try:
@@ -52,7 +58,7 @@ class ContigNames:
         except UnknownContigError as err:
             if not is_assembly_contig(name):
                 raise UnknownContigError(
-                    record.where, err.problem, expected=err.expected, got=err.got or repr(name), remedy=err.remedy
+                    where(0), err.problem, expected=err.expected, got=err.got or repr(name), remedy=err.remedy
                 ) from err
             contig = None
         self._known[name] = contig
@@ -61,6 +67,8 @@ class ContigNames:
 
 def is_assembly_contig(name: str) -> bool:
     """Return whether a name is one of the human reference assembly: a chromosome, scaffold, patch or decoy."""
+    if len(name) > _LONGEST_NAME:
+        return False
     if _UNPLACED.fullmatch(name):
         return True
     try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.lewm.schema import ANCESTRY_GROUPS
-from genolewm_assets.sources.vcf import VcfHeader
+from genolewm_assets.sources.vcf_header import VcfHeader
 
 #: The same group under the name that old releases give it.
 GROUP_ALIASES: Mapping[str, str] = {"oth": "remaining"}

@@ -9,9 +9,10 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import date
 from functools import lru_cache
@@ -22,13 +23,12 @@ from pydantic import TypeAdapter, ValidationError
 from genolewm_assets.errors import FastaError, InputError
 from genolewm_assets.genome import GRCH38, Contig, ContigSet
 from genolewm_assets.lewm.shard_checks import check_clinvar_table
-from genolewm_assets.sources.allele_count import count_alleles
 from genolewm_assets.sources.catalog_fields import ReleaseKey
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.fasta import FastaReader
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.shard_audit import TableCheck, audit_shard
-from genolewm_assets.sources.shard_file import ShardReport
+from genolewm_assets.sources.shard_file import ShardReport, state_origin
 from genolewm_assets.sources.source_file import SourceFile
 from genolewm_assets.store import (
     NO_PROGRESS,
@@ -45,11 +45,13 @@ from genolewm_assets.store import (
 )
 from genolewm_assets.store.atomic import check_publishable, make_directories, publish_generation
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 
 #: Share of alleles that may not fit the genome.
 MAX_REF_MISMATCH_FRACTION = 0.001
 
+#: How the folders begin that commands work in, beside what they write.
+_PRIVATE = ".genolewm-prepare-"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # A path drops the second slash of a URL.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -84,13 +86,21 @@ def prepare_gnomad(
     contigs, bases = _genome(reference)
     params = GnomadParams(min_af=min_af)
 
+    recipe = {**_recipe(vcf, reference), **asdict(params)}
+
     def write(work: Path) -> BuildReport:
         report = build_gnomad_shard(
-            vcf, contig=None, contigs=contigs, reference=bases, params=params, out_dir=work, progress=progress
+            vcf,
+            contig=None,
+            contigs=contigs,
+            reference=bases,
+            params=params,
+            out_dir=work,
+            origin=state_origin(CODE_VERSION, recipe),
+            progress=progress,
         )
-        return _audited(report, vcf, work, check_table=params.check_table, contigs=contigs, bases=bases)
+        return _audited(report, work, check_table=params.check_table, contigs=contigs, bases=bases)
 
-    recipe = {**_recipe(vcf, reference), **asdict(params)}
     return _publish(vcf, output, domain="gnomad", release=release, recipe=recipe, write=write)
 
 
@@ -117,19 +127,26 @@ def prepare_clinvar(
     _check_local(vcf, reference)
     _check_date(vcf, release)
     contigs, bases = _genome(reference)
+    recipe = _recipe(vcf, reference)
 
     def write(work: Path) -> BuildReport:
         report = build_clinvar_shard(
-            vcf, release=release, contigs=contigs, reference=bases, out_dir=work, single_file=True, progress=progress
+            vcf,
+            release=release,
+            contigs=contigs,
+            reference=bases,
+            out_dir=work,
+            single_file=True,
+            origin=state_origin(CODE_VERSION, recipe),
+            progress=progress,
         )
-        return _audited(report, vcf, work, check_table=check_clinvar_table, contigs=contigs, bases=bases)
+        return _audited(report, work, check_table=check_clinvar_table, contigs=contigs, bases=bases)
 
-    return _publish(vcf, output, domain="clinvar", release=release, recipe=_recipe(vcf, reference), write=write)
+    return _publish(vcf, output, domain="clinvar", release=release, recipe=recipe, write=write)
 
 
 def _audited(
     report: ShardReport,
-    vcf: Path,
     work: Path,
     *,
     check_table: TableCheck,
@@ -142,7 +159,7 @@ def _audited(
         contigs=contigs,
         reference=bases,
         counts=report.counts,
-        alleles_in_source=count_alleles(vcf),
+        alleles_in_source=report.alleles_in_source,
         max_ref_mismatch_fraction=MAX_REF_MISMATCH_FRACTION,
     )
     return BuildReport(report.counts, report.rows, checks)
@@ -226,23 +243,45 @@ def _publish(
 @contextmanager
 def _private_root(output: Path, location: str) -> Iterator[Root]:
     """Lend a root that nobody else knows, on the file system of ``output``, which need not exist yet."""
-    site = next(folder for folder in (Root(output).path, *Root(output).path.parents) if folder.exists())
+    folders = [folder for folder in (Root(output).path, *Root(output).path.parents) if folder.exists()]
+    site = folders[0]
     if not site.is_dir():
         raise InputError("--output", "is not a folder", expected="a folder or a new path", got=repr(str(site)))
-    with (
-        Root(site).storage_errors(location),
-        tempfile.TemporaryDirectory(prefix=".genolewm-", dir=site) as folder,
-    ):
-        yield Root(Path(folder))
+    with Root(site).storage_errors(location), ExitStack() as stack:
+        # A command that was killed may have been the one that made the output, and have begun above it.
+        for folder in folders:
+            _remove_abandoned(folder)
+        with _alone_in(site):
+            private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=_PRIVATE, dir=site)))
+            stack.enter_context(_locked(private))
+        yield Root(private)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the private roots of commands that were killed; one that is alive holds a lock on its own."""
+    if not any(folder.glob(f"{_PRIVATE}*")):
+        return
+    with suppress(OSError), _alone_in(folder):
+        for private in folder.glob(f"{_PRIVATE}*"):
+            if private.is_symlink():
+                continue
+            with suppress(OSError), _locked(private, fcntl.LOCK_NB):
+                shutil.rmtree(private)
 
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
     """Publish one at a time; the lock is on the folder itself, so that no lock file stays in an output."""
     make_directories(folder)
-    descriptor = os.open(folder, os.O_RDONLY)
+    with _locked(folder):
+        yield
+
+
+@contextmanager
+def _locked(folder: Path, flags: int = 0) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | flags)
         yield
     finally:
         os.close(descriptor)

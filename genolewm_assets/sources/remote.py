@@ -110,7 +110,7 @@ def read_remote(url: str, *, limit_bytes: int, attempts: int = ATTEMPTS, wait: w
         return content
 
     try:
-        content = _retrying(attempts, wait)(read)
+        content = retrying(attempts, wait)(read)
     except Exception as error:
         if is_absent(error):
             return None
@@ -129,12 +129,13 @@ def ask_remote(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF
         If it is not there, or cannot be asked about in so many attempts.
     """
     try:
-        return _retrying(attempts, wait)(_ask_http if url.startswith(("http://", "https://")) else _ask_other, url)
+        return retrying(attempts, wait)(_ask_http if url.startswith(("http://", "https://")) else _ask_other, url)
     except Exception as error:
         raise fetch_error(url, error) from error
 
 
-def _retrying(attempts: int, wait: wait_base) -> tenacity.Retrying:
+def retrying(attempts: int, wait: wait_base) -> tenacity.Retrying:
+    """Return what calls a function again after transient failures, and raises the last one."""
     return tenacity.Retrying(
         stop=tenacity.stop_after_attempt(attempts),
         wait=wait,

@@ -41,7 +41,7 @@ def audit_shard(
     counts
         What the builder says of the alleles it read.
     alleles_in_source
-        See :func:`~genolewm_assets.sources.allele_count.count_alleles`.
+        See :class:`~genolewm_assets.sources.allele_count.AlleleCount`.
 
     Returns
     -------

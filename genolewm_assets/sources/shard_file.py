@@ -1,106 +1,85 @@
-"""Tables of a shard: rows gathered per contig without filling memory, and Parquet files of reproducible bytes."""
+"""Tables of a shard: Parquet files whose bytes follow from their rows."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable, Mapping
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.lewm.schema import TableSchema
+from genolewm_assets.sources.batch_spool import BatchSpool
+from genolewm_assets.sources.text_chunks import map_ahead
+from genolewm_assets.store.manifest import InputRef, JsonValue
+
+__all__ = [
+    "REJECTS_FILE",
+    "ROW_GROUP_ROWS",
+    "VARIANTS_FILE",
+    "BatchSpool",
+    "ShardReport",
+    "cast_table",
+    "write_shard_file",
+]
 
 #: The table of a shard that is one file, and the table of what it does not hold.
 VARIANTS_FILE = "variants.parquet"
 REJECTS_FILE = "rejects.parquet"
 
 ROW_GROUP_ROWS = 65_536
-_FLUSH_ROWS = 32_768
+#: Rows at the file's begin by which a column's encoding is chosen.
+_SAMPLE_ROWS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
-    """What a build wrote: ``counts`` of alleles by fate, ``rows`` per file name."""
+    """What a build wrote.
+
+    Attributes
+    ----------
+    counts
+        Alleles by fate, as the builder counted them.
+    rows
+        Per file name.
+    alleles_in_source
+        ALT alleles in the source, as :class:`~genolewm_assets.sources.allele_count.AlleleCount` counts them;
+        none in a source of sequences.
+    """
 
     counts: Mapping[str, int]
     rows: Mapping[str, int]
+    alleles_in_source: int = 0
 
 
-class RowSpool:
-    """Rows appended in any order, given back as one table per contig.
+def state_origin(code_version: str, recipe: Mapping[str, JsonValue], inputs: Iterable[InputRef] = ()) -> dict[str, str]:
+    """Return what a shard's files say of how they were made: code version, parameters, digests of the inputs."""
+    digests = {"/".join(filter(None, (each.asset, each.partition))): each.manifest_sha256 for each in inputs}
+    texts = {"parameters": json.dumps(dict(recipe), sort_keys=True), "inputs": json.dumps(digests, sort_keys=True)}
+    return {"code_version": code_version, **texts}
 
-    Parameters
-    ----------
-    schema
-        Arrow schema of the rows; a row is a tuple in its order.
-    folder
-        Where rows wait once there are many; what lies there is removed on exit.
-    """
 
-    def __init__(self, schema: pa.Schema, folder: Path) -> None:
-        self.schema = schema
-        self._rows: dict[str, list[tuple[object, ...]]] = {}
-        self._writers: dict[str, pa.RecordBatchFileWriter] = {}
-        self._paths: dict[str, Path] = {}
-        self._parent = folder
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for writer in self._writers.values():
-            writer.close()
-        if self._folder is not None:
-            self._folder.cleanup()
-
-    def append(self, contig: str, row: tuple[object, ...]) -> None:
-        """Add one row of a contig."""
-        rows = self._rows.setdefault(contig, [])
-        rows.append(row)
-        if len(rows) >= _FLUSH_ROWS:
-            self._flush(contig)
-
-    def take(self, contig: str) -> pa.Table:
-        """Return the rows of a contig in the order they came, and forget them."""
-        rows = self._rows.pop(contig, [])
-        batches = [self._batch(rows)] if rows else []
-        writer = self._writers.pop(contig, None)
-        if writer is not None:
-            writer.close()
-            path = self._paths.pop(contig)
-            with pa.OSFile(str(path)) as source:
-                batches = [*pa.ipc.open_file(source).read_all().to_batches(), *batches]
-            path.unlink()
-        return pa.Table.from_batches(batches, schema=self.schema)
-
-    def _flush(self, contig: str) -> None:
-        if self._folder is None:
-            self._parent.mkdir(parents=True, exist_ok=True)
-            self._folder = tempfile.TemporaryDirectory(prefix=".spool-", dir=self._parent)
-        if contig not in self._writers:
-            # Numbered, because a contig's name need not be a file name (HLA-A*01:01).
-            path = self._paths.setdefault(contig, Path(self._folder.name) / f"{len(self._paths)}.arrow")
-            options = pa.ipc.IpcWriteOptions(compression="lz4")
-            self._writers[contig] = pa.ipc.new_file(str(path), self.schema, options=options)
-        self._writers[contig].write_batch(self._batch(self._rows.pop(contig)))
-
-    def _batch(self, rows: list[tuple[object, ...]]) -> pa.RecordBatch:
-        columns = zip(*rows, strict=True)
-        arrays = [pa.array(values, field.type) for values, field in zip(columns, self.schema, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+@contextmanager
+def memory_given_back() -> Iterator[None]:
+    """Let Arrow allocate from the C library meanwhile: its own allocator keeps what was freed, and a build is long."""
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
 
 
 def write_shard_file(
     tables: Iterable[pa.Table], path: Path, schema: TableSchema, *, recipe: Mapping[str, str] | None = None
 ) -> int:
-    """Write tables one after another into one Parquet file.
+    """Write tables one after another into one Parquet file: zstd, row groups of ``ROW_GROUP_ROWS``.
 
     Parameters
     ----------
@@ -109,27 +88,89 @@ def write_shard_file(
     path
         Overwritten; the caller publishes it (:mod:`genolewm_assets.store`).
     recipe
-        Kept as key-value metadata under ``genolewm.<key>``; may hold no time, host or path, so that the same rows
-        always give the same bytes.
+        Kept as key-value metadata under ``genolewm.<key>``; may hold no time, host or path.
 
     Returns
     -------
     int
         Rows written.
+
+    Notes
+    -----
+    The same rows always give the same bytes, however the tables are cut. How a column is encoded follows from the
+    rows at the file's begin, see :func:`choose_encodings`. zstd at level 1 makes files of allele tables as small as
+    at level 3, in less time.
     """
     extra = {f"genolewm.{key}": value for key, value in sorted((recipe or {}).items())}
     arrow = schema.arrow.with_metadata({"genolewm.table": schema.name, **extra})
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = 0
+    groups = _row_groups(tables, schema)
+    begin = deque([next(groups, schema.empty())])
+    repetitive, encodings = choose_encodings(begin[0])
     with pq.ParquetWriter(
-        path, arrow, compression="zstd", compression_level=3, write_statistics=True, write_page_index=True
+        path,
+        arrow,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=repetitive,
+        column_encoding=encodings,
+        write_statistics=True,
+        write_page_index=True,
     ) as writer:
-        for table in tables:
-            writer.write_table(cast_table(table, schema).replace_schema_metadata(arrow.metadata), ROW_GROUP_ROWS)
-            rows += table.num_rows
-    return rows
+
+        def write(group: pa.Table) -> int:
+            if group.num_rows:
+                writer.write_table(group.replace_schema_metadata(arrow.metadata), ROW_GROUP_ROWS)
+            return int(group.num_rows)
+
+        # In another thread: the next rows are made meanwhile.
+        return sum(map_ahead(write, chain(_emptied(begin), groups), threads=1, ahead=0))
+
+
+def _emptied(groups: deque[pa.Table]) -> Iterator[pa.Table]:
+    while groups:
+        yield groups.popleft()
+
+
+def choose_encodings(table: pa.Table) -> tuple[list[str], dict[str, str]]:
+    """Return which columns to encode with a dictionary, and the encodings of others that are not plain.
+
+    A dictionary pays where at most half of the first 4,096 values are distinct; elsewhere it only costs time. Integers
+    without one are written as differences. Columns are named by their path in Parquet.
+    """
+    repetitive, encodings = [], {}
+    for name in table.column_names:
+        path, column = name, table[name].slice(0, _SAMPLE_ROWS).combine_chunks()
+        while pa.types.is_list(column.type):
+            path, column = f"{path}.list.element", column.flatten()
+        if 2 * pc.count_distinct(column, mode="all").as_py() <= len(column):
+            repetitive.append(path)
+        elif pa.types.is_integer(column.type):
+            encodings[path] = "DELTA_BINARY_PACKED"
+    return repetitive, encodings
 
 
 def cast_table(table: pa.Table, schema: TableSchema) -> pa.Table:
     """Return a table with exactly the columns, types and nullability of a schema."""
     return table.select(schema.columns).cast(schema.arrow)
+
+
+def _row_groups(tables: Iterable[pa.Table], schema: TableSchema) -> Iterator[pa.Table]:
+    """Yield the rows in tables of ``ROW_GROUP_ROWS``, the last one smaller, none empty, in one piece each.
+
+    The writer ends its pages by the pieces it is given: in one piece, pages depend on the rows alone.
+    """
+    waiting: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        waiting.append(cast_table(table, schema))
+        rows += table.num_rows
+        while rows >= ROW_GROUP_ROWS:
+            together = pa.concat_tables(waiting)
+            waiting = [together.slice(0, ROW_GROUP_ROWS).combine_chunks(), together.slice(ROW_GROUP_ROWS)]
+            rows -= ROW_GROUP_ROWS
+            # Nothing here may keep a group in memory that its taker has done with.
+            del together
+            yield waiting.pop(0)
+    if rows:
+        yield pa.concat_tables(waiting).combine_chunks()

@@ -76,7 +76,7 @@ class SourceFile:
         FetchError
             If a remote one cannot be asked about.
         """
-        if not self._is_remote:
+        if not self.is_remote:
             pin = {"expected_md5": expected} if (expected := self._expected_md5()) else {}
             return {"file": self.name, "md5": _md5_of(self._local_path()), **pin}
         if expected := self._expected_md5():
@@ -95,7 +95,7 @@ class SourceFile:
         is another than before, it is worth looking.
         """
         expected = self._expected_md5()
-        if self._is_remote:
+        if self.is_remote:
             return {"file": self.name, "md5": expected} if expected else self._stamped(ask_remote(self.url))
         pin = {"expected_md5": expected} if expected else {}
         status = self._local_path().stat()
@@ -115,7 +115,7 @@ class SourceFile:
         FetchError
             If a download fails for good, or has not the MD5 it should have.
         """
-        if not self._is_remote:
+        if not self.is_remote:
             path = self._local_path()
             yield LocalCopy(path, _md5_of(path), self._expected_md5())
             return
@@ -126,7 +126,7 @@ class SourceFile:
     def copy_to(self, folder: Path) -> LocalCopy:
         """Put a copy into ``folder``; an interrupted download is resumed. Raises as :meth:`local` does."""
         target, expected = folder / self.name, self._expected_md5()
-        if not self._is_remote:
+        if not self.is_remote:
             shutil.copyfile(self._local_path(), target)
             return LocalCopy(target, _md5_of(target), expected)
         if expected and target.is_file() and _md5_of(target) == expected:
@@ -140,7 +140,8 @@ class SourceFile:
         return self.downloads / hashlib.sha256(self.url.encode()).hexdigest()[:12]
 
     @property
-    def _is_remote(self) -> bool:
+    def is_remote(self) -> bool:
+        """Whether the file is behind a URL."""
         scheme = SCHEME.match(self.url)
         return scheme is not None and scheme[1].lower() != "file"
 
@@ -150,12 +151,12 @@ class SourceFile:
         if not SCHEME.match(self.url):
             return Path(self.url)
         path = urlsplit(self.url).path
-        return Path(path if self._is_remote else unquote(path))
+        return Path(path if self.is_remote else unquote(path))
 
     def _expected_md5(self) -> str | None:
         if self.md5 != PUBLISHED:
             return self.md5
-        return published_md5(self.url if self._is_remote else str(self._path))
+        return published_md5(self.url if self.is_remote else str(self._path))
 
     def _local_path(self) -> Path:
         check_local_file(self._path)

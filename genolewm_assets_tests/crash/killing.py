@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -13,8 +13,15 @@ import pytest
 _CALLS = ("fsync", "rename", "replace", "symlink", "mkdir", "unlink", "rmdir", "open")
 
 
-def install(patch: pytest.MonkeyPatch, at_call: Callable[[], None]) -> None:
+#: Further functions that a kill may come before: what has them, and their names.
+Further = Sequence[tuple[object, Sequence[str]]]
+
+
+def install(patch: pytest.MonkeyPatch, at_call: Callable[[], None], further: Further = ()) -> None:
     """Make every such call report to ``at_call`` before it happens. Syncing itself is left out: a kill needs none."""
+    for owner, names in further:
+        for name in names:
+            _report(patch, owner, name, at_call)
     for name in _CALLS:
         real = getattr(os, name)
 
@@ -25,11 +32,21 @@ def install(patch: pytest.MonkeyPatch, at_call: Callable[[], None]) -> None:
         patch.setattr(os, name, call)
 
 
-def killed_at(number: int, action: Callable[[], object]) -> bool:
+def _report(patch: pytest.MonkeyPatch, owner: object, name: str, at_call: Callable[[], None]) -> None:
+    real = getattr(owner, name)
+
+    def call(*args: object, **kwargs: object) -> object:
+        at_call()
+        return real(*args, **kwargs)
+
+    patch.setattr(owner, name, call)
+
+
+def killed_at(number: int, action: Callable[[], object], further: Further = ()) -> bool:
     """Fork; in the child, die at call ``number`` (from 0) of ``action``. False if it ended before that."""
     child = _fork()
     if child == 0:
-        _die_within(number, action)
+        _die_within(number, action, further)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         assert os.WTERMSIG(status) == signal.SIGKILL
@@ -77,7 +94,7 @@ def outcome(action: Callable[[], object]) -> str:
     return text
 
 
-def _die_within(number: int, action: Callable[[], object]) -> None:
+def _die_within(number: int, action: Callable[[], object], further: Further) -> None:
     calls = 0
 
     def at_call() -> None:
@@ -88,17 +105,19 @@ def _die_within(number: int, action: Callable[[], object]) -> None:
 
     code = 1
     try:
-        install(pytest.MonkeyPatch(), at_call)
+        install(pytest.MonkeyPatch(), at_call, further)
         action()
         code = 0
     finally:
         os._exit(code)
 
 
-def kill_points(prepare: Callable[[], Callable[[], object]], *, limit: int = 400) -> Iterator[int]:
+def kill_points(
+    prepare: Callable[[], Callable[[], object]], *, limit: int = 400, further: Further = ()
+) -> Iterator[int]:
     """For n = 0, 1, ...: prepare afresh, kill the prepared action at call n, yield n; end when one survives."""
     for number in range(limit):
-        if not killed_at(number, prepare()):
+        if not killed_at(number, prepare(), further):
             return
         yield number
     raise AssertionError(f"more than {limit} calls")

@@ -1,134 +1,90 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.genome import Contig, ContigSet
+from genolewm_assets.genome import Contig
 from genolewm_assets.lewm.schema import REJECTS
-from genolewm_assets.sources.alleles import (
-    RAW_FIELDS,
-    AlleleLedger,
-    AlleleNormaliser,
-    FilterReason,
-    NormalAllele,
-    RawAllele,
-    Rejection,
-    RejectReason,
-    alt_problem,
-    settle_alleles,
-)
+from genolewm_assets.sources import batch_spool
+from genolewm_assets.sources.alleles import RAW_FIELDS, AlleleLedger, AlleleNormaliser, settle_alleles
+from genolewm_assets_tests.sources.plain_alleles import Row, settle_plainly
 
 SEQUENCE = b"NNGATTTTTCACACACGTN"
 TOY = Contig("chr1", len(SEQUENCE), aliases=("1",))
-CONTIGS = ContigSet([TOY, Contig("chr2", 10)])
+SCHEMA = pa.schema([*RAW_FIELDS, ("score", pa.int64()), ("words", pa.list_(pa.string()))])
 
+#: Repeats at the contig's start, of one, two and three bases, a gap, ambiguity codes, no gap at the end.
+REPETITIVE = b"AAAACACACACTTTTTTGNNNNNTTGATGATGATGAACCCCCRTRCMAAAAGTCTCTCTCAGGGGT"
+LONG = Contig("chr2", len(REPETITIVE))
 
-@pytest.mark.parametrize(
-    ("alt", "reason"),
-    [
-        ("A", None),
-        ("ACGT", None),
-        (".", RejectReason.MISSING_ALT),
-        ("", RejectReason.MISSING_ALT),
-        ("*", RejectReason.SPANNING_DELETION),
-        ("<DEL>", RejectReason.SYMBOLIC),
-        ("<*>", RejectReason.SYMBOLIC),
-        ("G]17:198982]", RejectReason.SYMBOLIC),
-        ("[13:123457[C", RejectReason.SYMBOLIC),
-        ("G.", RejectReason.SYMBOLIC),
-        (".A", RejectReason.SYMBOLIC),
-        ("R", RejectReason.IUPAC),
-        ("ANNT", RejectReason.IUPAC),
-        ("U", RejectReason.NOT_A_SEQUENCE),
-        ("A-", RejectReason.NOT_A_SEQUENCE),
-        ("17", RejectReason.NOT_A_SEQUENCE),
-    ],
-)
-def test_alt_problem(alt: str, reason: RejectReason | None) -> None:
-    assert alt_problem(alt) is reason
-
-
-@pytest.mark.parametrize(
-    ("pos", "ref", "alt", "expected"),
-    [
-        (3, "G", "C", (3, "G", "C")),
-        (3, "g", "c", (3, "G", "C")),
-        (9, "T", "TT", (4, "A", "AT")),
-        (8, "TT", "T", (4, "AT", "A")),
-        (14, "ACA", "A", RejectReason.REF_MISMATCH),
-        (11, "ACACAC", "ACAC", (9, "TCA", "T")),
-        (3, "GAT", "GCT", (4, "A", "C")),
-        (5, "TT", "AT", (5, "T", "A")),
-        (3, "G", ".", RejectReason.MISSING_ALT),
-        (3, "G", "N", RejectReason.IUPAC),
-        (3, "G", "G", RejectReason.NO_CHANGE),
-        (3, "G", "g", RejectReason.NO_CHANGE),
-        (3, "T", "C", RejectReason.REF_MISMATCH),
-        (2, "NG", "N", RejectReason.IUPAC),
-        (2, "NG", "A", RejectReason.REF_NOT_ACGT),
-        (3, "GG", "G", RejectReason.REF_MISMATCH),
-        (0, "G", "C", RejectReason.OUT_OF_RANGE),
-        (19, "TA", "T", RejectReason.OUT_OF_RANGE),
-        (20, "T", "A", RejectReason.OUT_OF_RANGE),
-        (3, "G", "C" * 21, RejectReason.TOO_LONG),
-        (3, "R", "C", RejectReason.REF_NOT_ACGT),
-    ],
-)
-def test_normal_form(pos: int, ref: str, alt: str, expected: tuple[int, str, str] | RejectReason) -> None:
-    outcome = AlleleNormaliser(lambda _: SEQUENCE, max_allele_bp=20).normalise(TOY, pos, ref, alt)
-    assert (outcome.reason if isinstance(outcome, Rejection) else tuple(outcome)) == expected
-
-
-def test_normal_form_anchored_on_n_is_rejected() -> None:
-    sequence = b"NNTTTTG"
-    outcome = AlleleNormaliser(lambda _: sequence).normalise(Contig("chr1", 7), 6, "T", "TT")
-    assert isinstance(outcome, Rejection)
-    assert outcome.reason is RejectReason.REF_NOT_ACGT
-    assert outcome.detail == "the normal form is 2:N:NT"
-
-
-def test_without_a_reference_alleles_are_trimmed_only() -> None:
-    normaliser = AlleleNormaliser(None)
-    assert normaliser.normalise(TOY, 8, "TT", "T") == NormalAllele(8, "TT", "T")
-    assert normaliser.normalise(TOY, 3, "GATT", "GCTT") == NormalAllele(4, "A", "C")
-    assert normaliser.normalise(TOY, 3, "T", "C") == NormalAllele(3, "T", "C")
-
-
-def test_a_contig_is_read_once_per_run_of_alleles() -> None:
-    asked: list[str] = []
-
-    def reference(contig: Contig) -> bytes:
-        asked.append(contig.name)
-        return SEQUENCE
-
-    normaliser = AlleleNormaliser(reference)
-    for _ in range(3):
-        normaliser.normalise(TOY, 3, "G", "C")
-    assert asked == ["chr1"]
-
-
-def spooled(rows: list[tuple[int, str, str, int]]) -> pa.Table:
-    """Rows of (pos, ref, alt, score) on chr1; the line is the place in the list."""
-    raw = [(line, "1", pos, ref, alt, f"id{score}", score) for line, (pos, ref, alt, score) in enumerate(rows, 1)]
-    schema = pa.schema([*RAW_FIELDS, ("score", pa.int64())])
-    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in raw], schema=schema)
+Spelling = tuple[int, str, str, int]
 
 
 def best_score(row: Mapping[str, object]) -> tuple[object, ...]:
     return (-int(str(row["score"])),)
 
 
-def settle(rows: list[tuple[int, str, str, int]]) -> tuple[list[tuple[object, ...]], AlleleLedger]:
+@contextmanager
+def gathered(rows: int, memory_bytes: int) -> Iterator[None]:
+    """Make batches small, and spools go to disk early."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_spool, "_GATHER_ROWS", rows)
+        patch.setattr(batch_spool, "_MEMORY_BYTES", memory_bytes)
+        yield
+
+
+def rows_of(spellings: Sequence[Spelling]) -> list[Row]:
+    """Return rows whose line is their place in the list; every second identifier is missing."""
+    return [
+        {
+            "raw_line": line,
+            "raw_chrom": "1",
+            "raw_pos": pos,
+            "raw_ref": ref,
+            "raw_alt": alt,
+            "raw_id": f"id{score}" if score % 2 else None,
+            "score": score,
+            "words": ["w"] * (score % 3),
+        }
+        for line, (pos, ref, alt, score) in enumerate(spellings, 1)
+    ]
+
+
+def batches_of(rows: list[Row], cuts: Sequence[int] = ()) -> Iterator[pa.RecordBatch]:
+    table = pa.Table.from_pylist(rows, schema=SCHEMA).combine_chunks()
+    borders = [0, *sorted(cuts), len(rows)]
+    for start, end in pairwise(borders):
+        # A slice of a larger table, as a scanner may give it; and an empty batch where two cuts are one.
+        yield pa.RecordBatch.from_arrays([column.chunk(0)[start:end] for column in table.columns], schema=SCHEMA)
+
+
+def settle(
+    spellings: Sequence[Spelling],
+    *,
+    contig: Contig = TOY,
+    reference: Callable[[Contig], bytes] | None = lambda _: SEQUENCE,
+    cuts: Sequence[int] = (),
+) -> tuple[list[Row], AlleleLedger]:
+    """Settle alleles; every table must go on where the one before it ended."""
     ledger = AlleleLedger("a.vcf")
-    ledger.read(len(rows))
-    table = settle_alleles(spooled(rows), TOY, AlleleNormaliser(lambda _: SEQUENCE), ledger, best_score)
+    ledger.read(len(spellings))
+    batches = batches_of(rows_of(spellings), cuts) if spellings else iter(())
+    with TemporaryDirectory() as folder:
+        normaliser = AlleleNormaliser(reference, max_allele_bp=20)
+        tables = list(settle_alleles(batches, contig, normaliser, ledger, best_score, folder=Path(folder)))
+        assert not list(Path(folder).iterdir())
     assert ledger.accounted
-    columns = [table[name].to_pylist() for name in ("pos", "ref", "alt", "score")]
-    return list(zip(*columns, strict=True)), ledger
+    for table in tables:
+        assert table.column_names == [*SCHEMA.names, "chrom", "pos", "ref", "alt"]
+    return [row for table in tables for row in table.to_pylist()], ledger
 
 
 #: The same insertion of a T four times, a deletion twice, an SNV, and alleles that are none.
@@ -147,9 +103,12 @@ ROWS = [
 
 def test_duplicates_are_one_allele_and_named() -> None:
     rows, ledger = settle(ROWS)
-    assert rows == [(3, "G", "C", 5), (4, "A", "AT", 9), (9, "TCA", "T", 2)]
-    counts = ledger.counts()
-    assert counts == {
+    assert [(row["pos"], row["ref"], row["alt"], row["score"]) for row in rows] == [
+        (3, "G", "C", 5),
+        (4, "A", "AT", 9),
+        (9, "TCA", "T", 2),
+    ]
+    assert ledger.counts() == {
         "alleles_in": 9,
         "kept": 3,
         "rejected": 6,
@@ -165,11 +124,12 @@ def test_duplicates_are_one_allele_and_named() -> None:
     assert duplicates[0]["detail"] == "kept is chr1:4 as 4:AT:ATT"
 
 
-@given(st.permutations(ROWS))
-def test_the_order_of_the_file_never_shows(rows: list[tuple[int, str, str, int]]) -> None:
+@given(st.permutations(ROWS), st.integers(1, 4))
+def test_the_order_of_the_file_never_shows(rows: list[Spelling], together: int) -> None:
     expected, ledger = settle(ROWS)
-    found, other = settle(rows)
-    assert found == expected
+    with gathered(together, 600):
+        found, other = settle(rows, cuts=range(len(rows)))
+    assert [{**row, "raw_line": 0} for row in found] == [{**row, "raw_line": 0} for row in expected]
     unordered = [
         sorted((row["pos"], row["ref"], row["alt"], row["reason"]) for row in each.rejects().to_pylist())
         for each in (ledger, other)
@@ -177,42 +137,74 @@ def test_the_order_of_the_file_never_shows(rows: list[tuple[int, str, str, int]]
     assert unordered[0] == unordered[1]
 
 
-def test_ledger_adds_up_and_lists() -> None:
-    ledger = AlleleLedger("a.vcf")
-    ledger.read(5)
-    ledger.filter(FilterReason.LOW_AF, 2)
-    ledger.filter(FilterReason.FILTER)
-    ledger.reject(RawAllele(7, "1", 3, "G", "*", None), Rejection(RejectReason.SPANNING_DELETION))
-    assert not ledger.accounted
-    ledger.keep(1)
-    assert ledger.accounted
-    ledger.note("an_unknown", 1)
-    ledger.note("an_unknown", 2)
-    assert ledger.counts() == {
-        "alleles_in": 5,
-        "kept": 1,
-        "rejected": 1,
-        "filtered": 3,
-        "rejected.spanning_deletion": 1,
-        "filtered.filter": 1,
-        "filtered.low_af": 2,
-        "an_unknown": 3,
-    }
-    (row,) = ledger.rejects().to_pylist()
-    assert row == {
-        "file": "a.vcf",
-        "line": 7,
-        "chrom": "1",
-        "pos": 3,
-        "ref": "G",
-        "alt": "*",
-        "record_id": None,
-        "reason": "spanning_deletion",
-        "detail": None,
-    }
-
-
 def test_no_alleles_at_all() -> None:
     rows, ledger = settle([])
     assert rows == []
     assert ledger.rejects().num_rows == 0
+
+
+def test_contig_names_may_be_dictionary_encoded(tmp_path: Path) -> None:
+    ledgers = [AlleleLedger("a.vcf"), AlleleLedger("a.vcf")]
+    for ledger in ledgers:
+        batches = list(batches_of(rows_of(ROWS), [4]))
+        if ledger is ledgers[1]:
+            encoded = [batch["raw_chrom"].dictionary_encode() for batch in batches]
+            batches = [batch.set_column(1, "raw_chrom", each) for batch, each in zip(batches, encoded, strict=True)]
+        with gathered(1, 0):
+            normaliser = AlleleNormaliser(lambda _: SEQUENCE)
+            assert list(settle_alleles(batches, TOY, normaliser, ledger, best_score, folder=tmp_path))
+    assert ledgers[0].rejects().num_rows == 6
+    assert ledgers[1].rejects().equals(ledgers[0].rejects())
+
+
+@pytest.mark.parametrize("spelling", [(3, "G", "N", 1), (3, "T", "C", 1)])
+def test_nothing_but_rejects(spelling: Spelling) -> None:
+    rows, ledger = settle([spelling] * 3, cuts=[1])
+    assert rows == []
+    assert ledger.counts()["rejected"] == 3
+
+
+@st.composite
+def spellings(draw: st.DrawFn) -> Spelling:
+    """Alleles of LONG: sound ones of every type and spelling, in any case, and everything that is none."""
+    start = draw(st.integers(0, len(REPETITIVE) - 1))
+    true = REPETITIVE[start : start + draw(st.integers(1, 8))].decode()
+    ref = draw(st.sampled_from([true] * 6 + [true.replace("R", "A").replace("M", "C"), "A", "*", "", "ß", "N"]))
+    following = REPETITIVE[start : start + 30].decode()
+    alt = draw(
+        st.one_of(
+            st.sampled_from("ACGT"),
+            st.text("ACGT", min_size=1, max_size=6),
+            st.integers(1, len(ref) or 1).map(lambda n: ref[:n]),
+            st.integers(0, len(ref)).map(lambda n: ref[n:]),
+            st.integers(1, 22).map(lambda n: ref + following[len(ref) : len(ref) + n]),
+            st.text("ACGTacgtNRnr.*<>[]", max_size=4),
+            st.sampled_from([".", "*", "<DEL>", "G]17:198982]", "N", "é", "ﬀ", "C" * 21]),
+        )
+    )
+    if draw(st.integers(0, 5)) == 0:
+        ref, alt = draw(st.sampled_from([(ref.lower(), alt), (ref, alt.lower()), (ref.title(), alt.lower())]))
+    pos = draw(st.sampled_from([start + 1] * 12 + [0, -1, start + 2, len(REPETITIVE), -(2**63), 2**63 - 1]))
+    return pos, ref, alt, draw(st.integers(0, 3))
+
+
+@given(
+    drawn=st.lists(spellings(), max_size=40),
+    sort=st.booleans(),
+    cuts=st.lists(st.integers(0, 40), max_size=8),
+    together=st.sampled_from([1, 2, 5, 1_000]),
+    memory=st.sampled_from([0, 2_000, 1 << 20]),
+    checked=st.booleans(),
+)
+def test_equal_to_the_plain_way(
+    *, drawn: list[Spelling], sort: bool, cuts: list[int], together: int, memory: int, checked: bool
+) -> None:
+    if sort:
+        drawn.sort(key=lambda spelling: spelling[0])
+    reference = (lambda _: REPETITIVE) if checked else None
+    normaliser = AlleleNormaliser(reference, max_allele_bp=20)
+    expected, rejects = settle_plainly(rows_of(drawn), LONG, normaliser, best_score, file="a.vcf")
+    with gathered(together, memory):
+        found, ledger = settle(drawn, contig=LONG, reference=reference, cuts=[cut for cut in cuts if cut <= len(drawn)])
+    assert found == expected
+    assert ledger.rejects().to_pylist() == rejects

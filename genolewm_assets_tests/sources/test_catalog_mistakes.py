@@ -121,6 +121,16 @@ REFUSED: dict[str, tuple[str, object, str]] = {
         {"warn_days": 45},
         "(clinvar.freshness.warn_days): warning does not come first: expected less than fail_days (45), got 45.",
     ),
+    "an md5 of what is not downloaded": (
+        "gnomad.sources",
+        {"chr1": {"url": "https://host/x.vcf.bgz", "release": "4.1", "read": "ranges", "md5": MD5}},
+        "(gnomad.sources.chr1): gives an md5 for a file that is read in ranges: expected read: download, or no md5,",
+    ),
+    "read in another way": (
+        "gnomad.sources",
+        {"chr1": {"url": "https://host/x.vcf.bgz", "release": "4.1", "read": "pieces"}},
+        "(gnomad.sources.chr1.read)",
+    ),
     "listing read all the time": ("clinvar.listing_interval_s", 0, "(clinvar.listing_interval_s)"),
     "unknown profile": (
         "windows",

@@ -68,6 +68,7 @@ def test_every_key_arrives(tmp_path: Path) -> None:
         "md5": "published",
         "accept_unfiltered": True,
         "joint_rescue": True,
+        "read": "download",
     }
     assert catalog.clinvar.releases == ("2020-11-07", "2026-02-26.2")
     assert catalog.clinvar.predecessors == {"2026-02-26.2": "2020-11-07"}

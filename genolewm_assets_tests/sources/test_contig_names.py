@@ -7,7 +7,8 @@ import pytest
 from genolewm_assets.errors import UnknownContigError, VcfError
 from genolewm_assets.genome import GRCH38, Contig, ContigSet
 from genolewm_assets.sources.contig_names import ContigNames, check_assembly, is_assembly_contig
-from genolewm_assets.sources.vcf import VcfReader, parse_header
+from genolewm_assets.sources.vcf_header import parse_header
+from genolewm_assets_tests.sources.scanned_vcf import one_block
 from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
 
 TOY = Contig("chr1", 19, aliases=("1",))
@@ -43,15 +44,15 @@ def test_assembly_contigs(name: str, known: bool) -> None:
 def test_contig_names(tmp_path: Path) -> None:
     text = vcf_text([(name, 3, ".", "G", "C", "PASS", ".") for name in ("1", "chr1", "chr7", "chr99")])
     names = ContigNames(CONTIGS)
-    with VcfReader(write_text(tmp_path / "a.vcf", text)) as reader:
-        *known, unknown = list(reader)
-    assert [names.resolve(record) for record in known] == [TOY, TOY, None]
+    block = one_block(write_text(tmp_path / "a.vcf", text))
+    *known, (unknown, last) = block.runs()
+    assert [names.resolve(name, block.take(rows).where) for name, rows in known] == [TOY, TOY, None]
     names.check_met(CONTIGS, where="a.vcf")
     message = r"^a\.vcf: none of the records is on a contig wanted: expected 'chr2', got '1', 'chr1', 'chr7'\."
     with pytest.raises(VcfError, match=message):
         names.check_met([CONTIGS["chr2"]], where="a.vcf")
     with pytest.raises(UnknownContigError, match=r"a\.vcf, line 6: .*'chr99'"):
-        names.resolve(unknown)
+        names.resolve(unknown, block.take(last).where)
 
 
 def test_another_assembly_is_told_by_its_lengths() -> None:
@@ -61,3 +62,15 @@ def test_another_assembly_is_told_by_its_lengths() -> None:
     header = parse_header(["##contig=<ID=17,length=81195210>"], ())
     with pytest.raises(VcfError, match=r"a\.vcf: .*'17'.*expected 83257441 bp, got 81195210 bp"):
         check_assembly(header, GRCH38, where="a.vcf")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "name", ["chr" + "_v1" * 300_000 + "!", "chr" + "v" * 1_000_000, "HLA-" + "x" * 1_000_000, "x" * 1_000_000]
+)
+def test_an_endless_name_is_no_contig(name: str) -> None:
+    assert not is_assembly_contig(name)
+    with pytest.raises(UnknownContigError) as raised:
+        ContigNames(CONTIGS).resolve(name, lambda _: "a.vcf, line 3")
+    assert str(raised.value).startswith("a.vcf, line 3: not a contig of this genome")
+    assert len(str(raised.value)) < 300

@@ -7,7 +7,8 @@ import pytest
 from genolewm_assets.errors import VcfError
 from genolewm_assets.lewm.schema import ANCESTRY_GROUPS
 from genolewm_assets.sources.gnomad_layouts import FrequencyFields, GnomadLayout, detect_layout
-from genolewm_assets.sources.vcf import VcfReader, parse_header
+from genolewm_assets.sources.vcf_header import parse_header
+from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets_tests.sources.gnomad_headers import HEADERS
 
 
@@ -96,8 +97,8 @@ def test_real_headers(shared_data: Path) -> None:
     found = {}
     for path in sorted((shared_data / "gnomad").rglob("*.vcf*")):
         if path.suffix not in {".tbi", ".md5"}:
-            with VcfReader(path) as reader:
-                found[path.name] = detect_layout(reader.header, where=str(path))
+            with VcfScanner(path) as scanner:
+                found[path.name] = detect_layout(scanner.header, where=str(path))
     names = {name: layout.name for name, layout in found.items()}
     assert names == {
         "gnomad.exomes.r2.0.1.sites.chr21.vcf.bgz": "AF only",

@@ -25,10 +25,10 @@ RealBuild = Callable[..., tuple[Mapping[str, int], pa.Table]]
 def real(shared_data: Path, sliced_contigs: ContigSet, sliced_reference: Reference) -> RealBuild:
     """Return what builds a shard of a real file."""
 
-    def run(pattern: str, contig: str, out: Path, **params: float | bool) -> tuple[Mapping[str, int], pa.Table]:
+    def run(pattern: str, contig: str | None, out: Path, **params: float | bool) -> tuple[Mapping[str, int], pa.Table]:
         report = build_gnomad_shard(
-            next((shared_data / "gnomad").rglob(pattern)),
-            contig=sliced_contigs[contig],
+            next(shared_data.rglob(pattern)),
+            contig=None if contig is None else sliced_contigs[contig],
             contigs=sliced_contigs,
             reference=sliced_reference,
             params=GnomadParams(**params),  # type: ignore[arg-type]
@@ -146,3 +146,24 @@ def test_real_alleles_come_back_from_any_spelling(
         out_dir=tmp_path / "out",
     )
     assert keys(pq.read_table(tmp_path / "out" / VARIANTS_FILE)) == keys(table)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "1000G_phase3.af.chr21.vcf.gz",
+        "1000G_phase3.phased.chr17_BRCA1_exons.vcf.gz",
+        "1000G_cohort.af.chr20_chr21_100k.vcf.gz",
+    ],
+)
+def test_files_of_others_with_an_allele_frequency(
+    name: str, shared_data: Path, real: RealBuild, sliced_fasta: Path, tmp_path: Path
+) -> None:
+    """Multi-allelic records, indels in repeats, sample columns, two contigs in one file."""
+    counts, table = real(name, None, tmp_path, min_af=0.0, min_an_fraction=0.0, accept_unfiltered=True)
+    figures = {"1000G_phase3.af": (27_828, 782), "1000G_phase3.phased": (60, 0), "1000G_cohort.af": (1_473, 6)}
+    assert (counts["alleles_in"], counts["filtered"]) == figures[".".join(name.split(".")[:2])]
+    assert counts["rejected"] == 0
+    passing = """(FILTER="PASS" || FILTER=".") && AF>=0"""
+    theirs = norm_keys(shared_data / "thousand_genomes" / name, sliced_fasta, passing, tmp_path)
+    assert keys(table) == sorted(set(theirs)) == theirs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from genolewm_assets.errors import CorruptResourceError, FastaError, InputError,
 from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, GNOMAD_CHECKS
 from genolewm_assets.sources import prepare
 from genolewm_assets.sources.prepare import prepare_clinvar, prepare_gnomad
+from genolewm_assets.sources.vcf_block import VcfBlock
+from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.store import BuildRejectedError, read_manifest
 from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
 
@@ -190,10 +193,22 @@ def test_a_colon_in_a_path_makes_no_url(gnomad: Path, tmp_path: Path) -> None:
     assert shard.manifest.recipe["vcf"]["file"] == "a:b.vcf"  # type: ignore[call-overload,index]
 
 
-def test_a_reader_that_loses_records_is_found_out(
-    gnomad: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+class LossyScanner(VcfScanner):
+    """Loses the last record of every block, as a scanner with a fault might."""
+
+    def __iter__(self) -> Iterator[VcfBlock]:
+        for block in super().__iter__():
+            yield block.take(slice(len(block) - 1))
+
+
+def test_a_scanner_that_loses_records_is_found_out(
+    gnomad: Path, clinvar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare, "count_alleles", lambda _: 5)
-    message = r"every_record_accounted_for \(alleles_in 4, alleles_in_source 5, problems alleles_in is not the number"
+    monkeypatch.setattr("genolewm_assets.sources.gnomad.VcfScanner", LossyScanner)
+    message = r"every_record_accounted_for \(alleles_in 3, alleles_in_source 4, problems alleles_in is not the number"
     with pytest.raises(BuildRejectedError, match=message):
         prepare_gnomad(gnomad, tmp_path / "out", release="4.1")
+    write_text(clinvar, clinvar.read_text() + clinvar.read_text().splitlines()[-1].replace("\t7\t", "\t8\t") + "\n")
+    monkeypatch.setattr("genolewm_assets.sources.clinvar.VcfScanner", LossyScanner)
+    with pytest.raises(BuildRejectedError, match=r"alleles_in 1, alleles_in_source 2"):
+        prepare_clinvar(clinvar, tmp_path / "out", release=DATE)

@@ -1,43 +1,17 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from genolewm_assets.lewm.schema import GENOME_CONTIGS
-from genolewm_assets.sources import shard_file as module
-from genolewm_assets.sources.shard_file import RowSpool, cast_table, write_shard_file
-
-ROWS = pa.schema([("name", pa.string()), ("genes", pa.list_(pa.int64())), ("n", pa.int64())])
-
-
-@pytest.mark.parametrize("flush", [1, 3, 7, 1000])
-def test_spool_gives_back_what_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flush: int) -> None:
-    monkeypatch.setattr(module, "_FLUSH_ROWS", flush)
-    rows = [(f"x{at}", [at, None] if at % 2 else [], at) for at in range(20)]
-    contigs = ["chr2" if at % 3 else "HLA-A*01:01/x" for at in range(20)]
-    with RowSpool(ROWS, tmp_path / "out") as spool:
-        for contig, row in zip(contigs, rows, strict=True):
-            spool.append(contig, row)
-        for contig in ("chr2", "HLA-A*01:01/x"):
-            table = spool.take(contig)
-            assert table.schema.equals(ROWS)
-            expected = [row for row, home in zip(rows, contigs, strict=True) if home == contig]
-            assert [tuple(row.values()) for row in table.to_pylist()] == expected
-        assert spool.take("chr2").num_rows == spool.take("chr1").num_rows == 0
-    assert not list(tmp_path.rglob("*.arrow"))
-
-
-def test_spool_leaves_nothing_behind_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FLUSH_ROWS", 1)
-    with pytest.raises(KeyError), RowSpool(ROWS, tmp_path) as spool:
-        spool.append("chr1", ("a", [], 1))
-        assert len(list(tmp_path.rglob("*.arrow"))) == 1
-        raise KeyError
-    assert not list(tmp_path.iterdir())
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GENOME_CONTIGS, GNOMAD_VARIANTS
+from genolewm_assets.sources.shard_file import cast_table, choose_encodings, write_shard_file
 
 
 def contigs(first: int, number: int) -> pa.Table:
@@ -66,9 +40,9 @@ def test_file_has_the_schema_statistics_and_row_groups(tmp_path: Path) -> None:
     assert stored.schema_arrow.equals(GENOME_CONTIGS.arrow)
     assert GENOME_CONTIGS.arrow.field("length").metadata == stored.schema_arrow.field("length").metadata
     groups = [stored.metadata.row_group(at) for at in range(stored.metadata.num_row_groups)]
-    assert [group.num_rows for group in groups] == [65_536, 4464, 5]
+    assert [group.num_rows for group in groups] == [65_536, 4469]
     column = groups[1].column(1)
-    assert (column.statistics.min, column.statistics.max) == (65_536, 69_999)
+    assert (column.statistics.min, column.statistics.max) == (65_536, 70_004)
     assert column.compression == "ZSTD"
     assert column.has_offset_index
     assert stored.metadata.metadata[b"genolewm.table"] == b"genome_contigs"
@@ -83,13 +57,62 @@ def test_no_tables_give_an_empty_file_with_the_schema(tmp_path: Path) -> None:
     assert table.schema.equals(GENOME_CONTIGS.arrow)
 
 
-def test_same_rows_same_bytes(tmp_path: Path) -> None:
+@given(cuts=st.lists(st.integers(0, 180_000), max_size=6))
+@settings(max_examples=8)
+@example(cuts=[65_536, 131_072])
+@example(cuts=[131_073, 150_001])
+@example(cuts=[1, 2, 70_000])
+def test_the_bytes_depend_on_the_rows_alone(tmp_path_factory: pytest.TempPathFactory, cuts: list[int]) -> None:
+    table = contigs(0, 180_000)
+    # Long enough that pages end by their size too.
+    table = table.set_column(4, "md5", pa.array([f"{at * 7919 % 180_000:0>90}" for at in range(180_000)]))
+    folder = tmp_path_factory.mktemp("shard")
+    borders = [0, *sorted(cuts), table.num_rows]
+    parts = [table.slice(start, end - start) for start, end in pairwise(borders)]
+    # The same rows in other buffers: copied, encoded as a dictionary, in two chunks.
+    encoded = parts[0].set_column(1, "contig", parts[0]["contig"].dictionary_encode())
     digests = set()
-    for name in ("a", "b"):
-        path = tmp_path / name / f"{name}.parquet"
-        write_shard_file([contigs(0, 5000)], path, GENOME_CONTIGS, recipe={"b": "2", "a": "1"})
+    for at, tables in enumerate(([table], parts, [encoded, *parts[1:]], [pa.concat_tables(parts)])):
+        path = folder / str(at) / "x.parquet"
+        assert write_shard_file(iter(tables), path, GENOME_CONTIGS, recipe={"b": "2", "a": "1"}) == 180_000
         digests.add(hashlib.sha256(path.read_bytes()).hexdigest())
+        groups = pq.ParquetFile(path).metadata
+        assert [groups.row_group(at).num_rows for at in range(groups.num_row_groups)] == [65_536, 65_536, 48_928]
     assert len(digests) == 1
+
+
+def test_only_columns_that_repeat_are_dictionary_encoded(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write_shard_file([contigs(0, 70_000)], path, GENOME_CONTIGS)
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    encoded = {
+        group.column(at).path_in_schema for at in range(group.num_columns) if group.column(at).has_dictionary_page
+    }
+    # Parquet has no dictionaries of booleans (circular).
+    assert encoded == {"acgt_bases", "acgt_runs"}
+
+
+def test_the_choice_of_encodings_looks_into_lists() -> None:
+    table = pa.table(
+        {
+            "unique": range(100),
+            "pairs": [at // 2 for at in range(100)],
+            "words": [["a", "b"]] * 100,
+            "numbers": [[at, -at - 1] for at in range(100)],
+            "missing": pa.nulls(100, pa.string()),
+            "empty": pa.array([[]] * 100, pa.list_(pa.string())),
+        }
+    )
+    repetitive, encodings = choose_encodings(table)
+    assert repetitive == ["pairs", "words.list.element", "missing", "empty.list.element"]
+    assert encodings == {"unique": "DELTA_BINARY_PACKED", "numbers.list.element": "DELTA_BINARY_PACKED"}
+
+
+def test_every_shard_schema_can_be_written(tmp_path: Path) -> None:
+    for schema in (CLINVAR_VARIANTS, GNOMAD_VARIANTS):
+        empty = schema.empty()
+        assert write_shard_file([empty, empty], tmp_path / "x.parquet", schema) == 0
+        assert pq.read_table(tmp_path / "x.parquet").schema.equals(schema.arrow)
 
 
 def test_a_null_where_none_may_be_is_refused() -> None:

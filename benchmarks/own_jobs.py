@@ -1,0 +1,69 @@
+"""VCF to finished shard, and inflating alone, each in a process of its own.
+
+``python -m benchmarks.own_jobs JOB VCF BASES OUT``
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+from benchmarks.stopwatch import serve
+from genolewm_assets.genome import ContigSet
+
+_READ_BYTES = 1 << 20
+
+
+def _inflate(vcf: Path, _: Path) -> None:
+    """Inflate on one thread."""
+    from isal import igzip
+
+    with igzip.open(vcf, "rb") as text:
+        while text.read(_READ_BYTES):
+            continue
+
+
+def _gnomad(bases: Path) -> Callable[[Path, Path], int]:
+    from benchmarks.gnomad_vcf import CONTIG
+    from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
+
+    reference, contigs = bases.read_bytes(), ContigSet([CONTIG])
+
+    def build(vcf: Path, out: Path) -> int:
+        report = build_gnomad_shard(
+            vcf, contig=CONTIG, contigs=contigs, reference=lambda _: reference, params=GnomadParams(), out_dir=out
+        )
+        return report.counts["records"]
+
+    return build
+
+
+def _clinvar(bases: Path) -> Callable[[Path, Path], int]:
+    from benchmarks.clinvar_vcf import CONTIGS, RELEASE
+    from genolewm_assets.sources.clinvar import build_clinvar_shard
+
+    text = bases.read_bytes()
+    starts = dict(zip((each.name for each in CONTIGS), range(0, len(text), len(text) // len(CONTIGS)), strict=True))
+    reference = {each.name: text[starts[each.name] :][: each.length] for each in CONTIGS}
+
+    def build(vcf: Path, out: Path) -> int:
+        report = build_clinvar_shard(
+            vcf, release=RELEASE, contigs=CONTIGS, reference=lambda each: reference[each.name], out_dir=out
+        )
+        return report.counts["records"]
+
+    return build
+
+
+def main() -> None:
+    name, vcf, bases, out = sys.argv[1:]
+    package = "isal" if name == "inflate" else "genolewm-assets"
+    work = _inflate if name == "inflate" else {"gnomad": _gnomad, "clinvar": _clinvar}[name](Path(bases))
+
+    serve(lambda: work(Path(vcf), Path(out)), version=metadata.version(package), out=Path(out))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""The side of a measurement that asks: starts a process for each job, lets them take turns, keeps the figures."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+_ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is measured: its name in the tables, and the command of a process that serves it, or why there is none."""
+
+    name: str
+    command: Sequence[str]
+    unavailable: str = ""
+
+
+@dataclass(slots=True)
+class Figures:
+    """What was measured of a job.
+
+    Attributes
+    ----------
+    wall, cpu
+        Seconds of each run, the warm-up left out.
+    peak_bytes
+        Largest resident size up to the end of the warm-up, the first run of the process.
+    records
+        Records that the job says it read; None if it does not count.
+    failure
+        Why there are no figures; empty if there are.
+    """
+
+    name: str
+    version: str = ""
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    peak_bytes: int = 0
+    records: int | None = None
+    failure: str = ""
+
+    @property
+    def wall_s(self) -> float:
+        """Return the median of the wall-clock seconds."""
+        return statistics.median(self.wall)
+
+    @property
+    def cpu_s(self) -> float:
+        """Return the median of the CPU seconds, child processes included."""
+        return statistics.median(self.cpu)
+
+
+class WorkerError(RuntimeError):
+    """A job's process ended or never began; the message is the last line it wrote to standard error."""
+
+
+class Worker:
+    """The process of one job; see :func:`open_worker`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], errors: BinaryIO) -> None:
+        self._process, self._errors = process, errors
+        self.version = ""
+
+    def begin(self) -> None:
+        """Wait until the job is loaded."""
+        self.version = str(self._answer()["version"])
+
+    def run(self, figures: Figures, *, warm_up: bool = False) -> None:
+        """Run the job once and note what it cost."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # The process has ended: the missing answer says why.
+            self._process.stdin.write(b"run\n")
+        answer = self._answer()
+        if warm_up:
+            figures.peak_bytes, figures.records = answer["peak_bytes"], answer["records"]
+        else:
+            figures.wall.append(answer["wall_s"])
+            figures.cpu.append(answer["cpu_s"])
+
+    def _answer(self) -> dict:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            self._errors.seek(0)
+            said = self._errors.read().decode(errors="replace").strip().splitlines()
+            raise WorkerError(said[-1] if said else f"it ended with status {self._process.returncode}")
+        return json.loads(line)
+
+
+@contextmanager
+def open_worker(job: Job) -> Iterator[Worker]:
+    """Start the process of a job, and end it on leaving."""
+    if not job.command:
+        raise WorkerError(job.unavailable)
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(
+            job.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0, cwd=_ROOT
+        ) as process,
+    ):
+        try:
+            yield Worker(process, errors)
+        except BaseException:
+            process.kill()
+            raise
+
+
+def measure(jobs: Sequence[Job], *, runs: int) -> list[Figures]:
+    """Warm every job up, then run them in turn ``runs`` times, so that what else the machine does hits all alike.
+
+    A job that fails has a ``failure`` and is left out of the further turns.
+    """
+    found = [Figures(job.name) for job in jobs]
+    with ExitStack() as stack:
+        workers: list[tuple[Worker, Figures]] = []
+        for job, figures in zip(jobs, found, strict=True):
+            try:
+                worker = stack.enter_context(open_worker(job))
+                worker.begin()
+                figures.version = worker.version
+                worker.run(figures, warm_up=True)
+                workers.append((worker, figures))
+            except (WorkerError, OSError) as err:
+                figures.failure = str(err)
+        for _ in range(runs):
+            for worker, figures in workers:
+                if not figures.failure:
+                    try:
+                        worker.run(figures)
+                    except (WorkerError, OSError) as err:
+                        figures.failure = str(err)
+    return found
+
+
+def prime(job: Job) -> None:
+    """Run a job once in a process that is not measured, so that compiled code is in its cache.
+
+    Raises
+    ------
+    WorkerError
+        If the job fails.
+    """
+    with open_worker(job) as worker:
+        worker.begin()
+        worker.run(Figures(job.name))

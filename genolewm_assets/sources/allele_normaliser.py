@@ -1,0 +1,115 @@
+"""The one authority on an allele's normal form: trimmed, left-aligned, REF checked; or why it has none.
+
+Belongs here: alleles one at a time. Whole columns of them are in :mod:`~genolewm_assets.sources.alleles`, which asks
+here for every allele that is not normal as it stands. The sequence arithmetic is in :mod:`genolewm_assets.genome`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from genolewm_assets.errors import ReferenceMismatchError
+from genolewm_assets.genome import Contig, Variant, normalise, trim_alleles
+from genolewm_assets.sources.allele_ledger import RejectReason
+
+#: ClinVar's VCF holds variants shorter than 10 kb; nothing longer is a short sequence variant.
+MAX_ALLELE_BP = 10_000
+
+_BASES = frozenset("ACGT")
+_IUPAC = frozenset("ACGTRYSWKMBDHVN")
+
+
+class NormalAllele(NamedTuple):
+    """Trimmed, left-aligned, upper-case; ``pos`` is 1-based."""
+
+    pos: int
+    ref: str
+    alt: str
+
+
+class Rejection(NamedTuple):
+    """A reason of the closed set, with what was found where the reason alone does not say."""
+
+    reason: RejectReason
+    detail: str | None = None
+
+
+class AlleleNormaliser:
+    """Brings alleles into normal form.
+
+    Parameters
+    ----------
+    reference
+        Returns a contig as upper-case ASCII. None: alleles are trimmed but not left-aligned, and REF is not checked.
+    max_allele_bp
+        Longest REF or ALT accepted.
+    """
+
+    def __init__(self, reference: Callable[[Contig], bytes] | None, *, max_allele_bp: int = MAX_ALLELE_BP) -> None:
+        self._reference = reference
+        self.max_allele_bp = max_allele_bp
+        self._contig: Contig | None = None
+        self._bases = b""
+
+    def bases(self, contig: Contig) -> bytes | None:
+        """Return the contig that REF is checked against, or None; the contig last asked for stays in memory."""
+        if self._reference is None:
+            return None
+        if self._contig != contig:
+            # The old contig is let go first: two chromosomes are half a gigabyte.
+            self._bases, self._contig = b"", None
+            self._bases, self._contig = self._reference(contig), contig
+        return self._bases
+
+    def normalise(self, contig: Contig, pos: int, ref: str, alt: str) -> NormalAllele | Rejection:
+        """Return the normal form of an allele, or why it has none."""
+        ref, alt = ref.upper(), alt.upper()
+        problem = self._problem(contig, pos, ref, alt)
+        if problem is not None:
+            return problem
+        bases = self.bases(contig)
+        if bases is None:
+            return NormalAllele(*trim_alleles(pos, ref, alt))
+        try:
+            variant = normalise(Variant(contig.name, pos, ref, alt), bases)
+        except ReferenceMismatchError:
+            stated = bases[pos - 1 : pos - 1 + len(ref)][:40].decode("ascii", "replace")
+            return Rejection(RejectReason.REF_MISMATCH, f"the reference has {stated}")
+        return self._checked(NormalAllele(variant.pos, variant.ref, variant.alt))
+
+    def _problem(self, contig: Contig, pos: int, ref: str, alt: str) -> Rejection | None:
+        reason = alt_problem(alt)
+        if reason is not None:
+            return Rejection(reason)
+        if len(ref) > self.max_allele_bp or len(alt) > self.max_allele_bp:
+            longest = max(len(ref), len(alt))
+            return Rejection(RejectReason.TOO_LONG, f"{longest} bp; the limit is {self.max_allele_bp} bp")
+        if not ref or not _BASES.issuperset(ref):
+            return Rejection(RejectReason.REF_NOT_ACGT)
+        if ref == alt:
+            return Rejection(RejectReason.NO_CHANGE)
+        if not 1 <= pos <= contig.length - len(ref) + 1:
+            return Rejection(RejectReason.OUT_OF_RANGE, f"{contig.name} has {contig.length} bp")
+        return None
+
+    @staticmethod
+    def _checked(allele: NormalAllele) -> NormalAllele | Rejection:
+        """Reject an allele whose normal form is anchored on a base that is not ACGT."""
+        if _BASES.issuperset(allele.ref) and _BASES.issuperset(allele.alt):
+            return allele
+        return Rejection(RejectReason.REF_NOT_ACGT, f"the normal form is {allele.pos}:{allele.ref}:{allele.alt}"[:120])
+
+
+def alt_problem(alt: str) -> RejectReason | None:
+    """Return why an upper-case ALT is no sequence of ACGT, or None (VCF 4.3, sections 1.6.1 and 5)."""
+    if _BASES.issuperset(alt) and alt:
+        return None
+    if alt in {".", ""}:
+        return RejectReason.MISSING_ALT
+    if alt == "*":
+        return RejectReason.SPANNING_DELETION
+    # <DEL>, breakends such as G]17:198982], single breakends such as G.
+    if alt[0] in "<." or alt[-1] in ">." or "[" in alt or "]" in alt:
+        return RejectReason.SYMBOLIC
+    return RejectReason.IUPAC if _IUPAC.issuperset(alt) else RejectReason.NOT_A_SEQUENCE

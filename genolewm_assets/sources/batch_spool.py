@@ -1,0 +1,120 @@
+"""Rows of many contigs put aside until each contig's turn comes: in memory while they are few, then on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+#: Rows that are put aside as one batch.
+_GATHER_ROWS = 32_768
+#: Bytes that may wait to become such a batch, over all contigs.
+_GATHER_BYTES = 16 << 20
+#: Bytes that are kept in memory, over all contigs; what comes after them is written to disk.
+_MEMORY_BYTES = 48 << 20
+
+
+class BatchSpool:
+    """Record batches appended contig by contig in any order, given back per contig.
+
+    Parameters
+    ----------
+    schema
+        Arrow schema of every batch.
+    folder
+        Where a temporary folder is made once there are many rows; it is removed on exit.
+
+    Notes
+    -----
+    Memory: at most ``_GATHER_BYTES`` and ``_MEMORY_BYTES`` and one batch. A batch that is a slice keeps all it was cut
+    from in memory until it is gathered.
+    """
+
+    def __init__(self, schema: pa.Schema, folder: Path) -> None:
+        self.schema = schema
+        self._gathering: dict[str, list[pa.RecordBatch]] = {}
+        self._gathered_rows: Counter[str] = Counter()
+        self._gathered_bytes = 0
+        self._kept: dict[str, list[pa.RecordBatch]] = {}
+        self._kept_bytes = 0
+        self._files: dict[str, Path] = {}
+        self._writers: dict[str, pa.RecordBatchStreamWriter] = {}
+        self._parent = folder
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._made = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for writer in self._writers.values():
+            # What is written is thrown away: that a full disk cannot take the rest of it is no matter.
+            with contextlib.suppress(OSError):
+                writer.close()
+        self._writers.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def append(self, contig: str, batch: pa.RecordBatch) -> None:
+        """Add rows of a contig."""
+        if not batch.num_rows:
+            return
+        self._gathering.setdefault(contig, []).append(batch)
+        self._gathered_rows[contig] += batch.num_rows
+        self._gathered_bytes += batch.nbytes
+        if self._gathered_rows[contig] >= _GATHER_ROWS:
+            self._put_aside(contig)
+        elif self._gathered_bytes >= _GATHER_BYTES:
+            for name in list(self._gathering):
+                self._put_aside(name)
+
+    def batches(self, contig: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a contig in the order they came, and forget them."""
+        if contig in self._gathering:
+            self._put_aside(contig)
+        kept = self._kept.pop(contig, [])
+        kept.reverse()
+        while kept:
+            self._kept_bytes -= kept[-1].nbytes
+            yield kept.pop()
+        if contig in self._writers:
+            yield from self._written(contig)
+
+    def _put_aside(self, contig: str) -> None:
+        """Make one batch of the rows that wait; it stays in memory if there is room and no earlier one is on disk."""
+        waiting = self._gathering.pop(contig)
+        del self._gathered_rows[contig]
+        self._gathered_bytes -= sum(each.nbytes for each in waiting)
+        batch = waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+        if contig not in self._writers and self._kept_bytes + batch.nbytes <= _MEMORY_BYTES:
+            self._kept.setdefault(contig, []).append(batch)
+            self._kept_bytes += batch.nbytes
+            return
+        if contig not in self._writers:
+            self._writers[contig] = self._open_writer(contig)
+        self._writers[contig].write_batch(batch)
+
+    def _open_writer(self, contig: str) -> pa.RecordBatchStreamWriter:
+        if self._folder is None:
+            self._parent.mkdir(parents=True, exist_ok=True)
+            self._folder = tempfile.TemporaryDirectory(prefix=".spool-", dir=self._parent)
+        # Numbered, because a contig's name need not be a file name (HLA-A*01:01).
+        self._files[contig] = Path(self._folder.name) / f"{self._made}.arrows"
+        self._made += 1
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        return pa.ipc.new_stream(str(self._files[contig]), self.schema, options=options)
+
+    def _written(self, contig: str) -> Iterator[pa.RecordBatch]:
+        self._writers.pop(contig).close()
+        path = self._files.pop(contig)
+        with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as stream:
+            yield from stream
+        path.unlink()

@@ -1,0 +1,178 @@
+"""BGZF: a chain of gzip members of at most 64 KiB, each with its own checksum (SAM specification, section 4.1).
+
+Reading is in two steps, so that several threads can share the second: :func:`read_batches` walks the chain and cuts
+out whole blocks without inflating them; :func:`inflate_batch` inflates the blocks of one batch. A virtual offset is
+``block offset << 16 | offset in the block's text``, both in bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import BinaryIO, NoReturn
+
+import numpy as np
+from isal import igzip_lib, isal_zlib
+
+from genolewm_assets.errors import VcfError
+
+#: Bytes of text in a batch, about: enough that what each batch costs beside its text does not count.
+BATCH_TEXT_BYTES = 1 << 22
+
+_READ_BYTES = 1 << 20
+
+_MAX_TEXT_BYTES = _MAX_BLOCK_BYTES = 1 << 16
+_FIXED = struct.Struct("<4BI2BH")
+_SUBFIELD = struct.Struct("<2BH")
+_TRAILER = struct.Struct("<II")
+_MAGIC = (0x1F, 0x8B, 8, 4)
+# Of a block whose only extra field is BC.
+_USUAL_HEAD_BYTES, _LEAST_BLOCK_BYTES = 18, 26
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Whole blocks, still compressed.
+
+    Attributes
+    ----------
+    data
+        The blocks, one after another.
+    offset
+        Of the first block in the file, in bytes.
+    blocks
+        Where the deflated bytes of each block begin in ``data``, and where the block ends.
+    skip, stop
+        What of the inflated text is wanted: from ``skip`` on, and of the last block only ``stop`` bytes (None: all).
+    """
+
+    data: bytes
+    offset: int
+    blocks: list[tuple[int, int]]
+    skip: int = 0
+    stop: int | None = None
+
+
+def read_batches(file: BinaryIO, *, named: str, begin: int = 0, end: int | None = None) -> Iterator[Batch]:
+    """Yield the blocks of a file in batches of about :data:`BATCH_TEXT_BYTES` of text.
+
+    Parameters
+    ----------
+    named
+        What errors call the file.
+    begin, end
+        Virtual offsets of the text wanted, half-open; ``end`` None: up to the end of the file.
+
+    Raises
+    ------
+    VcfError
+        If the chain of blocks is broken or ends within a block.
+    """
+    offset, skip = begin >> 16, begin & 0xFFFF
+    last, stop = (None, None) if end is None else (end >> 16, end & 0xFFFF)
+    file.seek(offset)
+    data, more = b"", True
+    while last is None or offset <= last:
+        blocks, full = _whole_blocks(data, offset, last, named)
+        if more and not full:
+            # Not far beyond the last block wanted: a remote file is paid for by the byte.
+            wanted = _READ_BYTES if last is None else last + _MAX_BLOCK_BYTES - offset - len(data)
+            read = file.read(min(_READ_BYTES, wanted)) if wanted > 0 else b""
+            data, more = data + read, bool(read)
+            continue
+        size = blocks[-1][1] if blocks else 0
+        if not size:
+            break
+        ended = last is not None and offset + size > last
+        yield Batch(data[:size], offset, blocks, skip, stop if ended else None)
+        data, offset, skip = data[size:], offset + size, 0
+    if data and (last is None or offset <= last):
+        raise VcfError(
+            f"{named}, block at byte {offset:,}",
+            "the file is truncated: it ends within a block",
+            remedy="Fetch the file again",
+        )
+
+
+def inflate_batch(batch: Batch, *, named: str) -> list[bytes]:
+    """Return the text of each block of a batch.
+
+    Raises
+    ------
+    VcfError
+        If a block does not inflate, or to something else than its length and checksum say.
+    """
+    parts, data, at = [], batch.data, 0
+    for begin, end in batch.blocks:
+        checksum, size = _TRAILER.unpack_from(data, end - _TRAILER.size)
+        if size > _MAX_TEXT_BYTES:
+            _damaged(named, batch.offset + at, "a block claims more than 64 KiB")
+        try:
+            text = igzip_lib.decompress(
+                data[begin : end - _TRAILER.size], flag=igzip_lib.DECOMP_DEFLATE, bufsize=size or 1
+            )
+        except igzip_lib.error as err:  # type: ignore[misc]  # The stub calls the class an instance.
+            _damaged(named, batch.offset + at, str(err), err)
+        if len(text) != size or isal_zlib.crc32(text) != checksum:
+            _damaged(named, batch.offset + at, "a block's checksum or length does not match")
+        parts.append(text)
+        at = end
+    if batch.stop is not None and parts:
+        parts[-1] = parts[-1][: batch.stop]
+    if batch.skip and parts:
+        parts[0] = parts[0][batch.skip :]
+    return parts
+
+
+def _whole_blocks(data: bytes, offset: int, last: int | None, named: str) -> tuple[list[tuple[int, int]], bool]:
+    """Return the blocks at the begin of ``data`` that make up a batch, and whether no more belong to it."""
+    from genolewm_assets.sources.bgzf_kernels import walk_blocks
+
+    ends = np.empty(len(data) // _LEAST_BLOCK_BYTES + 1, np.int64)
+    far = len(data) if last is None else last - offset
+    found = walk_blocks(np.frombuffer(data, np.uint8), ends, BATCH_TEXT_BYTES, far)
+    full = found < 0
+    usual = ends[: -found - 1 if full else found].tolist()
+    blocks = [(begin + _USUAL_HEAD_BYTES, end) for begin, end in pairwise([0, *usual])]
+    if full:
+        return blocks, True
+    # What stopped the walk: the end of the data, a block with further fields in its head, or no block.
+    block = _block_at(data, usual[-1] if usual else 0, offset, named)
+    return [*blocks, *([] if block is None else [block])], block is not None
+
+
+def _block_at(data: bytes, at: int, offset: int, named: str) -> tuple[int, int] | None:
+    """Return where the deflated bytes of the block at ``at`` begin and where the block ends; None: not all here."""
+    if len(data) - at < _FIXED.size:
+        return None
+    *magic, _, _, _, extra = _FIXED.unpack_from(data, at)
+    if tuple(magic) != _MAGIC:
+        _damaged(named, offset + at, "no BGZF block where one should begin")
+    begin = at + _FIXED.size + extra
+    if len(data) < begin:
+        return None
+    size = _block_size(data[at + _FIXED.size : begin])
+    if size < begin - at + _TRAILER.size:
+        _damaged(named, offset + at, "a block states no size, or one too small")
+    return (begin, at + size) if at + size <= len(data) else None
+
+
+def _block_size(extra: bytes) -> int:
+    """Return the size of a block from its gzip extra field, 0 where it has none."""
+    at = 0
+    while at + _SUBFIELD.size + 2 <= len(extra):
+        first, second, size = _SUBFIELD.unpack_from(extra, at)
+        if (first, second, size) == (ord("B"), ord("C"), 2):
+            return int.from_bytes(extra[at + 4 : at + 6], "little") + 1
+        at += _SUBFIELD.size + size
+    return 0
+
+
+def _damaged(named: str, offset: int, how: str, cause: BaseException | None = None) -> NoReturn:
+    raise VcfError(
+        f"{named}, block at byte {offset:,}",
+        f"the compressed data are damaged ({how})",
+        remedy="Fetch the file again",
+    ) from cause

@@ -1,0 +1,257 @@
+"""Which alleles of a gnomAD file pass its filters, block by block, and what the shard says of them.
+
+INFO is read twice: AF, AC and AN of every record first; the other fields only of the few alleles that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.genome import Contig
+from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, GNOMAD_VARIANTS
+from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger, FilterReason
+from genolewm_assets.sources.batch_spool import BatchSpool
+from genolewm_assets.sources.contig_names import ContigNames
+from genolewm_assets.sources.gnomad_layouts import FrequencyFields, GnomadLayout, canonical_group
+from genolewm_assets.sources.kept_alleles import ENOUGH_BYTES, KeptAlleles
+from genolewm_assets.sources.vcf_block import AlleleRows, Numbers, VcfBlock
+
+_PAYLOAD = [GNOMAD_VARIANTS.arrow.field(name) for name in GNOMAD_VARIANTS.columns if name not in GNOMAD_VARIANTS.key]
+#: Columns of the rows that a scan spools.
+SPOOLED = pa.schema([*RAW_FIELDS, ("sample_set", pa.string()), *((f.name, f.type) for f in _PAYLOAD)])
+#: The sample set that a file is about.
+MAIN = "main"
+_PACKED_GROUPS = "pop_AF_hom"
+
+_Bools = npt.NDArray[np.bool_]
+
+
+class GnomadScan:
+    """One pass over the blocks of a file.
+
+    Parameters
+    ----------
+    verdicts
+        Sample set whose figures count, by FILTER text (None: ``.``); other records are filtered.
+    min_af
+        Smallest allele frequency that passes; on a circular contig every record and frequency does.
+    only
+        The one contig wanted, None: all.
+    """
+
+    def __init__(
+        self,
+        layout: GnomadLayout,
+        verdicts: Mapping[str | None, str],
+        *,
+        min_af: float,
+        only: Contig | None,
+        ledger: AlleleLedger,
+        spool: BatchSpool,
+    ) -> None:
+        self._layout, self._verdicts, self._min_af, self._only = layout, verdicts, min_af, only
+        self._ledger, self._spool = ledger, spool
+        self._sets: dict[str, FrequencyFields] = {MAIN: layout.main, **layout.passing}
+        self._sets = {name: fields for name, fields in self._sets.items() if name in {MAIN, *verdicts.values()}}
+        self._kept: dict[tuple[Contig, str], KeptAlleles] = {}
+        #: Largest AN seen, by contig and sample set; of filtered records too.
+        self.largest_an: dict[tuple[str, str], int] = {}
+        #: Names of the contigs wanted that were met.
+        self.contigs: set[str] = set()
+
+    def finish(self) -> None:
+        """Spool what still waits; to be called after the last block."""
+        for contig, sample_set in list(self._kept):
+            self._spool_kept(contig, sample_set)
+
+    def take(self, block: VcfBlock, names: ContigNames) -> None:
+        """Count the alleles of a block and put aside those that pass."""
+        for name, rows in block.runs():
+            records = block.take(rows)
+            contig = names.resolve(name, records.where)
+            alleles = int(records.alts.sum())
+            self._ledger.read(alleles)
+            if contig is None or (self._only is not None and contig.name != self._only.name):
+                self._ledger.filter(FilterReason.OTHER_CONTIG, alleles)
+            else:
+                self.contigs.add(contig.name)
+                self._take_records(records, contig)
+
+    def _take_records(self, records: VcfBlock, contig: Contig) -> None:
+        records.locate([key for each in self._sets.values() for key in (each.an, each.af, each.ac) if key is not None])
+        numbers = {name: self._allele_numbers(records, contig, name) for name in self._sets}
+        verdicts = self._judge(records, contig)
+        for at, (name, an) in enumerate(numbers.items()):
+            chosen = np.flatnonzero(verdicts == at)
+            if len(chosen):
+                self._take_set(records.take(chosen), contig, name, None if an is None else an.take(chosen))
+
+    def _allele_numbers(self, records: VcfBlock, contig: Contig, sample_set: str) -> Numbers | None:
+        field = self._sets[sample_set].an
+        if field is None:
+            return None
+        an = records.counts_of(field)
+        if an.there.any():
+            key = contig.name, sample_set
+            self.largest_an[key] = max(int(an.values[an.there].max()), self.largest_an.get(key, -1))
+        return an
+
+    def _judge(self, records: VcfBlock, contig: Contig) -> npt.NDArray[np.int8]:
+        """Return the place of each record's sample set among the sets, -1 for records that FILTER drops."""
+        if contig.circular:
+            return np.zeros(len(records), np.int8)
+        filters = records.filters()
+        sets = list(self._sets)
+
+        def place(text: str | None) -> int:
+            return sets.index(self._verdicts[text]) if text in self._verdicts else -1
+
+        places = np.array([*map(place, filters.dictionary.to_pylist()), place(None)], np.int8)
+        codes = pc.fill_null(filters.indices, len(places) - 1).to_numpy()
+        verdicts: npt.NDArray[np.int8] = places[codes]
+        unfiltered = codes == len(places) - 1
+        for reason, dropped in (
+            (FilterReason.FILTER, (verdicts < 0) & ~unfiltered),
+            (FilterReason.UNFILTERED, (verdicts < 0) & unfiltered),
+        ):
+            self._ledger.filter(reason, int(records.alts[dropped].sum()))
+        return verdicts
+
+    def _take_set(self, records: VcfBlock, contig: Contig, sample_set: str, an: Numbers | None) -> None:
+        fields, rows = self._sets[sample_set], records.alleles()
+        numbers = None if an is None else an.take(rows.record)
+        missing_alt = pc.equal(rows.alts(), ".").to_numpy(zero_copy_only=False)
+        af = _frequencies(rows, fields, numbers)
+        # An ALT of '.' has no figures; it passes, to be rejected for what it is.
+        unknown = ~af.there & ~missing_alt
+        low = np.zeros(len(rows), bool) if contig.circular else af.there & ~missing_alt & (af.values < self._min_af)
+        self._ledger.filter(FilterReason.NO_AF, int(np.count_nonzero(unknown)))
+        self._ledger.filter(FilterReason.LOW_AF, int(np.count_nonzero(low)))
+        kept = np.flatnonzero(~unknown & ~low)
+        if len(kept):
+            aside = self._kept.setdefault((contig, sample_set), KeptAlleles())
+            aside.add(rows.take(kept), af.take(kept), None if numbers is None else numbers.take(kept))
+            if aside.size_bytes >= ENOUGH_BYTES:
+                self._spool_kept(contig, sample_set)
+
+    def _spool_kept(self, contig: Contig, sample_set: str) -> None:
+        """Spool what was put aside, with all columns of the shard."""
+        rows, af, an = self._kept.pop((contig, sample_set)).take()
+        columns = _Columns(rows, contig, self._layout, self._sets[sample_set])
+        figures = [pa.repeat(pa.scalar(sample_set), len(rows)), *columns.site(), af.arrow()]
+        figures += [columns.counts(columns.fields.ac), pa.nulls(len(rows), pa.int64()) if an is None else an.arrow()]
+        self._spool.append(
+            contig.name, pa.RecordBatch.from_arrays([*columns.raw(), *figures, *columns.rest()], schema=SPOOLED)
+        )
+
+
+class _Columns:
+    """The shard's columns of some alleles."""
+
+    def __init__(self, rows: AlleleRows, contig: Contig, layout: GnomadLayout, fields: FrequencyFields) -> None:
+        self._rows, self._contig, self._layout, self.fields = rows, contig, layout, fields
+        flags = layout.flags
+        mitochondrial = ("AC_het", "AF_het", "max_hl") if layout.mitochondrial else ()
+        wanted = (fields.nhomalt, fields.ac_xy, fields.grpmax, fields.af_grpmax, *fields.groups.values(), flags.lcr)
+        wanted = (*wanted, flags.segdup, flags.non_par, *mitochondrial)
+        rows.block.locate([key for key in wanted if key is not None])
+
+    def raw(self) -> Iterator[pa.Array]:
+        """Yield the columns ``RAW_FIELDS``."""
+        block, record = self._rows.block, self._rows.record
+        yield pa.array(block.line[record])
+        yield block.chroms().take(record)
+        yield pa.array(block.pos[record])
+        yield block.refs().take(record)
+        yield self._rows.alts()
+        yield block.ids().take(record)
+
+    def site(self) -> Iterator[pa.Array]:
+        """Yield rsid and filter."""
+        block, record = self._rows.block, self._rows.record
+        yield block.ids().take(record)
+        yield pc.fill_null(block.filters().cast(pa.string()), ".").take(record)
+
+    def rest(self) -> Iterator[pa.Array]:
+        """Yield the columns from ``nhomalt`` on."""
+        flags, fields = self._layout.flags, self.fields
+        yield self.counts(fields.nhomalt)
+        yield self._hemizygotes()
+        yield self._group_of_maximum()
+        yield self._shares(fields.af_grpmax)
+        yield from self._group_frequencies()
+        mitochondrial = self._layout.mitochondrial
+        yield self.counts("AC_het" if mitochondrial else None)
+        yield self._shares("AF_het" if mitochondrial else None)
+        yield self._shares("max_hl" if mitochondrial else None)
+        for flag in (flags.lcr, flags.segdup, flags.non_par):
+            yield self._nulls(pa.bool_()) if flag is None else pa.array(self._flag(flag))
+
+    def counts(self, field: str | None) -> pa.Array:
+        """Return a field's counts."""
+        return self._nulls(pa.int64()) if field is None else self._rows.counts_of(field).arrow()
+
+    def _shares(self, field: str | None) -> pa.Array:
+        return self._nulls(pa.float64()) if field is None else self._rows.shares_of(field).arrow()
+
+    def _nulls(self, kind: pa.DataType) -> pa.Array:
+        return pa.nulls(len(self._rows), kind)
+
+    def _flag(self, key: str) -> _Bools:
+        return self._rows.block.flag(key)[self._rows.record]
+
+    def _hemizygotes(self) -> pa.Array:
+        """Return XY carriers outside the pseudo-autosomal regions; nobody is hemizygous on an autosome.
+
+        gnomAD counts an XY sample once there, so its AC of XY samples is the number of carriers.
+        """
+        non_par, ac_xy = self._layout.flags.non_par, self.fields.ac_xy
+        if self._contig.circular:
+            return self._nulls(pa.int64())
+        if self._contig.name not in {"chrX", "chrY"}:
+            return pa.repeat(pa.scalar(0), len(self._rows))
+        if non_par is None:
+            return self._nulls(pa.int64())
+        return pc.if_else(pa.array(self._flag(non_par)), self.counts(ac_xy), 0)
+
+    def _group_of_maximum(self) -> pa.Array:
+        if self.fields.grpmax is None:
+            return self._nulls(pa.string())
+        groups = self._rows.strings_of(self.fields.grpmax).dictionary_encode()
+        names = [canonical_group(name) for name in groups.dictionary.to_pylist()]
+        return pa.array(names, pa.string()).take(groups.indices)
+
+    def _group_frequencies(self) -> Iterator[pa.Array]:
+        packed = self._packed_groups() if self._layout.packed_groups else {}
+        for group in ANCESTRY_GROUPS:
+            yield packed[group] if group in packed else self._shares(self.fields.groups.get(group))
+
+    def _packed_groups(self) -> dict[str, pa.Array]:
+        """Return the frequencies that chrM's files hold in one field, with ``|`` between groups."""
+        block, groups = self._rows.block, self._layout.packed_groups
+        frequencies: dict[str, list[float | None]] = {group: [] for group in groups}
+        for record, text in enumerate(block.strings_of(_PACKED_GROUPS).to_pylist()):
+            parts = (text or "").split("|")
+            parts = parts if len(parts) > 1 else []
+            for group, part in zip_longest(groups, parts[: len(groups)], fillvalue="."):
+                frequencies[group].append(block.share(record, _PACKED_GROUPS, part))
+        return {group: pa.array(each, pa.float64()).take(self._rows.record) for group, each in frequencies.items()}
+
+
+def _frequencies(rows: AlleleRows, fields: FrequencyFields, an: Numbers | None) -> Numbers:
+    """Return AF of each allele; where the record leaves it out it follows from AC and AN."""
+    af = rows.shares_of(fields.af)
+    if an is None or fields.ac is None:
+        return af
+    left_out = np.flatnonzero(~af.there & an.there & (an.values > 0))
+    if len(left_out):
+        ac = rows.take(left_out).counts_of(fields.ac)
+        af.values[left_out] = ac.values / an.values[left_out]
+        af.there[left_out] = ac.there
+    return af

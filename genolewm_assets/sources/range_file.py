@@ -1,0 +1,319 @@
+"""A remote file as a seekable binary file: read by ranges, ahead of its reader, and never mixed of two versions."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import tenacity
+from tenacity.wait import wait_base
+
+from genolewm_assets.errors import FetchError
+from genolewm_assets.sources.remote import (
+    ATTEMPTS,
+    BACK_OFF,
+    Body,
+    RemoteChangedError,
+    Stamp,
+    ask_remote,
+    fetch_error,
+    open_remote,
+    retrying,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+READ_AHEAD_BYTES = 4 << 20
+#: Portions grow from the first to the second size: a look at a few bytes stays cheap, long reading takes few requests.
+_FIRST_BYTES, _MOST_BYTES = 64 << 10, 1 << 20
+#: Reading on over so many bytes is cheaper than a new request.
+_SKIP_BYTES = 1 << 20
+
+
+class RangeFile(io.RawIOBase):
+    """Read-only file over any URL that fsspec knows; for one reader at a time.
+
+    Parameters
+    ----------
+    url
+        Path or URL. An HTTP server must answer range requests unless reading begins at 0 and only goes forward.
+    stamp
+        The version to read, as another file or ``ask_remote`` told it; default: the one that is there now.
+    until
+        Offset in bytes before which reading ahead stops; reading itself may go on to the end of the file.
+    read_ahead_bytes
+        How much is fetched before it is asked for. Held at any time are this much and two portions of up to 1 MiB.
+    attempts, wait
+        Failures in a row, without a byte more, after which to give up, and the pause between them.
+
+    Raises
+    ------
+    FetchError
+        At once or at any read: if the file is not there, its size is not known, the server knows no ranges, the file
+        is another version than at first (its stamp is compared whenever a request is answered; a version that only its
+        size tells apart is told by that), or the attempts are used up.
+
+    Notes
+    -----
+    ``read(n)`` returns fewer than ``n`` bytes at the end of the file only.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        stamp: Stamp | None = None,
+        until: int | None = None,
+        read_ahead_bytes: int = READ_AHEAD_BYTES,
+        attempts: int = ATTEMPTS,
+        wait: wait_base = BACK_OFF,
+    ) -> None:
+        super().__init__()
+        self._ahead: _ReadAhead | None = None
+        self._portion, self._portion_start, self._position = b"", 0, 0
+        self._fetched, self._fetched_lock = 0, threading.Lock()
+        self.url, self._read_ahead_bytes, self._attempts, self._wait = url, read_ahead_bytes, attempts, wait
+        self.stamp = stamp or ask_remote(url, attempts=attempts, wait=wait)
+        if self.stamp.size is None:
+            raise FetchError(url, "the server does not tell the size of the file", remedy="Download the file first")
+        self.size: int = self.stamp.size
+        self._until = self.size if until is None else min(until, self.size)
+
+    @property
+    def bytes_fetched(self) -> int:
+        """Bytes that arrived so far, those read ahead included."""
+        return self._fetched
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the offset of the next byte."""
+        self._check_open()
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Move to an offset, also beyond the end; nothing is fetched before the next read."""
+        self._check_open()
+        bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}
+        if whence not in bases:
+            raise ValueError(f"whence: expected 0, 1 or 2, got {whence}")
+        if bases[whence] + offset < 0:
+            raise ValueError(f"offset: expected one inside the file, got {bases[whence] + offset}")
+        self._position = bases[whence] + offset
+        return self._position
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return the next ``size`` bytes, all that are left where it is negative or None."""
+        self._check_open()
+        left = max(0, self.size - self._position)
+        wanted = left if size is None or size < 0 else min(size, left)
+        pieces = []
+        while wanted:
+            self._load()
+            start = self._position - self._portion_start
+            piece = self._portion[start : start + wanted]
+            pieces.append(piece)
+            self._position += len(piece)
+            wanted -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fill a buffer; return how many bytes were there to fill it with."""
+        with memoryview(buffer) as view, view.cast("B") as target:
+            content = self.read(len(target))
+            target[: len(content)] = content
+        return len(content)
+
+    def readall(self) -> bytes:
+        """Return all that is left."""
+        return self.read()
+
+    def close(self) -> None:
+        """Stop reading ahead; returns without waiting for an answer that is under way."""
+        if not self.closed:
+            self._stop()
+            self._portion = b""
+        super().close()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+
+    def _load(self) -> None:
+        """Make the portion at hand cover the position, which is before the end of the file."""
+        while not 0 <= self._position - self._portion_start < len(self._portion):
+            front = self._portion_start + len(self._portion)
+            if self._ahead is None or not 0 <= self._position - front <= _SKIP_BYTES:
+                front = self._position
+                self._start()
+            assert self._ahead is not None
+            try:
+                portion = self._ahead.take()
+            except BaseException:
+                self._stop()
+                raise
+            if portion:
+                self._portion, self._portion_start = portion, front
+            else:
+                self._stop()  # at ``until``: the next round begins anew, for the rest of the file
+
+    def _start(self) -> None:
+        self._stop()
+        start = self._position
+        stream = _Stream(self.url, self.stamp, start, self._until if start < self._until else self.size)
+        self._portion, self._portion_start = b"", start
+        retry = retrying(self._attempts, self._wait)
+        self._ahead = _ReadAhead(stream, retry, self._read_ahead_bytes, self._count)
+
+    def _stop(self) -> None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.stop()
+
+    def _count(self, size: int) -> None:
+        with self._fetched_lock:
+            self._fetched += size
+
+
+class _Stream:
+    """The bytes of one version of a remote file from ``position`` to ``end``, in portions; may be asked again."""
+
+    def __init__(self, url: str, stamp: Stamp, position: int, end: int) -> None:
+        self.url, self.position, self.end = url, position, end
+        self._stamp, self._portion_bytes = stamp, _FIRST_BYTES
+        self._opened = ExitStack()
+        self._body: Body | None = None
+
+    def next(self) -> bytes:
+        """Return the next portion; after an error the next call opens the remote file again."""
+        try:
+            portion = self._read()
+        except BaseException:
+            self.close()
+            raise
+        self.position += len(portion)
+        self._portion_bytes = min(2 * self._portion_bytes, _MOST_BYTES)
+        return portion
+
+    def _read(self) -> bytes:
+        if self._body is None:
+            self._body = self._opened.enter_context(_open_pinned(self.url, self.position, self._stamp))
+        portion = self._body.read(min(self._portion_bytes, self.end - self.position))
+        if not portion:
+            raise ConnectionError(f"the answer ended at byte {self.position:,} of {self._stamp.size:,}")
+        return portion
+
+    def close(self) -> None:
+        self._body = None
+        self._opened.close()
+
+
+@contextmanager
+def _open_pinned(url: str, start: int, stamp: Stamp) -> Iterator[Body]:
+    """Open a remote file at an offset, or raise what no repetition mends: another version, a server without ranges."""
+    try:
+        with open_remote(url, start=start, stamp=stamp) as body:
+            _check_answer(body, url, start, stamp)
+            yield body
+    except RemoteChangedError as error:
+        raise FetchError(url, f"not the version that was there at first ({error})", remedy="Run it again") from error
+
+
+def _check_answer(body: Body, url: str, start: int, stamp: Stamp) -> None:
+    if body.stamp != stamp:
+        raise RemoteChangedError(f"the file on the server changed from {stamp} to {body.stamp}")
+    if body.start != start:
+        raise FetchError(
+            url,
+            "the server cannot send a part of the file",
+            expected=f"an answer from byte {start:,} on",
+            got="the whole file",
+            remedy="Download the file first",
+        )
+
+
+class _StoppedError(Exception):
+    """Nobody reads on: no reason to try again."""
+
+
+class _ReadAhead:
+    """A thread that takes portions from a stream until so many bytes wait for the reader.
+
+    Only the first portion is fetched until the reader asks for a second one: a look at the file's head or end is no
+    reason to read on.
+    """
+
+    def __init__(
+        self, stream: _Stream, retry: tenacity.Retrying, limit_bytes: int, count: Callable[[int], None]
+    ) -> None:
+        self._stream, self._limit_bytes, self._count = stream, limit_bytes, count
+        self._stopped = threading.Event()
+        self._retry = retry.copy(sleep=tenacity.sleep_using_event(self._stopped))
+        self._portions: deque[bytes] = deque()
+        self._asked, self._waiting_bytes, self._ended = 0, 0, False
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+        threading.Thread(target=self._run, name="read-ahead", daemon=True).start()
+
+    def take(self) -> bytes:
+        """Return the next portion, ``b""`` at the end of the stream, or raise what ended it."""
+        with self._changed:
+            self._asked += 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._portions or self._ended)
+            if self._portions:
+                portion = self._portions.popleft()
+                self._waiting_bytes -= len(portion)
+                self._changed.notify_all()
+                return portion
+        if self._error is not None:
+            raise fetch_error(self._stream.url, self._error) from self._error
+        return b""
+
+    def stop(self) -> None:
+        self._stopped.set()
+        with self._changed:
+            self._portions.clear()
+            self._waiting_bytes = 0
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            while self._stream.position < self._stream.end and not self._stopped.is_set():
+                self._hand_over(self._retry(self._next))
+        except BaseException as error:  # noqa: BLE001 - raised again in the reader's thread
+            self._error = error
+        finally:
+            self._stream.close()
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def _next(self) -> bytes:
+        if self._stopped.is_set():
+            raise _StoppedError
+        return self._stream.next()
+
+    def _hand_over(self, portion: bytes) -> None:
+        self._count(len(portion))
+        with self._changed:
+            if not self._stopped.is_set():
+                self._portions.append(portion)
+                self._waiting_bytes += len(portion)
+                self._changed.notify_all()
+            self._changed.wait_for(lambda: self._wants_more() or self._stopped.is_set())
+
+    def _wants_more(self) -> bool:
+        return self._asked > 1 and self._waiting_bytes < self._limit_bytes

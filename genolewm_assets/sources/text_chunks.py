@@ -1,0 +1,115 @@
+"""Text of a file in chunks, inflated ahead of the reader by other threads; memory is a few chunks whatever the size."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import repeat
+from typing import BinaryIO, NamedTuple, TypeVar
+
+from isal import igzip, igzip_lib
+
+from genolewm_assets.errors import VcfError
+from genolewm_assets.sources.bgzf import Batch, inflate_batch, read_batches
+from genolewm_assets.sources.compression import Compression, detect_compression, has_bgzf_end
+
+CHUNK_BYTES = 1 << 22
+_AHEAD = 2
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+class TextChunk(NamedTuple):
+    """Text as it lies in the file, cut anywhere, in parts; ``read_bytes`` says how far the file was read for it."""
+
+    parts: list[bytes]
+    read_bytes: int
+
+
+def read_text(
+    file: BinaryIO, *, named: str, threads: int, begin: int = 0, end: int | None = None
+) -> Iterator[TextChunk]:
+    """Yield the text of a BGZF, gzip or plain file, told apart by content.
+
+    Parameters
+    ----------
+    file
+        Seekable; read by one thread at a time.
+    named
+        What errors call the file.
+    threads
+        Threads that may work at once, the caller's included. One: nothing is read ahead. BGZF is inflated by all
+        the others; gzip, which is one stream, by one.
+    begin, end
+        Virtual offsets, half-open: BGZF only.
+
+    Raises
+    ------
+    VcfError
+        If the file is truncated or its compressed data are damaged.
+    """
+    compression = detect_compression(file)
+    if compression is Compression.BGZF:
+        if not has_bgzf_end(file):
+            raise _truncated(named, "the BGZF end-of-file block is missing")
+
+        def inflate(batch: Batch) -> TextChunk:
+            return TextChunk(inflate_batch(batch, named=named), batch.offset + len(batch.data))
+
+        batches = read_batches(file, named=named, begin=begin, end=end)
+        return map(inflate, batches) if threads < 2 else map_ahead(inflate, batches, threads=threads - 1)
+    chunks = _read_stream(file, compression, named)
+    return chunks if threads < 2 else _read_ahead(chunks)
+
+
+def map_ahead(
+    work: Callable[[_Item], _Result], items: Iterable[_Item], *, threads: int, ahead: int = _AHEAD
+) -> Iterator[_Result]:
+    """Apply ``work`` to items in other threads and yield the results in the items' order.
+
+    At most ``threads + ahead`` results wait; the items are drawn in the caller's thread. Closing the generator, as
+    leaving a loop over it does, waits for what is under way and drops the rest.
+    """
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="read-ahead")
+    waiting: deque[Future[_Result]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > threads + ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _read_ahead(chunks: Iterator[TextChunk]) -> Iterator[TextChunk]:
+    """Draw from an iterator in one other thread; the pool has one, so no two draw at once."""
+    for chunk in map_ahead(lambda _: next(chunks, None), repeat(None), threads=1):
+        if chunk is None:
+            return
+        yield chunk
+
+
+def _read_stream(file: BinaryIO, compression: Compression, named: str) -> Iterator[TextChunk]:
+    stream = file if compression is Compression.PLAIN else igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
+    while True:
+        try:
+            text = stream.read(CHUNK_BYTES)
+        except EOFError as err:
+            raise _truncated(named, "the compressed data end in the middle") from err
+        except (igzip_lib.error, igzip.BadGzipFile) as err:  # type: ignore[misc]  # The stub calls the class an instance.
+            raise VcfError(
+                f"{named}, at byte {file.tell():,}",
+                f"the compressed data are damaged ({err})",
+                remedy="Fetch the file again",
+            ) from err
+        if not text:
+            return
+        yield TextChunk([text], file.tell())
+
+
+def _truncated(named: str, how: str) -> VcfError:
+    return VcfError(named, f"the file is truncated: {how}", remedy="Fetch the file again")

@@ -1,0 +1,376 @@
+"""Compiled loops over the bytes of VCF text; each does one thing, releases the GIL, and decides nothing about meaning.
+
+Import this module inside functions only: numba takes half a second. Spans are ``[at, to)`` in the text, int32; what is
+not there has ``at = -1``. A loop that meets what it does not know leaves it to the caller, who has one slow, plain way
+of reading it and of saying what is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+#: What a number is: there, missing (absent, ``.`` or empty), or for the caller to read.
+VALUE, MISSING, OTHER = 0, 1, 2
+
+_TAB, _LINE, _RETURN, _HASH, _COMMA, _SEMICOLON, _EQUALS, _DOT, _ZERO, _NINE = 9, 10, 13, 35, 44, 59, 61, 46, 48, 57
+_MAX_POS_DIGITS, _MAX_COUNT_DIGITS, _MAX_EXACT_DIGITS, _MAX_EXACT_POWER = 10, 18, 15, 22
+# Whole powers of ten that a double holds exactly.
+_POWERS = np.array([10.0**power for power in range(_MAX_EXACT_POWER + 1)])
+
+_memchr: Any = numba.types.ExternalFunction(
+    "memchr", numba.types.intp(numba.types.intp, numba.types.int32, numba.types.intp)
+)
+_memcpy: Any = numba.types.ExternalFunction(
+    "memcpy", numba.types.intp(numba.types.intp, numba.types.intp, numba.types.intp)
+)
+
+
+@numba.njit(nogil=True, cache=True)
+def count_line_ends(text: Bytes) -> int:
+    """Return how many line ends there are."""
+    base, size, at, count = text.ctypes.data, len(text), 0, 0
+    while at < size:
+        end = _memchr(base + at, _LINE, size - at)
+        if end == 0:
+            break
+        count += 1
+        at = end - base + 1
+    return count
+
+
+@numba.njit(nogil=True, cache=True)
+def split_lines(text: Bytes, columns: int, starts: Ints, pos: Longs, alts: Ints) -> int:
+    """Find the columns of every line.
+
+    Parameters
+    ----------
+    text
+        Whole lines, each with its line end.
+    columns
+        How many each line must have, 8 or more.
+    starts
+        Out, shape (9, lines): where CHROM to INFO begin, and one more than where INFO ends.
+    pos, alts
+        Out, shape (lines,): POS, and how many ALT alleles.
+
+    Returns
+    -------
+    int
+        Lines read; fewer than there are if the next one is not a line of ``columns`` filled columns with a POS.
+    """
+    base, size = text.ctypes.data, len(text)
+    line, at = 0, 0
+    while at < size:
+        end = _memchr(base + at, _LINE, size - at) - base
+        after = end + 1
+        if end > at and text[end - 1] == _RETURN:
+            end -= 1
+        if text[at] == _HASH:
+            return line
+        starts[0, line] = at
+        column, here = 1, at
+        while column < 8 and here < end:
+            if text[here] == _TAB:
+                starts[column, line] = here + 1
+                if here == starts[column - 1, line]:
+                    return line
+                column += 1
+            here += 1
+        if column < 8 or here >= end:
+            return line
+        if columns == 8:
+            if _memchr(base + here, _TAB, end - here) != 0:
+                return line
+            starts[8, line] = end + 1
+        else:
+            tab = _memchr(base + here, _TAB, end - here)
+            if tab == 0 or tab - base == here or tab - base + 1 == end:
+                return line
+            starts[8, line] = tab - base + 1
+            found = 8
+            while tab != 0:
+                found += 1
+                here = tab - base + 1
+                tab = _memchr(base + here, _TAB, end - here)
+            if found != columns:
+                return line
+        digits = starts[2, line] - 1 - starts[1, line]
+        if digits > _MAX_POS_DIGITS:
+            return line
+        number = 0
+        for place in range(starts[1, line], starts[2, line] - 1):
+            if not _ZERO <= text[place] <= _NINE:
+                return line
+            number = number * 10 + text[place] - _ZERO
+        pos[line] = number
+        several = 1
+        for place in range(starts[4, line], starts[5, line] - 1):
+            several += text[place] == _COMMA
+        alts[line] = several
+        line += 1
+        at = after
+    return line
+
+
+@numba.njit(nogil=True, cache=True)
+def find_runs(text: Bytes, at: Ints, to: Ints, first: Ints) -> int:
+    """Write the index of every span that differs from the one before it to ``first``; return how many there are."""
+    runs = 0
+    for row in range(len(at)):
+        size = to[row] - at[row]
+        same = row > 0 and to[row - 1] - at[row - 1] == size
+        if same:
+            for place in range(size):
+                if text[at[row] + place] != text[at[row - 1] + place]:
+                    same = False
+                    break
+        if not same:
+            first[runs] = row
+            runs += 1
+    return runs
+
+
+@numba.njit(nogil=True, cache=True)
+def locate_keys(
+    text: Bytes,
+    info: Ints,
+    info_end: Ints,
+    names: Bytes,
+    name_starts: Ints,
+    head: Ints,
+    chain: Ints,
+    at: Ints,
+    to: Ints,
+) -> int:
+    """Find the values of some keys in INFO columns.
+
+    Parameters
+    ----------
+    names, name_starts
+        The keys, one after another, and where each begins, with one more for the end.
+    head, chain
+        ``head[byte]`` is the first key that begins with a byte, ``chain[key]`` the next such key; -1 for none.
+    at, to
+        Out, shape (keys, rows): span of the value; a key without ``=`` has an empty one. ``at`` is -1 on entry.
+
+    Returns
+    -------
+    int
+        The first row that has one of the keys twice, else -1.
+    """
+    base = text.ctypes.data
+    for row in range(len(info)):
+        item, end = info[row], info_end[row]
+        while item < end:
+            key = head[text[item]]
+            after = _memchr(base + item, _SEMICOLON, end - item)
+            item_end = end if after == 0 else after - base
+            while key >= 0:
+                size = name_starts[key + 1] - name_starts[key]
+                stop = item + size
+                same = stop == item_end or (stop < item_end and text[stop] == _EQUALS)
+                if same:
+                    for place in range(1, size):
+                        if text[item + place] != names[name_starts[key] + place]:
+                            same = False
+                            break
+                if same:
+                    if at[key, row] >= 0:
+                        return row
+                    at[key, row] = min(stop + 1, item_end)
+                    to[key, row] = item_end
+                    break
+                key = chain[key]
+            item = item_end + 1
+    return -1
+
+
+@numba.njit(nogil=True, cache=True)
+def find_elements(text: Bytes, at: Ints, to: Ints, count: Ints, index: Ints, one_at: Ints, one_to: Ints) -> int:
+    """Find element ``index`` of comma-separated lists that must have ``count`` elements.
+
+    A missing list (``at`` -1, empty or ``.``) has missing elements.
+
+    Returns
+    -------
+    int
+        The first row whose list has another length, else -1.
+    """
+    element, here = 0, 0
+    for row in range(len(at)):
+        one_at[row] = -1
+        one_to[row] = -1
+        begin, end = at[row], to[row]
+        if begin < 0 or begin == end or (end - begin == 1 and text[begin] == _DOT):
+            continue
+        if row == 0 or at[row - 1] != begin or index[row] <= index[row - 1]:
+            elements = 1
+            for place in range(begin, end):
+                elements += text[place] == _COMMA
+            if elements != count[row]:
+                return row
+            element, here = 0, begin
+        # Alleles of a record follow one another: their list is walked once, however long it is.
+        while element < index[row] and here < end:
+            element += text[here] == _COMMA
+            here += 1
+        stop = end if index[row] == count[row] - 1 else here
+        while stop < end and text[stop] != _COMMA:
+            stop += 1
+        one_at[row], one_to[row] = here, stop
+    return -1
+
+
+@numba.njit(nogil=True, cache=True)
+def parse_counts(text: Bytes, at: Ints, to: Ints, values: Longs, state: Bytes) -> None:
+    """Read digits; anything else but a missing value is left to the caller."""
+    for row in range(len(at)):
+        begin, end = at[row], to[row]
+        values[row] = 0
+        if begin < 0 or begin == end or (end - begin == 1 and text[begin] == _DOT):
+            state[row] = MISSING
+            continue
+        state[row] = VALUE if end - begin <= _MAX_COUNT_DIGITS else OTHER
+        number = 0
+        if state[row] == VALUE:
+            for place in range(begin, end):
+                if not _ZERO <= text[place] <= _NINE:
+                    state[row] = OTHER
+                    break
+                number = number * 10 + text[place] - _ZERO
+        values[row] = number
+
+
+@numba.njit(nogil=True, cache=True)
+def parse_shares(text: Bytes, at: Ints, to: Ints, values: Floats, state: Bytes) -> None:
+    """Read decimal numbers from 0 to 1 that a double division gives rightly rounded; the rest is for the caller.
+
+    Up to 15 digits and a power of ten up to 22 are exact as doubles, so that one division or multiplication of the
+    two rounds once, as ``float()`` does (Clinger 1990).
+    """
+    for row in range(len(at)):
+        begin, end = at[row], to[row]
+        values[row] = 0.0
+        if begin < 0 or begin == end or (end - begin == 1 and text[begin] == _DOT):
+            state[row] = MISSING
+            continue
+        state[row] = OTHER
+        place, mantissa, digits, decimals, seen = begin, 0, 0, 0, 0
+        fraction = False
+        while place < end:
+            byte = text[place]
+            if byte == _DOT and not fraction:
+                fraction = True
+            elif _ZERO <= byte <= _NINE:
+                seen += 1
+                if mantissa > 0 or byte != _ZERO:
+                    digits += 1
+                if digits <= _MAX_EXACT_DIGITS:
+                    mantissa = mantissa * 10 + byte - _ZERO
+                decimals += fraction
+            else:
+                break
+            place += 1
+        power = 0
+        if place < end and seen > 0 and (text[place] == 69 or text[place] == 101):
+            place += 1
+            negative = place < end and text[place] == 45
+            place += place < end and (text[place] == 45 or text[place] == 43)
+            exponent_at = place
+            while place < end and place - exponent_at < 4 and _ZERO <= text[place] <= _NINE:
+                power = power * 10 + text[place] - _ZERO
+                place += 1
+            if place == exponent_at:
+                continue
+            if negative:
+                power = -power
+        power -= decimals
+        if place < end or seen == 0 or digits > _MAX_EXACT_DIGITS or not -_MAX_EXACT_POWER <= power <= _MAX_EXACT_POWER:
+            continue
+        value = mantissa / _POWERS[-power] if power < 0 else mantissa * _POWERS[power]
+        if value <= 1.0:
+            values[row] = value
+            state[row] = VALUE
+
+
+@numba.njit(nogil=True, cache=True)
+def measure(text: Bytes, at: Ints, to: Ints, dot_is_missing: bool, offsets: Ints, valid: Bytes) -> int:
+    """Lay out spans as an Arrow string array.
+
+    Parameters
+    ----------
+    dot_is_missing
+        Whether an empty span and ``.`` are nulls as well as an absent one.
+    offsets, valid
+        Out: offsets, shape (rows + 1,), and validity bits, zero on entry.
+
+    Returns
+    -------
+    int
+        Number of nulls.
+    """
+    nulls, end = 0, 0
+    offsets[0] = 0
+    for row in range(len(at)):
+        size = to[row] - at[row]
+        if at[row] < 0 or (dot_is_missing and (size == 0 or (size == 1 and text[at[row]] == _DOT))):
+            nulls += 1
+        else:
+            valid[row >> 3] |= 1 << (row & 7)
+            end += size
+        offsets[row + 1] = end
+    return nulls
+
+
+@numba.njit(nogil=True, cache=True)
+def gather(text: Bytes, at: Ints, offsets: Ints, out: Bytes) -> None:
+    """Copy spans to where ``offsets`` says."""
+    source, target = text.ctypes.data, out.ctypes.data
+    for row in range(len(at)):
+        size = offsets[row + 1] - offsets[row]
+        if size > 0:
+            _memcpy(target + offsets[row], source + at[row], size)
+
+
+@numba.njit(nogil=True, cache=True)
+def count_lines(text: Bytes, counts: Longs) -> None:
+    """Count records and ALT alleles in a text cut anywhere, without finding anything else in it.
+
+    ``counts`` goes from cut to cut: records, alleles, and of the line begun the column (0-based; -1: a header line,
+    a blank one so far has 0) and whether it has a byte yet (2: no, and it is the first of the file).
+    """
+    base, size = text.ctypes.data, len(text)
+    records, alleles, column, begun = counts[0], counts[1], counts[2], counts[3]
+    place = 0
+    while place < size:
+        byte = text[place]
+        if byte == _LINE:
+            column, begun = 0, 0
+        elif begun != 1:
+            # A byte order mark begins with this byte, and a name of a contig may.
+            if byte == _HASH or (begun == 2 and byte == 239):
+                column = -1
+            begun = 1
+            if byte == _RETURN:
+                begun = 0
+        elif byte == _TAB and column >= 0:
+            column += 1
+            if column == 4:
+                records += 1
+                alleles += 1
+        elif byte == _COMMA and column == 4:
+            alleles += 1
+        place += 1
+        if column < 0 or column > 4:
+            found = _memchr(base + place, _LINE, size - place)
+            place = size if found == 0 else found - base
+    counts[0], counts[1], counts[2], counts[3] = records, alleles, column, begun

@@ -1,0 +1,294 @@
+"""Scan a VCF: every data line becomes one record of a block or one error, never silence.
+
+The text is inflated ahead by other threads and looked at in compiled loops; INFO values are looked up only when they
+are asked for (gnomAD has hundreds per record, of which a dozen are wanted), numbers keep double precision (htslib's
+``Float`` is 32-bit, so that ``AF=0.01`` would fall under a bound of 0.01), every error can name its line, and no
+record can be skipped. Accepts BGZF, plain gzip and plain text, whatever the file is called; sorted and indexed or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn, Self
+
+import numpy as np
+
+from genolewm_assets.errors import VcfError
+from genolewm_assets.genome import Contig
+from genolewm_assets.sources.allele_count import AlleleCount
+from genolewm_assets.sources.text_chunks import TextChunk, read_text
+from genolewm_assets.sources.vcf_block import SourceText, VcfBlock
+from genolewm_assets.sources.vcf_header import FIXED_COLUMNS, VcfHeader, parse_header
+from genolewm_assets.sources.vcf_region import Region, find_region
+from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
+from genolewm_assets.store.progress import NO_PROGRESS, Progress
+
+#: Longest line read; a whole line must fit into memory, several times over.
+MAX_LINE_BYTES = 32 << 20
+_MAX_POS_DIGITS = 10
+#: Largest record read: its CHROM, ID, REF and FILTER, once for each of its ALT alleles.
+MAX_RECORD_BYTES = 64 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class VcfScanner:
+    """Context manager over one VCF file; iterate it once for blocks of records.
+
+    Parameters
+    ----------
+    source
+        BGZF, gzip or plain text; told apart by content, not by name.
+    contig
+        The one contig wanted. Where an index finds and counts its records, nothing else of the file is read;
+        otherwise all blocks are given.
+    threads
+        Threads that may work at once, this one included.
+    progress
+        Told the compressed bytes read so far.
+
+    Raises
+    ------
+    VcfError
+        Naming file and line: missing, no regular file, empty, truncated, not UTF-8, with NUL bytes, no ``#CHROM`` line,
+        no record, a line with another number of columns than ``#CHROM``, a POS that is no number, a line of more than
+        32 MiB, fixed columns that take more than 64 MiB once for each ALT, an index that does not fit the file. A byte
+        order mark and blank lines at the end are passed over. A plain-text file may lack its last line end; a
+        truncation inside such a line is then found only if columns are missing.
+    """
+
+    def __init__(
+        self,
+        source: Path | VcfSource,
+        *,
+        contig: Contig | None = None,
+        threads: int = 2,
+        progress: Progress = NO_PROGRESS,
+    ) -> None:
+        source = LocalVcf(source) if isinstance(source, Path) else source
+        self._named = source.named
+        self.records = 0
+        self._progress, self._progress_from = progress, 0
+        self._line = 0
+        self._count = AlleleCount()
+        self._region: Region | None = None
+        region = None if contig is None else find_region(source, contig)
+        self._file, self._size = source.open()
+        try:
+            if region is None:
+                self._open_text(threads=threads)
+            else:
+                self._open_text(threads=1, end=region.header_end)
+            self.header, self._columns, self._rest = self._read_header()
+            if region is not None:
+                self._enter(region, threads)
+        except BaseException:
+            self._close()
+            raise
+        self._source = SourceText(self._named, self.header.percent_encoded)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    @property
+    def alleles(self) -> int:
+        """ALT alleles in the text read so far, as :class:`AlleleCount` counts them."""
+        return self._count.alleles
+
+    def __iter__(self) -> Iterator[VcfBlock]:
+        text, self._rest = self._rest, b""
+        while True:
+            if text:
+                block, after = self._split(text)
+                if len(block):
+                    self.records += len(block)
+                    if self._region is not None:
+                        self._region.check_block(block)
+                    yield from self._parts(block)
+                if after is not None:
+                    self._check_blank(text[after:])
+            following = next(self._texts, None)
+            if following is None:
+                break
+            text = following
+        if self._region is not None:
+            self._region.check_end(self._file, self.records)
+        if not self.records:
+            raise VcfError(self._named, "the file holds no record", remedy="Fetch the file again")
+
+    def _open_text(self, *, threads: int, begin: int = 0, end: int | None = None) -> None:
+        self._chunks = self._counted(read_text(self._file, named=self._named, threads=threads, begin=begin, end=end))
+        self._texts = self._whole_lines()
+
+    def _enter(self, region: Region, threads: int) -> None:
+        """Leave the header for the records of the one contig."""
+        if self._rest:
+            region.misfit("records stand before the first that it knows")
+        self._texts.close()
+        self._chunks.close()
+        self._region, self._rest, self._count = region, b"", AlleleCount()
+        self._line += region.lines_before
+        self._progress_from = region.begin >> 16
+        self._size = max(1, (region.end >> 16) - self._progress_from)
+        self._open_text(threads=threads, begin=region.begin, end=region.end)
+
+    def _close(self) -> None:
+        # Left to the garbage collector, they would wait for their threads in whatever thread collects them: one that
+        # another is just starting, say, under the lock that they need.
+        for generator in (getattr(self, "_texts", None), getattr(self, "_chunks", None)):
+            if generator is not None:
+                generator.close()
+        self._file.close()
+
+    def _counted(self, chunks: Iterator[TextChunk]) -> Generator[list[bytes]]:
+        for parts, read_bytes in chunks:
+            for part in parts:
+                self._count.feed(part)
+            self._progress.advance(min(read_bytes - self._progress_from, self._size), self._size, "bytes")
+            yield parts
+
+    def _whole_lines(self) -> Generator[bytes]:
+        """Yield the text in pieces that end with a line end, checked to be UTF-8 without NUL."""
+        rest: list[bytes] = []
+        for parts in self._chunks:
+            last = next((at for at in reversed(range(len(parts))) if b"\n" in parts[at]), None)
+            if last is None:
+                # In one piece: a block may hold one byte, and a piece of one byte takes forty.
+                rest = [b"".join([*rest, *parts])]
+                self._check_length(len(rest[0]))
+                continue
+            cut = parts[last].rindex(b"\n") + 1
+            yield self._checked(b"".join([*rest, *parts[:last], parts[last][:cut]]))
+            rest = [parts[last][cut:], *parts[last + 1 :]]
+        if any(rest):
+            if self._region is not None:
+                self._region.misfit("a line is cut")
+            yield self._checked(b"".join([*rest, b"\n"]))
+
+    def _check_length(self, size_bytes: int) -> None:
+        if size_bytes > MAX_LINE_BYTES:
+            raise VcfError(
+                f"{self._named}, after line {self._line}",
+                "a line is too long",
+                expected=f"at most {MAX_LINE_BYTES >> 20} MiB",
+                got="more",
+                remedy="Check that the file is a VCF",
+            )
+
+    def _checked(self, data: bytes) -> bytes:
+        if self._line == 0:
+            data = data.removeprefix(_BYTE_ORDER_MARK)
+        if not data.isascii():
+            try:
+                data.decode()
+            except UnicodeDecodeError as err:
+                self._bad_byte(data, err.start, "the text is not UTF-8", err)
+        if b"\0" in data:
+            self._bad_byte(data, data.index(0), "the text holds a NUL byte")
+        return data
+
+    def _split(self, text: bytes) -> tuple[VcfBlock, int | None]:
+        """Return the records of a text, and where in it the blank line begins at which they end, if one does."""
+        from genolewm_assets.sources import vcf_kernels
+
+        whole = np.frombuffer(text, np.uint8)
+        lines = vcf_kernels.count_line_ends(whole)
+        starts, pos, alts = np.empty((9, lines), np.int32), np.empty(lines, np.int64), np.empty(lines, np.int32)
+        read = vcf_kernels.split_lines(whole, self._columns, starts, pos, alts)
+        line = np.arange(self._line + 1, self._line + read + 1)
+        self._line += read
+        block = VcfBlock(self._source, whole, line, pos[:read], alts[:read], starts[:, :read])
+        after = text.index(b"\n", starts[8, read - 1] - 1) + 1 if read else 0
+        if after == len(text):
+            return block, None
+        bad = text[after : text.index(b"\n", after)].removesuffix(b"\r")
+        if bad:
+            self._line += 1
+            self._bad_line(bad.decode())
+        return block, after
+
+    def _parts(self, block: VcfBlock) -> Iterator[VcfBlock]:
+        """Cut a block where one row per ALT, each with the CHROM, ID, REF and FILTER of its record, is too much."""
+        starts = block.starts
+        size_bytes = (starts[4] - starts[0] + starts[7] - starts[6]).astype(np.int64) * block.alts
+        sums = np.cumsum(size_bytes)
+        if sums[-1] <= MAX_RECORD_BYTES:
+            yield block
+            return
+        if (largest := int(size_bytes.max())) > MAX_RECORD_BYTES:
+            raise VcfError(
+                block.where(int(np.argmax(size_bytes))),
+                "a record is too large",
+                expected=f"at most {MAX_RECORD_BYTES >> 20} MiB as one row per ALT allele",
+                got=f"{largest >> 20} MiB",
+                remedy="Check that the file is a VCF",
+            )
+        begin = 0
+        while begin < len(block):
+            before = int(sums[begin - 1]) if begin else 0
+            end = max(begin + 1, int(np.searchsorted(sums, before + MAX_RECORD_BYTES, side="right")))
+            yield block.take(slice(begin, end))
+            begin = end
+
+    def _check_blank(self, text: bytes) -> None:
+        """Check that nothing but line ends follow a blank line."""
+        if any(each.strip(b"\r\n") for each in chain([text], self._texts)):
+            self._line += 1
+            self._bad_line("")
+
+    def _bad_byte(self, data: bytes, at: int, problem: str, cause: Exception | None = None) -> NoReturn:
+        if self._line == 0 and not data.startswith(b"##"):
+            raise VcfError(self._named, "not a VCF file, but binary data", remedy="Check the path") from cause
+        raise VcfError(
+            f"{self._named}, line {self._line + data.count(bytes([10]), 0, at) + 1}",
+            problem,
+            expected="UTF-8 without control characters (VCF 4.3, section 1.2)",
+            got=f"byte 0x{data[at]:02x}",
+            remedy="Fetch the file again, or make it plain UTF-8",
+        ) from cause
+
+    def _read_header(self) -> tuple[VcfHeader, int, bytes]:
+        meta: list[str] = []
+        for data in self._texts:
+            at = 0
+            while at < len(data):
+                end = data.index(b"\n", at)
+                text = data[at:end].decode().removesuffix("\r")
+                at = end + 1
+                self._line += 1
+                if self._line == 1 and not text.startswith("##fileformat=VCF"):
+                    self._fail("not a VCF file", expected="'##fileformat=VCFv4...'", got=repr(text[:40]))
+                if text.startswith("##"):
+                    meta.append(text)
+                    continue
+                names = text.split("\t")
+                if tuple(names[:8]) != FIXED_COLUMNS:
+                    self._fail("no #CHROM line before the first record", got=repr(text[:60]))
+                return parse_header(meta, tuple(names[9:])), len(names), data[at:]
+        raise VcfError(self._named, "the header has no #CHROM line", remedy="The file may be truncated: fetch it again")
+
+    def _bad_line(self, text: str) -> NoReturn:
+        if text.startswith("#"):
+            self._fail("a header line stands among the records", got=repr(text[:60]))
+        columns = text.split("\t")
+        if len(columns) == self._columns and all(columns):
+            expected = f"at most {_MAX_POS_DIGITS} digits"
+            self._fail("POS is not a number", expected=expected, got=repr(columns[1][:40]))
+        problem = "wrong number of columns" if len(columns) != self._columns else "a column is empty"
+        self._fail(problem, expected=f"{self._columns} columns separated by tabs", got=f"{len(columns)}: {text[:60]!r}")
+
+    def _fail(self, problem: str, *, expected: str | None = None, got: str | None = None) -> NoReturn:
+        raise VcfError(
+            f"{self._named}, line {self._line}",
+            problem,
+            expected=expected if expected or got is None else "a VCF 4 line",
+            got=got,
+            remedy="Check that the file is a complete VCF",
+        )

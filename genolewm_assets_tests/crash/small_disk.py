@@ -1,0 +1,64 @@
+"""A file system of a set size, mounted where only one child process sees it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets_tests.crash.killing import outcome
+
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_MS_RDONLY, _MS_REMOUNT, _MS_REC, _MS_PRIVATE = 1, 32, 16384, 1 << 18
+_REFUSED = "no file system can be mounted here"
+
+
+class SmallDisk:
+    """A tmpfs; its size can be changed while it is in use."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._enter_namespace()
+        self._mount("tmpfs", "/", _MS_REC | _MS_PRIVATE, "")
+        self._mount("tmpfs", str(folder), 0, "size=64m")
+
+    @property
+    def used_bytes(self) -> int:
+        state = os.statvfs(self.folder)
+        return (state.f_blocks - state.f_bfree) * state.f_frsize
+
+    def leave(self, free_bytes: int) -> None:
+        """Let there be room for so much more than what is there."""
+        self._mount("tmpfs", str(self.folder), _MS_REMOUNT, f"size={self.used_bytes + free_bytes}")
+
+    def set_read_only(self, *, read_only: bool) -> None:
+        self._mount("tmpfs", str(self.folder), _MS_REMOUNT | (_MS_RDONLY if read_only else 0), "")
+
+    def _enter_namespace(self) -> None:
+        """Leave the mounts of other processes alone; who is not root becomes it in a user namespace of his own."""
+        user, group = os.getuid(), os.getgid()
+        self._must(self._libc.unshare(_CLONE_NEWNS | (_CLONE_NEWUSER if user else 0)))
+        if user:
+            for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+                Path(f"/proc/self/{name}").write_text(text)
+
+    def _mount(self, kind: str, where: str, flags: int, options: str) -> None:
+        self._must(self._libc.mount(b"none", where.encode(), kind.encode(), flags, options.encode()))
+
+    def _must(self, answer: int) -> None:
+        if answer:
+            code = ctypes.get_errno()
+            raise OSError(code, f"{_REFUSED} ({os.strerror(code)})")
+
+
+def on_small_disk(folder: Path, action: Callable[[SmallDisk], object]) -> str:
+    """Run ``action`` in a child with a small disk at ``folder``; return the text of its result, or of its error."""
+    folder.mkdir(exist_ok=True)
+    said = outcome(lambda: action(SmallDisk(folder)))
+    if _REFUSED in said:
+        pytest.skip(said)
+    return said

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from genolewm_assets.sources import batch_spool as module
+from genolewm_assets.sources.batch_spool import BatchSpool
+
+ROWS = pa.schema(
+    [
+        ("name", pa.string()),
+        ("genes", pa.list_(pa.int64())),
+        ("n", pa.int64()),
+        ("d", pa.dictionary(pa.int32(), pa.string())),
+    ]
+)
+AWKWARD = "HLA-A*01:01/x"
+
+
+def batch(first: int, number: int) -> pa.RecordBatch:
+    """Return rows that are a slice of larger ones, each batch with a dictionary of its own."""
+    rows = range(first - 1, first + number + 1)
+    columns = [
+        pa.array([f"x{at}" if at % 3 else None for at in rows]),
+        pa.array([[at, None] if at % 2 else [] for at in rows], pa.list_(pa.int64())),
+        pa.array(rows, pa.int64()),
+        pa.array([str(at // 4) for at in rows]).dictionary_encode(),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ROWS).slice(1, number)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sizes=st.lists(st.tuples(st.sampled_from(["chr2", AWKWARD, "chr3"]), st.integers(0, 9)), max_size=30),
+    rows=st.sampled_from([1, 4, 50]),
+    gathered=st.sampled_from([0, 500, 1 << 20]),
+    memory=st.sampled_from([0, 1_000, 1 << 20]),
+)
+def test_spool_gives_back_what_it_was_given(
+    tmp_path: Path, sizes: list[tuple[str, int]], rows: int, gathered: int, memory: int
+) -> None:
+    expected: dict[str, list[dict[str, object]]] = {}
+    with pytest.MonkeyPatch.context() as patch, BatchSpool(ROWS, tmp_path / "out") as spool:
+        patch.setattr(module, "_GATHER_ROWS", rows)
+        patch.setattr(module, "_GATHER_BYTES", gathered)
+        patch.setattr(module, "_MEMORY_BYTES", memory)
+        for at, (contig, size) in enumerate(sizes):
+            spool.append(contig, batch(10 * at, size))
+            expected.setdefault(contig, []).extend(batch(10 * at, size).to_pylist())
+        for contig in ("chr3", "chr2", AWKWARD, "chr1"):
+            batches = list(spool.batches(contig))
+            assert all(each.schema.equals(ROWS) and each.num_rows for each in batches)
+            assert [row for each in batches for row in each.to_pylist()] == expected.get(contig, [])
+            assert not list(spool.batches(contig))
+        assert not list(tmp_path.rglob("*.arrows"))
+    assert not tmp_path.joinpath("out").exists() or not list(tmp_path.joinpath("out").iterdir())
+
+
+def test_rows_appended_after_a_contig_was_read_come_next_time(tmp_path: Path) -> None:
+    with BatchSpool(ROWS, tmp_path) as spool:
+        for first in (0, 10):
+            spool.append("chr1", batch(first, 3))
+            assert [row["n"] for each in spool.batches("chr1") for row in each.to_pylist()] == [
+                *range(first, first + 3)
+            ]
+
+
+def test_few_rows_never_touch_the_disk(tmp_path: Path) -> None:
+    with BatchSpool(ROWS, tmp_path / "out") as spool:
+        spool.append("chr1", batch(0, 40_000))
+        assert sum(each.num_rows for each in spool.batches("chr1")) == 40_000
+    assert not (tmp_path / "out").exists()
+
+
+def test_memory_is_bounded_and_files_go_once_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MEMORY_BYTES", 1 << 20)
+    monkeypatch.setattr(module, "_GATHER_BYTES", 1 << 20)
+    part = batch(0, 5_000)
+    pool = pa.default_memory_pool()
+    before = pool.bytes_allocated()
+    with BatchSpool(ROWS, tmp_path) as spool:
+        for at in range(200):
+            spool.append(f"chr{at % 7}", part)
+        assert pool.bytes_allocated() - before < 4 << 20
+        assert len(list(tmp_path.rglob("*.arrows"))) == 7
+        for at in range(7):
+            total = 0
+            for each in spool.batches(f"chr{at}"):
+                total += each.num_rows
+                assert pool.bytes_allocated() - before < 12 << 20
+            assert total == 5_000 * len(range(at, 200, 7))
+            assert len(list(tmp_path.rglob("*.arrows"))) == 6 - at
+
+
+def test_a_contig_that_is_on_disk_stays_there_until_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_GATHER_ROWS", 1)
+    monkeypatch.setattr(module, "_MEMORY_BYTES", batch(0, 8).nbytes)
+    with BatchSpool(ROWS, tmp_path) as spool:
+        spool.append("chr1", batch(0, 8))
+        spool.append("chr2", batch(10, 2))
+        assert len(list(tmp_path.rglob("*.arrows"))) == 1
+        assert len(list(spool.batches("chr1"))) == 1
+        # There is memory again, but the rows of chr2 must come in their order; those of another contig may use it.
+        spool.append("chr2", batch(20, 2))
+        spool.append("chr3", batch(30, 2))
+        assert len(list(tmp_path.rglob("*.arrows"))) == 1
+        assert [row["n"] for each in spool.batches("chr2") for row in each.to_pylist()] == [10, 11, 20, 21]
+        assert [row["n"] for each in spool.batches("chr3") for row in each.to_pylist()] == [30, 31]
+
+
+def test_few_rows_of_many_contigs_are_put_aside_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_GATHER_BYTES", 3 * batch(0, 2).nbytes)
+    monkeypatch.setattr(module, "_MEMORY_BYTES", 0)
+    with BatchSpool(ROWS, tmp_path) as spool:
+        for at in range(5):
+            spool.append(f"chr{at}", batch(10, 2))
+            assert len(list(tmp_path.rglob("*.arrows"))) == (3 if at >= 2 else 0)
+
+
+def test_spool_leaves_nothing_behind_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MEMORY_BYTES", 0)
+    monkeypatch.setattr(module, "_GATHER_ROWS", 1)
+    with pytest.raises(KeyError), BatchSpool(ROWS, tmp_path) as spool:
+        spool.append("chr1", batch(0, 3))
+        assert len(list(tmp_path.rglob("*.arrows"))) == 1
+        raise KeyError
+    assert not list(tmp_path.iterdir())
+
+
+def test_spool_half_read_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MEMORY_BYTES", 0)
+    monkeypatch.setattr(module, "_GATHER_ROWS", 1)
+    with BatchSpool(ROWS, tmp_path) as spool:
+        for at in range(3):
+            spool.append("chr1", batch(at, 1))
+        batches = spool.batches("chr1")
+        next(batches)
+    assert not list(tmp_path.iterdir())

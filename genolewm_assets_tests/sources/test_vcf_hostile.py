@@ -1,0 +1,363 @@
+"""Files made to harm: each is a one-line error or counted rejects; never a crash, a hang or a wrong row."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets.errors import UnknownContigError, VcfError
+from genolewm_assets.genome import GRCH38
+from genolewm_assets.sources import vcf_scan
+from genolewm_assets.sources.allele_count import count_records
+from genolewm_assets.sources.clinvar import build_clinvar_shard
+from genolewm_assets.sources.compression import BGZF_END
+from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets_tests.sources.gnomad_world import PLAIN, SEQUENCE, build, snv
+from genolewm_assets_tests.sources.index_files import bgzip
+from genolewm_assets_tests.sources.scanned_vcf import Record, scan, scan_with_info
+from genolewm_assets_tests.sources.vcf_files import COLUMNS, vcf_text, write_text
+
+HEAD = vcf_text([], info=PLAIN)
+
+
+@contextmanager
+def refused(match: str, kind: type[Exception] = VcfError) -> Iterator[None]:
+    """Expect an error of one short line."""
+    with pytest.raises(kind, match=match) as caught:
+        yield
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1_000
+
+
+def test_places_outside_the_contig_are_rejected(tmp_path: Path) -> None:
+    size = len(SEQUENCE)
+    places = [0, 1, size, size + 1, 2**31 - 1, 2**31, 2**32, 9_999_999_999]
+    records = [
+        snv("AF=0.5", pos=pos, ref=chr(SEQUENCE[pos - 1]) if 0 < pos <= size else "A", alt="T") for pos in places
+    ]
+    records += [
+        snv("AF=0.5", ref=SEQUENCE.decode() + "A", alt="A", pos=1),
+        snv("AF=0.5", ref=SEQUENCE.decode(), alt="A", pos=2),
+        snv("AF=0.5", ref="A" * 9_000, alt="A"),
+        snv("AF=0.5", ref="A" * 11_000, alt="A"),
+        snv("AF=0.5", ref=SEQUENCE[1:].decode(), alt="C", pos=2),
+    ]
+    rows, counts, rejects = build(tmp_path, records, info=["AF:A:Float"])
+    assert [row["pos"] for row in rows] == [1, 1, size]
+    assert [(row["pos"], row["reason"]) for row in rejects] == [
+        *((pos, "out_of_range") for pos in places if not 0 < pos <= size),
+        *((1, "out_of_range"), (2, "out_of_range"), (3, "out_of_range"), (3, "too_long")),
+    ]
+    assert counts["rejected.out_of_range"] == 9
+    for pos in ("-1", "10000000000", "1" * 100_000, "", "+1", "1.0", "0x1", "1e3"):
+        text = HEAD + "\t".join(["chr17", pos, ".", "A", "C", ".", "PASS", "AF=0.5"]) + "\n"
+        with refused("line 6: (POS is not a number|a column is empty)"):
+            scan(write_text(tmp_path / "bad.vcf", text))
+
+
+def test_duplicates_and_contigs_in_any_order(tmp_path: Path) -> None:
+    records = [
+        ("chrX", 3, ".", "G", "T", "PASS", "AF=0.5"),
+        ("17", 3, ".", "G", "T", "PASS", "AF=0.2"),
+        ("chr5", 3, ".", "G", "T", "PASS", "AF=0.5"),
+        ("chr17", 3, ".", "G", "T", "PASS", "AF=0.3"),
+        ("chrX", 1, ".", "A", "T", "PASS", "AF=0.5"),
+        ("chr17", 1, ".", "A", "T", "PASS", "AF=0.5"),
+        ("17", 3, ".", "g", "t", "PASS", "AF=0.2"),
+        ("17", 3, ".", "G", "T,T", "PASS", "AF=0.1,0.4"),
+    ]
+    rows, counts, rejects = build(tmp_path, records, info=["AF:A:Float"], contig=None)
+    assert [(row["chrom"], row["pos"], row["af"]) for row in rows] == [
+        ("chr17", 1, 0.5),
+        ("chr17", 3, 0.4),
+        ("chrX", 1, 0.5),
+        ("chrX", 3, 0.5),
+    ]
+    assert (counts["rejected.duplicate"], counts["filtered.other_contig"]) == (4, 1)
+    assert {row["reason"] for row in rejects} == {"duplicate"}
+
+
+def test_a_header_without_contigs_and_one_of_another_build(tmp_path: Path) -> None:
+    assert "##contig" not in HEAD
+    rows, _, _ = build(tmp_path, [snv("AF=0.5")], info=PLAIN)
+    assert len(rows) == 1
+    with refused("gives contig 'chr17' the length of another assembly: expected 32 bp, got 81195210 bp"):
+        build(tmp_path, [snv("AF=0.5")], info=PLAIN, meta=("##contig=<ID=chr17,length=81195210>",))
+    endless = ("##contig=<ID=chr17,length=" + "9" * 10_000 + ">",)
+    assert len(build(tmp_path, [snv("AF=0.5")], info=PLAIN, meta=endless)[0]) == 1
+    # Without lengths a build is known by its bases.
+    _, counts, rejects = build(tmp_path, [snv("AF=0.5", ref="C"), snv("AF=0.5", ref="GAT", alt="G")], info=PLAIN)
+    assert (counts["rejected.ref_mismatch"], counts["kept"]) == (1, 1)
+    assert rejects[0]["detail"] == "the reference has G"
+
+
+def test_endless_names(tmp_path: Path) -> None:
+    for name in ("x" * 1_000_000, "chr" + "_v1" * 300_000):
+        with refused(r"in\.vcf, line 6: not a contig of this genome", UnknownContigError):
+            build(tmp_path, [(name, 3, ".", "G", "T", "PASS", "AF=0.5")], info=PLAIN)
+    with refused("no #CHROM line before the first record"):
+        scan(write_text(tmp_path / "a.vcf", "##fileformat=VCFv4.2\n" + "#" + "x" * 1_000_000 + "\n"))
+    with refused("line 1: not a VCF file"):
+        scan(write_text(tmp_path / "a.vcf", "x" * 1_000_000))
+
+
+LONG = 10 << 20
+
+
+@pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
+def test_an_info_value_of_ten_megabytes(tmp_path: Path, how: str) -> None:
+    long = f"AF=0.25,0.5;vep={'A|' * (LONG // 2)};AC=1,2"
+    records = [snv("AF=0.5;AC=5"), snv(long, alt="A,C", ref="G"), snv("AF=0.75;AC=6", pos=4, ref="A")]
+    path = write_text(tmp_path / "a.vcf", vcf_text(records, info=["AF:A:Float"]), how)
+    (_, first), (record, info), (_, last) = scan_with_info(path, ["AF", "AC", "vep"])
+    assert (first, last) == ({"AF": "0.5", "AC": "5"}, {"AF": "0.75", "AC": "6"})
+    assert record == Record(5, "chr17", 3, "rs1", "G", ("A", "C"), "PASS")
+    assert info == {"AF": "0.25,0.5", "AC": "1,2", "vep": "A|" * (LONG // 2)}
+    rows, _, _ = build(tmp_path, records, info=PLAIN)
+    assert [(row["pos"], row["alt"], row["af"], row["ac"]) for row in rows] == [
+        (3, "A", 0.25, 1),
+        (3, "C", 0.5, 2),
+        (3, "T", 0.5, 5),
+        (4, "T", 0.75, 6),
+    ]
+
+
+def test_a_record_of_very_many_alleles(tmp_path: Path) -> None:
+    count = 100_000
+    alts, shares = ",".join(["T"] * count), ",".join(["0.5"] * (count - 1) + ["0.75"])
+    rows, counts, _ = build(tmp_path, [snv(f"AF={shares}", alt=alts)], info=["AF:A:Float"])
+    assert [(row["alt"], row["af"]) for row in rows] == [("T", 0.75)]
+    assert counts["rejected.duplicate"] == count - 1
+
+
+def test_very_many_keys_and_empty_items(tmp_path: Path) -> None:
+    info = ";" * 500_000 + ";".join(f"K{at}={at}" for at in range(200_000)) + ";AF=0.5" + ";" * 500_000
+    rows, _, _ = build(tmp_path, [snv(info)], info=["AF:A:Float"])
+    assert [row["af"] for row in rows] == [0.5]
+
+
+@pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_line_over_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, threads: int
+) -> None:
+    monkeypatch.setattr(vcf_scan, "MAX_LINE_BYTES", 1 << 20)
+    for at, text in (
+        (5, HEAD.encode() + b"x" * (12 << 20)),
+        (6, HEAD.encode() + b"chr17\t1\t.\tA\tC\t.\t.\t.\n" + b"x" * (12 << 20)),
+        (0, b"##fileformat=VCFv4.2" + b"x" * (12 << 20)),
+    ):
+        with refused(rf"a\.vcf, after line {at}: a line is too long: expected at most 1 MiB, got more"):
+            scan(write_text(tmp_path / "a.vcf", text, how), threads=threads)
+
+
+CHILD = """
+import json, resource, sys
+from pathlib import Path
+from genolewm_assets.errors import VcfError
+from genolewm_assets.sources.allele_count import count_records
+from genolewm_assets.sources.vcf_scan import VcfScanner
+
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def scan(path):
+    with VcfScanner(path, threads=3) as scanner:
+        return sum(len(block) for block in scanner)
+
+
+work = {"scan": scan, "count": count_records}[sys.argv[1]]
+work(Path(sys.argv[2]))
+before = peak()
+try:
+    answer = work(Path(sys.argv[3]))
+except VcfError as err:
+    answer = str(err)
+print(json.dumps([answer, peak() - before]))
+"""
+GIGABYTE = 1 << 30
+RECORD = "chr17\t3\t.\tG\tT\t.\tPASS\tAF=0.5\n"
+#: What a scan may take beside what libraries and compiled loops take: a few of the longest lines.
+ROOM_BYTES = 200 << 20
+
+
+def work_in_a_child(what: str, path: Path) -> object:
+    """Scan or count a file where its memory can be measured; return the answer, or the error as text."""
+    small = write_text(path.with_name("small.vcf"), HEAD + RECORD)
+    command = [sys.executable, "-W", "error", "-c", CHILD, what, str(small), str(path)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    answer, taken_bytes = json.loads(run.stdout)
+    assert taken_bytes < ROOM_BYTES
+    return answer
+
+
+def write_bgzf(path: Path, head: str, block: bytes, blocks: int) -> Path:
+    """Write the same block again and again: far more text than there is file."""
+    block = bgzip(block)[: -len(BGZF_END)]
+    with path.open("wb") as file:
+        file.write(bgzip(head.encode())[: -len(BGZF_END)])
+        for _ in range(blocks):
+            file.write(block)
+        file.write(BGZF_END)
+    assert path.stat().st_size < 64 << 20
+    return path
+
+
+def write_long_bgzf(path: Path, head: str) -> None:
+    write_bgzf(path, head, b"A" * 0xFF00, GIGABYTE // 0xFF00 + 1)
+
+
+def write_long_gzip(path: Path, head: str) -> None:
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(head.encode())
+        for _ in range(GIGABYTE >> 20):
+            file.write(b"A" * (1 << 20))
+
+
+def write_long_plain(path: Path, head: str) -> None:
+    """Write a file with a hole, which reads as zeros and takes no room."""
+    with path.open("wb") as file:
+        file.write(head.encode())
+        file.truncate(GIGABYTE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["scan", "count"])
+@pytest.mark.parametrize("write", [write_long_bgzf, write_long_gzip, write_long_plain])
+def test_a_line_of_a_gigabyte_takes_little_memory(
+    tmp_path: Path, write: Callable[[Path, str], None], what: str
+) -> None:
+    path = tmp_path / "long.vcf.gz"
+    write(path, HEAD + RECORD + "chr17\t4\t.\tA\tT\t.\tPASS\t")
+    answer = work_in_a_child(what, path)
+    if what == "count":
+        assert answer == 2
+    else:
+        assert str(answer).startswith(f"{path}, after line 6: a line is too long: expected at most 32 MiB")
+
+
+@pytest.mark.slow
+def test_a_gigabyte_of_text_in_a_few_megabytes_of_file_takes_little_memory(tmp_path: Path) -> None:
+    lines = (RECORD[:-1] + ";X=" + "A" * 32_000 + "\n") * 2
+    blocks = GIGABYTE // len(lines)
+    path = write_bgzf(tmp_path / "many.vcf.gz", HEAD, lines.encode(), blocks)
+    assert work_in_a_child("scan", path) == 2 * blocks
+    path = write_bgzf(tmp_path / "blank.vcf.gz", HEAD + RECORD + "\n", b"\n" * 0xFF00, blocks)
+    assert work_in_a_child("scan", path) == 1
+    path = write_bgzf(tmp_path / "more.vcf.gz", HEAD + RECORD + "\n", lines.encode(), blocks)
+    assert str(work_in_a_child("scan", path)).startswith(f"{path}, line 7: wrong number of columns")
+
+
+@pytest.mark.slow
+def test_blocks_of_one_byte_and_of_none_take_little_memory(tmp_path: Path) -> None:
+    path = write_bgzf(tmp_path / "tiny.vcf.gz", HEAD + RECORD, b"A", 300_000)
+    assert str(work_in_a_child("scan", path)).startswith(f"{path}, line 7: wrong number of columns")
+    path.write_bytes(bgzip((HEAD + RECORD).encode()) + BGZF_END * 300_000)
+    assert work_in_a_child("scan", path) == 1
+
+
+def test_every_cut_of_a_file_is_an_error_or_ends_at_a_line(tmp_path: Path) -> None:
+    """Of a compressed file no cut goes unnoticed; plain text may be cut where it still is a table."""
+    text = vcf_text([snv("AF=0.5", pos=pos) for pos in (1, 2, 3)], info=PLAIN).encode()
+    path = tmp_path / "a.vcf"
+    for data in (gzip.compress(text), bgzip(text, block_bytes=100)):
+        for cut in range(len(data)):
+            path.write_bytes(data[:cut])
+            with pytest.raises(VcfError):
+                scan(path)
+    whole = scan(write_text(path, text))
+    for cut in range(len(text)):
+        path.write_bytes(text[:cut])
+        try:
+            found = scan(path)
+        except VcfError:
+            continue
+        assert found == whole[: len(found)]
+        assert found
+
+
+def test_no_flipped_byte_changes_a_record(tmp_path: Path) -> None:
+    """An error or the same records, in every block of the file."""
+    records = [snv(f"AF=0.{pos};AC={pos};lcr", pos=pos) for pos in range(1, 9)]
+    text = vcf_text(records, info=["AF:A:Float"]).encode()
+    path, keys = tmp_path / "a.vcf.gz", ["AF", "AC", "lcr"]
+    for data in (bgzip(text, block_bytes=150), gzip.compress(text)):
+        whole = scan_with_info(write_text(path, data), keys)
+        assert len(whole) == 8
+        named = 0
+        for at in range(len(data)):
+            for mask in (1 << at % 8, 0xFF):
+                flipped = bytearray(data)
+                flipped[at] ^= mask
+                path.write_bytes(flipped)
+                try:
+                    # What a flip may leave unharmed: modification time, operating system, the first block's subfield.
+                    assert scan_with_info(path, keys, threads=1 + at % 2) == whole, (at, mask)
+                except VcfError as err:
+                    assert "\n" not in str(err)
+                    named += 1
+        assert named > 2 * len(data) * 0.8
+
+
+@pytest.mark.parametrize("at", ["chrom", "pos", "info", "sample", "header", "end"])
+@pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
+def test_a_nul_byte_is_refused_wherever_it_stands(tmp_path: Path, at: str, how: str) -> None:
+    line = "chr17\t3\t.\tG\tT\t.\tPASS\tAF=0.5\tGT\t0|1\n"
+    text = f"##fileformat=VCFv4.2\n##x=y\n{COLUMNS}\tFORMAT\tS\n{line}"
+    places = {"chrom": "chr17", "pos": "\t3", "info": "0.5", "sample": "0|1", "header": "##x", "end": "0|1\n"}
+    bad = text.replace(places[at], places[at] + "\0", 1)
+    line_number = {"header": 2, "end": 5}.get(at, 4)
+    with refused(rf"line {line_number}: the text holds a NUL byte"):
+        scan(write_text(tmp_path / "a.vcf", bad, how))
+
+
+def test_the_count_and_the_scan_see_the_same_file(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "a.vcf", vcf_text([snv("AF=0.5", alt="A,<DEL>,*"), snv("AF=.")]), "bgzip")
+    with VcfScanner(path) as scanner:
+        assert sum(len(block) for block in scanner) == count_records(path) == 2
+        assert scanner.alleles == 4
+
+
+def test_a_record_that_would_not_fit_once_per_allele_is_refused(tmp_path: Path) -> None:
+    alts = ",".join(["T"] * 3_000)
+    path = write_text(tmp_path / "a.vcf", vcf_text([("chr17", 9, ".", "A" * 1_000_000, alts, "PASS", "AF=.")]))
+    message = r"a\.vcf, line 3: a record is too large: expected at most 64 MiB .* got 28\d\d MiB"
+    with pytest.raises(VcfError, match=message), VcfScanner(path) as scanner:
+        list(scanner)
+
+
+def test_a_clinvar_record_that_would_not_fit_once_per_allele_is_refused(tmp_path: Path) -> None:
+    alts = ",".join(["T"] * 300)
+    info = f"ALLELEID=1;CLNSIG=Benign;CLNDN={'x' * 1_000_000}"
+    path = write_text(tmp_path / "a.vcf", vcf_text([("chr17", 9, 1, "A", alts, ".", info)], info=["CLNSIG:.:String"]))
+    with pytest.raises(VcfError, match=r"a\.vcf, line 4: too many ALT alleles share a long INFO: .* got 286 MiB"):
+        build_clinvar_shard(path, release="x", contigs=GRCH38, reference=None, out_dir=tmp_path / "out")
+
+
+def test_records_that_are_large_together_come_in_several_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [("chr17", at, f"n{at}", "A" * 20 * at, "C,G,T", "PASS", "AF=.") for at in range(1, 60)]
+    path = write_text(tmp_path / "a.vcf", vcf_text(records))
+    monkeypatch.setattr(vcf_scan, "MAX_RECORD_BYTES", 5_000)
+    with VcfScanner(path) as scanner:
+        blocks = list(scanner)
+    assert len(blocks) > 10
+    assert [name for block in blocks for name in block.ids().to_pylist()] == [f"n{at}" for at in range(1, 60)]
+    assert scanner.records == 59
+
+
+@pytest.mark.parametrize("value", ["0.1,", ",0.1", ",", "0.1,,"])
+def test_an_empty_value_of_a_list_is_refused(tmp_path: Path, value: str) -> None:
+    path = write_text(tmp_path / "a.vcf", vcf_text([("chr17", 9, ".", "A", "C,G", "PASS", f"AF={value}")]))
+    with VcfScanner(path) as scanner, pytest.raises(VcfError, match=r"line 3: INFO/AF does not have one value per ALT"):
+        next(iter(scanner)).alleles().shares_of("AF")

@@ -1,0 +1,225 @@
+"""One contig of an indexed VCF: the same records as by reading all of it, without reading all of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pysam
+import pytest
+
+from genolewm_assets.errors import FetchError, VcfError
+from genolewm_assets.genome import GRCH38, Contig
+from genolewm_assets.sources import bgzf
+from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
+from genolewm_assets.sources.vcf_region import find_region
+from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf_source import LocalVcf, RemoteVcf, VcfSource
+from genolewm_assets_tests.sources.gnomad_world import PLAIN
+from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.sources.web_server import WebServer
+
+NAMES = ("chr2", "chr17", "chr21", "chrX")
+Row = tuple[int, str, int, str]
+
+
+def records_of(name: str, count: int, *, start: int = 1) -> list[tuple[object, ...]]:
+    draw = random.Random(f"{name} {start}")
+    return [
+        (name, start + 7 * at, f"rs{at}", draw.choice("ACGT"), "T,<DEL>", "PASS", f"AF={draw.random():.3f},0;AN={at}")
+        for at in range(count)
+    ]
+
+
+def write_indexed(path: Path, records: Sequence[tuple[object, ...]], *, csi: bool = False) -> Path:
+    write_text(path, vcf_text(records, info=PLAIN, meta=[f"##contig=<ID={name}>" for name in NAMES]), "bgzip")
+    pysam.tabix_index(str(path), preset="vcf", csi=csi, force=True)
+    return path
+
+
+@pytest.fixture
+def vcf(tmp_path: Path) -> Path:
+    records = [record for name in NAMES for record in records_of(name, 4_000)]
+    return write_indexed(tmp_path / "all.vcf.gz", records)
+
+
+def read(source: Path | VcfSource, contig: Contig | None, *, threads: int = 2) -> tuple[list[Row], int]:
+    """Return line, CHROM, POS and REF of the records given, and the alleles counted."""
+    rows: list[Row] = []
+    with VcfScanner(source, contig=contig, threads=threads) as scanner:
+        for block in scanner:
+            columns = (block.line.tolist(), block.chroms().to_pylist(), block.pos.tolist(), block.refs().to_pylist())
+            rows += zip(*columns, strict=True)
+        assert scanner.records == len(rows)
+        return rows, scanner.alleles
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("batch", [1, 1 << 22])
+def test_each_contig_is_read_with_its_lines(
+    vcf: Path, monkeypatch: pytest.MonkeyPatch, threads: int, batch: int
+) -> None:
+    everything, alleles = read(vcf, None)
+    assert (len(everything), alleles) == (16_000, 32_000)
+    monkeypatch.setattr(bgzf, "BATCH_TEXT_BYTES", batch)
+    for name in NAMES:
+        rows, alleles = read(vcf, GRCH38[name], threads=threads)
+        assert rows == [row for row in everything if row[1] == name]
+        assert alleles == 8_000
+
+
+@pytest.mark.parametrize("csi", [False, True])
+@pytest.mark.parametrize("names", [("17", "X"), ("NC_000017.11", "NC_000023.11")])
+def test_the_index_is_asked_for_the_name_that_the_file_uses(tmp_path: Path, csi: bool, names: tuple[str, str]) -> None:
+    records = [record for name in names for record in records_of(name, 50)]
+    path = write_indexed(tmp_path / "a.vcf.gz", records, csi=csi)
+    assert {row[1] for row in read(path, GRCH38["chr17"])[0]} == {names[0]}
+    assert {row[1] for row in read(path, GRCH38["chrX"])[0]} == {names[1]}
+
+
+def test_without_an_index_all_blocks_are_given(tmp_path: Path, vcf: Path) -> None:
+    bare = Path(shutil.copy(vcf, tmp_path / "bare.vcf.gz"))
+    assert read(bare, GRCH38["chr17"]) == read(vcf, None)
+    plain = write_text(tmp_path / "plain.vcf", vcf_text(records_of("chr17", 5), info=PLAIN))
+    shutil.copy(f"{vcf}.tbi", f"{plain}.tbi")
+    assert len(read(plain, GRCH38["chr17"])[0]) == 5
+
+
+def test_a_contig_that_the_index_does_not_know_is_looked_for_in_the_whole_file(vcf: Path) -> None:
+    assert len(read(vcf, GRCH38["chr5"])[0]) == 16_000
+
+
+def changed(vcf: Path, case: str) -> Path:
+    """Put another file under the index of the first."""
+    parts = {name: records_of(name, 4_000) for name in NAMES}
+    match case:
+        case "more of the contig":
+            parts["chr17"] += records_of("chr17", 900, start=40_000)
+        case "less of the contig":
+            del parts["chr17"][1_000:]
+        case "one record less":
+            del parts["chr17"][-1]
+        case "one record more at the front":
+            parts["chr2"].insert(0, ("chr2", 1, "rs", "A", "T", "PASS", "AF=0.5;AN=1"))
+        case "another contig there":
+            parts["chr17"] = records_of("chr3", 4_000)
+        case "the contig is gone":
+            parts["chr17"] = []
+    other = vcf.with_name("other.vcf.gz")
+    text = vcf_text([r for part in parts.values() for r in part], info=PLAIN)
+    return write_text(other, text, "bgzip").replace(vcf)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "more of the contig",
+        "less of the contig",
+        "one record less",
+        "one record more at the front",
+        "another contig there",
+        "the contig is gone",
+    ],
+)
+@pytest.mark.parametrize("newer", [True, False])
+def test_an_index_of_another_file_is_found_out(vcf: Path, case: str, newer: bool) -> None:
+    path = changed(vcf, case)
+    age = 10 if newer else -10
+    os.utime(f"{path}.tbi", (path.stat().st_atime, path.stat().st_mtime + age))
+    with pytest.raises(VcfError) as caught:
+        read(path, GRCH38["chr17"])
+    assert str(path) in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_an_older_index_that_fits_is_good(vcf: Path) -> None:
+    expected = read(vcf, GRCH38["chr17"])
+    os.utime(f"{vcf}.tbi", (0, 0))
+    assert read(vcf, GRCH38["chr17"]) == expected
+
+
+def test_an_index_that_cannot_be_read_is_named(vcf: Path) -> None:
+    Path(f"{vcf}.tbi").write_bytes(b"\x1f\x8b nothing")
+    with pytest.raises(VcfError, match=r"all\.vcf\.gz\.tbi"):
+        read(vcf, GRCH38["chr17"])
+
+
+def test_damage_elsewhere_does_not_matter_and_damage_here_does(vcf: Path) -> None:
+    region = find_region(LocalVcf(vcf), GRCH38["chrX"])
+    assert region is not None
+    expected = read(vcf, GRCH38["chrX"])
+    whole = vcf.read_bytes()
+    elsewhere, here = bytearray(whole), bytearray(whole)
+    elsewhere[(region.begin >> 16) - 40_000] ^= 0xFF
+    here[(region.begin >> 16) + 500] ^= 0xFF
+    vcf.write_bytes(elsewhere)
+    assert read(vcf, GRCH38["chrX"]) == expected
+    vcf.write_bytes(here)
+    with pytest.raises(VcfError, match="damaged"):
+        read(vcf, GRCH38["chrX"])
+
+
+@pytest.fixture
+def remote(site: WebServer, vcf: Path) -> RemoteVcf:
+    site.files.update({"all.vcf.gz": vcf.read_bytes(), "all.vcf.gz.tbi": Path(f"{vcf}.tbi").read_bytes()})
+    return RemoteVcf(site.url("all.vcf.gz"))
+
+
+def test_a_contig_of_a_remote_file_is_read_in_ranges(site: WebServer, vcf: Path, remote: RemoteVcf) -> None:
+    for name in NAMES:
+        assert read(remote, GRCH38[name]) == read(vcf, GRCH38[name])
+    asked = [wanted for path, wanted in site.requests if path == "/all.vcf.gz" and path not in site.headed]
+    assert all(wanted for wanted in asked)
+
+
+def test_a_remote_file_without_an_index_is_read_through(site: WebServer, vcf: Path, remote: RemoteVcf) -> None:
+    del site.files["all.vcf.gz.tbi"]
+    assert read(remote, GRCH38["chr17"]) == read(vcf, None)
+
+
+def test_a_remote_file_that_changes_meanwhile_is_refused(site: WebServer, remote: RemoteVcf) -> None:
+    assert read(remote, GRCH38["chr17"])[0]
+    site.etag = '"v2"'
+    with pytest.raises(FetchError, match=r"changed|version"):
+        read(remote, GRCH38["chr17"])
+
+
+def test_the_shard_is_the_same_by_file_by_region_and_by_ranges(tmp_path: Path, vcf: Path, remote: RemoteVcf) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    shutil.copy(vcf, bare / vcf.name)
+    tables = []
+    for place, source in {"file": bare / vcf.name, "region": vcf, "ranges": remote}.items():
+        report = build_gnomad_shard(
+            source,
+            contig=GRCH38["chr21"],
+            contigs=GRCH38,
+            reference=None,
+            params=GnomadParams(),
+            out_dir=tmp_path / place,
+        )
+        assert report.counts["alleles_in"] == report.alleles_in_source == (32_000 if place == "file" else 8_000)
+        tables.append([pq.read_table(tmp_path / place / name) for name in ("variants.parquet", "rejects.parquet")])
+    assert tables[0][0].num_rows > 1_000
+    assert tables[0] == tables[1] == tables[2]
+    assert (tmp_path / "region" / "variants.parquet").read_bytes() == (
+        tmp_path / "ranges" / "variants.parquet"
+    ).read_bytes()
+
+
+def test_regions_of_the_real_files_are_their_contigs(shared_data: Path) -> None:
+    indexed = [path for path in sorted(shared_data.rglob("*.vcf*gz")) if Path(f"{path}.tbi").exists()]
+    assert indexed
+    read_by_region = 0
+    for path in indexed:
+        everything, _ = read(path, None)
+        for name in {row[1] for row in everything}:
+            contig = GRCH38.resolve(name)
+            if find_region(LocalVcf(path), contig) is not None:
+                read_by_region += 1
+                assert read(path, contig)[0] == [row for row in everything if row[1] == name]
+    assert read_by_region

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import gc
+import gzip
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets.errors import InputError, VcfError
+from genolewm_assets.sources import bgzf, text_chunks
+from genolewm_assets.sources.allele_count import count_records
+from genolewm_assets.sources.compression import BGZF_END
+from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf_source import LocalVcf
+from genolewm_assets_tests.sources.index_files import bgzip
+from genolewm_assets_tests.sources.scanned_vcf import Record, scan, scan_with_info
+from genolewm_assets_tests.sources.vcf_files import COLUMNS, vcf_text, write_text
+
+RECORDS = [
+    ("chr17", 9, "rs1", "A", "C,G", "PASS", "AF=0.25,0.5;AC=1,2;XAF=0.9;flag"),
+    ("chr17", 3, ".", "ac", "a", ".", "AF=."),
+    ("chr21", 7, "x;y", "T", ".", "AC0;RF", "."),
+]
+TEXT = vcf_text(RECORDS, info=["AF:A:Float", "AC:A:Integer"], meta=["##fileDate=2026-02-26", "##contig=<ID=chr17>"])
+FOUND = [
+    Record(7, "chr17", 9, "rs1", "A", ("C", "G"), "PASS"),
+    Record(8, "chr17", 3, None, "ac", ("a",), None),
+    Record(9, "chr21", 7, "x;y", "T", (".",), "AC0;RF"),
+]
+
+
+def cut_small(monkeypatch: pytest.MonkeyPatch, size_bytes: int) -> None:
+    """Let every container hand its text over in pieces of about this size."""
+    monkeypatch.setattr(bgzf, "BATCH_TEXT_BYTES", size_bytes)
+    monkeypatch.setattr(bgzf, "_READ_BYTES", size_bytes)
+    monkeypatch.setattr(text_chunks, "CHUNK_BYTES", size_bytes)
+
+
+@pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
+@pytest.mark.parametrize("name", ["a.vcf", "a.vcf.gz", "a.vcf.bgz"])
+def test_container_is_told_by_content_not_by_name(tmp_path: Path, how: str, name: str) -> None:
+    assert scan(write_text(tmp_path / name, TEXT, how)) == FOUND
+
+
+@pytest.mark.parametrize("size_bytes", [1, 7, 64, 1000])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_lines_do_not_depend_on_how_the_text_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size_bytes: int, end: str, threads: int
+) -> None:
+    cut_small(monkeypatch, size_bytes)
+    text = TEXT.replace("\n", end).replace("rs1", "rsä1").encode()
+    for data in (text, gzip.compress(text), bgzip(text, block_bytes=size_bytes), bgzip(text)):
+        found = scan_with_info(write_text(tmp_path / "a.vcf", data), ("XAF", "flag", "AF"), threads=threads)
+        assert [record.id for record, _ in found] == ["rsä1", None, "x;y"]
+        assert [record.line for record, _ in found] == [7, 8, 9]
+        assert [info for _, info in found] == [{"XAF": "0.9", "flag": None, "AF": "0.25,0.5"}, {"AF": None}, {}]
+
+
+def test_last_line_end_may_be_missing(tmp_path: Path) -> None:
+    assert scan(write_text(tmp_path / "a.vcf", TEXT.removesuffix("\n"))) == FOUND
+
+
+def test_sample_columns_are_counted_too(tmp_path: Path) -> None:
+    head = f"##fileformat=VCFv4.2\n{COLUMNS}\tFORMAT\tHG1\n"
+    good = "chr17\t5\t.\tA\tC\t.\tPASS\tAF=0.5\tGT\t0|1\n"
+    ((record, info),) = scan_with_info(write_text(tmp_path / "a.vcf", head + good), ["AF", "GT"])
+    assert record == Record(3, "chr17", 5, None, "A", ("C",), "PASS")
+    assert info == {"AF": "0.5"}
+    for bad, count in ((good.replace("\t0|1", ""), 9), (good.replace("\n", "\t0|0\n"), 11)):
+        with pytest.raises(VcfError, match=rf"line 4: wrong number of columns: expected 10 columns .*, got {count}"):
+            scan(write_text(tmp_path / "a.vcf", head + good + bad))
+
+
+BODY = TEXT.encode()
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "the file is empty"),
+    "not VCF": (b">chr17\nACGT\n", "line 1: not a VCF file"),
+    "BCF": (b"BCF\x02\x02rest", "line 1: not a VCF file"),
+    "an index": (b"TBI\x01\xf0\x00", "not a VCF file, but binary data"),
+    "header only": (b"##fileformat=VCFv4.2\n##source=x\n", "the header has no #CHROM line"),
+    "record before #CHROM": (BODY.replace(COLUMNS.encode() + b"\n", b""), "line 6: no #CHROM line before the first"),
+    "a column short": (BODY.replace(b"\tPASS", b""), "line 7: wrong number of columns: expected 8 .* got 7"),
+    "a column more": (BODY.replace(b"\tPASS", b"\tPASS\tPASS"), "line 7: wrong number of columns: .* got 9"),
+    "empty column": (BODY.replace(b"\tT\t", b"\t\t"), "line 9: a column is empty"),
+    "empty INFO": (BODY[:-2] + b"\n", "line 9: a column is empty"),
+    "empty CHROM": (BODY.replace(b"chr21", b""), "line 9: a column is empty"),
+    "tabs alone": (BODY + b"\t" * 7 + b"\n", "line 10: a column is empty"),
+    "blank line": (BODY.replace(b"chr21", b"\nchr21"), "line 9: wrong number of columns"),
+    "header without a record": (TEXT[: TEXT.index("chr17\t9")].encode(), "bad.vcf: the file holds no record"),
+    "blank lines alone": (TEXT[: TEXT.index("chr17\t9")].encode() + b"\n\n", "bad.vcf: the file holds no record"),
+    "NUL": (BODY.replace(b"x;y", b"x\0y"), "line 9: the text holds a NUL byte: .* got byte 0x00"),
+    "NUL in the header": (BODY.replace(b"of a test", b"\0"), "line 4: the text holds a NUL byte"),
+    "zeros at the end": (BODY + bytes(512), "line 10: the text holds a NUL byte"),
+    "line ends of old Macs": (BODY.replace(b"\n", b"\r"), "no #CHROM line"),
+    "header again": (BODY + BODY, "line 10: a header line stands among the records"),
+    "POS": (BODY.replace(b"\t9\t", b"\t9a\t"), "line 7: POS is not a number: .* got '9a'"),
+    "negative POS": (BODY.replace(b"\t9\t", b"\t-9\t"), "line 7: POS is not a number"),
+    "POS with a blank": (BODY.replace(b"\t9\t", b"\t 9\t"), "line 7: POS is not a number: .* got ' 9'"),
+    "POS in another script": (BODY.replace(b"\t9\t", "\t\u0669\t".encode()), "line 7: POS is not a number"),
+    "huge POS": (BODY.replace(b"\t9\t", b"\t10000000000\t"), "line 7: POS is not a number: expected at most 10 digits"),
+    "endless POS": (BODY.replace(b"\t9\t", b"\t" + b"9" * 5000 + b"\t"), "line 7: POS is not a number"),
+    "latin-1": (BODY.replace(b"x;y", b"\xe4"), "line 9: the text is not UTF-8: .* got byte 0xe4"),
+    "latin-1 header": (BODY.replace(b"of a test", b"\xff"), "line 4: the text is not UTF-8"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize("how", ["plain", "bgzip"])
+@pytest.mark.parametrize("size_bytes", [3, 1 << 20])
+def test_hostile_text_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, how: str, size_bytes: int
+) -> None:
+    cut_small(monkeypatch, size_bytes)
+    data, message = HOSTILE[case]
+    path = write_text(tmp_path / "bad.vcf", data, "plain" if case == "empty" else how)
+    with pytest.raises(VcfError, match=message) as caught:
+        scan(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("size_bytes", [1, 5, 1000])
+@pytest.mark.parametrize("end", ["\n", "\n\n", "\r\n"])
+def test_byte_order_mark_and_blank_lines_at_the_end_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size_bytes: int, end: str
+) -> None:
+    cut_small(monkeypatch, size_bytes)
+    path = write_text(tmp_path / "a.vcf", f"\ufeff{TEXT}{end}")
+    assert scan(path) == FOUND
+    assert count_records(path) == 3
+    with pytest.raises(VcfError, match="line 10: wrong number of columns"):
+        scan(write_text(tmp_path / "b.vcf", TEXT + end + TEXT.splitlines()[-1]))
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(VcfError, match="is not a regular file: expected a VCF file"):
+            VcfScanner(path)
+
+
+def test_errors_may_name_the_file_by_another_name(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "a.vcf", TEXT.replace("\t9\t", "\tx\t"))
+    with pytest.raises(VcfError, match=r"^https://there/b\.vcf, line 7: POS"):
+        scan(LocalVcf(path, "https://there/b.vcf"))
+    path = write_text(tmp_path / "a.vcf.gz", bgzip(BODY)[: -len(BGZF_END)])
+    with pytest.raises(VcfError, match=r"^https://there/b\.vcf: the file is truncated"):
+        scan(LocalVcf(path, "https://there/b.vcf"))
+
+
+def test_missing_file_and_directory(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        scan(tmp_path / "absent.vcf")
+    with pytest.raises(VcfError, match="is a directory"):
+        scan(tmp_path)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_truncated_and_damaged_compression(tmp_path: Path, capfd: pytest.CaptureFixture[str], threads: int) -> None:
+    text = vcf_text([("chr17", at, ".", "A", "C", "PASS", f"AF=0.{at * 7919 % 9973}") for at in range(1, 20_000)])
+    packed = write_text(tmp_path / "whole.vcf.bgz", text, "bgzip").read_bytes()
+    assert packed.endswith(BGZF_END)
+    plain_gzip = gzip.compress(text.encode())
+    flipped = bytearray(packed)
+    flipped[len(flipped) // 2] ^= 0xFF
+    cases = {
+        "no EOF block": (packed[: -len(BGZF_END)], r"bad\.vcf\.gz: the file is truncated: the BGZF end-of-file block"),
+        "cut in a block": (packed[: len(packed) // 2], r"bad\.vcf\.gz: the file is truncated"),
+        "cut, end block kept": (packed[: len(packed) // 2] + BGZF_END, r"block at byte [\d,]+: .*(truncated|damaged)"),
+        "cut gzip": (plain_gzip[: len(plain_gzip) // 2], "truncated: the compressed data end in the middle"),
+        "cut gzip trailer": (plain_gzip[:-3], "truncated|damaged"),
+        "flipped": (bytes(flipped), r"block at byte [\d,]+: the compressed data are damaged"),
+    }
+    for name, (data, message) in cases.items():
+        path = write_text(tmp_path / "bad.vcf.gz", data)
+        with pytest.raises(VcfError, match=message):
+            scan(path, threads=threads)
+            pytest.fail(name)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_progress_ends_at_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, threads: int) -> None:
+    class Listener:
+        def __init__(self) -> None:
+            self.calls: list[tuple[int, int | None, str]] = []
+
+        def advance(self, done: int, total: int | None, unit: str) -> None:
+            self.calls.append((done, total, unit))
+
+    cut_small(monkeypatch, 100)
+    listener = Listener()
+    path = write_text(tmp_path / "a.vcf", TEXT, how)
+    scan(path, progress=listener, threads=threads)
+    size = path.stat().st_size
+    done = [call[0] for call in listener.calls]
+    assert done == sorted(done)
+    assert listener.calls[-1] == (size, size, "bytes")
+
+
+def readers() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("read-ahead")]
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Let nothing be closed by chance."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
+def test_no_thread_outlives_a_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    cut_small(monkeypatch, 256)
+    text = vcf_text([("chr17", at, ".", "A", "C", "PASS", ".") for at in range(1, 2_000)])
+    path = write_text(tmp_path / "a.vcf", text, how)
+    with VcfScanner(path, threads=3) as scanner:
+        next(iter(scanner))
+        assert readers()
+    assert not readers()
+    for bad in (
+        text.replace("\t700\t", "\tx\t"),
+        text.replace("\t700\t", "\t\0\t"),
+        text.replace(COLUMNS, COLUMNS[1:]),
+        text.replace("VCFv4.2", "VCFv4.2\0"),
+        text[1:],
+    ):
+        with pytest.raises(VcfError):
+            scan(write_text(tmp_path / "b.vcf", bad, how), threads=3)
+        assert not readers()
