@@ -19,22 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import Contig
-from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger, FilterReason, RejectReason
+from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger, RejectReason
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser, NormalAllele, Rejection
 from genolewm_assets.sources.allele_order import KEY, LowMarks, SlidingMarks, columns_of, find_repeats, order_alleles
 from genolewm_assets.sources.batch_spool import BatchSpool
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
-
-__all__ = [
-    "RAW_FIELDS",
-    "AlleleLedger",
-    "AlleleNormaliser",
-    "FilterReason",
-    "Preference",
-    "RejectReason",
-    "settle_alleles",
-    "settle_sorted_alleles",
-]
 
 #: Ranks the rows of one normal form: the smallest is kept.
 Preference = Callable[[Mapping[str, object]], tuple[object, ...]]

@@ -37,6 +37,7 @@ from genolewm_assets.sources.shard_file import (
     REJECTS_FILE,
     VARIANTS_FILE,
     ShardReport,
+    memory_given_back,
     write_shard_file,
 )
 from genolewm_assets.sources.vcf_scan import VcfScanner
@@ -135,6 +136,7 @@ def build_gnomad_shard(
     source = LocalVcf(vcf) if isinstance(vcf, Path) else vcf
     ledger, where = AlleleLedger(source.name), source.named
     with (
+        memory_given_back(),
         VcfScanner(source, contig=contig, threads=threads, progress=progress) as scanner,
         BatchSpool(SPOOLED, out_dir) as spool,
     ):

@@ -15,19 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.lewm.schema import TableSchema
-from genolewm_assets.sources.batch_spool import BatchSpool
 from genolewm_assets.sources.text_chunks import map_ahead
 from genolewm_assets.store.manifest import InputRef, JsonValue
-
-__all__ = [
-    "REJECTS_FILE",
-    "ROW_GROUP_ROWS",
-    "VARIANTS_FILE",
-    "BatchSpool",
-    "ShardReport",
-    "cast_table",
-    "write_shard_file",
-]
 
 #: The table of a shard that is one file, and the table of what it does not hold.
 VARIANTS_FILE = "variants.parquet"

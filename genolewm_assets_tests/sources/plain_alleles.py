@@ -7,8 +7,9 @@ from itertools import groupby
 from typing import Any
 
 from genolewm_assets.genome import Contig
-from genolewm_assets.sources.allele_normaliser import Rejection
-from genolewm_assets.sources.alleles import RAW_FIELDS, AlleleNormaliser, Preference
+from genolewm_assets.sources.allele_ledger import RAW_FIELDS
+from genolewm_assets.sources.allele_normaliser import AlleleNormaliser, Rejection
+from genolewm_assets.sources.alleles import Preference
 
 Row = dict[str, Any]
 

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from genolewm_assets.genome import Contig
 from genolewm_assets.lewm.schema import REJECTS
 from genolewm_assets.sources import batch_spool
-from genolewm_assets.sources.alleles import RAW_FIELDS, AlleleLedger, AlleleNormaliser, settle_alleles
+from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger
+from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
+from genolewm_assets.sources.alleles import settle_alleles
 from genolewm_assets_tests.sources.plain_alleles import Row, settle_plainly
 
 SEQUENCE = b"NNGATTTTTCACACACGTN"

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.sources import alleles, bgzf
+from genolewm_assets.sources.allele_ledger import AlleleLedger
+from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
 from genolewm_assets.sources.allele_order import OutOfOrderError
-from genolewm_assets.sources.alleles import AlleleLedger, AlleleNormaliser, settle_sorted_alleles
+from genolewm_assets.sources.alleles import settle_sorted_alleles
 from genolewm_assets_tests.sources import test_clinvar
 from genolewm_assets_tests.sources.index_files import bgzip
 from genolewm_assets_tests.sources.plain_alleles import settle_plainly

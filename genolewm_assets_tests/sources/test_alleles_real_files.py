@@ -11,7 +11,9 @@ import pytest
 
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.sources import batch_spool
-from genolewm_assets.sources.alleles import RAW_FIELDS, AlleleLedger, AlleleNormaliser, settle_alleles
+from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger
+from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
+from genolewm_assets.sources.alleles import settle_alleles
 from genolewm_assets_tests.genome.bcftools_referee import Allele, bcftools_norm, read_alleles
 from genolewm_assets_tests.sources.plain_alleles import settle_plainly
 
