@@ -56,7 +56,7 @@ class GnomadLayout:
     main
         Fields of the sample set that the file is about.
     passing
-        Joint files only: the FILTER that names the failing data type, and the fields of the one that passes.
+        Joint files only: the FILTER that names the data type that fails or lacks the site, and the fields of the other.
     packed_groups
         chrM: groups in the order of the ``|``-separated ``pop_AF_hom``.
     mitochondrial
@@ -89,7 +89,7 @@ def detect_layout(header: VcfHeader, *, where: str) -> GnomadLayout:
             expected="gnomAD r2.1.1 or newer",
             remedy="Use a newer release",
         )
-    # AF before AF_joint: the exome files of v4.0 carry both, and are about AF.
+    # AF before AF_joint: the exome and genome files of v4.0 carry both, and are about AF.
     if "AF" in declared:
         return GnomadLayout(_release(declared), _fields(declared, ""), flags=_flags(declared))
     if "AF_joint" in declared:

@@ -9,7 +9,7 @@ from genolewm_assets.lewm.schema import ANCESTRY_GROUPS
 from genolewm_assets.sources.gnomad_layouts import FrequencyFields, GnomadLayout, detect_layout
 from genolewm_assets.sources.vcf_header import parse_header
 from genolewm_assets.sources.vcf_scan import VcfScanner
-from genolewm_assets_tests.sources.gnomad_headers import HEADERS
+from genolewm_assets_tests.sources.gnomad_headers import HEADERS, PUBLISHED
 
 
 def layout_of(release: str) -> GnomadLayout:
@@ -31,6 +31,7 @@ def _split(item: str) -> tuple[str, str, str]:
         ("v3.1 genomes", "v3.1", "popmax", "AC-XY", set()),
         ("v3.1.2 genomes", "v3.1", "popmax", "AC_XY", set()),
         ("v4.0 exomes", "v4.0", "grpmax", "AC_XY", {"ami"}),
+        ("v4.0 genomes", "v4.0", "grpmax", "AC_XY", set()),
         ("v4.1 exomes", "v4", "grpmax", "AC_XY", {"ami"}),
         ("v4.1 genomes", "v4", "grpmax", "AC_XY", set()),
         ("v4.1 joint", "v4.1 joint", "grpmax_joint", "AC_joint_XY", set()),
@@ -48,6 +49,18 @@ def test_each_release_is_recognised(
     assert not layout.mitochondrial
 
 
+@pytest.mark.parametrize("release", PUBLISHED)
+def test_every_name_read_is_one_that_readers_of_the_released_files_state(release: str) -> None:
+    published = PUBLISHED[release].split()
+    names = {item.split(":")[0] for item in published}
+    typed = {item for item in published if ":" in item}
+    assert names <= {item.split(":")[0] for item in HEADERS[release]}
+    assert typed <= set(HEADERS[release])
+    main = layout_of(release).main
+    read = {main.af, main.ac, main.an, main.nhomalt, main.ac_xy, main.af_grpmax, *main.groups.values()}
+    assert read <= names
+
+
 def test_old_group_names() -> None:
     assert layout_of("v2.1.1 exomes").main.groups["remaining"] == "AF_oth"
     assert layout_of("v3.1 genomes").main.groups["remaining"] == "AF-oth"
@@ -55,8 +68,11 @@ def test_old_group_names() -> None:
 
 
 def test_region_flags() -> None:
-    assert layout_of("v2.1.1 exomes").flags.non_par == "nonpar"
-    assert layout_of("v4.1 exomes").flags.non_par == "non_par"
+    # v3.0 and v4 spell it with an underscore; v3.1 to v3.1.2, in between, like v2.1.1.
+    for release in ("v2.1.1 exomes", "v3.1 genomes", "v3.1.2 genomes"):
+        assert layout_of(release).flags.non_par == "nonpar"
+    for release in ("v3.0 genomes", "v4.0 genomes", "v4.1 exomes"):
+        assert layout_of(release).flags.non_par == "non_par"
     flags = layout_of("v4.1 joint").flags
     assert (flags.lcr, flags.segdup, flags.non_par) == (None, None, None)
 
@@ -70,9 +86,12 @@ def test_joint_files_name_the_data_type_that_passes() -> None:
     assert genomes.groups["afr"] == "AF_genomes_afr"
 
 
-def test_exome_file_with_joint_fields_beside_is_about_exomes() -> None:
-    assert "AF_joint:A:Float" in HEADERS["v4.0 exomes"]
-    assert layout_of("v4.0 exomes").main.af == "AF"
+@pytest.mark.parametrize("release", ["v4.0 exomes", "v4.0 genomes"])
+def test_file_with_joint_fields_beside_is_about_its_own_samples(release: str) -> None:
+    assert "AF_joint:A:Float" in HEADERS[release]
+    layout = layout_of(release)
+    assert (layout.main.af, layout.main.af_grpmax) == ("AF", "AF_grpmax")
+    assert not layout.passing
 
 
 def test_frequencies_alone_are_a_layout() -> None:

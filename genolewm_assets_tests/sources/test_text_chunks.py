@@ -131,3 +131,31 @@ def test_an_error_of_the_items_leaves_no_thread() -> None:
     with pytest.raises(VcfError, match="is broken"):
         list(map_ahead(lambda n: n, items(), threads=2))
     assert not _readers()
+
+
+def test_the_caller_helps_where_it_would_wait() -> None:
+    workers: dict[int, str] = {}
+    begun = threading.Event()
+
+    def work(item: int) -> int:
+        workers[item] = threading.current_thread().name
+        if item == 0:
+            # The one other thread is kept busy until the caller has done something.
+            begun.wait(30)
+        else:
+            begun.set()
+        if item == 2:
+            raise ValueError(item)
+        return item * item
+
+    found = map_ahead(work, range(6), threads=1, caller_helps=True)
+    assert [next(found), next(found)] == [0, 1]
+    with pytest.raises(ValueError, match="2"):
+        next(found)
+    assert workers[0].startswith("read-ahead")
+    assert threading.current_thread().name in workers.values()
+
+
+def test_without_help_the_caller_does_nothing() -> None:
+    workers = set(map_ahead(lambda _: threading.current_thread().name, range(50), threads=2))
+    assert threading.current_thread().name not in workers
