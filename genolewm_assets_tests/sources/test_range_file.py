@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import fsspec
-import pysam
 import pytest
 import tenacity
 from hypothesis import HealthCheck, given, settings
@@ -24,8 +23,6 @@ from genolewm_assets.sources import range_file
 from genolewm_assets.sources.compression import Compression, detect_compression, has_bgzf_end
 from genolewm_assets.sources.range_file import RangeFile
 from genolewm_assets.sources.remote import Stamp, ask_remote
-from genolewm_assets.sources.variant_index import read_index
-from genolewm_assets_tests.sources.index_files import index_beside
 from genolewm_assets_tests.sources.s3_server import running_s3
 from genolewm_assets_tests.sources.served_file import AT_ONCE
 from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
@@ -386,18 +383,3 @@ def test_s3() -> None:
             s3.pipe_file("bucket/data.bin", CONTENT)
             with pytest.raises(FetchError, match="not the version that was there at first"):
                 file.read()
-
-
-def test_one_contig_of_a_remote_file(site: WebServer, tmp_path: Path) -> None:
-    noise = CONTENT[:2_000].hex()
-    records = [(chrom, pos, ".", "A", "C", "PASS", noise) for chrom in "123" for pos in range(1, 1_001)]
-    vcf = write_text(tmp_path / "a.vcf.gz", vcf_text(records), "bgzip")
-    site.files["data.bin"] = vcf.read_bytes()
-    contig = read_index(index_beside(vcf, vcf, csi=False), where="a").contigs["2"]
-    with opened(site, until=contig.end >> 16) as file:
-        file.seek(contig.begin >> 16)
-        text = igzip.decompress(file.read((contig.end >> 16) - (contig.begin >> 16)))
-        assert file.bytes_fetched < 0.4 * file.size
-    lines = text[contig.begin & 0xFFFF :].decode().splitlines()
-    with pysam.TabixFile(str(vcf)) as tabix:
-        assert lines[:990] == list(tabix.fetch("2"))[:990]
