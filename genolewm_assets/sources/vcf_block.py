@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, NoReturn, Self
@@ -72,17 +73,19 @@ class SourceText:
     percent_encoded: bool = False
 
 
-class _Rows:
+class _Rows(ABC):
     """What blocks and their alleles share: values read from spans, and errors that name the line."""
 
     source: SourceText
     text: npt.NDArray[np.uint8]
 
+    @abstractmethod
     def line_of(self, row: int) -> int:
-        raise NotImplementedError
+        """Return the line that a row comes from."""
 
+    @abstractmethod
     def spans(self, key: str) -> Spans:
-        raise NotImplementedError
+        """Return where the values of an INFO key are."""
 
     def where(self, row: int) -> str:
         """File and line of a row, as errors name them."""
