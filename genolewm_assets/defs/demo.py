@@ -36,7 +36,7 @@ from genolewm_assets.defs.partitions import (
     linear_contig_partitions,
 )
 from genolewm_assets.defs.resources import configured_catalog, configured_root
-from genolewm_assets.defs.run_launcher import process_exists
+from genolewm_assets.defs.run_launcher import is_running
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError, ResourceError
 from genolewm_assets.lewm.package_pointer import choose_current, read_current, read_pin
@@ -102,12 +102,23 @@ class Demo:
         self.instance.dispose()
 
     def _bury_dead_runs(self) -> None:
-        """Fail the runs of demos that were killed; they would hold their pool's slot, and look alive, for ever."""
+        """Fail the runs of demos that were killed, and free what ended runs hold of pools.
+
+        They would look alive, and keep their pool's slot, for ever. Slots are looked for by themselves: whoever failed
+        a run may have been killed before it freed the slot.
+        """
         unfinished = [status for status in dg.DagsterRunStatus if status not in _ENDED]
-        for run in self.instance.get_runs(dg.RunsFilter(statuses=unfinished, tags={_HOST_TAG: socket.gethostname()})):
-            if not process_exists(int(run.tags[_PID_TAG])):
+        ours = dg.RunsFilter(statuses=unfinished, tags={_HOST_TAG: socket.gethostname()})
+        for record in self.instance.get_run_records(ours):
+            run = record.dagster_run
+            if not is_running(int(run.tags[_PID_TAG]), record.create_timestamp.timestamp()):
                 self.instance.report_run_failed(run, "The process of this run was killed.")
-                self.instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+        storage = self.instance.event_log_storage
+        for pool in storage.get_concurrency_infos(list(storage.get_concurrency_keys())).values():
+            for run_id in pool.active_run_ids | {step.run_id for step in pool.pending_steps}:
+                holder = self.instance.get_run_by_id(run_id)
+                if holder is None or holder.is_finished:
+                    storage.free_concurrency_slots_for_run(run_id)
 
     def register_releases(self) -> list[str]:
         """Add every ClinVar release of the catalogue's listing as a partition; returns their keys in order."""

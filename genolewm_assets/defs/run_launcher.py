@@ -35,7 +35,7 @@ class MachineRunLauncher(dg.DefaultRunLauncher):
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Tell whether the process that works on a started run is there; one that cannot be known counts as there."""
         worker = self._worker_of(run)
-        if worker is None or _is_running(*worker):
+        if worker is None or is_running(*worker):
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         return CheckRunHealthResult(WorkerStatus.NOT_FOUND, f"process {worker[0]} is gone")
 
@@ -48,7 +48,19 @@ class MachineRunLauncher(dg.DefaultRunLauncher):
         return None
 
 
-def process_exists(pid: int) -> bool:
+def is_running(pid: int, began_before: float) -> bool:
+    """Tell whether a process runs that began before a time; a later one got the number of one that has ended."""
+    if not _process_exists(pid):
+        return False
+    with suppress(OSError):  # where there is no /proc, or it hides other people's processes
+        # Behind the command's name in parentheses: state, ..., and as 20th the start in ticks since boot (proc(5)).
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        began = _boot_time() + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return fields[0] not in "ZX" and began <= began_before + _CLOCKS_DIFFER_S
+    return True
+
+
+def _process_exists(pid: int) -> bool:
     """Tell whether a process of this machine has a number."""
     try:
         os.kill(pid, 0)
@@ -56,18 +68,6 @@ def process_exists(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
-
-
-def _is_running(pid: int, began_before: float) -> bool:
-    """Tell whether a process runs that began before a time; a later one got the number of one that has ended."""
-    if not process_exists(pid):
-        return False
-    with suppress(OSError):  # where there is no /proc, or it hides other people's processes
-        # Behind the command's name in parentheses: state, ..., and as 20th the start in ticks since boot (proc(5)).
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        began = _boot_time() + int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return fields[0] not in "ZX" and began <= began_before + _CLOCKS_DIFFER_S
     return True
 
 

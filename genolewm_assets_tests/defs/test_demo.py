@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import socket
 import subprocess
 import sys
 import time
@@ -12,6 +14,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from genolewm_assets.defs.demo import Demo
+from genolewm_assets.defs.op_tags import H100_POOL
+from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld, bytes_of
 
 pytestmark = pytest.mark.slow
@@ -174,3 +179,28 @@ def test_broken_source_fails_its_partition_and_leaves_the_rest(world: TinyWorld,
     # What reads it refuses; nothing else is touched.
     assert {asset for asset, _ in failed[1:]} == {"holdouts/manifest", "packages/split", "packages/current"}
     assert "gnomad.chr17.vcf.bgz" in done.stderr
+
+
+@pytest.mark.parametrize("alive", [False, True], ids=["killed", "alive"])
+@pytest.mark.parametrize("failed", [False, True], ids=["unfinished", "already-failed"])
+def test_only_dead_runs_lose_their_slot(world: TinyWorld, tmp_path: Path, *, alive: bool, failed: bool) -> None:
+    """A demo killed between failing a dead run and freeing its slot must not make the next one wait for ever."""
+    (tmp_path / "dagster.yaml").write_text((Path(__file__).parents[2] / "dagster.yaml").read_text())
+    instance = dg.DagsterInstance.from_config(str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    tags = {"genolewm/demo_host": socket.gethostname(), "genolewm/demo_pid": str(os.getpid() if alive else ended.pid)}
+    run = instance.create_run_for_job(
+        dg.GraphDefinition("nothing").to_job(), status=dg.DagsterRunStatus.STARTED, tags=tags
+    )
+    storage = instance.event_log_storage
+    storage.initialize_concurrency_limit_to_default(H100_POOL)
+    assert storage.claim_concurrency_slot(H100_POOL, run.run_id, "states").is_claimed
+    storage.claim_concurrency_slot(H100_POOL, run.run_id, "later")
+    if failed:
+        instance.report_run_failed(run)
+    with Demo(dg.Definitions(), Workspace.open(tmp_path / "root", world.catalog), instance):
+        pool, record = storage.get_concurrency_info(H100_POOL), instance.get_run_by_id(run.run_id)
+        held = {step.step_key for step in (*pool.claimed_slots, *pool.pending_steps)}
+    assert record is not None
+    assert (record.is_finished, held) == ((False, {"states", "later"}) if alive and not failed else (True, set()))
