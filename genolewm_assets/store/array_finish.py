@@ -73,7 +73,7 @@ def _write_index(path: Path, layout: ArrayLayout, entries: Iterator[Entry]) -> N
     schema, first = layout.index_schema, 0
     with pq.ParquetWriter(path, schema, compression="zstd", compression_level=3) as writer:
         while group := list(islice(entries, _ROW_GROUP_ROWS)):
-            rows = ([row, *entry] for row, entry in enumerate(group, start=first))
+            rows = ((row, *entry) for row, entry in enumerate(group, start=first))
             writer.write_batch(_record_batch(schema, rows))
             first += len(group)
 

@@ -1,26 +1,31 @@
 """The commit log of an array store that is being written: which rows count, and how to get back to them after a kill.
 
 Data files are synced before the record that counts their rows, so a record that can be read describes rows that are on
-disk. A record holds the row count, the CRC-32C of the batch it ends in, and the index entries of its rows; each line
-carries its own checksum. Recovery goes back to the last record that everything on disk agrees with, be it the header.
+disk. A record holds the row count, the CRC-32C of every batch that its rows reach, and the index values of its rows,
+column by column; each line carries its own checksum. Recovery goes back to the last record that everything on disk
+agrees with, be it the header.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.store.array_layout import COMMIT_LOG, SIDECAR_LOG, ArrayLayout, ArraySpec, crc32c
 from genolewm_assets.store.atomic import write_atomic
 
 _PREFIX, _MIDDLE, _SUFFIX = b'{"check":"', b'","record":', b"}\n"
+# Raised when records change; the rows of an unfinished store with another one are written again.
+_LOG_VERSION = 2
 #: Index values of one row, in the order of the index schema without its first column.
-Entry = list[Any]
+Entry: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +37,18 @@ class Record:
     rows
         Rows committed in all, these included.
     crc
-        Per array: CRC-32C of the rows from the beginning of the batch that holds row ``rows - 1`` up to ``rows``.
+        Per array: CRC-32C of each batch that the rows of this commit reach; of the last one up to ``rows``.
     sidecar_bytes, sidecar_crc
         Length of the side-car log, and CRC-32C of all of it.
-    entries
-        Index values of the rows that this commit adds.
+    columns
+        Index values of the rows that this commit adds, by column in the order of an :data:`Entry`.
     """
 
     rows: int
-    crc: Mapping[str, int]
+    crc: Mapping[str, Sequence[int]]
     sidecar_bytes: int
     sidecar_crc: int
-    entries: list[Entry]
+    columns: Sequence[Sequence[Any]]
 
     def to_line(self) -> bytes:
         """Return the line of the log."""
@@ -52,7 +57,7 @@ class Record:
                 "rows": self.rows,
                 "crc": dict(self.crc),
                 "sidecars": [self.sidecar_bytes, self.sidecar_crc],
-                "entries": self.entries,
+                "columns": self.columns,
             }
         )
 
@@ -83,15 +88,36 @@ class _Mark:
     """A record's claims about the files, without its entries."""
 
     rows: int
-    crc: Mapping[str, int]
+    first_batch: int
+    crc: Mapping[str, Sequence[int]]
     log_bytes: int
     sidecar_bytes: int
     sidecar_crc: int
 
 
-def create_log(directory: Path, layout: ArrayLayout) -> None:
+def extend_checksums(crcs: list[int], rows: npt.NDArray[Any], first_row: int, batch_rows: int) -> None:
+    """Continue the CRC-32C of each batch of an array by the rows that follow.
+
+    Parameters
+    ----------
+    crcs
+        One per batch that ``first_row`` rows reach; changed and added to.
+    rows
+        Rows from ``first_row`` on.
+    """
+    at = 0
+    while at < len(rows):
+        in_batch = (first_row + at) % batch_rows
+        if in_batch == 0:
+            crcs.append(0)
+        taken = rows[at : at + batch_rows - in_batch]
+        crcs[-1] = crc32c(taken, crcs[-1])
+        at += len(taken)
+
+
+def create_log(directory: Path, layout: ArrayLayout, *, version: int = _LOG_VERSION) -> None:
     """Begin a log: a header alone."""
-    write_atomic(directory / COMMIT_LOG, _line(layout.as_json()))
+    write_atomic(directory / COMMIT_LOG, _line({"log_version": version, **layout.as_json()}))
 
 
 def read_header(directory: Path) -> object:
@@ -104,7 +130,7 @@ def read_entries(directory: Path) -> Iterator[Entry]:
     lines = _lines(directory / COMMIT_LOG)
     next(lines, None)
     for document, _ in lines:
-        yield from document["entries"]
+        yield from zip(*document["columns"], strict=True)
 
 
 def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
@@ -113,7 +139,7 @@ def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
     Returns
     -------
     Committed or None
-        None where there is no log, or its header cannot be read: no row counts.
+        None where there is no log, or none that this code can read: no row counts.
 
     Raises
     ------
@@ -121,7 +147,7 @@ def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
         If the log belongs to another layout, so that its rows are not those the caller wants to continue.
     """
     header = read_header(directory)
-    if header is None:
+    if not isinstance(header, dict) or header.get("log_version") != _LOG_VERSION:
         return None
     check_same_layout(directory, header, layout)
     marks, keys = _read_marks(directory / COMMIT_LOG, layout)
@@ -129,9 +155,7 @@ def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
     for spec in layout.arrays:
         marks = _agreeing_with_array(marks, directory / spec.file_name, spec, layout.batch_rows)
     last = marks[-1]
-    by_batch = {(mark.rows - 1) // layout.batch_rows: mark for mark in marks[1:]}
-    n_batches = layout.n_batches(last.rows)
-    crc = {spec.name: [by_batch[batch].crc[spec.name] for batch in range(n_batches)] for spec in layout.arrays}
+    crc = {spec.name: [crc for crc, _ in _claims(marks, spec.name, layout.batch_rows)] for spec in layout.arrays}
     return Committed(keys[: last.rows], crc, last.log_bytes, last.sidecar_bytes, last.sidecar_crc)
 
 
@@ -182,15 +206,27 @@ def _read_marks(path: Path, layout: ArrayLayout) -> tuple[list[_Mark], list[str]
     """Return the claims of every record that follows on its predecessor, a mark of zero rows first, and the keys."""
     lines, keys = _lines(path), []
     _, offset = next(lines)
-    marks = [_Mark(0, {}, offset, 0, 0)]
+    marks = [_Mark(0, 0, {}, offset, 0, 0)]
     for document, end in lines:
-        rows, (sidecar_bytes, sidecar_crc) = document["rows"], document["sidecars"]
-        batch_start = (rows - 1) // layout.batch_rows * layout.batch_rows
-        if not batch_start <= marks[-1].rows < rows or marks[-1].rows + len(document["entries"]) != rows:
+        rows, before, (sidecar_bytes, sidecar_crc) = document["rows"], marks[-1].rows, document["sidecars"]
+        first_batch = before // layout.batch_rows
+        n_reached = layout.n_batches(rows) - first_batch
+        added = document["columns"][0]
+        if before + len(added) != rows or any(len(crc) != n_reached for crc in document["crc"].values()):
             break
-        marks.append(_Mark(rows, document["crc"], end, sidecar_bytes, sidecar_crc))
-        keys += [entry[0] for entry in document["entries"]]
+        marks.append(_Mark(rows, first_batch, document["crc"], end, sidecar_bytes, sidecar_crc))
+        keys += added
     return marks, keys
+
+
+def _claims(marks: Iterable[_Mark], name: str, batch_rows: int) -> list[tuple[int, int]]:
+    """Return what is claimed of each batch of an array: its CRC-32C, and up to which row."""
+    claims: list[tuple[int, int]] = []
+    for mark in marks:
+        del claims[mark.first_batch :]
+        for batch, crc in enumerate(mark.crc.get(name, ()), start=mark.first_batch):
+            claims.append((crc, min((batch + 1) * batch_rows, mark.rows)))
+    return claims
 
 
 def _agreeing_with_sidecars(marks: list[_Mark], path: Path) -> list[_Mark]:
@@ -213,11 +249,9 @@ def _agreeing_with_array(marks: list[_Mark], path: Path, spec: ArraySpec, batch_
     kept = [mark for mark in marks if mark.rows * spec.row_bytes <= size]
     if not size:
         return kept
-    last_of_batch = {(mark.rows - 1) // batch_rows: mark for mark in kept[1:]}
     with path.open("rb") as handle:
         # Every batch but the last is full, so reading them one after another stays in step.
-        for batch, mark in sorted(last_of_batch.items()):
-            rows = mark.rows - batch * batch_rows
-            if crc32c(handle.read(rows * spec.row_bytes)) != mark.crc[spec.name]:
+        for batch, (crc, end) in enumerate(_claims(kept, spec.name, batch_rows)):
+            if crc32c(handle.read((end - batch * batch_rows) * spec.row_bytes)) != crc:
                 return [mark for mark in kept if mark.rows <= batch * batch_rows]
     return kept

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
+import mmap
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
+from genolewm_assets.errors import CorruptResourceError, InputError, ResourceError
+from genolewm_assets.store.array_checksums import BUILD_AGAIN, find_differences, read_checksums
 from genolewm_assets.store.array_keys import read_fingerprint
 from genolewm_assets.store.array_layout import (
-    CHECKSUMS,
-    COMPLETE,
     INDEX,
-    SHAPES,
     ArraySpec,
     IndexEntry,
-    crc32c,
-    crc32c_file,
-    is_complete,
-    layout_from_json,
     read_json,
     sidecar_column,
     sidecar_file,
 )
 from genolewm_assets.store.array_memory import check_fits_memory
 from genolewm_assets.store.manifest import JsonValue
-from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
-_REMEDY = "Build the array store again"
-_MARKER = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8})\n")
+#: How rows will be read: what the operating system should read ahead (madvise(2)).
+Access: TypeAlias = Literal["normal", "sequential", "random"]
+
+_ADVICE: Mapping[Access, int] = {
+    "normal": mmap.MADV_NORMAL,
+    "sequential": mmap.MADV_SEQUENTIAL,
+    "random": mmap.MADV_RANDOM,
+}
 
 
 class ArrayStoreReader:
@@ -51,6 +51,9 @@ class ArrayStoreReader:
         The store, or a published link to it, which is resolved once, here.
     check
         Compare the CRC-32C of each batch of rows before the first row of it is handed out in this process.
+    access
+        How rows will be read: ``random`` keeps the disk from reading neighbours that nobody asked for, ``sequential``
+        has it read far ahead.
 
     Raises
     ------
@@ -60,16 +63,15 @@ class ArrayStoreReader:
         If an array is shorter or longer than its rows, or what describes the store was altered.
     """
 
-    def __init__(self, directory: Path, *, check: bool = False) -> None:
+    def __init__(self, directory: Path, *, check: bool = False, access: Access = "normal") -> None:
         self.directory = Path(directory).resolve()
         self.check = check
-        self._checksums = _read_checksums(self.directory)
-        shapes = read_json(self.directory / SHAPES, int(self._checksums["files"][SHAPES], 16))
-        self.layout = layout_from_json(shapes, str(self.directory / SHAPES))
-        self._n_rows = int(shapes["n_rows"])
+        self.access = access
+        self._checksums = read_checksums(self.directory)
+        self.layout, self._n_rows = self._checksums.layout, self._checksums.n_rows
         self.arrays: dict[str, ArraySpec] = {spec.name: spec for spec in self.layout.arrays}
-        for spec in self.layout.arrays:
-            _check_size(self.directory / spec.file_name, spec, self._n_rows)
+        for name in self.arrays:
+            self._checksums.check_size(name)
         self._maps: dict[str, npt.NDArray[Any]] = {}
         self._maps_pid = os.getpid()
         self._loaded: dict[str, npt.NDArray[Any]] = {}
@@ -78,7 +80,7 @@ class ArrayStoreReader:
         self._sidecars: dict[str, list[str]] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), check=self.check), (self.directory,)
+        return partial(type(self), check=self.check, access=self.access), (self.directory,)
 
     def __len__(self) -> int:
         return self._n_rows
@@ -123,8 +125,39 @@ class ArrayStoreReader:
         CorruptResourceError
             With ``check``: if the batch of the row differs from what was written.
         """
-        rows = self._rows([row])
-        return {name: self._array(name, rows)[row, ...] for name in self.arrays}
+        arrays = self._opened()
+        if not (isinstance(row, int | np.integer) and 0 <= row < self._n_rows):
+            self._rows([row])  # says what is wrong with it
+        if self.check and not self._loaded:
+            for name in self.arrays:
+                self._check_batches(name, np.array([row // self.batch_rows]))
+        return {name: array[row, ...] for name, array in arrays.items()}
+
+    def get_slice(self, start: int, stop: int, array: str | None = None) -> npt.NDArray[Any]:
+        """Return neighbouring rows of one array without copying them.
+
+        Parameters
+        ----------
+        start, stop
+            0-based and half-open, within the store.
+        array
+            As in :meth:`get_rows`.
+
+        Returns
+        -------
+        ndarray
+            Read-only view, shape (stop - start, *row shape), the declared dtype.
+
+        Raises
+        ------
+        InputError, CorruptResourceError
+            As :meth:`get_rows`.
+        """
+        name = self._name(array)
+        if not 0 <= start <= stop <= self._n_rows:
+            expected = f"0 <= start <= stop <= {self._n_rows}"
+            raise InputError(str(self.directory), "no such rows", expected=expected, got=f"{start} to {stop}")
+        return self._array(name, np.arange(start, stop))[start:stop]
 
     def get_rows(self, indices: npt.ArrayLike, array: str | None = None) -> npt.NDArray[Any]:
         """Return rows of one array, copied, in the order asked for.
@@ -160,7 +193,7 @@ class ArrayStoreReader:
     def index(self) -> pa.Table:
         """Table ``index.parquet``, read once: row, key, the caller's columns, side-car keys, ``meta_json``."""
         if self._index is None:
-            self._check_file(INDEX)
+            self._checksums.check_file(INDEX)
             # Not pq.read_table: that takes `key=value` folders on the way to the file for partition columns.
             self._index = pq.ParquetFile(self.directory / INDEX).read()
         return self._index
@@ -207,7 +240,7 @@ class ArrayStoreReader:
             raise self._unknown("side-car", self.layout.sidecars, name)
         if name not in self._sidecars:
             file = sidecar_file(name)
-            by_key = read_json(self.directory / file, int(self._checksums["files"][file], 16))
+            by_key = read_json(self.directory / file, self._checksums.files[file])
             self._sidecars[name] = [by_key[str(key)] for key in range(len(by_key))]
         return self._sidecars[name]
 
@@ -225,11 +258,10 @@ class ArrayStoreReader:
             A :class:`RuntimeError`: if they would take more; its text names both figures.
         """
         check_fits_memory(self.size_bytes, max_fraction, str(self.directory))
-        everything = np.arange(self._n_rows)
-        for name in self.arrays:
-            copied = np.array(self._array(name, everything))
-            copied.flags.writeable = False
-            self._loaded[name] = copied
+        loaded = {name: np.array(self.get_slice(0, self._n_rows, name)) for name in self.arrays}
+        for array in loaded.values():
+            array.flags.writeable = False
+        self._loaded, self._maps = loaded, {}
 
     def verify(self, progress: Progress = NO_PROGRESS) -> list[str]:
         """Read everything from disk and say what differs from what was written.
@@ -239,50 +271,7 @@ class ArrayStoreReader:
         list of str
             One line per file, or per batch of rows, that differs; empty for an intact store.
         """
-        problems = []
-        for file, text in sorted(self._checksums["files"].items()):
-            try:
-                self._check_file(file)
-            except (MissingResourceError, CorruptResourceError) as err:
-                problems.append(f"{file}: {err.problem}: expected crc32c {text}, got {err.got or 'nothing'}")
-        count = ByteCount(progress, self.size_bytes)
-        for spec in self.layout.arrays:
-            problems += [f"{spec.file_name}: {problem}" for problem in self._array_problems(spec, count)]
-        return problems
-
-    def _array_problems(self, spec: ArraySpec, count: ByteCount) -> Iterator[str]:
-        # Not through the mapping, by which a failing disk would end the process.
-        try:
-            with (self.directory / spec.file_name).open("rb") as handle:
-                for batch in range(self.layout.n_batches(self._n_rows)):
-                    first, stop = self._bounds(batch)
-                    data = handle.read((stop - first) * spec.row_bytes)
-                    count.add(len(data))
-                    if problem := self._batch_problem(spec.name, batch, data):
-                        yield problem
-        except OSError as err:
-            yield f"cannot be read ({err.strerror})"
-
-    def _bounds(self, batch: int) -> tuple[int, int]:
-        return batch * self.batch_rows, min((batch + 1) * self.batch_rows, self._n_rows)
-
-    def _batch_problem(self, name: str, batch: int, data: bytes | npt.NDArray[Any]) -> str | None:
-        found, wanted = f"{crc32c(data):08x}", self._checksums["arrays"][name][batch]
-        if found == wanted:
-            return None
-        first, stop = self._bounds(batch)
-        return f"rows {first} to {stop - 1} differ from what was written: expected crc32c {wanted}, got crc32c {found}"
-
-    def _check_file(self, file: str) -> None:
-        path, wanted = self.directory / file, self._checksums["files"][file]
-        try:
-            found = f"{crc32c_file(path):08x}"
-        except OSError as err:
-            raise MissingResourceError(str(path), f"cannot be read ({err.strerror})", remedy=_REMEDY) from err
-        if found != wanted:
-            raise CorruptResourceError(
-                str(path), "content differs", expected=f"crc32c {wanted}", got=f"crc32c {found}", remedy=_REMEDY
-            )
+        return list(find_differences(self._checksums, progress))
 
     def _rows(self, indices: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
         rows = np.asarray(indices)
@@ -307,33 +296,41 @@ class ArrayStoreReader:
 
     def _array(self, name: str, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
         """Return an array whose ``rows`` may be handed out."""
-        if name in self._loaded:
-            return self._loaded[name]
-        if self.check:
+        array = self._opened()[name]
+        if self.check and not self._loaded:
             self._check_batches(name, np.unique(rows // self.batch_rows))
-        return self._mapped(name)
+        return array
 
     def _check_batches(self, name: str, batches: npt.NDArray[np.integer[Any]]) -> None:
-        mapped = self._mapped(name)
+        array = self._opened()[name]
         intact = self._intact.setdefault(name, np.zeros(self.layout.n_batches(self._n_rows), dtype=np.bool_))
         for batch in batches[~intact[batches]]:
-            first, stop = self._bounds(int(batch))
-            if problem := self._batch_problem(name, int(batch), mapped[first:stop]):
-                raise CorruptResourceError(str(self.directory / self.arrays[name].file_name), problem, remedy=_REMEDY)
+            first, stop = self._checksums.rows_of(int(batch))
+            if problem := self._checksums.batch_problem(name, int(batch), array[first:stop]):
+                path = self.directory / self.arrays[name].file_name
+                raise CorruptResourceError(str(path), problem, remedy=BUILD_AGAIN)
             intact[batch] = True
 
-    def _mapped(self, name: str) -> npt.NDArray[Any]:
-        if self._maps_pid != os.getpid():
-            self._maps, self._maps_pid = {}, os.getpid()
-        if name not in self._maps:
-            spec = self.arrays[name]
-            path, shape = self.directory / spec.file_name, (self._n_rows, *spec.shape)
-            # Again, because what is read behind the end of a mapped file ends the process with SIGBUS.
-            _check_size(path, spec, self._n_rows)
-            mapped = np.memmap(path, spec.disk_dtype, "r", shape=shape) if self._n_rows else np.empty(shape, spec.dtype)
-            # The base class: a memmap's own slicing is several times slower.
-            self._maps[name] = mapped.view(np.ndarray)
-        return self._maps[name]
+    def _opened(self) -> dict[str, npt.NDArray[Any]]:
+        """Return every array: what was loaded, or else a mapping of this process's own."""
+        if self._loaded:
+            return self._loaded
+        if not self._maps or self._maps_pid != os.getpid():
+            self._maps = {spec.name: self._map(spec) for spec in self.layout.arrays}
+            self._maps_pid = os.getpid()
+        return self._maps
+
+    def _map(self, spec: ArraySpec) -> npt.NDArray[Any]:
+        path, shape = self.directory / spec.file_name, (self._n_rows, *spec.shape)
+        # Again, because what is read behind the end of a mapped file ends the process with SIGBUS.
+        self._checksums.check_size(spec.name)
+        if not self._n_rows:
+            return np.empty(shape, spec.dtype)
+        # Not numpy.memmap, whose slicing takes ten times as long as that of the base class.
+        with path.open("rb") as handle:
+            mapped = mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ)
+        mapped.madvise(_ADVICE[self.access])
+        return np.frombuffer(mapped, spec.disk_dtype).reshape(shape)
 
 
 def verify_array_store(directory: Path, *, progress: Progress = NO_PROGRESS) -> list[str]:
@@ -350,41 +347,5 @@ def verify_array_store(directory: Path, *, progress: Progress = NO_PROGRESS) -> 
         return [str(err)]
 
 
-def _read_checksums(directory: Path) -> dict[str, Any]:
-    if not is_complete(directory):
-        raise MissingResourceError(
-            str(directory), "holds no finished array store", expected=f"a file {COMPLETE!r}", remedy=_REMEDY
-        )
-    text = (directory / COMPLETE).read_bytes()
-    match = _MARKER.fullmatch(text)
-    if match is None or int(match[1], 16) ^ int(match[2], 16) != 0xFFFFFFFF:
-        raise CorruptResourceError(
-            str(directory / COMPLETE),
-            "content differs",
-            expected="a checksum and its complement",
-            got=repr(text),
-            remedy=_REMEDY,
-        )
-    checksums: dict[str, Any] = read_json(directory / CHECKSUMS, int(match[1], 16))
-    return checksums
-
-
 def _numbers(count: int) -> str:
     return f"0 to {count - 1}" if count else "none, for there are none"
-
-
-def _check_size(path: Path, spec: ArraySpec, n_rows: int) -> None:
-    try:
-        found = path.stat().st_size
-    except OSError as err:
-        raise MissingResourceError(str(path), f"cannot be read ({err.strerror})", remedy=_REMEDY) from err
-    wanted = n_rows * spec.row_bytes
-    if found != wanted:
-        cut = f"; rows from {found // spec.row_bytes} on are missing" if found < wanted else ""
-        raise CorruptResourceError(
-            str(path),
-            f"size differs{cut}",
-            expected=f"{wanted} bytes ({n_rows} rows)",
-            got=f"{found} bytes",
-            remedy=_REMEDY,
-        )

@@ -13,12 +13,14 @@ import pyarrow as pa
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.store.array_layout import COLUMN_TYPES, ArrayLayout, ArraySpec
-from genolewm_assets.store.array_log import Entry
 from genolewm_assets.store.manifest import JsonValue
+
+# Kept: json.dumps makes a new one at every call that has options.
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def fit_rows(spec: ArraySpec, values: npt.ArrayLike, n_rows: int, where: str) -> npt.NDArray[Any]:
-    """Return rows as their file holds them: C order, little-endian, the declared dtype.
+    """Return rows as their file holds them: C order, little-endian, the declared dtype; copied only where they differ.
 
     Parameters
     ----------
@@ -43,8 +45,7 @@ def fit_rows(spec: ArraySpec, values: npt.ArrayLike, n_rows: int, where: str) ->
             where, f"rows of array {spec.name!r} are not numbers", expected=spec.dtype, got=str(array.dtype)
         )
     if array.dtype == spec.disk_dtype:
-        # A copy, since the caller may reuse its own array before the commit.
-        return np.array(array, order="C")
+        return np.ascontiguousarray(array).reshape(array.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         fitted = array.astype(spec.disk_dtype, order="C")
         # Both ways: int64 2**53 + 1 equals its float64 only once both are float64, uint8 255 came from int8 -1.
@@ -68,27 +69,40 @@ def _equal(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return equal
 
 
-def index_values(layout: ArrayLayout, key: str, meta: Mapping[str, JsonValue], where: str) -> tuple[Entry, str]:
-    """Split what is known of a row into the values of the caller's columns and ``meta_json`` for the rest.
+def index_columns(
+    layout: ArrayLayout, keys: Sequence[str], metas: Sequence[Mapping[str, JsonValue]] | None, where: str
+) -> tuple[list[list[Any]], list[str]]:
+    """Split what is known of rows into the caller's columns of the index and ``meta_json`` for the rest.
+
+    Parameters
+    ----------
+    metas
+        One per row; None: nothing is known of any.
 
     Returns
     -------
-    tuple of list and str
-        Key and column values in the order of the index; canonical JSON of what has no column.
+    tuple of list and list
+        Keys and the caller's columns, in the order of the index; canonical JSON of what has no column, by row.
 
     Raises
     ------
     InputError
-        If the key is not text, or a value has another type than its column or is not JSON.
+        If a key is not text, or a value has another type than its column or is not JSON.
     """
-    if not isinstance(key, str) or not key:
-        raise InputError(where, "row key", expected="text", got=repr(key))
-    known = dict(layout.columns)
-    if missing := sorted(set(known) - set(meta)):
-        raise InputError(f"{where} {key!r}", "a column has no value", expected=str(sorted(known)), got=str(missing))
-    values = [_column_value(meta[name], name, kind, f"{where} {key!r}") for name, kind in layout.columns]
-    rest = {name: value for name, value in meta.items() if name not in known}
-    return [key, *values], compact_json(rest, f"{where} {key!r} meta")
+    for key in keys:
+        if not isinstance(key, str) or not key:
+            raise InputError(where, "row key", expected="text", got=repr(key))
+    if metas is None and not layout.columns:
+        return [list(keys)], ["{}"] * len(keys)
+    known, rows, rest = dict(layout.columns), [], []
+    for key, meta in zip(keys, [{}] * len(keys) if metas is None else metas, strict=True):
+        here = f"{where} {key!r}"
+        if missing := sorted(set(known) - set(meta)):
+            raise InputError(here, "a column has no value", expected=str(sorted(known)), got=str(missing))
+        rows.append([key, *(_column_value(meta[name], name, kind, here) for name, kind in layout.columns)])
+        others = {name: value for name, value in meta.items() if name not in known}
+        rest.append(compact_json(others, f"{here} meta"))
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(1 + len(known))], rest
 
 
 def _column_value(value: object, name: str, kind: str, where: str) -> object:
@@ -112,7 +126,7 @@ def compact_json(value: object, where: str) -> str:
         If a value is not JSON.
     """
     try:
-        return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return _ENCODER.encode(value)
     except (TypeError, ValueError) as err:
         raise InputError(where, f"cannot be written as JSON ({err})") from err
 
@@ -151,9 +165,9 @@ class SidecarTexts:
             if (name, _digest(text)) not in self._seen:
                 _one_spelling(text, f"{where} side-car {name!r}")
 
-    def intern(self, sidecars: Mapping[str, str]) -> list[int | None]:
-        """Return the keys of a row's texts, checked before, in the order of declaration; None where it has none."""
-        return [self._key(name, sidecars[name]) if name in sidecars else None for name in self._keys]
+    def intern(self, sidecars: Sequence[Mapping[str, str]]) -> list[list[int | None]]:
+        """Return the keys of rows' texts, checked before: a column per side-car, None where a row has no such text."""
+        return [[self._key(name, texts[name]) if name in texts else None for texts in sidecars] for name in self._keys]
 
     def _key(self, name: str, text: str) -> int:
         # A value seen before, spelled the same way, needs no parsing: panels are 126 kB and nearly all equal.

@@ -7,10 +7,10 @@ the one directory it is given; publishing that directory is the business of ``bu
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from genolewm_assets.errors import BusyError, ConfigurationError, InputError, ResourceError
+from genolewm_assets.errors import ConfigurationError, InputError, ResourceError
 from genolewm_assets.store.array_finish import finish_store
+from genolewm_assets.store.array_group import CommitGroup
 from genolewm_assets.store.array_keys import (
     check_fingerprint,
     compute_key,
@@ -39,9 +40,17 @@ from genolewm_assets.store.array_layout import (
     is_complete,
     read_json,
 )
-from genolewm_assets.store.array_log import Committed, Entry, Record, check_same_layout, create_log, recover
-from genolewm_assets.store.array_rows import SidecarTexts, fit_rows, index_values, read_sidecar_log
+from genolewm_assets.store.array_log import (
+    Committed,
+    Record,
+    check_same_layout,
+    create_log,
+    extend_checksums,
+    recover,
+)
+from genolewm_assets.store.array_rows import SidecarTexts, fit_rows, index_columns, read_sidecar_log
 from genolewm_assets.store.atomic import make_directories, sync_directory
+from genolewm_assets.store.directory_lock import lock_directory
 from genolewm_assets.store.manifest import JsonValue
 
 _SCRATCH = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
@@ -61,7 +70,11 @@ class ArrayStoreWriter:
         Whatever must be the same for committed rows to be worth continuing: parameters, and digests of inputs where
         the directory is not chosen by them. JSON values only.
     commit_rows
-        Rows under one commit and one checksum. The finished bytes depend on it.
+        Rows after which they are committed, together; a commit costs two or more syncs of the disk.
+    commit_ms
+        Rows are also committed by the first call to write after the oldest has waited this long; None: however long.
+    batch_rows
+        Rows under one checksum; None: ``commit_rows``. The finished bytes depend on it, and on nothing about commits.
     key_column
         Name of the key's column in ``index.parquet``.
     columns
@@ -86,21 +99,29 @@ class ArrayStoreWriter:
         *,
         key_config: Mapping[str, JsonValue],
         commit_rows: int = 64,
+        commit_ms: int | None = None,
+        batch_rows: int | None = None,
         key_column: str = "key",
         columns: Mapping[str, str] | None = None,
         sidecars: Sequence[str] = (),
     ) -> None:
         columns = {} if columns is None else columns
         key = compute_key(key_config)
-        self.layout = ArrayLayout(key, tuple(arrays), commit_rows, key_column, tuple(columns.items()), tuple(sidecars))
+        named = tuple(columns.items())
+        batch_rows = commit_rows if batch_rows is None else batch_rows
+        self.layout = ArrayLayout(key, tuple(arrays), batch_rows, key_column, named, tuple(sidecars))
         self.directory = directory
+        self._commit_rows, self._commit_ms = commit_rows, commit_ms
+        if min(commit_rows, commit_rows if commit_ms is None else commit_ms) < 1:
+            got = f"{commit_rows} and {commit_ms}"
+            raise ConfigurationError(str(directory), "rows or ms per commit", expected="at least 1", got=got)
         self._handles: dict[str, BinaryIO] = {}
         self._lock: int | None = None
         self._complete = False
         try:
             with self._storage_errors():
                 make_directories(directory)
-                self._lock = _lock_directory(directory)
+                self._lock = lock_directory(directory)
                 self._open()
         except BaseException:
             self.close()
@@ -124,7 +145,8 @@ class ArrayStoreWriter:
     def _open_complete(self) -> None:
         check_same_layout(self.directory, read_json(self.directory / SHAPES, None), self.layout)
         self._remove_logs()
-        self._keys = pq.read_table(self.directory / INDEX, columns=[self.layout.key_column]).column(0).to_pylist()
+        keys = pq.ParquetFile(self.directory / INDEX).read(columns=[self.layout.key_column]).column(0)
+        self._keys = dict.fromkeys(keys.to_pylist())
         self._complete = True
 
     def _cut_back(self, committed: Committed) -> None:
@@ -139,12 +161,11 @@ class ArrayStoreWriter:
         sync_directory(self.directory)
         with (self.directory / SIDECAR_LOG).open("rb") as log:
             self._sidecars = SidecarTexts(self.layout.sidecars, read_sidecar_log(log))
-        self._keys = committed.keys
-        self._known = set(committed.keys)
+        # In order, and quickly searched: one object for both, since a store may have millions.
+        self._keys = dict.fromkeys(committed.keys)
         self._crc = committed.crc
         self._sidecar_log = (committed.sidecar_bytes, committed.sidecar_crc)
-        self._waiting: list[Entry] = []
-        self._data: dict[str, list[npt.NDArray[Any]]] = {spec.name: [] for spec in self.layout.arrays}
+        self._group = CommitGroup(self.layout)
 
     def __enter__(self) -> Self:
         return self
@@ -225,78 +246,79 @@ class ArrayStoreWriter:
             If the storage refuses; open the directory again to go on from the last commit.
         """
         self._check_writable()
-        metas = [{}] * len(keys) if metas is None else metas
-        sidecars = [{}] * len(keys) if sidecars is None else sidecars
-        fitted = self._fit(rows, keys, metas, sidecars)
-        split = [index_values(self.layout, key, meta, self._where) for key, meta in zip(keys, metas, strict=True)]
+        fitted = self._fit(rows, len(keys), metas, sidecars)
+        columns, rest = index_columns(self.layout, keys, metas, self._where)
         self._check_new(keys)
-        for texts in sidecars:
+        for texts in sidecars or ():
             self._sidecars.check(texts, self._where)
-        for number, ((values, rest), texts) in enumerate(zip(split, sidecars, strict=True)):
-            self._waiting.append([*values, *self._sidecars.intern(texts), rest])
-            self._keys.append(values[0])
-            self._known.add(values[0])
-            for name, array in fitted.items():
-                self._data[name].append(array[number : number + 1])
-            if self.n_rows % self.layout.batch_rows == 0:
+        first = 0
+        while first < len(keys):
+            part = slice(first, first + self._commit_rows - self.n_rows % self._commit_rows)
+            shared = self._sidecars.intern([{}] * len(keys[part]) if sidecars is None else sidecars[part])
+            self._write_data({name: array[part] for name, array in fitted.items()})
+            self._group.add([*(column[part] for column in columns), *shared, rest[part]])
+            self._keys.update(dict.fromkeys(keys[part]))
+            first = part.stop
+            if self.n_rows % self._commit_rows == 0:
                 self.commit()
+        if self._commit_ms is not None and self._group.waited_ms() >= self._commit_ms:
+            self.commit()
+
+    def _write_data(self, rows: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Append rows to their files, which does not make them count."""
+        with self._storage_errors():
+            for spec in self.layout.arrays:
+                data = rows[spec.name]
+                extend_checksums(self._crc[spec.name], data, self.n_rows, self.layout.batch_rows)
+                self._handles[spec.file_name].write(data.data)
 
     def _fit(
         self,
         rows: Mapping[str, npt.ArrayLike],
-        keys: Sequence[str],
-        metas: Sequence[Mapping[str, JsonValue]],
-        sidecars: Sequence[Mapping[str, str]],
+        n_rows: int,
+        metas: Sequence[Mapping[str, JsonValue]] | None,
+        sidecars: Sequence[Mapping[str, str]] | None,
     ) -> dict[str, npt.NDArray[Any]]:
         wanted = {spec.name for spec in self.layout.arrays}
         if set(rows) != wanted:
             raise InputError(self._where, "arrays of a row", expected=str(sorted(wanted)), got=str(sorted(rows)))
-        if not len(keys) == len(metas) == len(sidecars):
-            got = f"{len(metas)} metas and {len(sidecars)} side-cars"
-            raise InputError(self._where, "rows of a batch", expected=f"{len(keys)} of each", got=got)
-        return {spec.name: fit_rows(spec, rows[spec.name], len(keys), self._where) for spec in self.layout.arrays}
+        for what, given in (("metas", metas), ("side-cars", sidecars)):
+            if given is not None and len(given) != n_rows:
+                raise InputError(self._where, f"{what} of a batch", expected=f"{n_rows}", got=str(len(given)))
+        return {spec.name: fit_rows(spec, rows[spec.name], n_rows, self._where) for spec in self.layout.arrays}
 
     def _check_new(self, keys: Sequence[str]) -> None:
-        twice = [key for key in keys if key in self._known]
-        if not twice and len(set(keys)) != len(keys):
-            twice = sorted(key for key in set(keys) if keys.count(key) > 1)
-        if twice:
-            raise InputError(self._where, "a row of this key was written before", got=repr(twice[0]))
+        if len(set(keys)) != len(keys) or not self._keys.keys().isdisjoint(keys):
+            counts = Counter(keys)
+            twice = next(key for key in keys if key in self._keys or counts[key] > 1)
+            raise InputError(self._where, "a row of this key was written before", got=repr(twice))
 
     def commit(self) -> None:
         """Make every row given so far survive a kill and a power cut."""
         self._check_writable()
-        if not self._waiting:
+        group = self._group
+        if not group.n_rows:
             return
+        first_batch = (self.n_rows - group.n_rows) // self.layout.batch_rows
+        checksums = {name: crcs[first_batch:] for name, crcs in self._crc.items()}
         with self._storage_errors():
             for spec in self.layout.arrays:
-                self._append(spec.file_name, (chunk.data for chunk in self._data[spec.name]))
+                self._sync(spec.file_name)
             new = self._sidecars.take_new()
             if new:
-                self._append(SIDECAR_LOG, [new])
+                self._sync(SIDECAR_LOG, new)
             size, crc = self._sidecar_log
             self._sidecar_log = (size + len(new), crc32c(new, crc))
-            ends = {name: self._extend_crc(name, chunks) for name, chunks in self._data.items()}
-            record = Record(self.n_rows, ends, *self._sidecar_log, self._waiting)
-            self._append(COMMIT_LOG, [record.to_line()])
-        self._waiting = []
-        self._data = {name: [] for name in self._data}
+            record = Record(self.n_rows, checksums, *self._sidecar_log, group.columns)
+            self._sync(COMMIT_LOG, record.to_line())
+        self._group = CommitGroup(self.layout)
 
-    def _append(self, name: str, chunks: Iterable[bytes | memoryview]) -> None:
+    def _sync(self, name: str, more: bytes = b"") -> None:
+        """Have a file on disk, and ``more`` at its end."""
         handle = self._handles[name]
-        for chunk in chunks:
-            handle.write(chunk)
+        handle.write(more)
         handle.flush()
         os.fsync(handle.fileno())
-
-    def _extend_crc(self, name: str, chunks: Iterable[npt.NDArray[Any]]) -> int:
-        """Continue the checksum of the last batch, or begin the next one's, and return it."""
-        batches = self._crc[name]
-        if (self.n_rows - len(self._waiting)) % self.layout.batch_rows == 0:
-            batches.append(0)
-        for chunk in chunks:
-            batches[-1] = crc32c(chunk, batches[-1])
-        return batches[-1]
 
     def finalize(self, fingerprint: Mapping[str, JsonValue]) -> None:
         """Write index, side-cars, checksums and ``_COMPLETE``, and close.
@@ -375,19 +397,3 @@ class ArrayStoreWriter:
                 f"the storage refused to write ({err.strerror})",
                 remedy="Put that right and run it again; committed rows are kept",
             ) from err
-
-
-def _lock_directory(directory: Path) -> int:
-    """Lock a directory against other writers; the operating system lets go when the process dies."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as err:
-        os.close(descriptor)
-        raise BusyError(
-            str(directory), "another writer has this array store open", remedy="Wait for it to finish, or stop it"
-        ) from err
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor

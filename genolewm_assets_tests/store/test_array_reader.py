@@ -18,9 +18,11 @@ from genolewm_assets.store import (
     ArrayStoreWriter,
     IndexEntry,
     MemoryLimitError,
+    array_checksums,
     compute_fingerprint,
     verify_array_store,
 )
+from genolewm_assets.store.array_reader import Access
 from genolewm_assets_tests.crash.killing import outcome
 from genolewm_assets_tests.store.array_stores import FINGERPRINT, finish, key, meta, values
 from genolewm_assets_tests.store.plans import flip
@@ -59,6 +61,31 @@ def test_rows_come_in_the_order_asked_for(store: Path, indices: object) -> None:
     assert found.flags.writeable
 
 
+@pytest.mark.parametrize(("start", "stop"), [(0, ROWS), (7, 9), (ROWS, ROWS), (0, 0)])
+def test_a_slice_is_a_read_only_view(store: Path, start: int, stop: int) -> None:
+    found = ArrayStoreReader(store, check=True).get_slice(start, stop, "states")
+    np.testing.assert_array_equal(found, values(start, stop)["states"])
+    assert not found.flags.writeable
+    assert not found.flags.owndata
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 3), (3, 2), (0, ROWS + 1)])
+def test_a_slice_lies_within_the_store(store: Path, start: int, stop: int) -> None:
+    with pytest.raises(InputError, match=f"no such rows: expected 0 <= start <= stop <= {ROWS}, got {start} to {stop}"):
+        ArrayStoreReader(store).get_slice(start, stop, "states")
+
+
+@pytest.mark.parametrize("access", ["normal", "sequential", "random"])
+def test_how_rows_will_be_read_is_told_to_the_operating_system(store: Path, access: Access) -> None:
+    reader = pickle.loads(pickle.dumps(ArrayStoreReader(store, access=access)))
+    reader.get_row(0)
+    # The kernel's own words: rr after madvise(RANDOM), sr after SEQUENTIAL (proc(5), smaps).
+    maps = Path("/proc/self/smaps").read_text().split("\n")
+    at = next(n for n, line in enumerate(maps) if line.endswith(str(store / "states.bin")))
+    flags = next(line for line in maps[at:] if line.startswith("VmFlags:")).split()
+    assert {"rr", "sr"} & set(flags) == {"random": {"rr"}, "sequential": {"sr"}, "normal": set()}[access]
+
+
 @pytest.mark.parametrize(
     ("indices", "message"),
     [
@@ -80,6 +107,8 @@ def test_a_row_or_array_that_is_none(store: Path) -> None:
     for row in (-1, ROWS):
         with pytest.raises(InputError, match="no such row"):
             reader.get_row(row)
+    with pytest.raises(InputError, match="expected integers of shape"):
+        reader.get_row(0.0)  # type: ignore[arg-type]
     for name in ("other", None):
         with pytest.raises(InputError, match=r"no such array: expected one of \['states', 'mask', 'scale'\]"):
             reader.get_rows([0], name)
@@ -317,7 +346,8 @@ def test_an_empty_store(tmp_path: Path) -> None:
         reader.get_row(0)
 
 
-def test_progress_of_verify_reaches_the_total(store: Path) -> None:
+def test_verify_reads_ahead_in_several_threads(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_checksums, "_READ_BYTES", 1)
     seen: list[tuple[int, int | None, str]] = []
 
     class Listener:
@@ -327,3 +357,9 @@ def test_progress_of_verify_reaches_the_total(store: Path) -> None:
     verify_array_store(store, progress=Listener())
     assert seen[-1] == (861, 861, "bytes")
     assert len(seen) == 9
+    for row in (20, 9):
+        flip(store / "states.bin", row * 30)
+    assert [problem.split(" differ")[0] for problem in verify_array_store(store)] == [
+        "states.bin: rows 8 to 15",
+        "states.bin: rows 16 to 20",
+    ]

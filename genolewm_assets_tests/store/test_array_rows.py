@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.store import ArraySpec
+from genolewm_assets.store import ArraySpec, JsonValue
 from genolewm_assets.store.array_layout import ArrayLayout
-from genolewm_assets.store.array_rows import SidecarTexts, compact_json, fit_rows, index_values, read_sidecar_log
+from genolewm_assets.store.array_rows import SidecarTexts, compact_json, fit_rows, index_columns, read_sidecar_log
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]
@@ -19,7 +21,7 @@ LAYOUT = ArrayLayout(
     8,
     columns=(("start", "int64"), ("gc", "float64"), ("contig", "string"), ("ok", "bool"), ("tiny", "int8")),
 )
-META = {"start": 1, "gc": 0.5, "contig": "chr21", "ok": True, "tiny": -128}
+META: dict[str, JsonValue] = {"start": 1, "gc": 0.5, "contig": "chr21", "ok": True, "tiny": -128}
 
 
 @given(st.data(), st.sampled_from(DTYPES + FLOATS), st.sampled_from(DTYPES + FLOATS))
@@ -68,14 +70,15 @@ def test_borders(value: float, dtype: str) -> None:
         fit_rows(ArraySpec("a", (2,), dtype), np.array([[0, 0], [value, 0]], np.asarray(value).dtype), 2, "x")
 
 
-def test_what_fits_is_a_private_little_endian_copy() -> None:
+def test_what_fits_is_little_endian_and_in_order() -> None:
     given_array = np.arange(6, dtype=">i4").reshape(2, 3)[:, ::-1]
     fitted = fit_rows(ArraySpec("a", (3,), "int16"), given_array, 2, "x")
     assert fitted.tobytes() == np.array([[2, 1, 0], [5, 4, 3]], "<i2").tobytes()
-    same = np.zeros((1, 3), np.int16)
-    fitted = fit_rows(ArraySpec("a", (3,), "int16"), same, 1, "x")
-    same[:] = 1
-    assert not fitted.any()
+    turned = np.arange(6, dtype=np.int16).reshape(3, 2).T
+    assert (
+        fit_rows(ArraySpec("a", (3,), "int16"), turned, 2, "x").tobytes()
+        == np.array([0, 2, 4, 1, 3, 5], "<i2").tobytes()
+    )
     assert fit_rows(ArraySpec("a", (), "float16"), [np.nan], 1, "x").shape == (1,)
 
 
@@ -92,12 +95,18 @@ def test_what_is_not_a_number(values: object) -> None:
 
 
 def test_columns_come_in_order_and_the_rest_is_json() -> None:
-    values, rest = index_values(LAYOUT, "k", {**META, "z": [1, None], "b": "é"}, "x")
-    assert values == ["k", 1, 0.5, "chr21", True, -128]
-    assert rest == '{"b":"é","z":[1,null]}'
-    assert index_values(LAYOUT, "k", dict.fromkeys(META), "x") == (["k", None, None, None, None, None], "{}")
-    numpy_values = {**META, "start": np.int32(7), "gc": np.float32(0.25), "ok": np.bool_(False)}
-    assert index_values(LAYOUT, "k", numpy_values, "x")[0] == ["k", 7, 0.25, "chr21", False, -128]  # type: ignore[arg-type]
+    numpy_values: Any = {**META, "start": np.int32(7), "gc": np.float32(0.25), "ok": np.bool_(False)}
+    metas = [{**META, "z": [1, None], "b": "é"}, dict.fromkeys(META), numpy_values]
+    columns, rest = index_columns(LAYOUT, ["k", "l", "m"], metas, "x")
+    assert [list(row) for row in zip(*columns, strict=True)] == [
+        ["k", 1, 0.5, "chr21", True, -128],
+        ["l", None, None, None, None, None],
+        ["m", 7, 0.25, "chr21", False, -128],
+    ]
+    assert rest == ['{"b":"é","z":[1,null]}', "{}", "{}"]
+    assert index_columns(LAYOUT, [], [], "x") == ([[], [], [], [], [], []], [])
+    plain = ArrayLayout("0" * 16, LAYOUT.arrays, 8)
+    assert index_columns(plain, ["k", "l"], None, "x") == ([["k", "l"]], ["{}", "{}"])
 
 
 @pytest.mark.parametrize(
@@ -114,29 +123,31 @@ def test_columns_come_in_order_and_the_rest_is_json() -> None:
         ({"other": {1, 2}}, "cannot be written as JSON"),
     ],
 )
-def test_values_that_do_not_fit_their_column(change: dict[str, object], message: str) -> None:
+def test_values_that_do_not_fit_their_column(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        index_values(LAYOUT, "k", {**META, **change}, "x")  # type: ignore[arg-type]
+        index_columns(LAYOUT, ["j", "k"], [META, {**META, **change}], "x")
 
 
 def test_a_column_without_a_value_and_a_row_without_a_key() -> None:
     with pytest.raises(InputError, match=r"a column has no value.*got \['gc'\]"):
-        index_values(LAYOUT, "k", {name: value for name, value in META.items() if name != "gc"}, "x")
+        index_columns(LAYOUT, ["k"], [{name: value for name, value in META.items() if name != "gc"}], "x")
+    with pytest.raises(InputError, match="a column has no value"):
+        index_columns(LAYOUT, ["k"], None, "x")
     for key in ("", 7, None):
         with pytest.raises(InputError, match="row key"):
-            index_values(LAYOUT, key, META, "x")  # type: ignore[arg-type]
+            index_columns(LAYOUT, [key], [META], "x")  # type: ignore[list-item]
 
 
 def test_equal_values_have_one_key_however_they_are_spelled() -> None:
     texts = SidecarTexts(["panel", "allele"], {})
-    assert texts.intern({"panel": '{"a": 1, "b": [2]}', "allele": "[]"}) == [0, 0]
-    assert texts.intern({"panel": '{"b":[2],"a":1}'}) == [0, None]
-    assert texts.intern({"panel": '{"b":[3],"a":1}'}) == [1, None]
+    assert texts.intern([{"panel": '{"a": 1, "b": [2]}', "allele": "[]"}]) == [[0], [0]]
+    assert texts.intern([{"panel": '{"b":[2],"a":1}'}]) == [[0], [None]]
+    assert texts.intern([{"panel": '{"b":[3],"a":1}'}]) == [[1], [None]]
     log = texts.take_new()
     assert texts.take_new() == b""
     assert read_sidecar_log(log.splitlines()) == {"panel": ['{"a":1,"b":[2]}', '{"a":1,"b":[3]}'], "allele": ["[]"]}
     restored = SidecarTexts(["panel", "allele"], read_sidecar_log(log.splitlines()))
-    assert restored.intern({"panel": '{ "b":[3],"a":1}', "allele": '"new"'}) == [1, 1]
+    assert restored.intern([{"panel": '{ "b":[3],"a":1}', "allele": '"new"'}]) == [[1], [1]]
     assert restored.take_new() == b'["allele", "\\"new\\""]\n'
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import BusyError, ConfigurationError, InputError, ResourceError
 from genolewm_assets.store import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint, is_complete
+from genolewm_assets.store.array_log import committed_rows, create_log
 from genolewm_assets_tests.crash.killing import outcome
 from genolewm_assets_tests.store.array_stores import (
     ARRAYS,
@@ -25,6 +27,7 @@ from genolewm_assets_tests.store.array_stores import (
     values,
     write_rows,
 )
+from genolewm_assets_tests.store.plans import flip
 
 ROWS = 21
 
@@ -64,14 +67,14 @@ def test_the_finished_files_are_those_of_the_specification(tmp_path: Path) -> No
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.integers(0, ROWS), max_size=5).map(sorted), st.booleans())
-def test_bytes_do_not_depend_on_calls_and_sessions(
-    tmp_path_factory: pytest.TempPathFactory, stops: list[int], by_row: bool
+@given(st.lists(st.integers(0, ROWS), max_size=5).map(sorted), st.booleans(), st.sampled_from([1, 3, 8, 13, 50]))
+def test_bytes_do_not_depend_on_calls_sessions_and_commits(
+    tmp_path_factory: pytest.TempPathFactory, stops: list[int], by_row: bool, commit_rows: int
 ) -> None:
     directory = tmp_path_factory.mktemp("stores")
     undisturbed = contents(finish(directory / "a", ROWS))
     for stop in (*stops, ROWS):
-        with open_writer(directory / "b") as writer:
+        with open_writer(directory / "b", commit_rows=commit_rows, batch_rows=8) as writer:
             if by_row:
                 for row in range(writer.n_rows, stop):
                     arrays = {name: array[0] for name, array in values(row, row + 1).items()}
@@ -79,7 +82,7 @@ def test_bytes_do_not_depend_on_calls_and_sessions(
             else:
                 write_rows(writer, writer.n_rows, stop)
             writer.commit()
-    with open_writer(directory / "b") as writer:
+    with open_writer(directory / "b", commit_rows=commit_rows, batch_rows=8) as writer:
         assert writer.resume_keys() == [key(row) for row in range(ROWS)]
         writer.finalize(FINGERPRINT)
     assert contents(directory / "b") == undisturbed
@@ -92,6 +95,45 @@ def test_rows_after_the_last_commit_are_written_again(tmp_path: Path) -> None:
     with open_writer(tmp_path) as writer:
         assert writer.resume_keys() == [key(row) for row in range(8)]
         assert writer.n_rows == 8
+
+
+def test_rows_are_committed_when_the_oldest_has_waited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def committed_after(seconds: float) -> int:
+        now = time.monotonic() + seconds
+        monkeypatch.setattr(time, "monotonic", lambda: now)
+        write_rows(writer, writer.n_rows, writer.n_rows + 1)
+        return committed_rows(tmp_path)
+
+    with open_writer(tmp_path, commit_rows=1_000, commit_ms=50, batch_rows=8) as writer:
+        assert [committed_after(seconds) for seconds in (0, 0.04, 0.02, 0.04, 0.04)] == [0, 0, 3, 3, 3]
+        assert committed_after(0.02) == 6
+
+
+@pytest.mark.parametrize("limits", [{"commit_rows": 0}, {"commit_ms": 0}, {"commit_ms": -1}])
+def test_commits_have_a_size(tmp_path: Path, limits: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError, match="rows or ms per commit: expected at least 1"):
+        open_writer(tmp_path, batch_rows=8, **limits)
+
+
+@pytest.mark.parametrize("damage", range(2, ROWS, 3))
+def test_a_commit_of_several_batches_counts_whole_or_not_at_all(tmp_path: Path, damage: int) -> None:
+    """Three commits, at rows 9, 18 and 21, over batches of 4: a damaged row takes its commit and the later ones."""
+    with open_writer(tmp_path / "s", commit_rows=9, batch_rows=4) as writer:
+        write_rows(writer, 0, ROWS)
+    flip(tmp_path / "s" / "states.bin", damage * 30)
+    with open_writer(tmp_path / "s", commit_rows=9, batch_rows=4) as writer:
+        assert writer.n_rows == max(end for end in (0, 9, 18) if end <= damage // 4 * 4)
+        write_rows(writer, writer.n_rows, ROWS)
+        writer.finalize(FINGERPRINT)
+    assert contents(tmp_path / "s") == contents(finish(tmp_path / "t", ROWS, commit_rows=4))
+
+
+def test_an_unfinished_store_of_an_older_log_is_begun_again(tmp_path: Path) -> None:
+    with open_writer(tmp_path) as writer:
+        write_rows(writer, 0, 9)
+    create_log(tmp_path, writer.layout, version=1)
+    with open_writer(tmp_path) as writer:
+        assert writer.n_rows == 0
 
 
 def test_a_finished_store_is_opened_as_such(tmp_path: Path) -> None:
@@ -155,7 +197,7 @@ def test_keys_are_distinct(tmp_path: Path) -> None:
 
 
 def test_one_of_each_per_row(tmp_path: Path) -> None:
-    with open_writer(tmp_path) as writer, pytest.raises(InputError, match="expected 2 of each, got 1 metas"):
+    with open_writer(tmp_path) as writer, pytest.raises(InputError, match="metas of a batch: expected 2, got 1"):
         writer.write_batch(values(0, 2), keys=["a", "b"], metas=[meta(0)])
 
 
