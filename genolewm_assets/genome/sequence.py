@@ -19,7 +19,8 @@ AMBIGUOUS = 4
 _SYMBOLS, _COMPLEMENTS = b"ACGTURYSWKMBDHVN", b"TGCAAYRSWMKVHDBN"
 _ALPHABET = _SYMBOLS + _SYMBOLS.lower()
 _COMPLEMENT = bytes.maketrans(_ALPHABET, _COMPLEMENTS + _COMPLEMENTS.lower())
-_ENCODE = bytes.maketrans(_ALPHABET, bytes([0, 1, 2, 3, 3, *[AMBIGUOUS] * 11]) * 2)
+_CODES = dict(zip(_ALPHABET, [0, 1, 2, 3, 3, *[AMBIGUOUS] * 11] * 2, strict=True))
+_ENCODE = bytes(_CODES.get(byte, AMBIGUOUS + 1) for byte in range(256))
 _DECODE = bytes.maketrans(bytes(range(5)), b"ACGTN")
 _COMPLEMENT_CODES = np.array([3, 2, 1, 0, AMBIGUOUS], dtype=np.uint8)
 
@@ -37,7 +38,11 @@ def encode_sequence(sequence: str | bytes) -> Codes:
     SequenceError
         On a symbol outside the IUPAC nucleotide alphabet (a gap ``-`` included).
     """
-    return np.frombuffer(_checked(sequence).translate(_ENCODE), dtype=np.uint8)
+    raw = sequence.encode() if isinstance(sequence, str) else sequence
+    codes = np.frombuffer(raw.translate(_ENCODE), dtype=np.uint8)
+    if codes.max(initial=0) > AMBIGUOUS:
+        _checked(sequence)  # says which symbol it is
+    return codes
 
 
 def decode_sequence(codes: Codes) -> str:

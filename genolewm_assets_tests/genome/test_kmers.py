@@ -53,6 +53,17 @@ def test_decoding_inverts_encoding(k: int, data: st.DataObject) -> None:
     assert encode_kmers(encode_sequence(kmer), k=k).tolist() == [index]
 
 
+@given(circular_genomes(), st.integers(1, 7), st.integers(1, 7), st.booleans())
+def test_int16_holds_the_same_up_to_k_7(sequence: str, k: int, stride: int, circular: bool) -> None:
+    codes = encode_sequence(sequence)
+    narrow = encode_kmers(codes, k=k, stride=stride, circular=circular, dtype=np.int16)
+    assert narrow.dtype == np.int16
+    assert narrow.flags.c_contiguous
+    assert np.array_equal(narrow, encode_kmers(codes, k=k, stride=stride, circular=circular))
+    with pytest.raises(SequenceError, match="k out of range for int16: expected 1 to 7, got 8"):
+        encode_kmers(codes, k=8, dtype=np.int16)
+
+
 def test_order_is_lexicographic() -> None:
     kmers = [decode_kmer(i, 3) for i in range(64)]
     assert kmers == sorted(kmers)

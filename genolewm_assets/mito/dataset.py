@@ -1,0 +1,164 @@
+"""The PyTorch data set over mitochondrial genomes. Imports torch.
+
+Items are NumPy arrays: four tensors would cost more time than the window itself. The loader's own collation and
+:class:`~genolewm_assets.mito.masking.MaskingCollator` make tensors of a whole batch.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Self, SupportsIndex
+
+from numpy.typing import ArrayLike
+from torch.utils.data import Dataset
+
+from genolewm_assets.mito.token_plan import Bases, HetPool, TokenPlan, one_each
+from genolewm_assets.mito.token_rows import StoredTokens, TokenRows
+from genolewm_assets.mito.vocabulary import KmerVocabulary
+from genolewm_assets.mito.window_items import Item, WindowItems
+from genolewm_assets.mito.windows import STRIDE_TOKENS, WINDOW_TOKENS, WindowTiling
+from genolewm_assets.store import ArrayStoreReader
+
+__all__ = ["MtDNADataset"]
+
+
+class MtDNADataset(Dataset[Item]):
+    """Overlapping windows of mitochondrial genomes.
+
+    Parameters
+    ----------
+    sequences
+        Genomes; :meth:`from_store` reads tokens instead.
+    vocabulary
+        Gives the ids.
+    het_levels, coordinates
+        Per genome, levels and coordinates of its bases, or None; as in
+        :func:`~genolewm_assets.mito.tokens.tokenize_sequence`.
+    het_pool
+        As there.
+    window_tokens, stride_tokens
+        Tokens per window, without ``[CLS]``, and the step between windows.
+    circular
+        The genomes are whole circles.
+    add_cls
+        Begin every window with ``[CLS]``: attention 1, position of the first token, het 0.
+
+    Raises
+    ------
+    ConfigurationError, WindowError, SequenceError, InputError
+        If an option is impossible, or a genome cannot be tokenised.
+
+    Notes
+    -----
+    An item is a dictionary of arrays of shape (window_tokens + add_cls,), in the order of the genomes and of the
+    windows' starts: ``input_ids`` (int16; int32 for k = 8), ``attention_mask`` (int8), ``position_ids`` (int32),
+    ``het_values`` (float32), and ``window_index``: the number of the item, from which the masking collator draws.
+
+    Examples
+    --------
+    >>> vocabulary = KmerVocabulary.build(k=6)
+    >>> dataset = MtDNADataset(["ACGT" * 300], vocabulary)
+    >>> len(dataset), dataset[4]["position_ids"][[0, 1, 512]].tolist()
+    (5, [1024, 1024, 335])
+    """
+
+    def __init__(
+        self,
+        sequences: Sequence[Bases],
+        vocabulary: KmerVocabulary,
+        *,
+        het_levels: Sequence[ArrayLike | None] | None = None,
+        coordinates: Sequence[ArrayLike | None] | None = None,
+        het_pool: HetPool = "mean",
+        window_tokens: int = WINDOW_TOKENS,
+        stride_tokens: int = STRIDE_TOKENS,
+        circular: bool = True,
+        add_cls: bool = True,
+    ) -> None:
+        levels = one_each("het_levels", het_levels, len(sequences))
+        places = one_each("coordinates", coordinates, len(sequences))
+        plan = TokenPlan(vocabulary, circular=circular, het_pool=het_pool)
+        rows = [
+            plan.row(seq, level, place, f"genome {number}")
+            for number, (seq, level, place) in enumerate(zip(sequences, levels, places, strict=True))
+        ]
+        tiling = WindowTiling(window_tokens, stride_tokens, circular)
+        self._open(rows, [len(row.input_ids) for row in rows], vocabulary, tiling, add_cls=add_cls)
+
+    @classmethod
+    def from_store(
+        cls,
+        store: Path | str | ArrayStoreReader,
+        vocabulary: KmerVocabulary,
+        *,
+        window_tokens: int = WINDOW_TOKENS,
+        stride_tokens: int = STRIDE_TOKENS,
+        circular: bool = True,
+        add_cls: bool = True,
+    ) -> Self:
+        """Read the tokens of an array store: see :mod:`genolewm_assets.mito.token_rows`.
+
+        Parameters
+        ----------
+        store
+            Its folder, which is opened with checksums on, or a reader with options of its own.
+
+        Raises
+        ------
+        MissingResourceError, CorruptResourceError
+            If there is no such store, it is damaged, or another kind of store.
+        """
+        reader = store if isinstance(store, ArrayStoreReader) else ArrayStoreReader(Path(store), check=True)
+        dataset = cls.__new__(cls)
+        tiling = WindowTiling(window_tokens, stride_tokens, circular)
+        rows = StoredTokens(reader, vocabulary)
+        dataset._open(rows, rows.counts, vocabulary, tiling, add_cls=add_cls)
+        return dataset
+
+    def _open(
+        self,
+        rows: TokenRows,
+        counts: Sequence[int],
+        vocabulary: KmerVocabulary,
+        tiling: WindowTiling,
+        *,
+        add_cls: bool,
+    ) -> None:
+        super().__init__()
+        self.vocabulary, self.tiling = vocabulary, tiling
+        self._rows, self._stride = rows, tiling.stride_tokens
+        windows = list(map(tiling.count, counts))
+        self._firsts = [0, *accumulate(windows)]
+        self._length = self._firsts[-1]
+        # Human genomes have 65 each, whatever their lengths: dividing is faster than searching.
+        self._windows_each = windows[0] if len(set(windows)) == 1 else None
+        self._form = WindowItems(tiling, add_cls=add_cls, longest=max(counts, default=0), id_dtype=vocabulary.id_dtype)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Return the genome of an item, and the token of it at which the window begins.
+
+        Raises
+        ------
+        IndexError
+            If there is no such item.
+        """
+        if not 0 <= index < self._length:
+            raise IndexError(f"no window {index}: there are {self._length}")
+        if self._windows_each is not None:
+            genome, window = divmod(index, self._windows_each)
+        else:
+            genome = bisect_right(self._firsts, index) - 1
+            window = index - self._firsts[genome]
+        return genome, window * self._stride
+
+    def __getitem__(self, index: SupportsIndex) -> Item:
+        number = operator.index(index)
+        genome, first = self.place(number)
+        return self._form.item(self._rows[genome], first, number)

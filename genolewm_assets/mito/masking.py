@@ -1,0 +1,208 @@
+"""Masked tokens for pre-training: which tokens a model has to guess, and what it sees in their place.
+
+What is drawn for a window depends on the seed, the epoch and the window alone: batches are the same for any number of
+workers, and no two windows, so no two workers, share a stream. Torch is imported when a batch is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import ConfigurationError, InputError
+from genolewm_assets.genome import start_from_pos
+from genolewm_assets.mito.vocabulary import FIRST_KMER_ID, MASK_ID, KmerVocabulary
+from genolewm_assets.mito.window_items import Item
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+#: Bases of rCRS.
+RCRS_LENGTH = 16_569
+#: Stretches that sequencing gets wrong, 0-based half-open: the homopolymers at 303-315 and 16,184-16,193 (1-based).
+BLACKLIST = tuple((start_from_pos(first), last) for first, last in ((303, 315), (16_184, 16_193)))
+#: Label of a token that is not to be guessed; the cross entropy of torch leaves it out.
+IGNORED = -100
+
+_ONE = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class MaskingRules:
+    """Which tokens are targets, and what becomes of them.
+
+    Parameters
+    ----------
+    vocabulary
+        Tells k-mers from special tokens, and how many there are.
+    share
+        Of the tokens that may be targets, how many are.
+    mask_share, random_share
+        Of the targets, how many become ``[MASK]`` and how many a random k-mer; the rest stay as they are.
+    blacklist
+        Stretches of the reference, 0-based half-open: a k-mer that reads a base of one is never a target.
+    length
+        Bases of the circular reference.
+
+    Raises
+    ------
+    ConfigurationError
+        If a share is outside 0 to 1, or a stretch outside the reference.
+    """
+
+    vocabulary: KmerVocabulary
+    share: float = 0.15
+    mask_share: float = 0.8
+    random_share: float = 0.1
+    blacklist: tuple[tuple[int, int], ...] = BLACKLIST
+    length: int = RCRS_LENGTH
+    _listed: NDArray[np.bool_] = field(init=False, repr=False, compare=False)
+    _readers: NDArray[np.bool_] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        shares = (self.share, self.mask_share, self.random_share, self.mask_share + self.random_share)
+        if not all(0 <= share <= 1 for share in shares):
+            raise ConfigurationError("masking", "impossible shares", expected="0 to 1", got=f"{shares[:3]}")
+        listed = np.zeros(self.length, dtype=np.bool_)
+        for start, end in self.blacklist:
+            if not 0 <= start <= end <= self.length:
+                raise ConfigurationError(
+                    "blacklist", "outside the reference", expected=f"within 0 to {self.length}", got=f"{start} to {end}"
+                )
+            listed[start:end] = True
+        readers = np.logical_or.reduce([np.roll(listed, -offset) for offset in range(self.vocabulary.k)])
+        object.__setattr__(self, "_listed", listed)
+        object.__setattr__(self, "_readers", readers)
+
+    def may_be_targets(self, input_ids: NDArray[Any], position_ids: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which tokens of windows, shape (n_windows, n_tokens), may be targets.
+
+        Notes
+        -----
+        What a token reads is looked up twice: as if its bases followed one another on the reference, and in the
+        positions of the tokens that follow it, which says where a deletion took bases out. What a deletion does to the
+        last k - 1 tokens of a window is not seen; each of them stands in the next window too.
+        """
+        k = self.vocabulary.k
+        # A genome that has coordinates of its own may be longer than the reference.
+        inside = position_ids < self.length
+        at = np.where(inside, position_ids, 0)
+        reads = self._readers[at] & inside
+        listed = self._listed[at] & inside & (input_ids >= FIRST_KMER_ID)
+        for offset in range(1, k):
+            reads[:, :-offset] |= listed[:, offset:]
+        return (input_ids >= FIRST_KMER_ID) & ~reads
+
+    def mask(
+        self, input_ids: NDArray[Any], position_ids: NDArray[Any], words: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return what the model sees, and what it has to guess.
+
+        Parameters
+        ----------
+        input_ids, position_ids
+            Shape (n_windows, n_tokens).
+        words
+            64 random bits for each token.
+
+        Returns
+        -------
+        tuple of ndarray
+            Ids and labels, int64, of the same shape; the label is -100 where nothing is to be guessed.
+        """
+        chance = (words >> np.uint64(40)).astype(np.int64)
+        target = (chance < round(self.share * _ONE)) & self.may_be_targets(input_ids, position_ids)
+        seen = input_ids.astype(np.int64)
+        labels = np.where(target, seen, IGNORED)
+        drawn = words[target]
+        action = (drawn >> np.uint64(16)).astype(np.int64) & (_ONE - 1)
+        kmer = FIRST_KMER_ID + ((drawn & np.uint64(0xFFFF)).astype(np.int64) * self.vocabulary.n_kmers >> 16)
+        masked = round(self.mask_share * _ONE)
+        random = masked + round(self.random_share * _ONE)
+        seen[target] = np.where(action < masked, MASK_ID, np.where(action < random, kmer, seen[target]))
+        return seen, labels
+
+
+def draw_words(seed: int, epoch: int, windows: Iterable[int], n_tokens: int) -> NDArray[np.uint64]:
+    """Return 64 random bits for each token of windows: uint64, shape (n_windows, n_tokens).
+
+    Philox (Salmon et al. 2011), keyed by seed and epoch; a window's number is the upper part of the counter.
+    """
+    key = np.array([seed, epoch], dtype=np.uint64)
+    drawn = [np.random.Philox(key=key, counter=[0, 0, 0, window]).random_raw(n_tokens) for window in windows]
+    return np.stack(drawn)
+
+
+class MaskingCollator:
+    """Makes a batch of masked windows from items of :class:`~genolewm_assets.mito.dataset.MtDNADataset`.
+
+    Parameters
+    ----------
+    rules
+        Which tokens are targets.
+    seed
+        Seed of every draw, not negative.
+    epoch
+        Where to begin; see :meth:`set_epoch`.
+
+    Raises
+    ------
+    ConfigurationError
+        If seed or epoch is negative.
+
+    Notes
+    -----
+    Pass it to a loader as ``collate_fn``. A batch holds tensors of shape (n_windows, n_tokens): ``input_ids``,
+    ``attention_mask``, ``position_ids`` and ``labels`` (int64), ``het_values`` (float32). A window that is shown twice
+    in an epoch is masked alike both times.
+    """
+
+    def __init__(self, rules: MaskingRules, *, seed: int = 0, epoch: int = 0) -> None:
+        from torch import int64, zeros
+
+        self.rules, self._seed = rules, _not_negative("seed", seed)
+        # In shared memory, so that persistent workers learn of the next epoch too.
+        self._epoch: Tensor = zeros(1, dtype=int64).share_memory_()  # type: ignore[no-untyped-call]
+        self.set_epoch(epoch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin an epoch, in which other tokens are masked; call it before the loader's iterator is made."""
+        self._epoch[0] = _not_negative("epoch", epoch)
+
+    def __call__(self, items: Sequence[Item]) -> dict[str, Tensor]:
+        """Return the batch of some items."""
+        from torch import from_numpy
+
+        arrays = {name: np.stack([item[name] for item in items]) for name in ("input_ids", "attention_mask")}
+        positions = np.stack([item["position_ids"] for item in items]).astype(np.int64)
+        het = np.stack([item["het_values"] for item in items])
+        words = draw_words(self._seed, int(self._epoch[0]), _numbers(items), positions.shape[1])
+        seen, labels = self.rules.mask(arrays["input_ids"], positions, words)
+        return {
+            "input_ids": from_numpy(seen),
+            "attention_mask": from_numpy(arrays["attention_mask"].astype(np.int64)),
+            "position_ids": from_numpy(positions),
+            "het_values": from_numpy(het),
+            "labels": from_numpy(labels),
+        }
+
+
+def _numbers(items: Sequence[Item]) -> list[int]:
+    try:
+        return [item["window_index"] for item in items]
+    except KeyError as err:
+        raise InputError(
+            "item of a batch",
+            "has no 'window_index', from which its mask is drawn",
+            remedy="Pass items of MtDNADataset as they are; with a Hugging Face Trainer, remove_unused_columns=False",
+        ) from err
+
+
+def _not_negative(name: str, value: int) -> int:
+    if not 0 <= value < 1 << 63:
+        raise ConfigurationError(name, "impossible", expected="0 to 2**63 - 1", got=f"{value}")
+    return value

@@ -1,0 +1,128 @@
+"""What a set of tokenised genomes holds: k-mers seen, the most frequent, unknown ones, variety along the circle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.mito.token_plan import TokenRow
+from genolewm_assets.mito.vocabulary import FIRST_KMER_ID, PAD_ID, UNK_ID, KmerVocabulary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenStatistics:
+    """Figures over all tokens, padding left out.
+
+    Attributes
+    ----------
+    n_genomes, n_tokens, n_unknown
+        Genomes, their tokens, and how many of those are ``[UNK]``.
+    n_kmers, n_kmers_seen
+        K-mers of the vocabulary, and how many of them occur.
+    most_frequent
+        K-mers and how often they occur, most frequent first, ties in alphabetical order.
+    entropy_bits
+        float64, shape (length,): Shannon entropy over the genomes of the k-mer that begins at each position; 0 where
+        all agree, NaN where no genome has a k-mer.
+    """
+
+    n_genomes: int
+    n_tokens: int
+    n_unknown: int
+    n_kmers: int
+    n_kmers_seen: int
+    most_frequent: tuple[tuple[str, int], ...]
+    entropy_bits: NDArray[np.float64]
+
+    @property
+    def unknown_rate(self) -> float:
+        """Share of tokens that are ``[UNK]``."""
+        return self.n_unknown / self.n_tokens if self.n_tokens else 0.0
+
+
+def describe_tokens(
+    genomes: Iterable[TokenRow], vocabulary: KmerVocabulary, *, length: int, most: int = 10
+) -> TokenStatistics:
+    """Count the tokens of genomes, one after the other.
+
+    Parameters
+    ----------
+    genomes
+        Rows as :mod:`genolewm_assets.mito.token_rows` gives them.
+    length
+        Positions of the circle.
+    most
+        How many of the most frequent k-mers to name.
+
+    Raises
+    ------
+    InputError
+        If a position is beyond the circle, or an id beyond the vocabulary.
+    """
+    counts = np.zeros(len(vocabulary), dtype=np.int64)
+    columns = _Columns(length, len(vocabulary))
+    n_genomes = 0
+    for row in genomes:
+        positions = np.arange(len(row.input_ids)) if row.position_ids is None else row.position_ids
+        _check(row, positions, length, len(vocabulary))
+        counts += np.bincount(row.input_ids, minlength=len(vocabulary))
+        columns.add(row.input_ids, positions)
+        n_genomes += 1
+    kmers = counts[FIRST_KMER_ID:]
+    order = np.argsort(-kmers, kind="stable")[:most]
+    named = [(vocabulary.decode(int(rank) + FIRST_KMER_ID), int(kmers[rank])) for rank in order if kmers[rank]]
+    return TokenStatistics(
+        n_genomes=n_genomes,
+        n_tokens=int(counts.sum() - counts[PAD_ID]),
+        n_unknown=int(counts[UNK_ID]),
+        n_kmers=vocabulary.n_kmers,
+        n_kmers_seen=int(np.count_nonzero(kmers)),
+        most_frequent=tuple(named),
+        entropy_bits=columns.entropy_bits(),
+    )
+
+
+class _Columns:
+    """How often each k-mer begins at each position.
+
+    Most genomes have the same k-mer as the first one that has any there, so only the others are listed.
+    """
+
+    def __init__(self, length: int, n_ids: int) -> None:
+        self._n_ids = n_ids
+        self._usual = np.full(length, UNK_ID, dtype=np.int64)
+        self._agreeing = np.zeros(length, dtype=np.int64)
+        self._others: list[NDArray[np.int64]] = []
+
+    def add(self, ids: NDArray[np.signedinteger], positions: NDArray[np.signedinteger]) -> None:
+        known = ids >= FIRST_KMER_ID
+        ids, positions = ids[known], positions[known]
+        fresh = self._usual[positions] == UNK_ID
+        self._usual[positions[fresh]] = ids[fresh]
+        agrees = ids == self._usual[positions]
+        self._agreeing += np.bincount(positions[agrees], minlength=len(self._usual))
+        self._others.append(positions[~agrees].astype(np.int64) * self._n_ids + ids[~agrees])
+
+    def entropy_bits(self) -> NDArray[np.float64]:
+        keys, times = np.unique(np.concatenate([np.zeros(0, np.int64), *self._others]), return_counts=True)
+        at = np.concatenate((np.flatnonzero(self._agreeing), keys // self._n_ids))
+        times = np.concatenate((self._agreeing[self._agreeing > 0], times))
+        total = np.bincount(at, weights=times, minlength=len(self._usual))
+        share = times / total[at]
+        entropy = np.bincount(at, weights=-share * np.log2(share), minlength=len(self._usual))
+        return np.where(total > 0, np.maximum(entropy, 0.0), np.nan)
+
+
+def _check(row: TokenRow, positions: NDArray[np.signedinteger], length: int, n_ids: int) -> None:
+    for what, values, end in (("position", positions, length), ("token id", row.input_ids, n_ids)):
+        if values.size and not (values.min() >= 0 and values.max() < end):
+            raise InputError(
+                f"genome of {len(values)} tokens",
+                f"a {what} out of range",
+                expected=f"0 to {end - 1}",
+                got=f"{values.min()} to {values.max()}",
+            )

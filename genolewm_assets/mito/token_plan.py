@@ -1,0 +1,165 @@
+"""How one genome becomes tokens: what all genomes of a call share, and the checks of what comes with a genome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from genolewm_assets.errors import ConfigurationError, InputError, SequenceError
+from genolewm_assets.genome import Codes, encode_sequence
+from genolewm_assets.mito.vocabulary import Ids, KmerVocabulary
+
+Bases: TypeAlias = str | bytes | Codes
+#: How the levels of a token's k bases become one: their mean, or the first.
+HetPool: TypeAlias = Literal["mean", "start"]
+
+
+class TokenRow(NamedTuple):
+    """Arrays of one genome, each of shape (n_tokens,); None: het is 0 everywhere, positions are 0, 1, 2, ..."""
+
+    input_ids: Ids
+    het: NDArray[np.float32] | None
+    position_ids: NDArray[np.int32] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPlan:
+    """What is the same for all genomes; see :func:`~genolewm_assets.mito.tokens.tokenize_sequence`."""
+
+    vocabulary: KmerVocabulary
+    k: int | None = None
+    stride: int = 1
+    max_seq_len: int | None = None
+    circular: bool = True
+    het_pool: HetPool = "mean"
+    truncation: bool = False
+
+    def __post_init__(self) -> None:
+        if self.k not in {None, self.vocabulary.k}:
+            raise ConfigurationError(
+                "k", "sequence and vocabulary have different ones", expected=f"{self.vocabulary.k}", got=f"{self.k}"
+            )
+        if self.het_pool not in {"mean", "start"}:
+            raise ConfigurationError("het_pool", "no such way", expected="'mean' or 'start'", got=repr(self.het_pool))
+        if self.max_seq_len is not None and self.max_seq_len < 1:
+            raise ConfigurationError("max_seq_len", "impossible", expected="at least 1", got=f"{self.max_seq_len}")
+        if self.stride < 1:
+            raise SequenceError("k-mers", "impossible stride", expected="at least 1", got=f"{self.stride}")
+
+    def count(self, n_bases: int, where: str) -> int:
+        """Return how many tokens a genome gets, or raise if they are too many."""
+        starts = n_bases if self.circular else max(0, n_bases - self.vocabulary.k + 1)
+        n_tokens = -(-starts // self.stride)
+        if self.max_seq_len is None or n_tokens <= self.max_seq_len:
+            return n_tokens
+        if not self.truncation:
+            raise SequenceError(
+                where,
+                "too many tokens",
+                expected=f"at most {self.max_seq_len} (max_seq_len)",
+                got=f"{n_tokens}",
+                remedy="Read windows with MtDNADataset, or pass truncation=True",
+            )
+        return self.max_seq_len
+
+    def width(self, counts: Sequence[int], *, padding: bool) -> int:
+        """Return how many tokens every row has."""
+        longest = max(counts, default=0)
+        if padding:
+            return longest if self.max_seq_len is None else self.max_seq_len
+        if min(counts, default=0) != longest:
+            raise ConfigurationError(
+                "genomes",
+                "have different numbers of tokens",
+                expected="one number",
+                got=f"{min(counts)} to {longest}",
+                remedy="Pass padding=True",
+            )
+        return longest
+
+    def own_positions(self, n_tokens: int) -> NDArray[np.int32]:
+        """Return the positions of tokens in a genome that has its own coordinates."""
+        return np.arange(0, n_tokens * self.stride, self.stride, dtype=np.int32)
+
+    def row(self, seq: Bases, levels: ArrayLike | None, coordinates: ArrayLike | None, where: str) -> TokenRow:
+        """Tokenise one genome, which errors call ``where``."""
+        codes = seq if isinstance(seq, np.ndarray) else encode_sequence(seq)
+        count = self.count(len(codes), where)
+        ids = self.vocabulary.encode_array(codes, stride=self.stride, circular=self.circular)[:count]
+        het = None if levels is None else self._het(levels, len(codes), where)[:count]
+        if coordinates is None:
+            return TokenRow(ids, het, None)
+        return TokenRow(ids, het, _checked_coordinates(coordinates, len(codes), where)[:: self.stride][:count])
+
+    def _het(self, levels: ArrayLike, n_bases: int, where: str) -> NDArray[np.float32]:
+        checked = check_levels(levels, n_bases, where)
+        if self.circular:
+            checked = np.concatenate((checked, checked[: self.vocabulary.k - 1]))
+        if len(checked) < self.vocabulary.k:
+            return np.zeros(0, dtype=np.float32)
+        return pool_levels(checked, self.vocabulary.k, self.het_pool)[:: self.stride].astype(np.float32)
+
+
+def check_levels(levels: ArrayLike, n_bases: int, where: str) -> NDArray[np.floating[Any]]:
+    """Return heteroplasmy levels as a floating array of shape (n_bases,).
+
+    Raises
+    ------
+    InputError
+        If they have another length, or one is NaN or outside 0 to 1.
+    """
+    found = np.asarray(levels)
+    if found.shape != (n_bases,) or found.dtype.kind not in "fiub":
+        raise InputError(
+            f"{where}, het_levels",
+            "not one level per base",
+            expected=f"numbers of shape ({n_bases},)",
+            got=f"{found.dtype} of shape {found.shape}",
+        )
+    # Written so that NaN, which compares as false, is caught too.
+    wrong = np.flatnonzero(~((found >= 0) & (found <= 1)))
+    if wrong.size:
+        raise InputError(
+            f"{where}, base {wrong[0]} (0-based)",
+            "impossible heteroplasmy level",
+            expected="0 to 1",
+            got=f"{found[wrong[0]]}",
+        )
+    return found if found.dtype.kind == "f" else found.astype(np.float64)
+
+
+def _checked_coordinates(coordinates: ArrayLike, n_bases: int, where: str) -> NDArray[np.int32]:
+    found = np.asarray(coordinates)
+    if found.shape != (n_bases,) or found.dtype.kind not in "iu" or (found.size and found.min() < 0):
+        raise InputError(
+            f"{where}, coordinates",
+            "not one coordinate per base",
+            expected=f"non-negative integers of shape ({n_bases},)",
+            got=f"{found.dtype} of shape {found.shape}",
+        )
+    return found.astype(np.int32)
+
+
+def pool_levels(levels: NDArray[np.floating[Any]], k: int, het_pool: HetPool) -> NDArray[np.float64]:
+    """Return the level of every k neighbours: float64, shape (..., n - k + 1) for levels of shape (..., n)."""
+    n = levels.shape[-1] - k + 1
+    total = levels[..., :n].astype(np.float64)
+    if het_pool == "mean":
+        # One sum per token and no running sum, whose rounding would depend on where the genome begins.
+        for offset in range(1, k):
+            total += levels[..., offset : offset + n]
+        total /= k
+    return total
+
+
+def one_each(what: str, given: Sequence[ArrayLike | None] | None, n_genomes: int) -> Sequence[ArrayLike | None]:
+    """Return one array or None per genome; raise :class:`InputError` on another number of them."""
+    if given is None:
+        return [None] * n_genomes
+    if len(given) != n_genomes:
+        raise InputError(what, "not one per genome", expected=f"{n_genomes}", got=f"{len(given)}")
+    return given

@@ -1,0 +1,122 @@
+"""Tokens of many genomes, as rows of an array store that data sets read.
+
+A store has one row per genome, as long as the longest, in its index how many tokens of it are the genome's, and in its
+configuration the k of the ids. Not here: writing and publishing the store (``store``), windows (``dataset``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import CorruptResourceError, InputError
+from genolewm_assets.mito.token_plan import TokenRow
+from genolewm_assets.mito.tokens import Tokens
+from genolewm_assets.mito.vocabulary import PAD_ID, KmerVocabulary
+from genolewm_assets.store import ArraySpec, ArrayStoreReader
+
+#: Arrays of a store; the last is there only where genomes have coordinates of a reference.
+INPUT_IDS, HET, POSITION_IDS = "input_ids", "het", "position_ids"
+#: Column of the index, int32: tokens of the row's genome.
+N_TOKENS = "n_tokens"
+#: Entry of the store's configuration: bases per k-mer.
+K = "k"
+
+
+class TokenRows(Protocol):
+    """Genomes in a fixed order: a list of rows, or :class:`StoredTokens`."""
+
+    def __getitem__(self, genome: int, /) -> TokenRow: ...
+
+
+def token_arrays(vocabulary: KmerVocabulary, max_tokens: int, *, coordinates: bool = False) -> list[ArraySpec]:
+    """Return the arrays of a store whose longest genome has ``max_tokens`` tokens.
+
+    Parameters
+    ----------
+    coordinates
+        Keep positions, because they are not simply 0, 1, 2, ...
+    """
+    arrays = [
+        ArraySpec(INPUT_IDS, (max_tokens,), np.dtype(vocabulary.id_dtype).name),
+        ArraySpec(HET, (max_tokens,), "float32"),
+    ]
+    return [*arrays, ArraySpec(POSITION_IDS, (max_tokens,), "int32")] if coordinates else arrays
+
+
+def stored_row(tokens: Tokens, arrays: Iterable[ArraySpec]) -> tuple[dict[str, NDArray[np.generic]], dict[str, int]]:
+    """Return one genome's row and index columns, as ``ArrayStoreWriter.write`` takes them.
+
+    Parameters
+    ----------
+    tokens
+        Of :func:`~genolewm_assets.mito.tokens.tokenize_sequence`, not padded.
+
+    Raises
+    ------
+    InputError
+        If the genome is longer than the rows.
+    """
+    values: dict[str, NDArray[np.generic]] = {
+        INPUT_IDS: tokens["input_ids"],
+        HET: tokens["het_values"],
+        POSITION_IDS: tokens["position_ids"],
+    }
+    n_tokens = len(tokens["input_ids"])
+    row = {}
+    for spec in arrays:
+        if n_tokens > spec.shape[0]:
+            raise InputError(
+                spec.name, "too long for a row", expected=f"at most {spec.shape[0]} tokens", got=f"{n_tokens}"
+            )
+        row[spec.name] = np.pad(values[spec.name], (0, spec.shape[0] - n_tokens), constant_values=PAD_ID)
+    return row, {N_TOKENS: n_tokens}
+
+
+class StoredTokens:
+    """Rows of an array store.
+
+    Parameters
+    ----------
+    reader
+        Its arrays are ``input_ids`` and ``het``, perhaps ``position_ids``; its index has ``n_tokens``, its
+        configuration ``k``.
+
+    Attributes
+    ----------
+    counts
+        Tokens of each genome.
+
+    Raises
+    ------
+    CorruptResourceError
+        If it is another kind of store, or of another k than the vocabulary's.
+    """
+
+    def __init__(self, reader: ArrayStoreReader, vocabulary: KmerVocabulary) -> None:
+        self._reader = reader
+        names = set(reader.arrays)
+        if not {INPUT_IDS, HET} <= names <= {INPUT_IDS, HET, POSITION_IDS} or N_TOKENS not in reader.index.column_names:
+            raise CorruptResourceError(
+                str(reader.directory),
+                "not a store of tokens",
+                expected=f"arrays {INPUT_IDS!r} and {HET!r}, and a column {N_TOKENS!r}",
+                got=f"{sorted(names)}",
+                remedy="Build asset mito/tokens, or open the folder of its store",
+            )
+        config = reader.fingerprint["config"]
+        k = config.get(K) if isinstance(config, Mapping) else None
+        if k != vocabulary.k:
+            raise CorruptResourceError(
+                str(reader.directory), "ids of another vocabulary", expected=f"k = {vocabulary.k}", got=f"{k}"
+            )
+        self.counts: list[int] = reader.index.column(N_TOKENS).to_pylist()
+        self._has_positions = POSITION_IDS in names
+
+    def __getitem__(self, genome: int) -> TokenRow:
+        n_tokens, row = self.counts[genome], self._reader.get_row(genome)
+        positions = row[POSITION_IDS][:n_tokens] if self._has_positions else None
+        return TokenRow(row[INPUT_IDS][:n_tokens], row[HET][:n_tokens], positions)

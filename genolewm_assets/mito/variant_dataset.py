@@ -1,0 +1,170 @@
+"""The PyTorch data set over single-base variants: each in the middle of a window of one genome. Imports torch.
+
+The genome is tokenised once. The k tokens that a variant changes are worked out for all variants together; an item is
+the genome's window with those k put in.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch.utils.data import Dataset
+
+from genolewm_assets.errors import AlleleError, InputError, ReferenceMismatchError, WindowError
+from genolewm_assets.genome import Codes, Variant, decode_sequence, encode_sequence, start_from_pos
+from genolewm_assets.mito.snv_tokens import substitute_bases, substitute_levels
+from genolewm_assets.mito.token_plan import Bases, HetPool, TokenPlan, check_levels
+from genolewm_assets.mito.vocabulary import KmerVocabulary
+from genolewm_assets.mito.window_items import Item, WindowItems
+from genolewm_assets.mito.windows import WINDOW_TOKENS, WindowTiling
+
+__all__ = ["MtDNAVariantDataset"]
+
+
+class MtDNAVariantDataset(Dataset[Item]):
+    """Windows that carry a variant, beside the same windows without it.
+
+    Parameters
+    ----------
+    sequence
+        A whole circular genome, such as rCRS; ``pos`` of a variant counts its bases from 1.
+    variants
+        Substitutions of one base.
+    vocabulary
+        Gives the ids.
+    labels
+        One whole number per variant, or none.
+    het_levels
+        Of the genome, per base; None: 0.
+    variant_levels
+        Level of each variant, 0 to 1, at its base; NaN or None: the genome's own level stays.
+    het_pool
+        As in :func:`~genolewm_assets.mito.tokens.tokenize_sequence`.
+    window_tokens
+        Tokens per window, without ``[CLS]``; the variant's base begins token ``window_tokens // 2`` of it.
+    add_cls
+        Begin every window with ``[CLS]``.
+
+    Raises
+    ------
+    AlleleError
+        If a variant is no substitution of one base.
+    ReferenceMismatchError
+        If the genome has another base there.
+    WindowError
+        If the genome is shorter than a window, or a window than two k-mers.
+    SequenceError, InputError
+        If the genome, its levels, or the number of labels or levels is wrong.
+
+    Notes
+    -----
+    An item holds what one of :class:`~genolewm_assets.mito.dataset.MtDNADataset` does (``window_index`` is the number
+    of the variant), with the variant in ``input_ids`` and ``het_values``; further ``reference_ids``, the genome's own,
+    and ``labels`` where there are any.
+    """
+
+    def __init__(
+        self,
+        sequence: Bases,
+        variants: Sequence[Variant],
+        vocabulary: KmerVocabulary,
+        *,
+        labels: ArrayLike | None = None,
+        het_levels: ArrayLike | None = None,
+        variant_levels: ArrayLike | None = None,
+        het_pool: HetPool = "mean",
+        window_tokens: int = WINDOW_TOKENS,
+        add_cls: bool = True,
+    ) -> None:
+        super().__init__()
+        codes = sequence if isinstance(sequence, np.ndarray) else encode_sequence(sequence)
+        _check_room(len(codes), window_tokens, vocabulary.k)
+        self._row = TokenPlan(vocabulary, het_pool=het_pool).row(codes, het_levels, None, "genome")
+        starts = np.array([start_from_pos(variant.pos) for variant in variants], dtype=np.int64)
+        self._ids = substitute_bases(codes, starts, _alternates(variants, codes), vocabulary)
+        self._het = None
+        if variant_levels is not None:
+            own = np.zeros(len(codes)) if het_levels is None else check_levels(het_levels, len(codes), "genome")
+            levels = _variant_levels(variant_levels, own[starts])
+            self._het = substitute_levels(own, starts, levels, vocabulary.k, het_pool)
+        middle = window_tokens // 2
+        self._firsts: list[int] = ((starts - middle) % len(codes)).tolist()
+        self._labels = None if labels is None else _checked_labels(labels, len(variants))
+        tiling = WindowTiling(window_tokens, window_tokens)
+        self._form = WindowItems(tiling, add_cls=add_cls, longest=len(codes), id_dtype=vocabulary.id_dtype)
+        stop = self._form.lead + middle + 1
+        self._changed = slice(stop - vocabulary.k, stop)
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    def __getitem__(self, index: SupportsIndex) -> Item:
+        index = operator.index(index)
+        if not 0 <= index < len(self._firsts):
+            raise IndexError(f"no variant {index}: there are {len(self._firsts)}")
+        item = self._form.item(self._row, self._firsts[index], index)
+        item["reference_ids"] = item["input_ids"].copy()
+        item["input_ids"][self._changed] = self._ids[index]
+        if self._het is not None:
+            item["het_values"][self._changed] = self._het[index]
+        if self._labels is not None:
+            item["labels"] = self._labels[index]
+        return item
+
+
+def _check_room(n_bases: int, window_tokens: int, k: int) -> None:
+    if not 2 * k <= window_tokens <= n_bases:
+        raise WindowError(
+            "windows round variants",
+            "impossible size",
+            expected=f"{2 * k} to {n_bases} tokens (the genome)",
+            got=f"{window_tokens}",
+        )
+
+
+def _alternates(variants: Sequence[Variant], codes: Codes) -> Codes:
+    """Return the alternate bases, or raise where a variant is not a substitution in this genome."""
+    for variant in variants:
+        if len(variant.ref) != 1 or len(variant.alt) != 1:
+            raise AlleleError(
+                str(variant),
+                "not a substitution of one base",
+                remedy="Leave insertions, deletions and longer alleles out",
+            )
+        if variant.pos > len(codes):
+            raise InputError(
+                str(variant), "beyond the genome", expected=f"pos up to {len(codes)}", got=f"{variant.pos}"
+            )
+        base = decode_sequence(codes[variant.pos - 1 : variant.pos])
+        if base != variant.ref:
+            raise ReferenceMismatchError(
+                str(variant),
+                "the genome has another base there",
+                expected=repr(variant.ref),
+                got=repr(base),
+                remedy="Pass the genome that the variants were called on",
+            )
+    return encode_sequence("".join(variant.alt for variant in variants))
+
+
+def _variant_levels(given: ArrayLike, own: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    levels = np.asarray(given, dtype=np.float64)
+    if levels.shape != own.shape:
+        raise InputError("variant_levels", "not one per variant", expected=f"{len(own)}", got=f"shape {levels.shape}")
+    return check_levels(np.where(np.isnan(levels), own, levels), len(own), "variant_levels")
+
+
+def _checked_labels(labels: ArrayLike, n_variants: int) -> NDArray[np.int64]:
+    found = np.asarray(labels)
+    if found.shape != (n_variants,) or found.dtype.kind not in "iub":
+        raise InputError(
+            "labels",
+            "not one whole number per variant",
+            expected=f"integers of shape ({n_variants},)",
+            got=f"{found.dtype} of shape {found.shape}",
+        )
+    return found.astype(np.int64)

@@ -1,0 +1,228 @@
+"""The k-mer vocabulary: every k-mer over ACGT in lexicographic order, behind six special tokens.
+
+It depends on k alone, so the same k gives the same ids in every project, on every machine. Not here: positions,
+padding and heteroplasmy (``tokens``), the Hugging Face files (``tokenizer_files``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, SequenceError
+from genolewm_assets.genome import NO_KMER, Codes, decode_kmer, encode_kmers, encode_sequence
+from genolewm_assets.mito.tokenizer_files import TOKENIZER_FILE, listed_tokens, tokenizer_files
+from genolewm_assets.store import JsonValue, write_atomic
+from genolewm_assets.store.atomic import make_directories
+
+MAX_K = 8
+
+#: Tokens that are no k-mer, in the order of their ids.
+SPECIAL_TOKENS = ("[PAD]", "[CLS]", "[MASK]", "[UNK]", "[SEP]", "[HET]")
+PAD_ID, CLS_ID, MASK_ID, UNK_ID, SEP_ID, HET_ID = range(len(SPECIAL_TOKENS))
+#: Id of the first k-mer, AA...A.
+FIRST_KMER_ID = len(SPECIAL_TOKENS)
+
+VOCABULARY_FILE = "vocab_config.json"
+_FORMAT, _FORMAT_VERSION = "genolewm.kmer_vocabulary", 1
+
+#: int16 for k up to 7, else int32.
+Ids: TypeAlias = NDArray[np.signedinteger[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class KmerVocabulary:
+    """Token ids of k-mers.
+
+    Parameters
+    ----------
+    k
+        Bases per k-mer, 1 to 8.
+
+    Raises
+    ------
+    ConfigurationError
+        If k is out of range.
+
+    Examples
+    --------
+    >>> vocabulary = KmerVocabulary.build(k=6)
+    >>> len(vocabulary), vocabulary.encode("AAAAAC"), vocabulary.decode(4101)
+    (4102, 7, 'TTTTTT')
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        if type(self.k) is not int or not 1 <= self.k <= MAX_K:
+            raise ConfigurationError(
+                "k-mer vocabulary", "k out of range", expected=f"a whole number from 1 to {MAX_K}", got=repr(self.k)
+            )
+
+    @classmethod
+    def build(cls, k: int = 6) -> Self:
+        """Return the vocabulary of all k-mers."""
+        return cls(k)
+
+    def __len__(self) -> int:
+        return FIRST_KMER_ID + self.n_kmers
+
+    @property
+    def n_kmers(self) -> int:
+        """Number of k-mers, 4**k; they have the ids from 6 on."""
+        return int(4**self.k)
+
+    @property
+    def id_dtype(self) -> type[np.int16 | np.int32]:
+        """int16 where every id fits (k up to 7), else int32."""
+        return np.int16 if len(self) <= np.iinfo(np.int16).max else np.int32
+
+    def encode(self, token: str) -> int:
+        """Return the id of a k-mer (either case, U as T; 3 if a base is not A, C, G or T) or special token.
+
+        Raises
+        ------
+        SequenceError
+            On another number of bases, or a symbol outside the IUPAC nucleotide alphabet.
+        """
+        if token in SPECIAL_TOKENS:
+            return SPECIAL_TOKENS.index(token)
+        if len(token) != self.k:
+            raise SequenceError("k-mer", "wrong length", expected=f"{self.k} bases", got=repr(token))
+        return int(self.encode_array(token)[0])
+
+    def decode(self, token_id: int) -> str:
+        """Return the k-mer or special token of an id.
+
+        Raises
+        ------
+        SequenceError
+            If there is no such id.
+        """
+        if not 0 <= token_id < len(self):
+            raise SequenceError("token id", "no such id", expected=f"0 to {len(self) - 1}", got=f"{token_id}")
+        if token_id < FIRST_KMER_ID:
+            return SPECIAL_TOKENS[token_id]
+        return decode_kmer(int(token_id) - FIRST_KMER_ID, self.k)
+
+    def encode_array(self, sequence: str | bytes | Codes, *, stride: int = 1, circular: bool = False) -> Ids:
+        """Return the ids of a sequence's k-mers.
+
+        Parameters
+        ----------
+        sequence
+            Bases of the IUPAC alphabet, either case, U as T; or their uint8 codes (:mod:`genolewm_assets.genome`).
+        stride
+            Step between k-mer starts in bases.
+        circular
+            Wrap the last k-mers round the origin.
+
+        Returns
+        -------
+        ndarray
+            :attr:`id_dtype`, shape (n_kmers,), in genome order; 3 ([UNK]) where a base is not A, C, G or T.
+
+        Raises
+        ------
+        SequenceError
+            On a strange symbol, an impossible stride, or a circular sequence shorter than k.
+        """
+        codes = sequence if isinstance(sequence, np.ndarray) else encode_sequence(sequence)
+        ids = encode_kmers(codes, k=self.k, stride=stride, circular=circular, dtype=self.id_dtype)
+        ids += FIRST_KMER_ID
+        unknown = np.flatnonzero(ids == NO_KMER + FIRST_KMER_ID)
+        ids[unknown] = UNK_ID
+        return ids
+
+    def save_pretrained(self, folder: Path | str) -> None:
+        """Write ``vocab_config.json``, and the files from which ``AutoTokenizer`` makes a tokenizer of the same ids.
+
+        Raises
+        ------
+        OSError
+            If the file system refuses; every file is old or new, none half-written.
+        """
+        folder = Path(folder)
+        make_directories(folder)
+        for name, document in tokenizer_files(self._tokens(), SPECIAL_TOKENS, self.k).items():
+            write_atomic(folder / name, _as_bytes(document))
+        write_atomic(folder / VOCABULARY_FILE, _as_bytes(self._document()))
+
+    @classmethod
+    def from_pretrained(cls, folder: Path | str) -> Self:
+        """Read the vocabulary of a folder; nothing is ever downloaded.
+
+        Raises
+        ------
+        MissingResourceError
+            If there is no such folder or file.
+        CorruptResourceError
+            If a file is not as it was written, or of a version that this code does not know.
+        """
+        path = Path(folder) / VOCABULARY_FILE
+        found = _read_object(path)
+        if found.get("format") != _FORMAT or found.get("format_version") != _FORMAT_VERSION:
+            raise _corrupt(
+                path,
+                "not a vocabulary that this code can read",
+                f"format {_FORMAT!r}, version {_FORMAT_VERSION}",
+                f"{found.get('format')!r}, {found.get('format_version')!r}",
+            )
+        try:
+            vocabulary = cls(found.get("k"))  # type: ignore[arg-type]
+        except ConfigurationError as err:
+            raise _corrupt(path, "k out of range", err.expected, err.got) from err
+        for name, value in vocabulary._document().items():
+            if found.pop(name, None) != value:
+                raise _corrupt(path, f"altered in {name!r}: the file was damaged or edited")
+        if found:
+            raise _corrupt(path, "unknown entries", "none", f"{sorted(found)}")
+        vocabulary._check_tokenizer(path.with_name(TOKENIZER_FILE))
+        return vocabulary
+
+    def _check_tokenizer(self, path: Path) -> None:
+        """Raise if the tokenizer beside the vocabulary, where there is one, numbers the tokens differently."""
+        if path.is_file() and listed_tokens(_read_object(path)) != {t: i for i, t in enumerate(self._tokens())}:
+            raise _corrupt(path, f"its ids are not those of the vocabulary beside it (k = {self.k})")
+
+    def _tokens(self) -> list[str]:
+        return [self.decode(token_id) for token_id in range(len(self))]
+
+    def _document(self) -> dict[str, JsonValue]:
+        document: dict[str, JsonValue] = {
+            "format": _FORMAT,
+            "format_version": _FORMAT_VERSION,
+            "k": self.k,
+            "n_tokens": len(self),
+            "special_tokens": list(SPECIAL_TOKENS),
+        }
+        content = json.dumps(document, sort_keys=True) + "\n" + "\n".join(self._tokens())
+        return {**document, "sha256": hashlib.sha256(content.encode()).hexdigest()}
+
+
+def _as_bytes(document: JsonValue) -> bytes:
+    return (json.dumps(document, indent=1) + "\n").encode()
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    remedy = "Save a vocabulary there with save_pretrained; names on a model hub are not looked up"
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as err:
+        raise MissingResourceError(str(path), f"cannot be read ({err.strerror})", remedy=remedy) from err
+    except (ValueError, RecursionError) as err:
+        raise _corrupt(path, f"not readable as JSON ({err})") from err
+    if not isinstance(value, dict):
+        raise _corrupt(path, "not a JSON object")
+    return value
+
+
+def _corrupt(path: Path, problem: str, expected: str | None = None, got: str | None = None) -> CorruptResourceError:
+    remedy = "Save the vocabulary again with save_pretrained"
+    return CorruptResourceError(str(path), problem, expected=expected, got=got, remedy=remedy)

@@ -1,0 +1,96 @@
+"""Windows as items of a data set: arrays of one width, with ``[CLS]`` before and padding behind where wanted.
+
+Items own their arrays: a worker may change them, and none is a read-only view, which torch does not take.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from genolewm_assets.mito.token_plan import TokenRow
+from genolewm_assets.mito.vocabulary import CLS_ID, PAD_ID
+from genolewm_assets.mito.windows import WindowTiling
+
+#: Arrays by name, as in :class:`~genolewm_assets.mito.tokens.Tokens`, and what a data set adds.
+Item: TypeAlias = dict[str, Any]
+
+
+class WindowItems:
+    """How the item of a window is made.
+
+    Parameters
+    ----------
+    tiling
+        Sizes, and whether genomes are circles.
+    add_cls
+        Begin every window with ``[CLS]``.
+    longest
+        Tokens of the longest genome.
+    id_dtype
+        Type of the ids.
+    """
+
+    def __init__(
+        self, tiling: WindowTiling, *, add_cls: bool, longest: int, id_dtype: type[np.int16 | np.int32]
+    ) -> None:
+        self.lead = int(add_cls)
+        self._tiling, self._size = tiling, tiling.window_tokens
+        self._width = self._size + self.lead
+        self._id_dtype = id_dtype
+        self._whole = np.ones(self._width, dtype=np.int8)
+        self._no_het = np.zeros(self._width, dtype=np.float32)
+        # From -1 on, because the place of [CLS] comes before the first token's.
+        self._own_positions = np.arange(-1, longest, dtype=np.int32)
+
+    def item(self, row: TokenRow, first: int, number: int) -> Item:
+        """Return the window of a genome that begins at token ``first``, as item ``number``."""
+        ids, het, positions = row
+        begin, end = first - self.lead, first + self._size
+        if begin < 0 or end > len(ids):
+            return self._item_in_parts(row, first, number)
+        # One copy for each array, in which [CLS] takes the place of the token before the window.
+        input_ids = ids[begin:end].copy()
+        if positions is None:
+            position_ids = self._own_positions[begin + 1 : end + 1].copy()
+            position_ids[0] = first
+        else:
+            position_ids = positions[begin:end].copy()
+            position_ids[0] = positions[first]
+        het_values = self._no_het.copy() if het is None else het[begin:end].copy()
+        if self.lead:
+            input_ids[0] = CLS_ID
+            het_values[0] = 0
+        return {
+            "input_ids": input_ids,
+            "attention_mask": self._whole.copy(),
+            "position_ids": position_ids,
+            "het_values": het_values,
+            "window_index": number,
+        }
+
+    def _item_in_parts(self, row: TokenRow, first: int, number: int) -> Item:
+        """Return a window that begins with the genome, wraps, or is padded."""
+        own = self._own_positions[1 : len(row.input_ids) + 1]
+        cut = self._tiling.cut
+        ids = cut(row.input_ids, first)
+        used = slice(self.lead, self.lead + len(ids))
+        input_ids = np.full(self._width, PAD_ID, dtype=self._id_dtype)
+        position_ids = np.zeros(self._width, dtype=np.int32)
+        het_values = self._no_het.copy()
+        input_ids[used] = ids
+        position_ids[used] = cut(own if row.position_ids is None else row.position_ids, first)
+        if row.het is not None:
+            het_values[used] = cut(row.het, first)
+        if self.lead:
+            input_ids[0], position_ids[0] = CLS_ID, position_ids[1]
+        attention_mask = self._whole.copy()
+        attention_mask[used.stop :] = 0
+        return {
+            "input_ids": input_ids,
+            "attention_mask": attention_mask,
+            "position_ids": position_ids,
+            "het_values": het_values,
+            "window_index": number,
+        }

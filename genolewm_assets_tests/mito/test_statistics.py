@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.mito import KmerVocabulary, tokenize_sequence
+from genolewm_assets.mito.statistics import describe_tokens
+from genolewm_assets.mito.token_plan import TokenRow
+from genolewm_assets_tests.strategies import circular_genomes
+
+
+def row(sequence, vocabulary, coordinates=None) -> TokenRow:
+    tokens = tokenize_sequence(sequence, vocabulary, coordinates=coordinates)
+    return TokenRow(tokens["input_ids"], None, None if coordinates is None else tokens["position_ids"])
+
+
+@given(st.lists(circular_genomes(), max_size=5), st.integers(1, 3), st.booleans())
+def test_figures_equal_plain_counting(sequences, k, with_coordinates):
+    vocabulary, length = KmerVocabulary.build(k), 210
+    places = [(np.arange(len(each)) * 2) % length if with_coordinates else None for each in sequences]
+    rows = [row(each, vocabulary, place) for each, place in zip(sequences, places, strict=True)]
+    found = describe_tokens(rows, vocabulary, length=length, most=3)
+    kmers, columns = Counter(), [Counter() for _ in range(length)]
+    for sequence, place in zip(sequences, places, strict=True):
+        for at in range(len(sequence)):
+            kmer = (sequence * 2)[at : at + k]
+            kmers[kmer] += 1
+            if "N" not in kmer:
+                columns[at if place is None else place[at]][kmer] += 1
+    clean = {kmer: count for kmer, count in kmers.items() if "N" not in kmer}
+    assert (found.n_genomes, found.n_tokens) == (len(sequences), sum(kmers.values()))
+    assert found.n_unknown == found.n_tokens - sum(clean.values())
+    assert (found.n_kmers, found.n_kmers_seen) == (4**k, len(clean))
+    assert found.most_frequent == tuple(sorted(clean.items(), key=lambda each: (-each[1], each[0]))[:3])
+    assert found.unknown_rate == (found.n_unknown / found.n_tokens if sequences else 0)
+    for column, bits in zip(columns, found.entropy_bits, strict=True):
+        shares = np.array(list(column.values())) / max(1, sum(column.values()))
+        expected = -(shares * np.log2(shares)).sum() if column else np.nan
+        np.testing.assert_allclose(bits, expected, atol=1e-12)
+
+
+def test_one_difference_in_ten_genomes_shows_in_six_positions(genome, vocabulary):
+    other = genome[:500] + ("A" if genome[500] != "A" else "C") + genome[501:]
+    found = describe_tokens([row(genome, vocabulary)] * 9 + [row(other, vocabulary)], vocabulary, length=16_569)
+    assert np.flatnonzero(found.entropy_bits).tolist() == list(range(495, 501))
+    np.testing.assert_allclose(found.entropy_bits[500], -(0.9 * np.log2(0.9) + 0.1 * np.log2(0.1)))
+
+
+def test_padding_does_not_count(vocabulary):
+    ids = np.array([0, 6, 7, 1], dtype=np.int16)
+    found = describe_tokens([TokenRow(ids, None, None)], vocabulary, length=4)
+    assert (found.n_tokens, found.n_kmers_seen, found.most_frequent) == (3, 2, (("AAAAAA", 1), ("AAAAAC", 1)))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (TokenRow(np.array([6] * 5, np.int16), None, None), "a position out of range: expected 0 to 3, got 0 to 4"),
+        (TokenRow(np.array([6], np.int16), None, np.array([-1], np.int32)), "a position out of range"),
+        (TokenRow(np.array([4102], np.int16), None, None), "a token id out of range: expected 0 to 4101"),
+    ],
+)
+def test_what_is_beyond_the_circle_or_the_vocabulary(vocabulary, given, message):
+    with pytest.raises(InputError, match=message):
+        describe_tokens([given], vocabulary, length=4)
