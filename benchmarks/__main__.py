@@ -1,4 +1,4 @@
-"""Run the measurements and print Markdown tables: ``python -m benchmarks [speed] [scaling] [windows]``."""
+"""Run the measurements and print Markdown tables: ``python -m benchmarks [PART ...]``; the parts are ``PARTS``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ import pysam
 
 from benchmarks.gnomad_vcf import CONTIG
 from benchmarks.inputs import RECORDS, make_input
+from benchmarks.mito_tables import mito_tables
 from benchmarks.simulated_genome import simulate_contig
+from benchmarks.store_tables import store_tables
 from benchmarks.tables import Setting, scaling_table, speed_table
 from genolewm_assets.genome import PROFILES
 from genolewm_assets.lewm.window_index import build_window_table
 
-PARTS = ("speed", "scaling", "windows")
+PARTS = ("speed", "scaling", "windows", "store", "mito")
 
 
 def window_table(runs: int) -> Iterator[str]:
@@ -81,7 +83,11 @@ def main() -> None:
 def _tables(part: str, given: argparse.Namespace, setting: Setting) -> Iterator[str]:
     if part == "windows":
         yield from window_table(given.runs)
-    for kind in given.kinds if part != "windows" else ():
+    if part == "store":
+        yield from store_tables(setting, shrink=given.shrink)
+    if part == "mito":
+        yield from mito_tables(given.runs, shrink=given.shrink)
+    for kind in given.kinds if part in {"speed", "scaling"} else ():
         if part == "speed":
             yield from speed_table(make_input(setting.folder, kind, RECORDS[kind] // given.shrink), setting)
         else:

@@ -11,29 +11,40 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
 
 def serve(work: Callable[[], int | None], *, version: str, out: Path) -> None:
-    """Run ``work`` once for each line of standard input, and remove the folder ``out`` before and after each time.
+    """Run ``work`` once for each line of standard input; see :func:`serve_tasks`."""
+    serve_tasks({"run": work}, version=version, out=out)
 
-    The first line answered is ``{"version": ...}``, then for each run one with ``wall_s`` and ``cpu_s`` (those of child
-    processes included), ``peak_bytes`` so far, and ``records``: what ``work`` returned. Whatever else the job prints
-    goes to standard error.
+
+def serve_tasks(tasks: Mapping[str, Callable[[], int | None]], *, version: str, out: Path | None = None) -> None:
+    """Run the task that each line of standard input names, and remove the folder ``out`` before and after each time.
+
+    The first line answered is ``{"version": ..., "resident_bytes": ...}``, the second of them being the size of the
+    process so far, then for each run one with ``wall_s`` and ``cpu_s`` (those of child processes included),
+    ``peak_bytes`` so far, and ``records``: what the task returned. Whatever else the job prints goes to standard error.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    _say(answers, {"version": version})
-    for _ in sys.stdin:
-        shutil.rmtree(out, ignore_errors=True)
+    _say(answers, {"version": version, "resident_bytes": _status_bytes("VmRSS")})
+    for line in sys.stdin:
+        work = tasks[line.rstrip("\n")]
+        _remove(out)
         started, used = time.perf_counter(), _cpu_seconds()
         records = work()
         wall = time.perf_counter() - started
         cpu = _cpu_seconds() - used
-        shutil.rmtree(out, ignore_errors=True)
+        _remove(out)
         _say(answers, {"wall_s": wall, "cpu_s": cpu, "peak_bytes": _peak_bytes(), "records": records})
+
+
+def _remove(folder: Path | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _say(answers: TextIO, message: dict[str, object]) -> None:
@@ -50,9 +61,14 @@ def _peak_bytes() -> int:
 
     ``VmHWM`` where there is one: ``ru_maxrss`` of a process starts at the size of the one that started it.
     """
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    own = _status_bytes("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+
+
+def _status_bytes(name: str) -> int:
+    """Return a size of this process that proc(5) calls ``name``; 0 where there is no such file."""
     status = Path("/proc/self/status")
-    if status.exists():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        own = int(line.split()[1])
-    return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) * 1024
+    if not status.exists():
+        return 0
+    line = next(line for line in status.read_text().splitlines() if line.startswith(name))
+    return int(line.split()[1]) * 1024

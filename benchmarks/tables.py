@@ -12,6 +12,7 @@ from benchmarks.peer_jobs import PEERS
 from benchmarks.workers import Figures, Job, WorkerError, measure, prime
 
 INFLATE, OURS = "isal, inflate only, one thread", "genolewm_assets, finished shard"
+NO_PEERS = "no environment of the peers was named with --peers-python"
 _MIB = 1 << 20
 #: Of the peers, those that the project's own environment has.
 _INSTALLED = ("pysam", "bcftools")
@@ -116,7 +117,7 @@ def _peer_job(name: str, made: BenchmarkInput, setting: Setting, *, note: str = 
     title = f"{name}, {_TASKS.get(name, 'reading only')}{note}"
     python = sys.executable if name in _INSTALLED else setting.peers_python
     if python is None:
-        return Job(title, (), "no environment of the peers was named with --peers-python")
+        return Job(title, (), NO_PEERS)
     arguments = [name, made.source, str(made.vcf), str(setting.folder / "out")]
     return Job(title, [str(python), "-m", "benchmarks.peer_jobs", *arguments])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import statistics
 import subprocess
 import tempfile
@@ -17,11 +18,15 @@ _ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is measured: its name in the tables, and the command of a process that serves it, or why there is none."""
+    """What is measured: its name in the tables, and the command of a process that serves it, or why there is none.
+
+    Jobs of one command are tasks of one process.
+    """
 
     name: str
     command: Sequence[str]
     unavailable: str = ""
+    task: str = "run"
 
 
 @dataclass(slots=True)
@@ -32,10 +37,12 @@ class Figures:
     ----------
     wall, cpu
         Seconds of each run, the warm-up left out.
+    loaded_bytes
+        Resident size of the process before its first run.
     peak_bytes
         Largest resident size up to the end of the warm-up, the first run of the process.
     records
-        Records that the job says it read; None if it does not count.
+        Records that the job says it read, or what else its table counts; None if it does not count.
     failure
         Why there are no figures; empty if there are.
     """
@@ -44,6 +51,7 @@ class Figures:
     version: str = ""
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    loaded_bytes: int = 0
     peak_bytes: int = 0
     records: int | None = None
     failure: str = ""
@@ -68,19 +76,21 @@ class Worker:
 
     def __init__(self, process: subprocess.Popen[bytes], errors: BinaryIO) -> None:
         self._process, self._errors = process, errors
-        self.version = ""
+        self._version, self._loaded_bytes = "", 0
 
     def begin(self) -> None:
         """Wait until the job is loaded."""
-        self.version = str(self._answer()["version"])
+        answer = self._answer()
+        self._version, self._loaded_bytes = str(answer["version"]), answer["resident_bytes"]
 
-    def run(self, figures: Figures, *, warm_up: bool = False) -> None:
-        """Run the job once and note what it cost."""
+    def run(self, figures: Figures, *, task: str = "run", warm_up: bool = False) -> None:
+        """Run a task once and note what it cost."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # The process has ended: the missing answer says why.
-            self._process.stdin.write(b"run\n")
+            self._process.stdin.write(f"{task}\n".encode())
         answer = self._answer()
         if warm_up:
+            figures.version, figures.loaded_bytes = self._version, self._loaded_bytes
             figures.peak_bytes, figures.records = answer["peak_bytes"], answer["records"]
         else:
             figures.wall.append(answer["wall_s"])
@@ -118,28 +128,47 @@ def open_worker(job: Job) -> Iterator[Worker]:
 def measure(jobs: Sequence[Job], *, runs: int) -> list[Figures]:
     """Warm every job up, then run them in turn ``runs`` times, so that what else the machine does hits all alike.
 
-    A job that fails has a ``failure`` and is left out of the further turns.
+    Their order differs from turn to turn, since it makes a difference which process was busy just before. A job that
+    fails has a ``failure`` and is left out of the further turns.
     """
     found = [Figures(job.name) for job in jobs]
     with ExitStack() as stack:
-        workers: list[tuple[Worker, Figures]] = []
+        processes: dict[tuple[str, ...], Worker] = {}
         for job, figures in zip(jobs, found, strict=True):
-            try:
-                worker = stack.enter_context(open_worker(job))
-                worker.begin()
-                figures.version = worker.version
-                worker.run(figures, warm_up=True)
-                workers.append((worker, figures))
-            except (WorkerError, OSError) as err:
-                figures.failure = str(err)
+            with _noted(figures):
+                command = tuple(job.command)
+                if command not in processes:
+                    processes[command] = stack.enter_context(open_worker(job))
+                    processes[command].begin()
+                processes[command].run(figures, task=job.task, warm_up=True)
+        turn, order = list(zip(jobs, found, strict=True)), random.Random(6)
         for _ in range(runs):
-            for worker, figures in workers:
+            order.shuffle(turn)
+            for job, figures in turn:
                 if not figures.failure:
-                    try:
-                        worker.run(figures)
-                    except (WorkerError, OSError) as err:
-                        figures.failure = str(err)
+                    with _noted(figures):
+                        processes[tuple(job.command)].run(figures, task=job.task)
     return found
+
+
+def measure_fresh(jobs: Sequence[Job], *, runs: int) -> list[Figures]:
+    """Measure like :func:`measure`, but the first run of a process only: each run has one of its own."""
+    found = [Figures(job.name) for job in jobs]
+    for number in range(runs + 1):
+        for job, figures in zip(jobs, found, strict=True):
+            if not figures.failure:
+                with _noted(figures), open_worker(job) as worker:
+                    worker.begin()
+                    worker.run(figures, task=job.task, warm_up=number == 0)
+    return found
+
+
+@contextmanager
+def _noted(figures: Figures) -> Iterator[None]:
+    try:
+        yield
+    except (WorkerError, OSError) as err:
+        figures.failure = str(err)
 
 
 def prime(job: Job) -> None:

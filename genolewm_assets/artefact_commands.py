@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -57,6 +57,87 @@ def cache_verify(path: CachePath, *, as_json: JsonOption = False) -> None:
         for line in found or ["every byte is as it was written"]:
             out.print(f"{store}: {line}", markup=False, highlight=False, soft_wrap=True)
     if any(problems.values()):
+        raise typer.Exit(4)
+
+
+@cache_app.command("export")
+def cache_export(
+    path: Annotated[Path, typer.Argument(help="A finished store, or the published link to it.")],
+    form: Annotated[Literal["parquet", "arrow"], typer.Option("--format", help="File format.")] = "parquet",
+    output: Annotated[Path | None, typer.Option("--output", help="File to write; by default <store>.<format>.")] = None,
+    layout: Annotated[
+        Literal["store", "rfc-0002"],
+        typer.Option("--layout", help="All of the store; or the columns of RFC-0002, one mean state per window."),
+    ] = "store",
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+) -> None:
+    """Write a store to one file that other programs read; every checksum is compared on the way.
+
+    Example: `genolewm cache export data/embeddings/0123456789abcdef --format parquet --output chr21.parquet`
+    """
+    from genolewm_assets.lewm.cache_export import export_states
+    from genolewm_assets.store import TableFormat, export_array_store
+
+    written = Path(f"{path.absolute().name}.{form}") if output is None else output
+    export = export_array_store if layout == "store" else export_states
+    with ConsoleProgress(err) as progress:
+        rows = export(path, written, TableFormat(form), overwrite=force, progress=progress)
+    out.print(f"{written}: {rows:,} rows", markup=False, highlight=False, soft_wrap=True)
+
+
+@cache_app.command("index")
+def cache_index(
+    root: RootOption = Path("data"),
+    *,
+    check: Annotated[bool, typer.Option("--check", help="Only say whether it is whole and current.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the index from window hashes to cached rows again, over every cache of a root.
+
+    Example: `genolewm cache index --root data`
+    """
+    from genolewm_assets.lewm.cache_index import check_cache_index, refresh_cache_index
+    from genolewm_assets.store import Root
+
+    with ConsoleProgress(err) as progress:
+        opened = Root(root)
+        report = check_cache_index(opened) if check else refresh_cache_index(opened, force=True, progress=progress)
+    if as_json:
+        out.print_json(json.dumps(report.as_dict()))
+        return
+    for location, reason in report.omitted.items():
+        out.print(f"not covered: {location}: {reason}", markup=False, highlight=False, soft_wrap=True)
+    said = f"{len(report.caches):,} caches, {report.hashes:,} hashes, {report.rows:,} rows"
+    out.print(f"{report.path}: {said}, {len(report.omitted):,} caches not covered", markup=False, soft_wrap=True)
+
+
+@cache_app.command("find")
+def cache_find(
+    window: Annotated[str, typer.Argument(metavar="HASH", help="window_hash (64 hex digits) or window_id (32).")],
+    root: RootOption = Path("data"),
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Print where the cached states of a window lie; exit with 4 if nowhere.
+
+    Example: `genolewm cache find 0123456789abcdef0123456789abcdef --root data`
+    """
+    from genolewm_assets.lewm.cache_index import open_cache_index, parse_window_hash
+    from genolewm_assets.store import Root
+
+    wanted = parse_window_hash(window)
+    with open_cache_index(Root(root)) as index:
+        found, labels = index.find(wanted), {store.location: store.label for store in index.stores}
+        omitted = index.omitted
+    if as_json:
+        out.print_json(json.dumps([{**address._asdict(), "label": labels[address.store]} for address in found]))
+    for store, row in () if as_json else found:
+        out.print(f"{store} row {row} ({labels[store]})", markup=False, highlight=False, soft_wrap=True)
+    if omitted:
+        err.print(f"not covered by the index: {', '.join(omitted)}", markup=False, highlight=False, soft_wrap=True)
+    if not found:
+        err.print(f"{window}: no cached window has this hash", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(4)
 
 

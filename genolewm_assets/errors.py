@@ -119,7 +119,7 @@ class CatalogError(ConfigurationError):
 
 
 class RootError(ConfigurationError):
-    """A root belongs to another catalogue or another genome."""
+    """A root belongs to another catalogue or another genome, or its file system cannot hold one."""
 
 
 class ResourceError(GenoLeWMError, OSError):
@@ -149,4 +149,4 @@ class ChecksumError(FetchError):
 
 
 class BusyError(ResourceError):
-    """Another process holds the lock."""
+    """Another process holds the lock, or has taken it over."""

@@ -11,7 +11,7 @@ from benchmarks.gnomad_info import SAMPLES
 from benchmarks.gnomad_vcf import CONTIG, GnomadShape, write_gnomad_vcf
 from benchmarks.inputs import make_input
 from benchmarks.simulated_genome import simulate_contig
-from benchmarks.workers import Job, measure
+from benchmarks.workers import Job, measure, measure_fresh
 from genolewm_assets.genome import ContigSet
 from genolewm_assets.sources.clinvar_terms import Label, label_of, stars_of
 
@@ -23,7 +23,7 @@ def bases() -> bytes:
     return simulate_contig(CONTIG)
 
 
-@pytest.mark.parametrize(("wide", "record_bytes"), [(True, 4_100), (False, 500)])
+@pytest.mark.parametrize(("wide", "record_bytes"), [pytest.param(True, 4_100, marks=pytest.mark.slow), (False, 500)])
 def test_gnomad_records_agree_with_themselves_and_the_contig(
     tmp_path: Path, bases: bytes, wide: bool, record_bytes: int
 ) -> None:
@@ -67,6 +67,7 @@ def test_clinvar_records_have_known_terms_and_fit_their_contigs(tmp_path: Path) 
     assert labels == set(Label)
 
 
+@pytest.mark.slow
 def test_an_input_is_made_once_and_again_when_it_is_gone(tmp_path: Path) -> None:
     made = make_input(tmp_path, "slim", 100)
     packed, stamp = made.vcf.read_bytes(), made.vcf.stat().st_mtime_ns
@@ -98,6 +99,23 @@ def test_child_processes_count_in_the_cpu_seconds(tmp_path: Path) -> None:
     assert figures.cpu_s > 0.02
 
 
+def test_tasks_of_one_command_take_turns_in_one_process(tmp_path: Path) -> None:
+    command, log = _logging_job(tmp_path)
+    figures = measure([Job("a", command, task="a"), Job("b", command, task="b")], runs=2)
+    assert [(each.records, len(each.wall), each.failure) for each in figures] == [(1, 2, ""), (2, 2, "")]
+    tasks, processes = zip(*(line.split() for line in log.read_text().splitlines()), strict=True)
+    assert [sorted(tasks[turn : turn + 2]) for turn in (0, 2, 4)] == [["a", "b"]] * 3
+    assert len(set(processes)) == 1
+
+
+def test_a_fresh_run_is_the_first_of_its_process(tmp_path: Path) -> None:
+    command, log = _logging_job(tmp_path)
+    (figures,) = measure_fresh([Job("a", command, task="a")], runs=2)
+    assert (figures.records, len(figures.wall), figures.failure) == (1, 2, "")
+    assert 1 << 20 < figures.loaded_bytes <= figures.peak_bytes
+    assert len(set(log.read_text().splitlines())) == 3
+
+
 def _job(name: str, folder: Path, body: str) -> Job:
     lines = [
         "from pathlib import Path",
@@ -106,3 +124,13 @@ def _job(name: str, folder: Path, body: str) -> Job:
         f"serve(work, version='1', out=Path({str(folder / 'out')!r}))",
     ]
     return Job(name, [sys.executable, "-c", "\n".join(lines)])
+
+
+def _logging_job(folder: Path) -> tuple[list[str], Path]:
+    lines = [
+        "import os",
+        "from benchmarks.stopwatch import serve_tasks",
+        f"log = lambda task: print(task, os.getpid(), file=open({str(folder / 'log')!r}, 'a', buffering=1))",
+        "serve_tasks({'a': lambda: log('a') or 1, 'b': lambda: log('b') or 2}, version='1')",
+    ]
+    return [sys.executable, "-W", "ignore", "-c", "\n".join(lines)], folder / "log"

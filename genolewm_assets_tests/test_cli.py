@@ -169,7 +169,16 @@ def test_bad_catalogue_is_exit_3(
     "command",
     [
         *("demo", "ui", "verify", "gc", "cache-windows", "prepare-gnomad", "prepare-clinvar", "catalog check"),
-        *("cache inspect", "cache verify", "package verify", "package diff", "package pin"),
+        *(
+            "cache inspect",
+            "cache verify",
+            "cache export",
+            "cache index",
+            "cache find",
+            "package verify",
+            "package diff",
+            "package pin",
+        ),
     ],
 )
 def test_help_has_an_example(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +186,16 @@ def test_help_has_an_example(command: str, monkeypatch: pytest.MonkeyPatch, caps
     assert "Example" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["geno-lewm-prepare-gnomad", "geno-lewm-prepare-clinvar", "geno-lewm", "genolewm"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("geno-lewm-prepare-gnomad", "geno-lewm-prepare-clinvar", "geno-lewm")
+        ),
+        "genolewm",
+    ],
+)
 def test_installed_names(name: str) -> None:
     script = Path(sys.executable).with_name(name)
     done = subprocess.run([script, "--help"], capture_output=True, text=True, timeout=60, check=False)

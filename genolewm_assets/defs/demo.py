@@ -36,13 +36,13 @@ from genolewm_assets.defs.partitions import (
     linear_contig_partitions,
 )
 from genolewm_assets.defs.resources import configured_catalog, configured_root
-from genolewm_assets.defs.run_launcher import is_running
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError, ResourceError
 from genolewm_assets.lewm.package_pointer import choose_current, read_current, read_pin
 from genolewm_assets.sources.clinvar_listing import read_listing
 from genolewm_assets.sources.release_ledger import choose_releases
 from genolewm_assets.store import NO_PROGRESS, ArtefactId, Manifest, is_current
+from genolewm_assets.store.processes import is_running
 
 Steps: TypeAlias = Sequence[tuple[GatedAsset, str | None]]
 Outcome: TypeAlias = Literal["built", "current", "failed"]

@@ -22,9 +22,14 @@ from genolewm_assets.defs.resources import WorkspaceResource, configured_device
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.encoders.state_cache import STATE_ROWS, STATES, write_states
 from genolewm_assets.encoders.state_checks import STATE_CHECKS, spread
+from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.lewm.cache_index import refresh_cache_index
 from genolewm_assets.store import ArrayStoreReader, ArtefactId, BuildPlan, BuildReport, Progress, Published
 
 CODE_VERSION = "1"
+
+# Seconds to wait for another partition's refresh of the index.
+_INDEX_WAIT_S = 600.0
 
 #: Keys and sequences of a window table, in its order.
 ReadWindows = Callable[[], tuple[list[str], list[str]]]
@@ -110,8 +115,29 @@ def describe_states(published: Published) -> dict[str, dg.MetadataValue]:
     }
 
 
-CACHE = GatedAsset(key="embeddings/cache", checks=STATE_CHECKS, plan=plan_cache, describe=describe_states)
-CORPUS = GatedAsset(key="embeddings/corpus", checks=STATE_CHECKS, plan=plan_corpus, describe=describe_states)
+def refresh_index(workspace: Workspace, plan: BuildPlan, published: Published) -> dict[str, dg.MetadataValue]:
+    """Bring the index over window hashes up to date, or show and log why it could not be.
+
+    It is derived, and says itself when it is out of date: the states, which are published by now, are not given up for
+    it. Whoever publishes the next cache refreshes it too.
+    """
+    try:
+        report = refresh_cache_index(workspace.root, wait_s=_INDEX_WAIT_S)
+    except GenoLeWMError as err:
+        said = f"{plan.artefact} is published as {published.directory.name}, but the index is out of date: {err}"
+        dg.get_dagster_logger().error(f"{said} Run: genolewm cache index --root {workspace.root.path}")
+        return {"window_hashes": dg.MetadataValue.text(said)}
+    omitted = "".join(f"; not covered: {location}" for location in report.omitted)
+    said = f"{report.path}: {len(report.caches):,} caches, {report.hashes:,} hashes, {report.rows:,} rows{omitted}"
+    return {"window_hashes": dg.MetadataValue.text(said)}
+
+
+CACHE = GatedAsset(
+    key="embeddings/cache", checks=STATE_CHECKS, plan=plan_cache, describe=describe_states, after=refresh_index
+)
+CORPUS = GatedAsset(
+    key="embeddings/corpus", checks=STATE_CHECKS, plan=plan_corpus, describe=describe_states, after=refresh_index
+)
 
 
 @dg.asset(

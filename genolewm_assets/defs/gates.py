@@ -53,14 +53,14 @@ class GatedAsset:
     describe
         From what was published to the metadata shown in the UI.
     after
-        Called with what was published, before the run reports it.
+        Called with what was published, before the run reports it; returns what else the UI shows.
     """
 
     key: str
     checks: tuple[str, ...]
     plan: Callable[[Workspace, str | None, Progress], BuildPlan]
     describe: Callable[[Published], dict[str, dg.MetadataValue]]
-    after: Callable[[Workspace, BuildPlan, Published], None] | None = None
+    after: Callable[[Workspace, BuildPlan, Published], dict[str, dg.MetadataValue]] | None = None
 
     @property
     def check_names(self) -> tuple[str, ...]:
@@ -92,8 +92,7 @@ class GatedAsset:
             if plan.note:
                 context.log.info(plan.note)
             published = build(workspace.root, plan, run_id=context.run.run_id, progress=progress)
-            if self.after is not None:
-                self.after(workspace, plan, published)
+            further = {} if self.after is None else self.after(workspace, plan, published)
         except GenoLeWMError as err:
             # Planning may build too (the simulated sources): only this artefact's own checks are this asset's.
             rejected = isinstance(err, BuildRejectedError) and err.where == str(artefact)
@@ -104,7 +103,7 @@ class GatedAsset:
         if published.reused:
             context.log.info("%s is current: the published version was verified and kept", published.artefact)
         yield dg.MaterializeResult(
-            metadata=self.describe(published),
+            metadata={**self.describe(published), **further},
             data_version=dg.DataVersion(f"sha256:{published.manifest.sha256}"),
             check_results=[
                 self._result(INPUTS_ACCEPTED, passed=True),

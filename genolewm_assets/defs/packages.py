@@ -174,10 +174,11 @@ def _splits(info: PackageInfo) -> tuple[Mapping[str, Mapping[str, Mapping[str, i
     return {"windows": windows, "alleles": alleles}, {split: PART_COLOURS[split] for split in Split}
 
 
-def record_latest(workspace: Workspace, plan: BuildPlan, published: Published) -> None:
+def record_latest(workspace: Workspace, plan: BuildPlan, published: Published) -> dict[str, dg.MetadataValue]:
     """Make the package the latest of its release."""
     release = str(plan.artefact.partition)
     write_latest(workspace.root.path, PackageRef(release, plan.location, published.manifest.sha256))
+    return {}
 
 
 SPLIT = GatedAsset(

@@ -7,21 +7,17 @@ would never end. With this launcher run monitoring fails such a run, and ``run_r
 
 from __future__ import annotations
 
-import os
 import re
-from contextlib import suppress
-from pathlib import Path
 
 import dagster as dg
 
 # Not among Dagster's top-level names; launchers of other packages import them from here too.
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 
+from genolewm_assets.store.processes import is_running
+
 #: What Dagster logs when a run's process begins to work.
 _STARTED = re.compile(r"Started process for run \(pid: (\d+)\)")
-
-#: Seconds by which two clocks of one machine may differ: that of the log and that of the process table.
-_CLOCKS_DIFFER_S = 2.0
 
 
 class MachineRunLauncher(dg.DefaultRunLauncher):
@@ -46,32 +42,3 @@ class MachineRunLauncher(dg.DefaultRunLauncher):
             if found := _STARTED.search(entry.message):
                 return int(found[1]), entry.timestamp
         return None
-
-
-def is_running(pid: int, began_before: float) -> bool:
-    """Tell whether a process runs that began before a time; a later one got the number of one that has ended."""
-    if not _process_exists(pid):
-        return False
-    with suppress(OSError):  # where there is no /proc, or it hides other people's processes
-        # Behind the command's name in parentheses: state, ..., and as 20th the start in ticks since boot (proc(5)).
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        began = _boot_time() + int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return fields[0] not in "ZX" and began <= began_before + _CLOCKS_DIFFER_S
-    return True
-
-
-def _process_exists(pid: int) -> bool:
-    """Tell whether a process of this machine has a number."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _boot_time() -> float:
-    """Return when the machine was started, in seconds since the epoch."""
-    (line,) = (line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
-    return float(line.split()[1])

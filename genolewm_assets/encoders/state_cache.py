@@ -38,8 +38,8 @@ STATE_ROWS = TableSchema(
     ("row",),
 )
 
-#: Rows under one commit and one checksum; the bytes of the store depend on it.
-COMMIT_ROWS = 64
+#: Rows under one checksum; the bytes of the store depend on it. Each is committed: a row is dearer than a sync.
+BATCH_ROWS = 64
 
 #: Windows handed to the encoder at once; nothing depends on it.
 ENCODED_AT_ONCE = 64
@@ -90,7 +90,9 @@ def write_states(
     """
     shape = encoder.identity.row_shape(window_bp)
     spec = ArraySpec(STATES, shape, encoder.identity.dtype.value)
-    with ArrayStoreWriter(directory, [spec], key_config=config, commit_rows=COMMIT_ROWS) as writer:
+    with ArrayStoreWriter(
+        directory, [spec], key_config=config, commit_rows=BATCH_ROWS, batch_rows=BATCH_ROWS
+    ) as writer:
         done = len(writer.resume_keys())
         for first in range(done, len(keys), ENCODED_AT_ONCE):
             batch = slice(first, first + ENCODED_AT_ONCE)

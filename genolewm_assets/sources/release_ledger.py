@@ -79,14 +79,15 @@ def register_releases(root: Path, listing: Listing) -> tuple[RegisteredRelease, 
         If the root cannot be written.
     """
     owner = Root(root, lock_wait_s=_LOCK_WAIT_S)
-    with owner.storage_errors(LEDGER), owner.lock(LEDGER):
+    with owner.storage_errors(LEDGER), owner.lock(LEDGER) as lease:
         known = list(read_ledger(root))
         for file in listing.files:
             if (file.file_name, file.identity) not in map(_bytes_of, known):
                 known.append(RegisteredRelease(_next_key(known, file.day), file.file_name, file.identity))
         known.sort(key=lambda release: release_order(release.key))
         if known != _read_record(root / LEDGER):
-            _write_record(root / LEDGER, known)
+            with lease.fenced():
+                _write_record(root / LEDGER, known)
     return tuple(known)
 
 

@@ -5,6 +5,8 @@ recipes, no biology and no orchestrator. Does not belong here: file formats of t
 table schemas and content checks (``lewm``), the asset graph (``defs``).
 """
 
+from genolewm_assets.store.array_cache import ArrayCacheWriter
+from genolewm_assets.store.array_export import export_array_store
 from genolewm_assets.store.array_inspect import ArrayStoreReport, find_caches, inspect_cache
 from genolewm_assets.store.array_keys import (
     CACHE_VERSION,
@@ -14,6 +16,7 @@ from genolewm_assets.store.array_keys import (
     fingerprint_differences,
     read_fingerprint,
     validate_fingerprint,
+    validate_sources,
 )
 from genolewm_assets.store.array_layout import ArraySpec, IndexEntry, is_complete
 from genolewm_assets.store.array_memory import MemoryLimitError, usable_memory_bytes
@@ -27,18 +30,23 @@ from genolewm_assets.store.atomic import (
     write_atomic,
 )
 from genolewm_assets.store.build import BuildPlan, BuildRejectedError, BuildReport, build, is_current
-from genolewm_assets.store.gc import Reason, Removed, collect_garbage
+from genolewm_assets.store.gc import Reason, Removed, collect_garbage, sweep_caches
 from genolewm_assets.store.generation import ArtefactId, Published
 from genolewm_assets.store.inputs import open_input
 from genolewm_assets.store.manifest import CheckResult, FileEntry, InputRef, JsonValue, Manifest, read_manifest
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.provenance import write_provenance
 from genolewm_assets.store.root import Root
+from genolewm_assets.store.row_index import IndexedStore, RowAddress, RowIndex
+from genolewm_assets.store.stamp_log import StampedStoreWriter
+from genolewm_assets.store.stamps import SourceChangedError, Stamp, changed_files, read_stamped, stamp_file, stamp_files
+from genolewm_assets.store.table_file import TableFormat
 from genolewm_assets.store.verify import Finding, FindingKind, Verification, Verified, verify_root
 
 __all__ = [
     "CACHE_VERSION",
     "NO_PROGRESS",
+    "ArrayCacheWriter",
     "ArraySpec",
     "ArrayStoreReader",
     "ArrayStoreReport",
@@ -52,6 +60,7 @@ __all__ = [
     "Finding",
     "FindingKind",
     "IndexEntry",
+    "IndexedStore",
     "InputRef",
     "JsonValue",
     "Manifest",
@@ -61,13 +70,21 @@ __all__ = [
     "Reason",
     "Removed",
     "Root",
+    "RowAddress",
+    "RowIndex",
+    "SourceChangedError",
+    "Stamp",
+    "StampedStoreWriter",
+    "TableFormat",
     "Verification",
     "Verified",
     "build",
     "cache_key_dir",
+    "changed_files",
     "collect_garbage",
     "compute_fingerprint",
     "compute_key",
+    "export_array_store",
     "find_caches",
     "fingerprint_differences",
     "inspect_cache",
@@ -77,11 +94,16 @@ __all__ = [
     "publish_generation",
     "read_fingerprint",
     "read_manifest",
+    "read_stamped",
     "resolve_generation",
+    "stamp_file",
+    "stamp_files",
+    "sweep_caches",
     "sync_directory",
     "sync_tree",
     "usable_memory_bytes",
     "validate_fingerprint",
+    "validate_sources",
     "verify_array_store",
     "verify_root",
     "write_atomic",

@@ -9,15 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
+from genolewm_assets.store.array_documents import batch_checksums_from_json, file_checksums_from_json, rows_from_json
 from genolewm_assets.store.array_layout import (
     CHECKSUMS,
     COMPLETE,
+    INDEX,
     SHAPES,
     ArrayLayout,
     ArraySpec,
@@ -27,6 +31,8 @@ from genolewm_assets.store.array_layout import (
     layout_from_json,
     read_json,
 )
+from genolewm_assets.store.array_memory import check_fits_memory
+from genolewm_assets.store.plain_file import open_plain, read_plain
 from genolewm_assets.store.progress import ByteCount, Progress
 
 BUILD_AGAIN = "Build the array store again"
@@ -75,10 +81,7 @@ class StoreChecksums:
             If it cannot be read, or differs.
         """
         path, wanted = self.directory / name, self.files[name]
-        try:
-            found = crc32c_file(path)
-        except OSError as err:
-            raise MissingResourceError(str(path), f"cannot be read ({err.strerror})", remedy=BUILD_AGAIN) from err
+        found = crc32c_file(path)
         if found != wanted:
             raise CorruptResourceError(
                 str(path),
@@ -88,8 +91,8 @@ class StoreChecksums:
                 remedy=BUILD_AGAIN,
             )
 
-    def check_size(self, name: str) -> None:
-        """Compare the size of an array's file with its rows.
+    def open_array(self, name: str) -> BinaryIO:
+        """Open an array's file, after comparing its size with its rows.
 
         Raises
         ------
@@ -98,19 +101,43 @@ class StoreChecksums:
         """
         (spec,) = (spec for spec in self.layout.arrays if spec.name == name)
         path, wanted = self.directory / spec.file_name, self.n_rows * spec.row_bytes
+        handle = open_plain(path)
+        found = os.fstat(handle.fileno()).st_size
+        if found == wanted:
+            return handle
+        handle.close()
+        cut = f"; rows from {found // spec.row_bytes} on are missing" if found < wanted else ""
+        raise CorruptResourceError(
+            str(path),
+            f"size differs{cut}",
+            expected=f"{wanted} bytes ({self.n_rows} rows)",
+            got=f"{found} bytes",
+            remedy=BUILD_AGAIN,
+        )
+
+    def read_index(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read ``index.parquet``, or some columns of it.
+
+        Raises
+        ------
+        MissingResourceError, CorruptResourceError
+            If it is gone, differs from what was written, or is not the index of this store.
+        MemoryLimitError
+            If it would take more than half of the memory that this process may use.
+        """
+        self.check_file(INDEX)
+        path = self.directory / INDEX
         try:
-            found = path.stat().st_size
-        except OSError as err:
-            raise MissingResourceError(str(path), f"cannot be read ({err.strerror})", remedy=BUILD_AGAIN) from err
-        if found != wanted:
-            cut = f"; rows from {found // spec.row_bytes} on are missing" if found < wanted else ""
-            raise CorruptResourceError(
-                str(path),
-                f"size differs{cut}",
-                expected=f"{wanted} bytes ({self.n_rows} rows)",
-                got=f"{found} bytes",
-                remedy=BUILD_AGAIN,
-            )
+            # Not pq.read_table: that takes `key=value` folders on the way to the file for partition columns.
+            with pq.ParquetFile(path) as file:
+                same = file.schema_arrow.equals(self.layout.index_schema)
+                if not same or file.metadata.num_rows != self.n_rows:
+                    raise CorruptResourceError(str(path), "is the index of another store", remedy=BUILD_AGAIN)
+                groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+                check_fits_memory(sum(group.total_byte_size for group in groups), 0.5, str(path))
+                return file.read(columns)
+        except pa.ArrowException as err:
+            raise CorruptResourceError(str(path), f"cannot be read ({err})", remedy=BUILD_AGAIN) from err
 
 
 def read_checksums(directory: Path) -> StoreChecksums:
@@ -127,7 +154,7 @@ def read_checksums(directory: Path) -> StoreChecksums:
         raise MissingResourceError(
             str(directory), "holds no finished array store", expected=f"a file {COMPLETE!r}", remedy=BUILD_AGAIN
         )
-    text = (directory / COMPLETE).read_bytes()
+    text = read_plain(directory / COMPLETE)
     match = _MARKER.fullmatch(text)
     if match is None or int(match[1], 16) ^ int(match[2], 16) != 0xFFFFFFFF:
         raise CorruptResourceError(
@@ -138,10 +165,12 @@ def read_checksums(directory: Path) -> StoreChecksums:
             remedy=BUILD_AGAIN,
         )
     document = read_json(directory / CHECKSUMS, int(match[1], 16))
-    files = {name: int(crc, 16) for name, crc in document["files"].items()}
-    shapes = read_json(directory / SHAPES, files[SHAPES])
+    files = file_checksums_from_json(document, str(directory / CHECKSUMS))
+    shapes = read_json(directory / SHAPES, files.get(SHAPES))
     layout = layout_from_json(shapes, str(directory / SHAPES))
-    return StoreChecksums(directory, layout, int(shapes["n_rows"]), files, document["arrays"])
+    n_rows = rows_from_json(shapes, str(directory / SHAPES))
+    arrays = batch_checksums_from_json(document, layout, n_rows, str(directory / CHECKSUMS))
+    return StoreChecksums(directory, layout, n_rows, files, arrays)
 
 
 def find_differences(checksums: StoreChecksums, progress: Progress) -> Iterator[str]:
@@ -149,7 +178,7 @@ def find_differences(checksums: StoreChecksums, progress: Progress) -> Iterator[
     for name in sorted(checksums.files):
         try:
             checksums.check_file(name)
-        except (MissingResourceError, CorruptResourceError) as err:
+        except ResourceError as err:
             wanted = f"{checksums.files[name]:08x}"
             yield f"{name}: {err.problem}: expected crc32c {wanted}, got {err.got or 'nothing'}"
     specs = checksums.layout.arrays
@@ -159,11 +188,12 @@ def find_differences(checksums: StoreChecksums, progress: Progress) -> Iterator[
 
 
 def _array_differences(checksums: StoreChecksums, spec: ArraySpec, count: ByteCount) -> Iterator[str]:
-    batch_bytes, n_batches = spec.row_bytes * checksums.layout.batch_rows, checksums.layout.n_batches(checksums.n_rows)
-    at_once = max(1, _READ_BYTES // batch_bytes)
+    # One batch may be declared larger than the whole store.
+    batch_bytes = spec.row_bytes * min(checksums.layout.batch_rows, max(1, checksums.n_rows))
+    n_batches, at_once = checksums.layout.n_batches(checksums.n_rows), max(1, _READ_BYTES // batch_bytes)
     # Not through a mapping, by which a failing disk would end the process.
     try:
-        with (checksums.directory / spec.file_name).open("rb") as handle, ThreadPoolExecutor(_THREADS) as pool:
+        with open_plain(checksums.directory / spec.file_name) as handle, ThreadPoolExecutor(_THREADS) as pool:
 
             def check(first: int) -> tuple[int, list[str]]:
                 data = np.frombuffer(os.pread(handle.fileno(), at_once * batch_bytes, first * batch_bytes), np.uint8)
@@ -175,5 +205,7 @@ def _array_differences(checksums: StoreChecksums, spec: ArraySpec, count: ByteCo
             for size_bytes, problems in pool.map(check, range(0, n_batches, at_once)):
                 count.add(size_bytes)
                 yield from problems
+    except ResourceError as err:
+        yield err.problem
     except OSError as err:
         yield f"cannot be read ({err.strerror})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -9,14 +10,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.store.array_keys import CACHE_VERSION, FINGERPRINT
 from genolewm_assets.store.array_layout import (
     CHECKSUMS,
+    COMMIT_LOG,
     COMPLETE,
     INDEX,
     SHAPES,
     SIDECAR_LOG,
     ArrayLayout,
+    ArraySpec,
     complete_text,
     crc32c_file,
     sidecar_file,
@@ -25,6 +29,7 @@ from genolewm_assets.store.array_log import Entry, read_entries
 from genolewm_assets.store.array_rows import read_sidecar_log
 from genolewm_assets.store.atomic import sync_tree, write_atomic
 from genolewm_assets.store.manifest import JsonValue, canonical_json
+from genolewm_assets.store.plain_file import open_plain
 
 _ROW_GROUP_ROWS = 65_536
 
@@ -44,9 +49,17 @@ def finish_store(
         Per array: CRC-32C of every batch.
     n_rows
         Rows that the commit log counts.
+
+    Raises
+    ------
+    CorruptResourceError
+        If an array or the commit log does not hold so many: another process changed it since it was opened.
     """
     where = str(directory)
-    _write_index(directory / INDEX, layout, read_entries(directory))
+    for spec in layout.arrays:
+        _check_equal(directory / spec.file_name, "bytes", n_rows * spec.row_bytes, _size_bytes(directory, spec))
+    written = _write_index(directory / INDEX, layout, read_entries(directory))
+    _check_equal(directory / COMMIT_LOG, "rows", n_rows, written)
     with (directory / SIDECAR_LOG).open("rb") as log:
         texts = read_sidecar_log(log)
     for name in layout.sidecars:
@@ -68,14 +81,33 @@ def finish_store(
     write_atomic(directory / COMPLETE, complete_text(checksums))
 
 
-def _write_index(path: Path, layout: ArrayLayout, entries: Iterator[Entry]) -> None:
-    """Write ``index.parquet`` in row groups of a fixed size, whatever the commits were."""
+def _size_bytes(directory: Path, spec: ArraySpec) -> int:
+    with open_plain(directory / spec.file_name) as handle:
+        return os.fstat(handle.fileno()).st_size
+
+
+def _check_equal(path: Path, what: str, expected: int, got: int) -> None:
+    if got != expected:
+        raise CorruptResourceError(
+            str(path),
+            "was changed while it was written",
+            expected=f"{expected} {what}",
+            got=f"{got} {what}",
+            remedy="Leave it alone, and run it again",
+        )
+
+
+def _write_index(path: Path, layout: ArrayLayout, entries: Iterator[Entry]) -> int:
+    """Write ``index.parquet`` in row groups of a fixed size, whatever the commits were; returns the rows."""
     schema, first = layout.index_schema, 0
+    # What a killed writer left there, or a link that would have another file written.
+    path.unlink(missing_ok=True)
     with pq.ParquetWriter(path, schema, compression="zstd", compression_level=3) as writer:
         while group := list(islice(entries, _ROW_GROUP_ROWS)):
             rows = ((row, *entry) for row, entry in enumerate(group, start=first))
             writer.write_batch(_record_batch(schema, rows))
             first += len(group)
+    return first
 
 
 def _record_batch(schema: pa.Schema, rows: Iterable[Entry]) -> pa.RecordBatch:

@@ -8,13 +8,14 @@ existing directory are out of date.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.store.manifest import JsonValue, canonical_json, normal_json
+from genolewm_assets.store.plain_file import parse_json, read_plain
+from genolewm_assets.store.stamps import Stamp, changed_files, read_stamps
 
 #: Version of the layout on disk. Part of every key: stores of another version are missed, and built again.
 CACHE_VERSION = 1
@@ -53,21 +54,23 @@ def cache_key_dir(root: Path, key: str) -> Path:
     return root / key
 
 
-def compute_fingerprint(config: Mapping[str, JsonValue], sources: Mapping[str, str]) -> dict[str, JsonValue]:
+def compute_fingerprint(config: Mapping[str, JsonValue], sources: Mapping[str, str | Stamp]) -> dict[str, JsonValue]:
     """Return what ``fingerprint.json`` says: configuration, digest of every source, and one digest over all of it.
 
     Parameters
     ----------
     sources
-        SHA-256 (64 hex digits) of everything that the rows were made from, by root-relative name: sample files, but
-        also panels, mapping tables and the manifests of upstream artefacts.
+        SHA-256 (64 hex digits), or stamp, of everything that the rows were made from, by root-relative name: sample
+        files, but also ladders, annotations, panels, mapping tables and the manifests of upstream artefacts. Of a
+        stamp only the digest counts.
 
     Raises
     ------
     ConfigurationError
         If a name is absolute or leaves the root, a digest is malformed, or the configuration is not JSON.
     """
-    for name, digest in sources.items():
+    digests = {name: source.sha256 if isinstance(source, Stamp) else source for name, source in sources.items()}
+    for name, digest in digests.items():
         parts = name.split("/")
         if PurePosixPath(name).is_absolute() or {"", ".", ".."} & set(parts):
             raise ConfigurationError(
@@ -77,9 +80,7 @@ def compute_fingerprint(config: Mapping[str, JsonValue], sources: Mapping[str, s
             raise ConfigurationError(
                 f"fingerprint of {name}", "malformed digest", expected="64 hex digits", got=repr(digest)
             )
-    document = normal_json(
-        {"cache_version": CACHE_VERSION, "config": dict(config), "sources": dict(sources)}, "fingerprint"
-    )
+    document = normal_json({"cache_version": CACHE_VERSION, "config": dict(config), "sources": digests}, "fingerprint")
     return {**document, "sha256": _digest(document)}
 
 
@@ -98,14 +99,7 @@ def read_fingerprint(directory: Path) -> dict[str, JsonValue]:
         If it is not JSON, or its own digest does not cover what it says.
     """
     path = directory / FINGERPRINT
-    try:
-        document = json.loads(path.read_bytes())
-    except FileNotFoundError as err:
-        raise MissingResourceError(
-            str(path), "the fingerprint is missing", remedy="Build the array store again"
-        ) from err
-    except (OSError, ValueError) as err:
-        raise CorruptResourceError(str(path), f"cannot be read ({err})", remedy="Build the array store again") from err
+    document = parse_json(read_plain(path), str(path))
     try:
         check_fingerprint(document, str(path))
     except ConfigurationError as err:
@@ -141,6 +135,37 @@ def validate_fingerprint(directory: Path, fingerprint: Mapping[str, JsonValue]) 
         As :func:`read_fingerprint`: no answer, rather than a wrong one.
     """
     return read_fingerprint(directory)["sha256"] == fingerprint.get("sha256")
+
+
+def validate_sources(
+    directory: Path, config: Mapping[str, JsonValue], files: Mapping[str, Path], *, strict: bool = False
+) -> bool:
+    """Tell whether a finished store was made from exactly this configuration and these files as they are now.
+
+    A file whose size and modification time are those in ``stamps.json`` is not read; of any other the content decides.
+
+    Parameters
+    ----------
+    files
+        Every source, by root-relative name.
+    strict
+        Read every file all the same.
+
+    Raises
+    ------
+    MissingResourceError, CorruptResourceError
+        As :func:`read_fingerprint`.
+    """
+    stored = read_fingerprint(directory)
+    sources = stored["sources"]
+    assert isinstance(sources, Mapping), "a fingerprint whose digest is right holds what compute_fingerprint put in"
+    digests = {name: str(digest) for name, digest in sources.items()}
+    wanted = compute_fingerprint(config, {})
+    if set(files) != set(digests) or any(wanted[part] != stored[part] for part in ("cache_version", "config")):
+        return False
+    unread = {name: Stamp(digest, 0, None) for name, digest in digests.items()}
+    kept = {name: stamp for name, stamp in read_stamps(directory).items() if digests.get(name) == stamp.sha256}
+    return not any(changed_files(files, {**unread, **kept}, strict=strict))
 
 
 def fingerprint_differences(stored: Mapping[str, JsonValue], wanted: Mapping[str, JsonValue]) -> list[str]:

@@ -20,7 +20,10 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import re
+import reprlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,13 +34,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.store.array_keys import CACHE_VERSION, FINGERPRINT
-from genolewm_assets.store.manifest import JsonValue
+from genolewm_assets.store.manifest import JsonValue, integer
+from genolewm_assets.store.plain_file import open_plain, parse_json, read_plain
 
 INDEX, SHAPES, CHECKSUMS, COMPLETE = "index.parquet", "shapes.json", "crc.json", "_COMPLETE"
 COMMIT_LOG, SIDECAR_LOG = "manifest.jsonl", "sidecars.jsonl"
 _BLOCK_BYTES = 1 << 20
+#: NumPy 1 has no more dimensions; the other is the most rows, bytes of a row and rows of a batch: far beyond any disk.
+_MOST_DIMENSIONS, MOST = 32, 1 << 40
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _DTYPES = frozenset({"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}) | {
     "float16",
@@ -77,12 +83,13 @@ class ArraySpec:
 
     def __post_init__(self) -> None:
         check_name(self.name, "array")
-        object.__setattr__(self, "shape", tuple(int(n) for n in self.shape))
         where = f"array {self.name!r}"
-        if any(n < 1 for n in self.shape):
-            raise ConfigurationError(where, "row shape", expected="positive dimensions", got=repr(self.shape))
-        if self.dtype not in _DTYPES:
+        object.__setattr__(self, "shape", _dimensions(self.shape, where))
+        if not isinstance(self.dtype, str) or self.dtype not in _DTYPES:
             raise ConfigurationError(where, "unknown dtype", expected=f"one of {sorted(_DTYPES)}", got=repr(self.dtype))
+        if self.row_bytes > MOST:
+            got = f"{self.row_bytes} bytes"
+            raise ConfigurationError(where, "row shape", expected=f"a row of at most {MOST} bytes", got=got)
 
     @property
     def disk_dtype(self) -> np.dtype[Any]:
@@ -98,6 +105,18 @@ class ArraySpec:
     def file_name(self) -> str:
         """Name of the array's file."""
         return f"{self.name}.bin"
+
+
+def _dimensions(shape: Sequence[int], where: str) -> tuple[int, ...]:
+    try:
+        found = tuple(int(operator.index(n)) for n in shape)
+    except TypeError as err:
+        raise ConfigurationError(where, "row shape", expected="integers", got=reprlib.repr(shape)) from err
+    # One dimension is looked at before any are multiplied: the product of many large ones takes for ever.
+    if len(found) > _MOST_DIMENSIONS or any(not 1 <= n <= MOST for n in found):
+        expected = f"at most {_MOST_DIMENSIONS} positive dimensions"
+        raise ConfigurationError(where, "row shape", expected=expected, got=reprlib.repr(found))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +147,10 @@ class ArrayLayout:
     def __post_init__(self) -> None:
         if not self.arrays:
             raise ConfigurationError("array store", "no arrays are declared", remedy="Declare at least one ArraySpec")
-        if self.batch_rows < 1:
-            raise ConfigurationError("array store", "rows per commit", expected="at least 1", got=str(self.batch_rows))
+        object.__setattr__(self, "batch_rows", int(integer(self.batch_rows, "rows under one checksum")))
+        if not 1 <= self.batch_rows <= MOST:
+            expected, got = f"at least 1, at most {MOST}", reprlib.repr(self.batch_rows)
+            raise ConfigurationError("array store", "rows under one checksum", expected=expected, got=got)
         for name, kind in self.columns:
             check_name(name, "column")
             if kind not in COLUMN_TYPES:
@@ -185,10 +206,10 @@ def layout_from_json(document: object, where: str) -> ArrayLayout:
                 where,
                 "cannot be read by this code",
                 expected=f"layout version {CACHE_VERSION}",
-                got=repr(version),
+                got=reprlib.repr(version),
                 remedy="Build the array store again or upgrade",
             )
-        return ArrayLayout(
+        layout = ArrayLayout(
             key=record["key"],
             arrays=tuple(ArraySpec(a["name"], tuple(a["shape"]), a["dtype"]) for a in record["arrays"]),
             batch_rows=record["batch_rows"],
@@ -196,10 +217,20 @@ def layout_from_json(document: object, where: str) -> ArrayLayout:
             columns=tuple((name, kind) for name, kind in record["columns"]),
             sidecars=tuple(record["sidecars"]),
         )
-    except (ConfigurationError, KeyError, TypeError, ValueError) as err:
+        _check_types(layout, record)
+    except (ConfigurationError, KeyError, TypeError, ValueError, RecursionError) as err:
         raise CorruptResourceError(
             where, f"is not the layout of an array store ({err})", remedy="Build the array store again"
         ) from err
+    return layout
+
+
+def _check_types(layout: ArrayLayout, record: Mapping[str, Any]) -> None:
+    """Tell True from 1, and text from a list of letters, which the constructors take for the same."""
+    written = layout.as_json()
+    read = {name: record[name] for name in written}
+    if json.dumps(written, sort_keys=True) != json.dumps(read, sort_keys=True):
+        raise ConfigurationError("array store", "a field has another type than is written")
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +278,7 @@ def check_name(name: str, what: str) -> None:
 
 
 def _check_distinct(what: str, names: Sequence[str]) -> None:
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted(name for name, count in Counter(names).items() if count > 1):
         raise ConfigurationError("array store", f"two {what} of one name", got=repr(twice[0]))
 
 
@@ -258,9 +289,15 @@ def crc32c(data: bytes | npt.NDArray[Any], start: int = 0) -> int:
 
 
 def crc32c_file(path: Path) -> int:
-    """Return the CRC-32C of a file."""
+    """Return the CRC-32C of a regular file.
+
+    Raises
+    ------
+    MissingResourceError, CorruptResourceError
+        As :func:`open_plain`.
+    """
     crc = 0
-    with path.open("rb") as handle:
+    with open_plain(path) as handle:
         while block := handle.read(_BLOCK_BYTES):
             crc = crc32c(block, crc)
     return crc
@@ -288,14 +325,9 @@ def read_json(path: Path, crc: int | None) -> Any:
     MissingResourceError
         If it is gone.
     CorruptResourceError
-        If its bytes differ from what was written, or are not JSON.
+        If its bytes differ from what was written, are not JSON, or something else than a file stands there.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as err:
-        raise MissingResourceError(
-            str(path), f"cannot be read ({err.strerror})", remedy="Build the array store again"
-        ) from err
+    data = read_plain(path)
     if crc is not None and crc32c(data) != crc:
         raise CorruptResourceError(
             str(path),
@@ -304,7 +336,4 @@ def read_json(path: Path, crc: int | None) -> Any:
             got=f"crc32c {crc32c(data):08x}",
             remedy="Build the array store again",
         )
-    try:
-        return json.loads(data)
-    except ValueError as err:
-        raise CorruptResourceError(str(path), f"is not JSON ({err})", remedy="Build the array store again") from err
+    return parse_json(data, str(path))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -17,9 +18,10 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.store.array_layout import COMMIT_LOG, SIDECAR_LOG, ArrayLayout, ArraySpec, crc32c
 from genolewm_assets.store.atomic import write_atomic
+from genolewm_assets.store.plain_file import open_plain, parse_json
 
 _PREFIX, _MIDDLE, _SUFFIX = b'{"check":"', b'","record":', b"}\n"
 # Raised when records change; the rows of an unfinished store with another one are written again.
@@ -145,12 +147,20 @@ def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
     ------
     ConfigurationError
         If the log belongs to another layout, so that its rows are not those the caller wants to continue.
+    CorruptResourceError
+        If the log is none of a writer's.
     """
     header = read_header(directory)
     if not isinstance(header, dict) or header.get("log_version") != _LOG_VERSION:
         return None
     check_same_layout(directory, header, layout)
-    marks, keys = _read_marks(directory / COMMIT_LOG, layout)
+    try:
+        marks, keys = _read_marks(directory / COMMIT_LOG, layout)
+    except (KeyError, TypeError, ValueError, AttributeError) as err:
+        # Its checksum is right, so no crash made this line.
+        raise CorruptResourceError(
+            str(directory / COMMIT_LOG), f"holds a line that no writer wrote ({err!r})", remedy="Remove the directory"
+        ) from err
     marks = _agreeing_with_sidecars(marks, directory / SIDECAR_LOG)
     for spec in layout.arrays:
         marks = _agreeing_with_array(marks, directory / spec.file_name, spec, layout.batch_rows)
@@ -161,9 +171,13 @@ def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
 
 def committed_rows(directory: Path) -> int:
     """Return the rows that the log of an unfinished store counts, without looking at the data; 0 without a log."""
-    rows = 0
-    for document, _ in _lines(directory / COMMIT_LOG):
-        rows = int(document.get("rows", rows))
+    rows, lines = 0, _lines(directory / COMMIT_LOG)
+    next(lines, None)
+    with suppress(LookupError, TypeError):
+        for document, _ in lines:
+            if document["rows"] != rows + len(document["columns"][0]) or not document["crc"]:
+                break
+            rows = document["rows"]
     return rows
 
 
@@ -190,22 +204,23 @@ def _line(document: Mapping[str, object]) -> bytes:
 def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
     """Yield each document and the offset behind its line, up to the first line that is not whole."""
     offset, head = 0, len(_PREFIX) + 8 + len(_MIDDLE)
-    if not path.is_file():
-        return
-    with path.open("rb") as handle:
+    with suppress(MissingResourceError), open_plain(path) as handle:
         for line in handle:
             text = line[head : -len(_SUFFIX)]
             # The frame is compared as well, so that no byte of a line is without its check.
             if line != _PREFIX + f"{crc32c(text):08x}".encode() + _MIDDLE + text + _SUFFIX:
                 return
             offset += len(line)
-            yield json.loads(text), offset
+            document = parse_json(text, str(path))
+            if not isinstance(document, dict):
+                raise CorruptResourceError(str(path), "is no commit log", remedy="Remove the directory")
+            yield document, offset
 
 
 def _read_marks(path: Path, layout: ArrayLayout) -> tuple[list[_Mark], list[str]]:
     """Return the claims of every record that follows on its predecessor, a mark of zero rows first, and the keys."""
     lines, keys = _lines(path), []
-    _, offset = next(lines)
+    _, offset = next(lines, (None, 0))
     marks = [_Mark(0, 0, {}, offset, 0, 0)]
     for document, end in lines:
         rows, before, (sidecar_bytes, sidecar_crc) = document["rows"], marks[-1].rows, document["sidecars"]
@@ -236,9 +251,11 @@ def _agreeing_with_sidecars(marks: list[_Mark], path: Path) -> list[_Mark]:
     length, crc = 0, 0
     with path.open("rb") as handle:
         for number, mark in enumerate(marks):
+            if not length <= mark.sidecar_bytes <= size:
+                return marks[:number]
             crc = crc32c(handle.read(mark.sidecar_bytes - length), crc)
             length = mark.sidecar_bytes
-            if length > size or crc != mark.sidecar_crc:
+            if crc != mark.sidecar_crc:
                 return marks[:number]
     return marks
 

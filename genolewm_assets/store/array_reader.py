@@ -12,13 +12,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, InputError, ResourceError
 from genolewm_assets.store.array_checksums import BUILD_AGAIN, find_differences, read_checksums
-from genolewm_assets.store.array_keys import read_fingerprint
+from genolewm_assets.store.array_documents import sidecar_texts_from_json
+from genolewm_assets.store.array_keys import FINGERPRINT, read_fingerprint
 from genolewm_assets.store.array_layout import (
-    INDEX,
     ArraySpec,
     IndexEntry,
     read_json,
@@ -71,7 +70,7 @@ class ArrayStoreReader:
         self.layout, self._n_rows = self._checksums.layout, self._checksums.n_rows
         self.arrays: dict[str, ArraySpec] = {spec.name: spec for spec in self.layout.arrays}
         for name in self.arrays:
-            self._checksums.check_size(name)
+            self._checksums.open_array(name).close()
         self._maps: dict[str, npt.NDArray[Any]] = {}
         self._maps_pid = os.getpid()
         self._loaded: dict[str, npt.NDArray[Any]] = {}
@@ -103,6 +102,7 @@ class ArrayStoreReader:
     @property
     def fingerprint(self) -> dict[str, JsonValue]:
         """Configuration and digests of the sources, as ``fingerprint.json`` says."""
+        self._checksums.check_file(FINGERPRINT)
         return read_fingerprint(self.directory)
 
     def get_row(self, row: int) -> dict[str, npt.NDArray[Any]]:
@@ -159,7 +159,9 @@ class ArrayStoreReader:
             raise InputError(str(self.directory), "no such rows", expected=expected, got=f"{start} to {stop}")
         return self._array(name, np.arange(start, stop))[start:stop]
 
-    def get_rows(self, indices: npt.ArrayLike, array: str | None = None) -> npt.NDArray[Any]:
+    def get_rows(
+        self, indices: npt.ArrayLike, array: str | None = None, *, out: npt.NDArray[Any] | None = None
+    ) -> npt.NDArray[Any]:
         """Return rows of one array, copied, in the order asked for.
 
         Parameters
@@ -168,21 +170,33 @@ class ArrayStoreReader:
             0-based rows, integers of shape (n,); any order, repetitions allowed, none negative.
         array
             Which array; None for the only one of a store that has one.
+        out
+            Where to put them, shape (n, *row shape) and the declared dtype; a buffer that is used again takes half the
+            time of new memory. None: a new array.
 
         Returns
         -------
         ndarray
-            Shape (n, *row shape), the declared dtype, writable.
+            Shape (n, *row shape), the declared dtype, writable; ``out`` where it was given.
 
         Raises
         ------
         InputError
-            If there is no such row or array.
+            If there is no such row or array, or ``out`` does not fit.
         CorruptResourceError
             With ``check``: if a batch read differs from what was written.
         """
-        rows = self._rows(indices)
-        return self._array(self._name(array), rows).take(rows, axis=0)
+        name, rows = self._name(array), self._rows(indices)
+        rows_of = self._array(name, rows)
+        if out is None:
+            return rows_of.take(rows, axis=0)
+        wanted = ((len(rows), *rows_of.shape[1:]), rows_of.dtype)
+        if (out.shape, out.dtype) != wanted:
+            raise InputError(
+                str(self.directory), "rows do not fit `out`", expected=str(wanted), got=str((out.shape, out.dtype))
+            )
+        # None is clipped, all were compared; the default would gather into a buffer of its own first.
+        return rows_of.take(rows, axis=0, out=out, mode="clip")
 
     def keys(self) -> list[str]:
         """Return the key of every row, in order."""
@@ -193,9 +207,7 @@ class ArrayStoreReader:
     def index(self) -> pa.Table:
         """Table ``index.parquet``, read once: row, key, the caller's columns, side-car keys, ``meta_json``."""
         if self._index is None:
-            self._checksums.check_file(INDEX)
-            # Not pq.read_table: that takes `key=value` folders on the way to the file for partition columns.
-            self._index = pq.ParquetFile(self.directory / INDEX).read()
+            self._index = self._checksums.read_index()
         return self._index
 
     def load_index(self) -> list[IndexEntry]:
@@ -241,7 +253,7 @@ class ArrayStoreReader:
         if name not in self._sidecars:
             file = sidecar_file(name)
             by_key = read_json(self.directory / file, self._checksums.files[file])
-            self._sidecars[name] = [by_key[str(key)] for key in range(len(by_key))]
+            self._sidecars[name] = sidecar_texts_from_json(by_key, str(self.directory / file))
         return self._sidecars[name]
 
     def load_in_memory(self, *, max_fraction: float = 0.5) -> None:
@@ -321,13 +333,12 @@ class ArrayStoreReader:
         return self._maps
 
     def _map(self, spec: ArraySpec) -> npt.NDArray[Any]:
-        path, shape = self.directory / spec.file_name, (self._n_rows, *spec.shape)
-        # Again, because what is read behind the end of a mapped file ends the process with SIGBUS.
-        self._checksums.check_size(spec.name)
-        if not self._n_rows:
-            return np.empty(shape, spec.dtype)
-        # Not numpy.memmap, whose slicing takes ten times as long as that of the base class.
-        with path.open("rb") as handle:
+        shape = (self._n_rows, *spec.shape)
+        # Its size again, because what is read behind the end of a mapped file ends the process with SIGBUS.
+        with self._checksums.open_array(spec.name) as handle:
+            if not self._n_rows:
+                return np.empty(shape, spec.dtype)
+            # Not numpy.memmap, whose slicing takes ten times as long as that of the base class.
             mapped = mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ)
         mapped.madvise(_ADVICE[self.access])
         return np.frombuffer(mapped, spec.disk_dtype).reshape(shape)

@@ -7,20 +7,20 @@ the one directory it is given; publishing that directory is the business of ``bu
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 
 from genolewm_assets.errors import ConfigurationError, InputError, ResourceError
+from genolewm_assets.store.array_checksums import read_checksums
+from genolewm_assets.store.array_files import WrittenFiles
 from genolewm_assets.store.array_finish import finish_store
 from genolewm_assets.store.array_group import CommitGroup
 from genolewm_assets.store.array_keys import (
@@ -31,14 +31,11 @@ from genolewm_assets.store.array_keys import (
 )
 from genolewm_assets.store.array_layout import (
     COMMIT_LOG,
-    INDEX,
-    SHAPES,
     SIDECAR_LOG,
     ArrayLayout,
     ArraySpec,
     crc32c,
     is_complete,
-    read_json,
 )
 from genolewm_assets.store.array_log import (
     Committed,
@@ -50,7 +47,6 @@ from genolewm_assets.store.array_log import (
 )
 from genolewm_assets.store.array_rows import SidecarTexts, fit_rows, index_columns, read_sidecar_log
 from genolewm_assets.store.atomic import make_directories, sync_directory
-from genolewm_assets.store.directory_lock import lock_directory
 from genolewm_assets.store.manifest import JsonValue
 
 _SCRATCH = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
@@ -74,7 +70,7 @@ class ArrayStoreWriter:
     commit_ms
         Rows are also committed by the first call to write after the oldest has waited this long; None: however long.
     batch_rows
-        Rows under one checksum; None: ``commit_rows``. The finished bytes depend on it, and on nothing about commits.
+        Rows under one checksum. The finished bytes depend on it, and on nothing about commits.
     key_column
         Name of the key's column in ``index.parquet``.
     columns
@@ -98,9 +94,9 @@ class ArrayStoreWriter:
         arrays: Sequence[ArraySpec],
         *,
         key_config: Mapping[str, JsonValue],
-        commit_rows: int = 64,
-        commit_ms: int | None = None,
-        batch_rows: int | None = None,
+        commit_rows: int = 8_192,
+        commit_ms: int | None = 1_000,
+        batch_rows: int = 64,
         key_column: str = "key",
         columns: Mapping[str, str] | None = None,
         sidecars: Sequence[str] = (),
@@ -108,26 +104,24 @@ class ArrayStoreWriter:
         columns = {} if columns is None else columns
         key = compute_key(key_config)
         named = tuple(columns.items())
-        batch_rows = commit_rows if batch_rows is None else batch_rows
         self.layout = ArrayLayout(key, tuple(arrays), batch_rows, key_column, named, tuple(sidecars))
         self.directory = directory
         self._commit_rows, self._commit_ms = commit_rows, commit_ms
         if min(commit_rows, commit_rows if commit_ms is None else commit_ms) < 1:
             got = f"{commit_rows} and {commit_ms}"
             raise ConfigurationError(str(directory), "rows or ms per commit", expected="at least 1", got=got)
-        self._handles: dict[str, BinaryIO] = {}
-        self._lock: int | None = None
+        self._files: WrittenFiles | None = None
         self._complete = False
         try:
             with self._storage_errors():
                 make_directories(directory)
-                self._lock = lock_directory(directory)
-                self._open()
+                self._files = WrittenFiles(directory)
+                self._open(self._files)
         except BaseException:
             self.close()
             raise
 
-    def _open(self) -> None:
+    def _open(self, files: WrittenFiles) -> None:
         for path in self.directory.iterdir():
             # Left by a kill between writing a file and renaming it; a published store must not list it.
             if _SCRATCH.fullmatch(path.name):
@@ -139,25 +133,23 @@ class ArrayStoreWriter:
         if committed is None:
             create_log(self.directory, self.layout)
             committed = recover(self.directory, self.layout)
+        files.check_in_place()
         assert committed is not None, "a log that was just made is readable"
-        self._cut_back(committed)
+        self._cut_back(files, committed)
 
     def _open_complete(self) -> None:
-        check_same_layout(self.directory, read_json(self.directory / SHAPES, None), self.layout)
+        checksums = read_checksums(self.directory)
+        check_same_layout(self.directory, checksums.layout.as_json(), self.layout)
+        keys = checksums.read_index([self.layout.key_column]).column(0)
         self._remove_logs()
-        keys = pq.ParquetFile(self.directory / INDEX).read(columns=[self.layout.key_column]).column(0)
         self._keys = dict.fromkeys(keys.to_pylist())
         self._complete = True
 
-    def _cut_back(self, committed: Committed) -> None:
-        lengths = {spec.file_name: spec.row_bytes * len(committed.keys) for spec in self.layout.arrays}
-        lengths |= {SIDECAR_LOG: committed.sidecar_bytes, COMMIT_LOG: committed.log_bytes}
-        for name, length in lengths.items():
-            handle = (self.directory / name).open("r+b" if (self.directory / name).exists() else "x+b")
-            self._handles[name] = handle
-            handle.truncate(length)
-            handle.seek(length)
-            os.fsync(handle.fileno())
+    def _cut_back(self, files: WrittenFiles, committed: Committed) -> None:
+        for spec in self.layout.arrays:
+            files.open_at(spec.file_name, spec.row_bytes * len(committed.keys))
+        files.open_at(SIDECAR_LOG, committed.sidecar_bytes)
+        files.open_at(COMMIT_LOG, committed.log_bytes)
         sync_directory(self.directory)
         with (self.directory / SIDECAR_LOG).open("rb") as log:
             self._sidecars = SidecarTexts(self.layout.sidecars, read_sidecar_log(log))
@@ -165,6 +157,7 @@ class ArrayStoreWriter:
         self._keys = dict.fromkeys(committed.keys)
         self._crc = committed.crc
         self._sidecar_log = (committed.sidecar_bytes, committed.sidecar_crc)
+        self._log_bytes = committed.log_bytes
         self._group = CommitGroup(self.layout)
 
     def __enter__(self) -> Self:
@@ -174,7 +167,7 @@ class ArrayStoreWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None and self._handles:
+            if kind is None and self._files and self._files.are_open:
                 self.commit()
         finally:
             self.close()
@@ -245,7 +238,7 @@ class ArrayStoreWriter:
         ResourceError
             If the storage refuses; open the directory again to go on from the last commit.
         """
-        self._check_writable()
+        files = self._writable()
         fitted = self._fit(rows, len(keys), metas, sidecars)
         columns, rest = index_columns(self.layout, keys, metas, self._where)
         self._check_new(keys)
@@ -255,7 +248,7 @@ class ArrayStoreWriter:
         while first < len(keys):
             part = slice(first, first + self._commit_rows - self.n_rows % self._commit_rows)
             shared = self._sidecars.intern([{}] * len(keys[part]) if sidecars is None else sidecars[part])
-            self._write_data({name: array[part] for name, array in fitted.items()})
+            self._write_data(files, {name: array[part] for name, array in fitted.items()})
             self._group.add([*(column[part] for column in columns), *shared, rest[part]])
             self._keys.update(dict.fromkeys(keys[part]))
             first = part.stop
@@ -264,13 +257,13 @@ class ArrayStoreWriter:
         if self._commit_ms is not None and self._group.waited_ms() >= self._commit_ms:
             self.commit()
 
-    def _write_data(self, rows: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _write_data(self, files: WrittenFiles, rows: Mapping[str, npt.NDArray[Any]]) -> None:
         """Append rows to their files, which does not make them count."""
         with self._storage_errors():
             for spec in self.layout.arrays:
                 data = rows[spec.name]
                 extend_checksums(self._crc[spec.name], data, self.n_rows, self.layout.batch_rows)
-                self._handles[spec.file_name].write(data.data)
+                files.write(spec.file_name, data)
 
     def _fit(
         self,
@@ -295,30 +288,28 @@ class ArrayStoreWriter:
 
     def commit(self) -> None:
         """Make every row given so far survive a kill and a power cut."""
-        self._check_writable()
-        group = self._group
+        files, group = self._writable(), self._group
         if not group.n_rows:
             return
         first_batch = (self.n_rows - group.n_rows) // self.layout.batch_rows
         checksums = {name: crcs[first_batch:] for name, crcs in self._crc.items()}
+        new = self._sidecars.take_new()
+        size, crc = self._sidecar_log
+        self._sidecar_log = (size + len(new), crc32c(new, crc))
+        line = Record(self.n_rows, checksums, *self._sidecar_log, group.columns).to_line()
         with self._storage_errors():
-            for spec in self.layout.arrays:
-                self._sync(spec.file_name)
-            new = self._sidecars.take_new()
-            if new:
-                self._sync(SIDECAR_LOG, new)
-            size, crc = self._sidecar_log
-            self._sidecar_log = (size + len(new), crc32c(new, crc))
-            record = Record(self.n_rows, checksums, *self._sidecar_log, group.columns)
-            self._sync(COMMIT_LOG, record.to_line())
+            files.check_in_place()
+            files.write(SIDECAR_LOG, new)
+            for name in (*(spec.file_name for spec in self.layout.arrays), *([SIDECAR_LOG] if new else [])):
+                files.sync(name)
+            files.write(COMMIT_LOG, line)
+            try:
+                files.sync(COMMIT_LOG)
+            except OSError:
+                files.take_back(COMMIT_LOG, self._log_bytes)
+                raise
+        self._log_bytes += len(line)
         self._group = CommitGroup(self.layout)
-
-    def _sync(self, name: str, more: bytes = b"") -> None:
-        """Have a file on disk, and ``more`` at its end."""
-        handle = self._handles[name]
-        handle.write(more)
-        handle.flush()
-        os.fsync(handle.fileno())
 
     def finalize(self, fingerprint: Mapping[str, JsonValue]) -> None:
         """Write index, side-cars, checksums and ``_COMPLETE``, and close.
@@ -343,6 +334,7 @@ class ArrayStoreWriter:
                 self._check_finished_with(fingerprint)
             else:
                 self.commit()
+                self._writable().check_in_place()
                 finish_store(self.directory, self.layout, self._crc, self.n_rows, fingerprint)
                 self._remove_logs()
         self.close()
@@ -363,25 +355,21 @@ class ArrayStoreWriter:
 
     def close(self) -> None:
         """Give up the directory; rows after the last commit are dropped."""
-        for handle in self._handles.values():
-            # What could not be flushed was not committed either.
-            with suppress(OSError):
-                handle.close()
-        self._handles = {}
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._files is not None:
+            self._files.close()
 
     @property
     def _where(self) -> str:
         return str(self.directory)
 
-    def _check_writable(self) -> None:
-        if self._complete or not self._handles:
+    def _writable(self) -> WrittenFiles:
+        """Return the files, or say why nothing can be written to them."""
+        if self._complete or self._files is None or not self._files.are_open:
             state = "finished" if self._complete else "closed"
             raise ConfigurationError(
                 self._where, f"the array store is {state}", remedy="Open a new writer, in another directory if finished"
             )
+        return self._files
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:

@@ -14,7 +14,8 @@ import re
 import secrets
 import shutil
 import stat
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
@@ -40,8 +41,11 @@ def write_atomic(path: Path, data: bytes) -> None:
             handle.flush()
             os.fsync(handle.fileno())
         os.replace(scratch, path)  # noqa: PTH105 - the crash tests kill at the functions of `os`
-    except BaseException:
-        scratch.unlink(missing_ok=True)
+    except BaseException as err:
+        if isinstance(err, OSError) and err.filename is None:
+            err.filename = str(path)  # write and fsync do not know the name of what they were called on
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
 
@@ -79,8 +83,10 @@ def _sync(path: Path, flags: int = 0) -> None:
 
 def make_directories(directory: Path) -> None:
     """Create a directory and its missing parents, each entry forced to disk."""
-    missing = [path for path in (directory, *directory.parents) if not path.is_dir()]
-    for path in reversed(missing):
+    chain = (directory, *directory.parents)
+    n_missing = next(n for n, path in enumerate(chain) if path.is_dir())
+    # The first one there may have been made by a process that was killed before it synced the entry.
+    for path in reversed(chain[: n_missing + 1]):
         path.mkdir(exist_ok=True)
         # A parent that may be entered but not listed cannot be opened, so not synced either.
         with suppress(PermissionError):
@@ -123,7 +129,13 @@ def check_publishable(link: Path) -> None:
         )
 
 
-def publish_generation(work_dir: Path, link: Path, digest12: str) -> Path:
+def publish_generation(
+    work_dir: Path,
+    link: Path,
+    digest12: str,
+    *,
+    fenced: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Path:
     """Make a finished work directory the one that ``link`` stands for.
 
     Readers that resolve ``link`` get the former generation or this one. Publishing a digest that is published already
@@ -137,6 +149,8 @@ def publish_generation(work_dir: Path, link: Path, digest12: str) -> Path:
         Where readers look. The caller holds the lock of this location.
     digest12
         First 12 hex digits of the digest of what the directory holds.
+    fenced
+        ``fenced`` of the lease of this location: entered before anything is moved, it raises if the lock was lost.
 
     Returns
     -------
@@ -148,24 +162,37 @@ def publish_generation(work_dir: Path, link: Path, digest12: str) -> Path:
     CorruptResourceError
         If something else stands where the link or its generations belong.
     """
-    generations = link.parent / GENERATIONS
-    generation = generations / f"{link.name}.{digest12}"
+    generation = generation_path(link, digest12)
+    generations = generation.parent
     if split_generation_name(generation.name) is None:
         raise CorruptResourceError(
             str(link), "cannot be published", expected="12 hex digits of a digest", got=repr(digest12)
         )
     check_publishable(link)
     sync_tree(work_dir)
-    make_directories(generations)
-    if generation.is_symlink() or not generation.is_dir():
-        remove_tree(generation)
-        os.rename(work_dir, generation)  # noqa: PTH104
-    else:
-        _heal(work_dir, generation)
-    sync_directory(generations)
-    sync_directory(work_dir.parent)
-    _switch(link, generation)
+    with fenced():
+        make_directories(generations)
+        if generation.is_symlink() or not generation.is_dir():
+            remove_tree(generation)
+            os.rename(work_dir, generation)  # noqa: PTH104
+        else:
+            _heal(work_dir, generation)
+        sync_directory(generations)
+        sync_directory(work_dir.parent)
+        switch_link(link, generation)
     return generation
+
+
+def generation_path(link: Path, digest12: str) -> Path:
+    """Return where the generation of a digest lies, or would, that ``link`` stands for."""
+    return link.parent / GENERATIONS / f"{link.name}.{digest12}"
+
+
+def generations_of(link: Path) -> list[Path]:
+    """Return every generation of a link that lies on disk, sorted, whether or not the link stands for it."""
+    found = (link.parent / GENERATIONS).glob("*")
+    own = (path for path in found if (split_generation_name(path.name) or ("", ""))[0] == link.name)
+    return sorted(path for path in own if path.is_dir() and not path.is_symlink())
 
 
 def _heal(work_dir: Path, generation: Path) -> None:
@@ -195,7 +222,7 @@ def _same_file(fresh: Path, published: Path) -> bool:
         return False
 
 
-def _switch(link: Path, generation: Path) -> None:
+def switch_link(link: Path, generation: Path) -> None:
     """Point ``link`` at ``generation`` in one step."""
     target = f"{GENERATIONS}/{generation.name}"
     if link_target(link) != target:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +22,15 @@ from genolewm_assets.errors import (
     MissingResourceError,
     RejectedResourceError,
 )
-from genolewm_assets.store.atomic import check_publishable, publish_generation, resolve_generation, write_atomic
+from genolewm_assets.store.atomic import (
+    check_publishable,
+    generation_path,
+    generations_of,
+    publish_generation,
+    resolve_generation,
+    switch_link,
+    write_atomic,
+)
 from genolewm_assets.store.generation import (
     ArtefactId,
     Published,
@@ -31,6 +40,7 @@ from genolewm_assets.store.generation import (
     measure_file,
     total_bytes,
 )
+from genolewm_assets.store.lease import WriterLease
 from genolewm_assets.store.manifest import (
     MANIFEST,
     CheckResult,
@@ -46,8 +56,9 @@ from genolewm_assets.store.manifest import (
 from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.provenance import write_provenance
 from genolewm_assets.store.rejected import clear_rejected, reject, write_failure
-from genolewm_assets.store.root import RESUMABLE, Root
+from genolewm_assets.store.root import Root
 from genolewm_assets.store.surface import check_surface, hidden_files, lay_surface
+from genolewm_assets.store.work import RESUMABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,24 +144,27 @@ def build(
     BuildRejectedError
         If a check failed. The build lies in ``<root>/rejected/<location>``; what was published before stays.
     BusyError
-        If another process is building this location.
+        If another process is building this location; or took it over while this one was not heard of.
     ResourceError
         If the disk is full, read-only or failing; what was published before stays.
     GenoLeWMError
         Whatever ``plan.write`` raised, its text in ``<root>/rejected/<location>/failure.json``.
     """
     link = root.link_of(plan.location)
-    with root.storage_errors(plan.location), root.lock(plan.location, wait_s=lock_wait_s):
+    with root.storage_errors(plan.location), root.lock(plan.location, wait_s=lock_wait_s) as lease:
         check_publishable(link)
-        root.sweep(plan.location, keep=_resumed_name(plan))
+        root.sweep(plan.location, lease, keep=_resumed_name(plan))
         published = _reusable(link, plan, progress)
+        if published is None and plan.resumable:
+            published = _adopted(link, plan, lease, progress)
         if published is None:
-            published = _build_afresh(root, plan, run_id, progress)
-        root.sweep(plan.location)
-        if plan.surface:
-            lay_surface(link)
-        # Last, and never earlier: without its marker a failed build would leave its predecessor looking current.
-        clear_rejected(root, plan.location)
+            published = _build_afresh(root, plan, lease, run_id, progress)
+        root.sweep(plan.location, lease)
+        with lease.fenced():
+            if plan.surface:
+                lay_surface(link)
+            # Last, and never earlier: without its marker a failed build would leave its predecessor looking current.
+            clear_rejected(root, plan.location)
     return published
 
 
@@ -201,45 +215,59 @@ def _reusable(link: Path, plan: BuildPlan, progress: Progress) -> Published | No
     return None if any(damages) else Published(plan.artefact, directory, manifest, reused=True)
 
 
+def _adopted(link: Path, plan: BuildPlan, lease: WriterLease, progress: Progress) -> Published | None:
+    """Publish what an earlier build finished and was killed before it could switch the link to."""
+    for directory in generations_of(link):
+        with suppress(MissingResourceError, CorruptResourceError):
+            manifest = read_manifest(directory)
+            if not _made_by(plan, manifest):
+                continue
+            if not any(find_damage(directory, manifest, ByteCount(progress, total_bytes(manifest)))):
+                with lease.fenced():
+                    switch_link(link, directory)
+                return Published(plan.artefact, directory, manifest, reused=True)
+    return None
+
+
 def _resumed_name(plan: BuildPlan) -> str | None:
     """Return the name of the work directory that builds of the same code version, recipe and inputs share."""
     return f"{RESUMABLE}{_manifest(plan, (), BuildReport()).sha256[:12]}" if plan.resumable else None
 
 
-def _build_afresh(root: Root, plan: BuildPlan, run_id: str | None, progress: Progress) -> Published:
+def _build_afresh(root: Root, plan: BuildPlan, lease: WriterLease, run_id: str | None, progress: Progress) -> Published:
     link = root.link_of(plan.location)
-    resumed = _resumed_name(plan)
-    work = root.work_dir(plan.location, name=resumed)
+    work = root.work_dir(plan.location, lease, name=_resumed_name(plan))
+    resumed = work if plan.resumable else None
     started = time.monotonic()
     try:
-        manifest = _write(root, plan, work, progress)
-        if resumed is not None:
+        manifest = _write(root, plan, work, lease, progress)
+        if resumed is not None and generation_path(link, manifest.sha256[:12]).exists():
             # Publishing may move files out one by one; cut in the middle of that, there is nothing to go on from.
-            work = work.rename(root.work_dir(plan.location))
+            work = work.rename(root.work_dir(plan.location, lease))
         write_atomic(work / MANIFEST, manifest.to_bytes())
         write_provenance(work, run_id=run_id, duration_s=time.monotonic() - started)
         if manifest.failed_checks:
             err = _rejection(plan, manifest, root.rejected_path(plan.location))
-            _keep_rejected(root, plan, work, err, manifest.sha256)
+            _keep_rejected(root, plan, work, lease, err, sha256=manifest.sha256)
             raise err
         if plan.surface:
             check_surface(link, work)
-        directory = publish_generation(work, link, manifest.sha256[:12])
+        directory = publish_generation(work, link, manifest.sha256[:12], fenced=lease.fenced)
     finally:
-        # Gone already where it was published or rejected; after another failure only what can be continued is kept.
-        if work.name != resumed:
+        # Gone already where it was published or rejected; after another failure what can be continued is kept.
+        if work != resumed:
             shutil.rmtree(work, ignore_errors=True)
     return Published(plan.artefact, directory, manifest, reused=False)
 
 
-def _write(root: Root, plan: BuildPlan, work: Path, progress: Progress) -> Manifest:
+def _write(root: Root, plan: BuildPlan, work: Path, lease: WriterLease, progress: Progress) -> Manifest:
     """Fill the work directory and describe it; an error that the package raises on purpose rejects the build."""
     try:
         report = plan.write(work)
         return _manifest(plan, _measure_files(plan, work, report, progress), report)
     except GenoLeWMError as err:
         if _blames_content(root, err):
-            _keep_rejected(root, plan, work, err, None)
+            _keep_rejected(root, plan, work, lease, err, sha256=None)
         raise
 
 
@@ -249,10 +277,12 @@ def _blames_content(root: Root, err: GenoLeWMError) -> bool:
     return not passing and not root.is_storage_error(err)
 
 
-def _keep_rejected(root: Root, plan: BuildPlan, work: Path, err: GenoLeWMError, sha256: str | None) -> None:
+def _keep_rejected(
+    root: Root, plan: BuildPlan, work: Path, lease: WriterLease, err: GenoLeWMError, *, sha256: str | None
+) -> None:
     """Move a failed build to ``rejected/``; where even that fails, the reason of the build's failure goes first."""
     try:
-        reject(root, plan.location, work, sha256 or write_failure(work, str(plan.artefact), err))
+        reject(root, plan.location, work, sha256 or write_failure(work, str(plan.artefact), err), lease)
     except OSError as refused:
         err.add_note(f"The build could not be kept in {root.rejected_path(plan.location)}: {refused}")
         # Nor may it be continued, if it is one that could be.

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from genolewm_assets.errors import BusyError, CorruptResourceError
+from genolewm_assets.errors import BusyError, ConfigurationError, CorruptResourceError
 from genolewm_assets.store.atomic import remove_tree, split_generation_name
-from genolewm_assets.store.inventory import generations, is_linked, link_of_generation, unfinished_files
+from genolewm_assets.store.inventory import generations, generations_in, is_linked, link_of_generation, unfinished_files
 from genolewm_assets.store.manifest import MANIFEST
-from genolewm_assets.store.root import REJECTED, RESUMABLE, Root
+from genolewm_assets.store.root import REJECTED, ROOT_FILE, Root
 from genolewm_assets.store.walk import reading, walk
+from genolewm_assets.store.work import RESUMABLE
 
 PACKAGES = "packages"
 
@@ -70,6 +71,37 @@ def collect_garbage(root: Root, *, dry_run: bool = False) -> list[Removed]:
         return [item.entry(root) for item in garbage if dry_run or item.remove(root)]
 
 
+def sweep_caches(cache_dir: Path, *, dry_run: bool = False) -> list[Removed]:
+    """Remove garbage from a folder of array caches (``array_cache.py``), which no package can pin.
+
+    A reader that opened a superseded cache keeps the arrays it has mapped and finds no others any more.
+
+    Parameters
+    ----------
+    dry_run
+        Only list it.
+
+    Raises
+    ------
+    ConfigurationError
+        If the folder is a root: what is pinned there, :func:`collect_garbage` knows.
+    ResourceError
+        As :func:`collect_garbage`.
+    """
+    root = Root(cache_dir)
+    if (root.path / ROOT_FILE).exists():
+        raise ConfigurationError(str(cache_dir), "is a root, not a folder of caches", remedy="Use genolewm gc")
+    with reading(root.path):
+        # Not those of folders below, which may be other folders of caches, or roots.
+        unlinked = [path for path in generations_in(root.path) if not is_linked(path)]
+        garbage = [
+            *_abandoned(root),
+            *(_Garbage(link_of_generation(path).name, path, Reason.SUPERSEDED, _size_bytes(path)) for path in unlinked),
+        ]
+    with root.storage_errors(""):
+        return [item.entry(root) for item in garbage if dry_run or item.remove(root)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Garbage:
     """Something to remove, under the lock of its location if it has one."""
@@ -88,7 +120,7 @@ class _Garbage:
             remove_tree(self.path)
             return True
         try:
-            with root.lock(self.location, wait_s=0):
+            with root.while_free(self.location):
                 if self.why is Reason.SUPERSEDED and is_linked(self.path):
                     return False
                 # Renamed first: a kill in the middle must not leave a generation of which files are missing.
@@ -102,14 +134,8 @@ class _Garbage:
 
 
 def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:
-    locations = root.locations_at_work()
-    busy = {location for location in locations if root.is_locked(location)}
-    for location in locations:
-        for path in root.leftovers(location) if location not in busy else ():
-            if _may_be_continued(path):
-                continue
-            yield _Garbage(location, path, Reason.ABANDONED, _size_bytes(path))
-    if busy:
+    yield from _abandoned(root)
+    if any(root.is_locked(location) for location in root.locations_at_work()):
         return
     for base in (root.path, root.path / REJECTED):
         for generation in generations(base):
@@ -120,6 +146,13 @@ def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:
                 yield _Garbage(location, generation, Reason.SUPERSEDED, _size_bytes(generation))
         for path in unfinished_files(base):
             yield _Garbage(None, path, Reason.ABANDONED, _size_bytes(path))
+
+
+def _abandoned(root: Root) -> Iterator[_Garbage]:
+    for location in root.locations_at_work():
+        for path in root.leftovers(location) if not root.is_locked(location) else ():
+            if not _may_be_continued(path):
+                yield _Garbage(location, path, Reason.ABANDONED, _size_bytes(path))
 
 
 def _may_be_continued(path: Path) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.store.atomic import split_generation_name
-from genolewm_assets.store.manifest import MANIFEST, PROVENANCE, FileEntry, InputRef, Manifest, first_symlink
+from genolewm_assets.store.manifest import MANIFEST, UNLISTED, FileEntry, InputRef, Manifest, first_symlink
 from genolewm_assets.store.progress import ByteCount
 from genolewm_assets.store.walk import walk
 
@@ -154,12 +154,12 @@ def _file_damage(directory: Path, entry: FileEntry, count: ByteCount, *, sizes_o
 
 
 def list_files(directory: Path) -> list[str]:
-    """Return everything below ``directory`` that is not a folder, relative and sorted; not the two files about it."""
+    """Return everything below ``directory`` that is not a folder, relative and sorted; not the files about it."""
     found: list[str] = []
     for folder, folders, names in walk(directory):
         links = [name for name in folders if (folder / name).is_symlink()]
         found += [str((folder / name).relative_to(directory)) for name in names + links]
-    return sorted(set(found) - {MANIFEST, PROVENANCE})
+    return sorted(set(found) - UNLISTED)
 
 
 def has_listed_sizes(directory: Path, manifest: Manifest) -> bool:

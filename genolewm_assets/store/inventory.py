@@ -38,10 +38,15 @@ def is_published_link(link: Path) -> bool:
 def generations(base: Path) -> Iterator[Path]:
     """Yield every generation below ``base``, linked or not."""
     for folder in _folders(base):
-        inside = folder / GENERATIONS
-        for path in sorted(inside.iterdir()) if inside.is_dir() and not inside.is_symlink() else ():
-            if split_generation_name(path.name) and path.is_dir() and not path.is_symlink():
-                yield path
+        yield from generations_in(folder)
+
+
+def generations_in(folder: Path) -> Iterator[Path]:
+    """Yield every generation of the links in one folder, linked or not, sorted."""
+    inside = folder / GENERATIONS
+    for path in sorted(inside.iterdir()) if inside.is_dir() and not inside.is_symlink() else ():
+        if split_generation_name(path.name) and path.is_dir() and not path.is_symlink():
+            yield path
 
 
 def link_of_generation(generation: Path) -> Path:

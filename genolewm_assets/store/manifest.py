@@ -1,7 +1,8 @@
 """``manifest.json``: what a published directory holds, what it was made from, and how its checks went.
 
 Canonical JSON of root-relative names and content digests only, so that the same build gives the same bytes in any
-folder, on any host, at any time. What differs between two runs of one build belongs in ``provenance.py``.
+folder, on any host, at any time. What differs between two runs of one build belongs in ``provenance.py``, or
+``stamps.py``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ _Value = TypeVar("_Value")
 
 MANIFEST = "manifest.json"
 PROVENANCE = "provenance.json"
+#: Sizes and times of the files that an array store was made from (see ``stamps.py``).
+STAMPS = "stamps.json"
+#: Files of a published directory that no manifest lists: the manifest, and what differs between runs of one build.
+UNLISTED = frozenset({MANIFEST, PROVENANCE, STAMPS})
 SCHEMA = "genolewm.manifest"
 SCHEMA_VERSION = "1.0"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -184,7 +189,7 @@ def check_file_path(path: str, where: str) -> None:
     pure = PurePosixPath(path)
     parts = path.split("/")
     harmless = not pure.is_absolute() and not {"", ".", ".."} & set(parts) and not re.search(r"[\\\x00-\x1f]", path)
-    if not harmless or pure.name in {MANIFEST, PROVENANCE}:
+    if not harmless or pure.name in UNLISTED:
         raise _corrupt(where, "file name not allowed in a manifest", expected="a relative path", got=repr(path))
 
 

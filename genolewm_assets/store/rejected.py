@@ -19,6 +19,7 @@ from genolewm_assets.store.atomic import (
     sync_directory,
     write_atomic,
 )
+from genolewm_assets.store.lease import WriterLease
 from genolewm_assets.store.manifest import MANIFEST, canonical_json, read_manifest
 from genolewm_assets.store.root import Root
 
@@ -32,18 +33,20 @@ def write_failure(work_dir: Path, artefact: str, err: GenoLeWMError) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def reject(root: Root, location: str, work_dir: Path, sha256: str) -> Path:
-    """Move a failed build to ``rejected/``, in place of an older one; the caller holds the lock of the location."""
+def reject(root: Root, location: str, work_dir: Path, sha256: str, lease: WriterLease) -> Path:
+    """Move a failed build to ``rejected/``, in place of an older one; :class:`BusyError` if the lock was lost."""
     marker = root.rejected_path(location)
     if marker.exists() and not marker.is_symlink():
-        remove_tree(marker)
-    directory = publish_generation(work_dir, marker, sha256[:12])
-    _drop_generations(marker, keep=directory)
+        with lease.fenced():
+            remove_tree(marker)
+    directory = publish_generation(work_dir, marker, sha256[:12], fenced=lease.fenced)
+    with lease.fenced():
+        _drop_generations(marker, keep=directory)
     return directory
 
 
 def clear_rejected(root: Root, location: str) -> None:
-    """Remove the marker of a location, then what it pointed to; the caller holds the lock of the location."""
+    """Remove the marker of a location, then what it pointed to; inside the fence of the location's lease."""
     marker = root.rejected_path(location)
     if root.is_rejected(location):
         remove_tree(marker)

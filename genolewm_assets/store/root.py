@@ -3,8 +3,8 @@
 ::
 
     <root>/root.json                       catalogue and genome that the root belongs to
-    <root>/work/<location, '~' for '/'>/   lock, build.<random>: unfinished builds of one location;
-                                           resume.<digest>: one that can be continued
+    <root>/work/<location, '~' for '/'>/   lock, lock.json (lease.py), and unfinished builds of one location:
+                                           build.<random>.<mark>, and resume.<digest>.<mark>, which can be continued
     <root>/rejected/<location>             the latest build of a location, where it failed
     <root>/<location>                      link to the published generation
 """
@@ -15,27 +15,26 @@ import errno
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
-from genolewm_assets.errors import BusyError, GenoLeWMError, MissingResourceError, ResourceError, RootError
-from genolewm_assets.store.atomic import make_directories, remove_tree, write_atomic
+from genolewm_assets.errors import GenoLeWMError, MissingResourceError, ResourceError, RootError
+from genolewm_assets.store.atomic import make_directories, write_atomic
+from genolewm_assets.store.file_system import check_file_system
+from genolewm_assets.store.guard import guarded
+from genolewm_assets.store.lease import GUARD, WriterLease, is_held, while_free
+from genolewm_assets.store.lock_record import check_clear
 from genolewm_assets.store.manifest import canonical_json
+from genolewm_assets.store.work import leftovers, sweep, work_directory
 
 ROOT_FILE = "root.json"
 WORK = "work"
-#: What the name of an unfinished build begins with that can be continued.
-RESUMABLE = "resume."
 REJECTED = "rejected"
 #: Folders at the top of a root that hold no published artefacts.
 RESERVED = frozenset({ROOT_FILE, WORK, REJECTED, "dagster"})
 
-_LOCK_FILE = "lock"
 _SCHEMA, _SCHEMA_VERSION = "genolewm.root", "1.0"
 # 255 bytes is what file systems allow for one name; a digest, a dot and a suffix have to fit as well.
 _MAX_NAME_BYTES = 200
@@ -75,7 +74,7 @@ class Root:
         Raises
         ------
         RootError
-            If it belongs to another, or ``root.json`` is damaged.
+            If it belongs to another, ``root.json`` is damaged, or the file system lacks what a new root needs.
         """
         wanted = {
             "schema": _SCHEMA,
@@ -85,10 +84,11 @@ class Root:
         }
         path = self.path / ROOT_FILE
         if not path.exists():
-            with self.storage_errors(ROOT_FILE), self._hold("", ROOT_FILE, self.lock_wait_s):
+            with self.storage_errors(ROOT_FILE), guarded(self._lock_folder("") / GUARD, self.lock_wait_s):
                 for scratch in self.path.glob(f".{ROOT_FILE}.*.tmp"):
                     scratch.unlink()
                 if not path.exists():
+                    check_file_system(self.path)
                     write_atomic(path, canonical_json(wanted, str(path)))
         found = self._owner(path)
         for name, value in wanted.items():
@@ -175,8 +175,8 @@ class Root:
         return os.path.lexists(self.rejected_path(location))
 
     @contextmanager
-    def lock(self, location: str, *, wait_s: float | None = None) -> Iterator[None]:
-        """Hold the lock of a location; the operating system drops it when the process dies.
+    def lock(self, location: str, *, wait_s: float | None = None) -> Iterator[WriterLease]:
+        """Hold the lock of a location; yields the lease, by which publishing makes sure that it is still held.
 
         Parameters
         ----------
@@ -188,87 +188,78 @@ class Root:
         BusyError
             If another holds it all that time.
         """
-        self.link_of(location)
-        with self._hold(_slug(location), location, self.lock_wait_s if wait_s is None else wait_s):
-            yield
+        where = str(self.link_of(location))
+        lease = WriterLease(self._lock_folder(location), where)
+        with lease.acquire(self.lock_wait_s if wait_s is None else wait_s):
+            yield lease
 
     @contextmanager
-    def _hold(self, slug: str, what: str, wait_s: float) -> Iterator[None]:
-        if self.path.exists() and not self.path.is_dir():
-            raise RootError(str(self.path), "the root is not a folder", remedy="Choose another root (GENOLEWM_ROOT)")
-        path = self._lock_file(slug)
-        make_directories(path.parent)
-        lock = FileLock(path, timeout=max(0.0, wait_s))
-        try:
-            lock.acquire()
-        except Timeout as err:
-            raise BusyError(
-                str(self.path / what),
-                f"another process has been building this for the {wait_s:g} s that were waited",
-                remedy="Wait for it to finish, or stop it, and run this again",
-            ) from err
-        try:
-            yield
-        finally:
-            lock.release()
+    def while_free(self, location: str) -> Iterator[None]:
+        """Keep others from locking a location for a moment; takes no room on the disk, so that room can be made.
 
-    def _lock_file(self, slug: str) -> Path:
-        """Return the path of a lock, after checking that nothing else stands there or where its folders belong."""
-        path = self.path / WORK / slug / _LOCK_FILE
-        for part in (path.parents[1], path.parent, path):
-            fits = part.is_dir() if part != path else part.is_file() and not part.is_symlink()
-            if os.path.lexists(part) and not fits:
-                raise ResourceError(str(part), "is in the way of a lock", remedy="Remove it and run this again")
-        return path
+        Raises
+        ------
+        BusyError
+            If somebody holds its lock.
+        """
+        where = str(self.link_of(location))
+        with while_free(self._lock_folder(location), where):
+            yield
 
     def is_locked(self, location: str) -> bool:
         """Tell whether somebody holds the lock of a location; when that cannot be found out, yes."""
-        path = self.path / WORK / _slug(location) / _LOCK_FILE
-        if not os.path.lexists(path):
-            return False
-        try:
-            with FileLock(path, timeout=0):
-                return False
-        except (Timeout, OSError):
-            return True
+        return is_held(self._work_folder(location))
 
-    def work_dir(self, location: str, *, name: str | None = None) -> Path:
+    def _work_folder(self, location: str) -> Path:
+        return self.path / WORK / location.replace("/", "~")
+
+    def _lock_folder(self, location: str) -> Path:
+        """Return the folder of a lock, made if missing, after checking that nothing else stands where it belongs."""
+        if self.path.exists() and not self.path.is_dir():
+            raise RootError(str(self.path), "the root is not a folder", remedy="Choose another root (GENOLEWM_ROOT)")
+        folder = self._work_folder(location)
+        for part in (folder.parent, folder):
+            if os.path.lexists(part) and not part.is_dir():
+                raise ResourceError(str(part), "is in the way of a lock", remedy="Remove it and run this again")
+        check_clear(folder / GUARD)
+        make_directories(folder)
+        return folder
+
+    def work_dir(self, location: str, lease: WriterLease | None = None, *, name: str | None = None) -> Path:
         """Return a work directory for a location whose lock the caller holds.
 
         Parameters
         ----------
+        lease
+            What :meth:`lock` yielded. Without it nothing protects the directory from others once the lock is lost.
         name
-            Its name, if a directory of that name is to be continued where there is one; None for a new, empty one.
+            Its name, if a directory of that name is to be continued where one was left; None for a new, empty one.
         """
         self.link_of(location)
-        path = self.path / WORK / _slug(location) / (name or f"build.{secrets.token_hex(4)}")
-        # Not tempfile.mkdtemp: a published directory keeps its mode, and others should be able to read it.
-        path.mkdir(parents=True, exist_ok=name is not None)
-        return path
+        return work_directory(self._work_folder(location), lease, name)
 
     def leftovers(self, location: str) -> list[Path]:
-        """Return the work directories of a location; abandoned ones, if nobody holds its lock."""
-        folder = self.path / WORK / _slug(location)
-        return sorted(path for path in folder.iterdir() if path.name != _LOCK_FILE) if folder.is_dir() else []
+        """Return what builds of a location left in ``work/`` and nobody is at, if nobody holds its lock."""
+        return leftovers(self._work_folder(location))
+
+    def sweep(self, location: str, lease: WriterLease, *, keep: str | None = None) -> None:
+        """Remove what killed builds of a location left in ``work/``; the caller holds its lock.
+
+        Parameters
+        ----------
+        lease
+            What :meth:`lock` yielded; nothing is removed if the lock was lost.
+        keep
+            Name of the work directories that can be continued.
+        """
+        sweep(self._work_folder(location), lease, keep=keep)
 
     def locations_at_work(self) -> list[str]:
         """Return the locations that have been worked on in this root."""
         folder = self.path / WORK
         # Only folders with a lock are the store's own; anything else there is left alone.
-        names = (path.name for path in folder.iterdir() if (path / _LOCK_FILE).is_file()) if folder.is_dir() else ()
+        names = (path.name for path in folder.iterdir() if (path / GUARD).is_file()) if folder.is_dir() else ()
         return sorted(name.replace("~", "/") for name in names)
-
-    def sweep(self, location: str, *, keep: str | None = None) -> None:
-        """Remove what killed builds of a location left in ``work/``; the caller holds its lock.
-
-        Parameters
-        ----------
-        keep
-            Name of the work directory that is going to be continued.
-        """
-        for path in self.leftovers(location):
-            if path.name != keep or path.is_symlink() or not path.is_dir():
-                remove_tree(path)
 
     @contextmanager
     def storage_errors(self, location: str) -> Iterator[None]:
@@ -301,7 +292,3 @@ class Root:
             return True
         named = [os.fsdecode(name) for name in (err.filename, err.filename2) if isinstance(name, str | bytes)]
         return any(Path(name).is_relative_to(self.path) for name in named)
-
-
-def _slug(location: str) -> str:
-    return location.replace("/", "~")

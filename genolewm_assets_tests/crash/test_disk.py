@@ -16,6 +16,7 @@ import pytest
 from genolewm_assets.errors import ResourceError
 from genolewm_assets.store import ArtefactId, Root, build, collect_garbage, is_current, open_input, verify_root
 from genolewm_assets_tests.crash.killing import outcome
+from genolewm_assets_tests.crash.small_disk import SmallDisk, on_small_disk
 from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
 
 OLD = make_plan()
@@ -40,7 +41,14 @@ def failing_at(number: int, code: int, patch: pytest.MonkeyPatch) -> Callable[[]
     return lambda: calls
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+@pytest.mark.parametrize(
+    "code",
+    [
+        errno.ENOSPC,
+        pytest.param(errno.EROFS, marks=pytest.mark.slow),
+        pytest.param(errno.EDQUOT, marks=pytest.mark.slow),
+    ],
+)
 def test_a_disk_that_stops_taking_writes_at_any_point(tmp_path: Path, code: int) -> None:
     undisturbed = new_root(tmp_path / "undisturbed")
     build(undisturbed, OLD)
@@ -85,6 +93,23 @@ def test_a_file_size_limit_met_in_the_middle_of_a_write(tmp_path: Path) -> None:
     assert outcome(limited).startswith(f"ResourceError: {root.path / LOCATION}: the storage refused to write (File too")
     assert picture(root) == before
     assert root.leftovers(LOCATION) == []
+
+
+def test_on_a_full_disk_room_can_be_made_and_nothing_is_locked_for_good(tmp_path: Path) -> None:
+    def fill_and_clear(disk: SmallDisk) -> object:
+        root = new_root(disk.folder / "root", lock_wait_s=0)
+        build(root, OLD)
+        build(root, make_plan({"big.bin": bytes(1 << 20)}, code_version="2"))
+        build(root, make_plan(code_version="3"))
+        disk.leave(0)
+        with pytest.raises(ResourceError, match=r"No space left on device.*genolewm gc"):
+            build(root, NEW)
+        assert not root.is_locked(LOCATION)
+        removed = sum(entry.size_bytes for entry in collect_garbage(root))
+        build(root, NEW)
+        return removed > 1 << 20
+
+    assert on_small_disk(tmp_path / "disk", fill_and_clear) == "True"
 
 
 def as_somebody_else(action: Callable[[], object]) -> str:

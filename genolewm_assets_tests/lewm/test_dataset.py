@@ -146,6 +146,7 @@ def test_no_tuple_comes_from_what_is_held_out(package):
     assert seen > 1_000
 
 
+@pytest.mark.slow
 def test_a_synthetic_copy_of_a_held_out_allele_is_drawn_again_and_counted(tmp_path):
     """Every SNV of chr17 to A, C or G is held out by the temporal holdout: only those to T remain."""
     bases = SEQUENCES["chr17"].decode()
@@ -271,6 +272,7 @@ def test_impossible_options_are_named(package, options):
         GenoLeWMDataset(package, **options)
 
 
+@pytest.mark.slow
 def test_the_trainers_side_imports_neither_dagster_nor_pysam_and_torch_in_one_module():
     code = (
         "import sys; import genolewm_assets.lewm.tuple_stream, genolewm_assets.lewm.split_sources;"

@@ -33,7 +33,7 @@ def on_genome(edit: RelEdit, place: EditPlace) -> Variant:
     return normalise(Variant(CONTIG, pos_from_start(START + at), ref, alt), REFERENCE)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=settings.default.max_examples * 5 // 2, deadline=None)
 @given(st.sampled_from([PLUS, MINUS]), st.data())
 def test_an_inset_edit_has_the_normal_form_of_the_whole_contig(place, data):
     edit = data.draw(edits(place.window.sequence))
@@ -84,7 +84,7 @@ def test_a_window_without_a_place_has_no_alleles():
         place.allele(RelEdit(100, "A", "C"))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=settings.default.max_examples * 6 // 5, deadline=None)
 @given(st.data())
 def test_joined_edits_make_the_haplotype_of_the_single_ones(data):
     window = PLUS.window
@@ -97,7 +97,7 @@ def test_joined_edits_make_the_haplotype_of_the_single_ones(data):
     assert one.sequence + one.right_flank == many.sequence + many.right_flank
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=settings.default.max_examples * 6 // 5, deadline=None)
 @given(st.sampled_from(["right_flank", "left_flank", "opposite"]), st.data())
 def test_the_locus_is_the_first_base_that_differs(policy, data):
     window = PLUS.window

@@ -24,6 +24,8 @@ from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 from genolewm_assets_tests.lewm.holdout_lookup import footprints, index_of
 from genolewm_assets_tests.lewm.holdout_world import corpus, corpus_row
 
+pytestmark = pytest.mark.slow
+
 RELEASES = {"2020-11-07": "clinvar_20201107.vcf.gz", "2026-02-26": "clinvar_20260226.vcf.gz"}
 REAL = HoldoutPolicy(contigs_validation=(), contigs_test=("chr21",), clinvar_genes=())
 

@@ -40,7 +40,7 @@ def test_checksums_are_those_of_sha256sum(package):
     assert sorted([*read_checksums(package.directory), "SHA256SUMS", "manifest.json"]) == files_of(package.directory)
 
 
-@pytest.mark.parametrize("place", ["generation", "copy"])
+@pytest.mark.parametrize("place", [pytest.param("generation", marks=pytest.mark.slow), "copy"])
 def test_one_flipped_byte_anywhere_is_found_and_its_file_named(package, tmp_path, place):
     target = tmp_path / ".gen" / package.directory.name if place == "generation" else tmp_path / "copy"
     shutil.copytree(package.directory, target)

@@ -22,6 +22,8 @@ def open_writer(directory: Path, *, commit_rows: int = 8, **changes: Any) -> Arr
         "arrays": ARRAYS,
         "key_config": CONFIG,
         "commit_rows": commit_rows,
+        "commit_ms": None,
+        "batch_rows": commit_rows,
         "columns": {"contig": "string", "start": "int64"},
         "sidecars": ("panel", "allele"),
     }

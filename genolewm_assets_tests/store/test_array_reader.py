@@ -61,6 +61,19 @@ def test_rows_come_in_the_order_asked_for(store: Path, indices: object) -> None:
     assert found.flags.writeable
 
 
+def test_rows_go_where_they_are_wanted(store: Path) -> None:
+    reader, wanted = ArrayStoreReader(store, check=True), values(0, ROWS)["states"]
+    out = np.empty((3, 3, 5), np.float16)
+    for indices in ([20, 0, 20], [7, 8, 9]):
+        assert reader.get_rows(indices, "states", out=out) is out
+        np.testing.assert_array_equal(out, wanted[indices])
+    with pytest.raises(InputError, match="no such row"):
+        reader.get_rows([0, 1, ROWS], "states", out=out)
+    for wrong in (np.empty((2, 3, 5), np.float16), np.empty((3, 3, 5), np.float32), np.empty((3, 15), np.float16)):
+        with pytest.raises(InputError, match="rows do not fit `out`"):
+            reader.get_rows([0, 1, 2], "states", out=wrong)
+
+
 @pytest.mark.parametrize(("start", "stop"), [(0, ROWS), (7, 9), (ROWS, ROWS), (0, 0)])
 def test_a_slice_is_a_read_only_view(store: Path, start: int, stop: int) -> None:
     found = ArrayStoreReader(store, check=True).get_slice(start, stop, "states")

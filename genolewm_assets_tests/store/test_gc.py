@@ -133,15 +133,15 @@ def test_generations_stay_while_anything_is_being_built(root: Root) -> None:
 
 def test_a_generation_linked_between_listing_and_removing_stays(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = build_version(root, "1"), build_version(root, "2")
-    lock = Root.lock
+    while_free = Root.while_free
 
-    def roll_back(self: Root, location: str, *, wait_s: float | None = None) -> object:
+    def roll_back(self: Root, location: str) -> object:
         link = root.path / LOCATION
         link.unlink()
         link.symlink_to(f".gen/{old.directory.name}")
-        return lock(self, location, wait_s=wait_s)
+        return while_free(self, location)
 
-    monkeypatch.setattr(Root, "lock", roll_back)
+    monkeypatch.setattr(Root, "while_free", roll_back)
     assert collect_garbage(root) == []
     assert old.directory.exists()
     assert new.directory.exists()
@@ -190,8 +190,9 @@ def test_a_folder_that_is_no_root_is_refused(root: Root, tmp_path: Path, dry_run
 
 @pytest.mark.parametrize(("days", "kept"), [(1, True), (31, False)])
 def test_an_interrupted_build_that_can_be_continued_is_kept_for_a_month(root: Root, days: int, kept: bool) -> None:
-    with root.lock(LOCATION):
-        resumable, plain = root.work_dir(LOCATION, name="resume.0123456789ab"), root.work_dir(LOCATION)
+    with root.lock(LOCATION) as lease:
+        resumable = root.work_dir(LOCATION, lease, name="resume.0123456789ab")
+        plain = root.work_dir(LOCATION, lease)
     (resumable / "states.bin").write_bytes(b"states")
     stamp = time.time() - days * 24 * 3600
     for path in (resumable / "states.bin", resumable):

@@ -136,12 +136,12 @@ def test_a_waiter_gets_the_lock_when_it_is_released(root: Root) -> None:
 
 
 def test_sweeping_takes_work_of_this_location_only(root: Root) -> None:
-    with root.lock("a/b"), root.lock("a"):
+    with root.lock("a/b"), root.lock("a") as lease:
         mine, other = root.work_dir("a"), root.work_dir("a/b")
         (mine / "sub").mkdir()
         (root.path / "work" / "a" / "stray").write_bytes(b"")
         assert len(root.leftovers("a")) == 2
-        root.sweep("a")
+        root.sweep("a", lease)
         assert root.leftovers("a") == []
         assert other.is_dir()
 

@@ -1,0 +1,206 @@
+"""Which cached rows a window hash has: ``<root>/embeddings.sqlite`` over every published cache of states of a root.
+
+Derived from the caches' manifests and their window tables, covered by no manifest itself, and made again as a whole
+whenever a cache is published. A hash may stand at many places, so an answer is a list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+
+from genolewm_assets.errors import CorruptResourceError, InputError, ResourceError
+from genolewm_assets.lewm.window_tables import WindowTable, find_window_tables, window_table_of
+from genolewm_assets.store.atomic import resolve_generation, split_generation_name
+from genolewm_assets.store.inventory import is_published_link, links
+from genolewm_assets.store.manifest import JsonValue, Manifest, normal_json, read_manifest
+from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.root import Root
+from genolewm_assets.store.row_index import HashSource, IndexedStore, RowIndex, publish_row_index
+from genolewm_assets.store.walk import reading
+
+#: The file, and the folder whose caches it covers; root-relative.
+CACHE_INDEX, CACHES = "embeddings.sqlite", "embeddings"
+
+_REMEDY = "Make it again: genolewm cache index"
+# Differences that a message names.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CacheIndexReport:
+    """What an index covers.
+
+    Attributes
+    ----------
+    caches
+        Stores covered.
+    omitted
+        Why others are not: reasons by location.
+    hashes, rows
+        Distinct hashes, and rows.
+    rebuilt
+        False where the index was current already.
+    """
+
+    path: str
+    caches: tuple[IndexedStore, ...]
+    omitted: dict[str, str]
+    hashes: int
+    rows: int
+    rebuilt: bool
+
+    def as_dict(self) -> dict[str, JsonValue]:
+        """Return the report as JSON values."""
+        return normal_json(asdict(self), self.path)
+
+
+@dataclass(slots=True)
+class _Caches:
+    """The published caches of a root with their window tables, and those that cannot be covered, by location."""
+
+    covered: dict[str, tuple[IndexedStore, WindowTable]] = field(default_factory=dict)
+    omitted: dict[str, str] = field(default_factory=dict)
+
+    def differences(self, index: RowIndex) -> Iterator[str]:
+        """Yield in what an index is not that of these caches, a line each."""
+        known, omitted = {store.location: store for store in index.stores}, index.omitted
+        for location, (store, _) in self.covered.items():
+            if location not in known:
+                yield f"{location} ({store.label}) is not covered: {omitted.get(location, 'published since')}"
+            elif known[location] != store:
+                yield f"{location} ({store.label}) was replaced"
+        yield from (f"{location} is covered and no longer there" for location in known if location not in self.covered)
+        for location, reason in self.omitted.items():
+            if location not in known and location not in omitted:
+                yield f"{location} is not mentioned: {reason}"
+
+    def check_tables(self, progress: Progress) -> None:
+        """Hash every window table; caches of damaged ones are omitted."""
+        count = ByteCount(progress, sum(table.size_bytes for _, table in self.covered.values()))
+        for location, (_, table) in list(self.covered.items()):
+            try:
+                table.check_bytes(count)
+            except CorruptResourceError as err:
+                del self.covered[location]
+                self.omitted[location] = str(err)
+
+
+def parse_window_hash(text: str) -> bytes:
+    """Return the bytes of a ``window_hash``, or of the half of it that is a ``window_id``.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    if not re.fullmatch(r"[0-9a-fA-F]{32}([0-9a-fA-F]{32})?", text):
+        raise InputError("window hash", "is none", expected="64 hex digits, or the 32 of a window_id", got=repr(text))
+    return bytes.fromhex(text)
+
+
+def refresh_cache_index(
+    root: Root, *, force: bool = False, wait_s: float | None = None, progress: Progress = NO_PROGRESS
+) -> CacheIndexReport:
+    """Make the index that of the caches published now; where it is that already, nothing is done.
+
+    Parameters
+    ----------
+    force
+        Make it again in any case.
+    wait_s
+        Seconds to wait for another process that is at it; None for the root's own setting.
+
+    Raises
+    ------
+    MissingResourceError
+        If the folder is no root.
+    BusyError
+        If another process was at it all that time.
+    ResourceError
+        If the storage refuses; the former index stays.
+    """
+    root.check_is_root()
+    with root.storage_errors(CACHE_INDEX), root.lock(CACHE_INDEX, wait_s=wait_s) as lease:
+        root.sweep(CACHE_INDEX, lease)
+        # Listed under the lock: what is published later is the business of whoever waits for it.
+        caches = _find_caches(root)
+        with RowIndex(root.path_of(CACHE_INDEX)) as index:
+            rebuilt = force or not _is_current(caches, index)
+        if rebuilt:
+            caches.check_tables(progress)
+            sources = [HashSource(store, table.read_hashes) for store, table in caches.covered.values()]
+            publish_row_index(root, CACHE_INDEX, lease, sources, caches.omitted)
+        with RowIndex(root.path_of(CACHE_INDEX)) as index:
+            return _report(index, rebuilt=rebuilt)
+
+
+def open_cache_index(root: Root) -> RowIndex:
+    """Open the index of a root after comparing what it covers with the caches that are published.
+
+    Raises
+    ------
+    MissingResourceError
+        If there is none.
+    CorruptResourceError
+        If it is damaged, or out of date; its text names the caches.
+    """
+    root.check_is_root()
+    index = RowIndex(root.path_of(CACHE_INDEX))
+    differences = _find_caches(root).differences(index)
+    if first := list(islice(differences, _NAMED)):
+        index.close()
+        more = sum(1 for _ in differences)
+        problem = f"is out of date: {'; '.join(first)}{f'; and {more} more' if more else ''}"
+        raise CorruptResourceError(str(index.path), problem, remedy=_REMEDY)
+    return index
+
+
+def check_cache_index(root: Root) -> CacheIndexReport:
+    """Read the whole index, besides what :func:`open_cache_index` looks at; raises as it does."""
+    with open_cache_index(root) as index:
+        for problem in index.verify():
+            raise CorruptResourceError(str(index.path), problem, remedy=_REMEDY)
+        return _report(index, rebuilt=False)
+
+
+def _report(index: RowIndex, *, rebuilt: bool) -> CacheIndexReport:
+    summary = index.summary
+    return CacheIndexReport(
+        str(index.path), tuple(index.stores), index.omitted, summary["hashes"], summary["rows"], rebuilt
+    )
+
+
+def _is_current(caches: _Caches, index: RowIndex) -> bool:
+    try:
+        return not any(caches.differences(index))
+    except ResourceError:
+        return False
+
+
+def _find_caches(root: Root) -> _Caches:
+    """Look at every published cache; none is passed over without a word."""
+    caches, tables = _Caches(), find_window_tables(root.path)
+    with reading(root.path):
+        found = [link for link in links(root.path / CACHES) if is_published_link(link)]
+    for link in found:
+        location = str(link.relative_to(root.path))
+        try:
+            directory = resolve_generation(link)
+            manifest = read_manifest(directory)
+            table = window_table_of(manifest, tables)
+            caches.covered[location] = _indexed(location, directory.name, manifest), table
+        except ResourceError as err:
+            caches.omitted[location] = str(err)
+    return caches
+
+
+def _indexed(location: str, generation: str, manifest: Manifest) -> IndexedStore:
+    parts = split_generation_name(generation)
+    if parts is None or parts[1] != manifest.sha256[:12]:
+        raise CorruptResourceError(location, "its manifest was altered", remedy=f"Rebuild {manifest.where}")
+    if "windows" not in manifest.counts:
+        raise CorruptResourceError(location, "does not count its windows", remedy=f"Rebuild {manifest.where}")
+    return IndexedStore(location, manifest.where, manifest.sha256, manifest.counts["windows"])

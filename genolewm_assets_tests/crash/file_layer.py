@@ -1,0 +1,154 @@
+"""Every call by which Python code changes what is on disk, reported before it happens, so that it can be made to fail.
+
+What compiled code writes by itself (Arrow's Parquet writer) is seen only in the next call that is reported.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+
+from genolewm_assets_tests.crash.killing import start
+
+#: Calls of `os` that change a directory or begin something; `shutil`, `pathlib` and `tempfile` go through them too.
+ENTRY_CALLS = ("rename", "replace", "link", "symlink", "mkdir", "unlink", "remove", "rmdir", "open")
+SYNC_CALLS = ("fsync", "fdatasync")
+#: Calls that change a file by its descriptor or path; those of files opened with `open` are reported as well.
+DATA_CALLS = ("write", "pwrite", "writev", "pwritev", "truncate", "ftruncate", "posix_fallocate")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call that is about to happen.
+
+    Attributes
+    ----------
+    name
+        As in `os`: ``write``, ``rename``.
+    target
+        First argument: a path or a descriptor.
+    write_part
+        For a write: does the first so many bytes of it.
+    size_bytes
+        For a write: how many it is of.
+    """
+
+    name: str
+    target: Any
+    write_part: Callable[[int], object] | None = None
+    size_bytes: int = 0
+
+    @property
+    def needs_room(self) -> bool:
+        """Whether it may need room on the disk: opening or removing what is there does not."""
+        there = self.name == "open" and (not isinstance(self.target, str | os.PathLike) or os.path.lexists(self.target))
+        return not there and self.name not in {"unlink", "remove", "rmdir"}
+
+
+#: Told of a call before it happens; True to leave it out, as if it had worked. May raise, or not return.
+AtCall = Callable[[Call], bool]
+
+
+def install(patch: pytest.MonkeyPatch, at_call: AtCall) -> None:
+    """Report every such call to ``at_call``; nothing is forced to the real disk, which no such test needs."""
+    for name in (*ENTRY_CALLS, *DATA_CALLS):
+        patch.setattr(os, name, _reported(name, getattr(os, name), at_call))
+    for name in SYNC_CALLS:
+        patch.setattr(os, name, lambda descriptor, _name=name: at_call(Call(_name, descriptor)) and None)
+    opener = _opener(at_call)
+    patch.setattr(io, "open", opener)
+    patch.setattr(builtins, "open", opener)
+
+
+def _reported(name: str, real: Callable[..., Any], at_call: AtCall) -> Callable[..., Any]:
+    several = name.endswith("v")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if name not in {"write", "pwrite", "writev", "pwritev"}:
+            return None if at_call(Call(name, args[0])) else real(*args, **kwargs)
+        descriptor, data, *rest = args
+        whole = b"".join(map(bytes, data)) if several else bytes(data)
+
+        def part(size: int) -> object:
+            return real(descriptor, [whole[:size]] if several else whole[:size], *rest)
+
+        return len(whole) if at_call(Call(name, descriptor, part, len(whole))) else real(*args, **kwargs)
+
+    return call
+
+
+def _opener(at_call: AtCall) -> Callable[..., Any]:
+    real = io.open
+
+    class File(io.FileIO):
+        def write(self, data: Any, /) -> int:
+            whole = bytes(data)
+            call = Call("write", self.fileno(), lambda size: super(File, self).write(whole[:size]), len(whole))
+            return len(whole) if at_call(call) else super().write(data)
+
+        def truncate(self, size: int | None = None, /) -> int:
+            return 0 if at_call(Call("ftruncate", self.fileno())) else super().truncate(size)
+
+    def open_file(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any) -> Any:
+        if not set(mode) & set("wax+"):
+            return real(file, mode, buffering, *args, **kwargs)
+        at_call(Call("open", file))
+        raw = File(file, mode.translate({ord("b"): None, ord("t"): None}))
+        if buffering == 0:
+            return raw
+        kind = cast("Any", io.BufferedRandom if "+" in mode else io.BufferedWriter)
+        buffered = kind(raw, buffering if buffering > 1 else io.DEFAULT_BUFFER_SIZE)
+        return buffered if "b" in mode else io.TextIOWrapper(buffered, *args, **kwargs)
+
+    return open_file
+
+
+def killed_at(number: int, action: Callable[[], object]) -> bool:
+    """Fork; in the child, die by SIGKILL at call ``number`` (from 0) of ``action``. False if it ended before that.
+
+    Of a write, a part that depends on the number is done before that: none, all, or something in between.
+    """
+    draw, calls = random.Random(number), 0
+
+    def at_call(call: Call) -> bool:
+        nonlocal calls
+        if calls == number:
+            if call.write_part is not None:
+                call.write_part(draw.choice([0, draw.randint(0, call.size_bytes), call.size_bytes]))
+            os.kill(os.getpid(), signal.SIGKILL)
+        calls += 1
+        return False
+
+    def run() -> None:
+        install(pytest.MonkeyPatch(), at_call)
+        action()
+
+    _, status = os.waitpid(start(run), 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return True
+    assert os.WEXITSTATUS(status) == 0, "the action failed in the child"
+    return False
+
+
+def kill_points(prepare: Callable[[], Callable[[], object]], *, limit: int = 1_000) -> Iterator[int]:
+    """For n = 0, 1, ...: prepare afresh, kill the prepared action at call n, yield n; end when one survives."""
+    for number in range(limit):
+        if not killed_at(number, prepare()):
+            return
+        yield number
+    raise AssertionError(f"more than {limit} calls")
+
+
+def without_syncs(patch: pytest.MonkeyPatch) -> None:
+    """Leave syncs out: what a kill leaves does not depend on them, and they take nearly all the time."""
+    for name in SYNC_CALLS:
+        patch.setattr(os, name, lambda _: None)

@@ -1,0 +1,79 @@
+"""The index over window hashes follows the caches that the graph publishes; where it cannot, the run says so."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+
+import dagster as dg
+import pyarrow.parquet as pq
+import pytest
+
+from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.lewm.cache_index import CACHE_INDEX, check_cache_index, open_cache_index
+from genolewm_assets.store import RowAddress, verify_root
+from genolewm_assets_tests.tiny_world import TinyWorld
+
+pytestmark = pytest.mark.slow
+
+#: Caches by the partition of the window table that their rows belong to.
+CACHES = {
+    "chr17": ("windows/index", "embeddings/cache"),
+    "chr20": ("windows/index", "embeddings/cache"),
+    "eukaryote_generator": ("corpus/windows", "embeddings/corpus"),
+}
+
+
+def said_of_index(result: dg.ExecuteInProcessResult) -> str:
+    (event,) = [
+        event.materialization
+        for event in result.get_asset_materialization_events()
+        if event.asset_key is not None and event.asset_key.path[0] == "embeddings"
+    ]
+    return str(event.metadata["window_hashes"].value)
+
+
+def test_each_partition_brings_the_index_up_to_date(world: TinyWorld) -> None:
+    # The same contig twice: every window hash stands at two places.
+    world.sequences["chr20"] = world.sequences["chr17"]
+    world.write_fasta(world.sequences)
+    world.write_catalog()
+    assert world.materialize("reference/genome").success
+    workspace, places = world.workspace(), defaultdict(list)
+    for number, (partition, keys) in enumerate(CACHES.items(), start=1):
+        result = world.materialize(*keys, partition=partition)
+        assert result.success
+        table = pq.ParquetFile(workspace.open_input(keys[0], partition).file("windows.parquet")).read()
+        location = f"embeddings/{workspace.open_input(keys[1], partition).directory.name.partition('.')[0]}"
+        for row, digest in enumerate(table["window_hash"].to_pylist()):
+            places[digest].append(RowAddress(location, row))
+        with open_cache_index(workspace.root) as index:
+            assert index.find_many(places) == [sorted(rows) for rows in places.values()]
+        rows = sum(map(len, places.values()))
+        assert said_of_index(result) == (
+            f"{world.root / CACHE_INDEX}: {number} caches, {len(places)} hashes, {rows} rows"
+        )
+    assert sorted(map(len, places.values())) == [1] * 3 + [2] * 27
+    assert verify_root(workspace.root) == []
+
+
+def test_a_failed_refresh_is_said_and_the_cache_stays(world: TinyWorld) -> None:
+    assert world.materialize("reference/genome").success
+    in_the_way = world.root / CACHE_INDEX
+    in_the_way.mkdir()
+    result = world.materialize(*CACHES["chr17"], partition="chr17")
+    assert result.success
+    workspace = world.workspace()
+    cache = workspace.open_input("embeddings/cache", "chr17")
+    said = said_of_index(result)
+    assert said.startswith(f"embeddings/cache[chr17] is published as {cache.directory.name}, but the index is out of")
+    assert f"{in_the_way}: a folder is in the way of the row index" in said
+    logged = [entry.user_message for entry in world.instance.all_logs(result.run_id) if entry.level == logging.ERROR]
+    assert [line for line in logged if said in line and "genolewm cache index --root" in line]
+    with pytest.raises(CorruptResourceError):
+        open_cache_index(workspace.root)
+    in_the_way.rmdir()
+    again = world.materialize("embeddings/cache", partition="chr17")
+    assert said_of_index(again).endswith("1 caches, 27 hashes, 27 rows")
+    assert check_cache_index(workspace.root).rows == 27
+    assert workspace.open_input("embeddings/cache", "chr17").directory == cache.directory

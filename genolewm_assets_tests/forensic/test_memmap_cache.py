@@ -1,0 +1,430 @@
+"""The cache of the specification: its names, sizes and behaviour."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, InputError, MissingResourceError
+from genolewm_assets.forensic import (
+    IndexEntry,
+    MemmapCacheReader,
+    MemmapCacheWriter,
+    PreprocessedProfile,
+    cache_key_dir,
+    compute_fingerprint,
+    compute_key,
+    is_complete,
+    validate_fingerprint,
+)
+from genolewm_assets.store import SourceChangedError, inspect_cache, read_stamped, stamp_files, validate_sources
+from genolewm_assets_tests.crash.killing import outcome
+from genolewm_assets_tests.store.plans import flip
+
+CONFIG: Mapping[str, Any] = {"scaling": "PowerPlexFusion6C", "adjust_panel": True, "cache_version": 1}
+SHAPE = (6, 32)
+PANEL_FILE = "panel.xml"
+
+
+def write_sources(folder: Path, n_profiles: int) -> dict[str, Path]:
+    files = {name: folder / name for name in (PANEL_FILE, *(f"run/{row:03}.hid" for row in range(n_profiles)))}
+    for name, path in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"content of {name}")
+        os.utime(path, (1_500_000_000, 1_500_000_000))
+    return files
+
+
+def panel_of(row: int) -> list[dict[str, Any]]:
+    """Four panels; equal ones have their keys in another order."""
+    markers = [{"name": "D3S1358", "dye": 1, "bins": {"14": [113.5, 0.4], "ladder": row % 4}}, {"name": "é", "dye": 2}]
+    return [dict(reversed(marker.items())) for marker in markers] if row % 2 else markers
+
+
+def make_profile(files: Mapping[str, Path], row: int, shape: tuple[int, int] = SHAPE) -> PreprocessedProfile:
+    draw, path = np.random.default_rng(row), f"run/{row:03}.hid"
+    return PreprocessedProfile(
+        path=path,
+        data=draw.integers(-500, 30_000, shape, np.int16),
+        scaler=np.linspace(60, 480 + row, shape[1]),
+        annotation=None if row % 5 == 4 else draw.integers(0, 2, shape, np.int8),
+        panel=panel_of(row),
+        alleles=None if row % 5 == 4 else [{"marker": "D3S1358", "alleles": ["14", str(row % 3)]}],
+        meta={"injection": row},
+        stamps={name: read_stamped(files[name])[1] for name in (path, PANEL_FILE)},
+    )
+
+
+def open_writer(cache_dir: Path, files: Mapping[str, Path], **changes: Any) -> MemmapCacheWriter:
+    settings = {
+        "shape": SHAPE,
+        "allow_missing_annotations": True,
+        "commit_rows": 4,
+        "commit_ms": None,
+        "lock_wait_s": 0.0,
+        **changes,
+    }
+    return MemmapCacheWriter(cache_dir, CONFIG, files=files, **settings)
+
+
+def build_cache(cache_dir: Path, files: Mapping[str, Path], **changes: Any) -> Path:
+    with open_writer(cache_dir, files, **changes) as writer:
+        for row in range(len(files) - 1):
+            if f"run/{row:03}.hid" not in writer.resume_paths():
+                writer.write(make_profile(files, row))
+        writer.finalize()
+    return writer.directory
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    return write_sources(tmp_path / "data", 10)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, files: dict[str, Path]) -> Path:
+    return build_cache(tmp_path / "caches", files)
+
+
+@pytest.mark.slow
+def test_the_figures_of_the_specification(tmp_path: Path) -> None:
+    """325 profiles of 6 dyes and 4,096 scan points; 26 panels and 24 annotations that differ."""
+    files = write_sources(tmp_path / "data", 325)
+    panels = [[{"name": f"marker{n}", "offset": key, "bins": [0.1] * 40} for n in range(24)] for key in range(26)]
+    # One to all rows: what is compared is sizes, and drawing is what would take the time.
+    plain = make_profile(files, 0, (6, 4096))
+    stamps = stamp_files(files)
+    with open_writer(tmp_path / "caches", files, shape=(6, 4096), commit_rows=64) as writer:
+        for row in range(325):
+            path = f"run/{row:03}.hid"
+            shared = {"panel": panels[row % 26], "alleles": [row % 24]}
+            writer.write(replace(plain, path=path, meta={}, stamps={path: stamps[path]}, **shared))
+        generation = writer.finalize()
+    sizes = {path.name: path.stat().st_size for path in generation.iterdir()}
+    assert sizes["data.bin"] == 325 * 6 * 4096 * 2 == 15_974_400
+    assert sizes["annotation.bin"] == 325 * 6 * 4096 == 7_987_200
+    assert sizes["scaler.bin"] == 325 * 4096 * 4 == 5_324_800
+    assert sizes["index.parquet"] < 11_000
+    report = inspect_cache(writer.directory)
+    assert (report.rows, report.sidecars["panel"].unique, report.sidecars["allele"].unique) == (325, 26, 24)
+    assert report.realise_bytes == 15_974_400 + 7_987_200 + 5_324_800
+    for line in ("data.bin                  15.97 MB", "annotation.bin             7.99 MB", "realize: 0.03 GB"):
+        assert line in report.as_text()
+    assert sum(report.index_string_bytes.values()) < 30_000
+    assert MemmapCacheReader(writer.directory).size_bytes == report.realise_bytes
+
+
+def test_names_files_and_columns_of_the_specification(cache: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    key = compute_key(CONFIG)
+    assert len(key) == 16
+    assert int(key, 16) >= 0
+    assert cache == cache_key_dir(tmp_path / "caches", key)
+    assert is_complete(cache)
+    wanted = {"data.bin", "annotation.bin", "scaler.bin", "index.parquet", "panels.json", "alleles.json"}
+    wanted |= {"shapes.json", "fingerprint.json", "_COMPLETE"}
+    assert wanted <= {path.name for path in cache.iterdir()}
+    assert not (cache / "manifest.jsonl").exists()
+    columns = pq.ParquetFile(cache / "index.parquet").schema_arrow.names
+    assert columns == ["row", "path", "has_annotation", "panel_key", "allele_key", "meta_json"]
+    shapes = json.loads((cache / "shapes.json").read_bytes())
+    assert shapes["n_rows"] == 10
+    assert [(array["name"], array["shape"], array["dtype"]) for array in shapes["arrays"]] == [
+        ("data", [6, 32], "int16"),
+        ("annotation", [6, 32], "int8"),
+        ("scaler", [32], "float32"),
+    ]
+    assert validate_fingerprint(cache, compute_fingerprint(CONFIG, stamp_files(files)))
+
+
+def test_profiles_come_back_as_they_were(cache: Path, files: dict[str, Path]) -> None:
+    reader = MemmapCacheReader(cache, check=True)
+    index = reader.load_index()
+    assert len(reader) == len(index) == 10
+    for row, entry in enumerate(index):
+        profile = make_profile(files, row)
+        annotated = profile.annotation is not None
+        assert isinstance(entry, IndexEntry)
+        assert (entry.row, entry.path, entry.has_annotation) == (row, profile.path, annotated)
+        assert json.loads(entry.meta_json) == {"injection": row}
+        data, annotation, scaler = reader.get_row(row)
+        assert (data.dtype, annotation.dtype, scaler.dtype) == (np.int16, np.int8, np.float32)
+        np.testing.assert_array_equal(data, profile.data)
+        np.testing.assert_array_equal(annotation, profile.annotation if annotated else np.zeros(SHAPE))
+        np.testing.assert_array_equal(scaler, np.asarray(profile.scaler, np.float32))
+        assert json.loads(reader.panel_json(entry.panel_key) or "") == profile.panel
+        assert reader.alleles(entry.allele_key) == profile.alleles
+    assert [entry.has_annotation for entry in index].count(False) == 2
+
+
+def test_rows_are_copies_unless_views_will_do(cache: Path) -> None:
+    reader = MemmapCacheReader(cache)
+    data, annotation, scaler = reader.get_row(3)
+    before = int(data[0, 0])
+    data[0, 0] += 1
+    assert annotation.flags.writeable
+    assert scaler.flags.writeable
+    assert reader.get_row(3)[0][0, 0] == before
+    for view in reader.get_row(3, copy=False):
+        assert not view.flags.writeable
+        assert not view.flags.owndata
+
+
+def test_equal_panels_are_one_whatever_the_order_of_their_keys(cache: Path) -> None:
+    panels, alleles = (json.loads((cache / name).read_bytes()) for name in ("panels.json", "alleles.json"))
+    assert sorted(panels) == ["0", "1", "2", "3"]
+    assert sorted(alleles) == ["0", "1", "2"]
+    assert [entry.panel_key for entry in MemmapCacheReader(cache).load_index()] == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
+
+
+_BUILD_IN_ANOTHER_PROCESS = """
+import sys
+from pathlib import Path
+from genolewm_assets_tests.forensic.test_memmap_cache import build_cache, write_sources
+loci = {"D3", "vWA", "FGA", "TH01", "AMEL"}
+print(list(loci))
+files = {"panel.xml": Path(sys.argv[1], "panel.xml")}
+files |= {f"run/{row:03}.hid": Path(sys.argv[1], f"run/{row:03}.hid") for row in range(10)}
+build_cache(Path(sys.argv[2]), files)
+"""
+
+
+@pytest.mark.slow
+def test_the_bytes_do_not_depend_on_the_hash_seed(cache: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    orders = set()
+    for seed in ("0", "1"):
+        command = [sys.executable, "-c", _BUILD_IN_ANOTHER_PROCESS, str(tmp_path / "data"), str(tmp_path / seed)]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        found = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        orders.add(found.stdout)
+        other = cache_key_dir(tmp_path / seed, cache.name)
+        for path in cache.iterdir():
+            assert (other / path.name).read_bytes() == path.read_bytes(), path.name
+    assert len(orders) == 2, "the processes hash differently"
+
+
+def test_profiles_without_annotation_are_dropped_by_default_and_count_all_the_same(
+    tmp_path: Path, files: dict[str, Path]
+) -> None:
+    with open_writer(tmp_path / "caches", files, allow_missing_annotations=False) as writer:
+        kept = [writer.write(make_profile(files, row)) for row in range(10)]
+        link = writer.finalize()
+    assert kept == [row % 5 != 4 for row in range(10)]
+    assert writer.dropped_paths == ["run/004.hid", "run/009.hid"]
+    index = MemmapCacheReader(link).load_index()
+    assert len(index) == 8
+    assert all(entry.has_annotation for entry in index)
+    files["run/004.hid"].write_text("another content")
+    assert not validate_sources(link, CONFIG, files)
+
+
+def test_resuming(tmp_path: Path, files: dict[str, Path], cache: Path) -> None:
+    other = tmp_path / "other"
+    with pytest.raises(KeyboardInterrupt), open_writer(other, files) as writer:
+        for row in range(6):
+            writer.write(make_profile(files, row))
+        raise KeyboardInterrupt
+    assert not is_complete(writer.directory)
+    with open_writer(other, files) as writer:
+        assert writer.resume_paths() == {f"run/{row:03}.hid" for row in range(4)}
+    resumed = build_cache(other, files)
+    assert {p.name: p.read_bytes() for p in resumed.iterdir()} == {p.name: p.read_bytes() for p in cache.iterdir()}
+    with open_writer(other, files) as writer:
+        assert len(writer.resume_paths()) == 10
+        assert writer.finalize() == writer.finalize() == resumed.resolve()
+
+
+def test_a_changed_sample_makes_another_cache_and_readers_keep_theirs(
+    cache: Path, files: dict[str, Path], tmp_path: Path
+) -> None:
+    reader = MemmapCacheReader(cache)
+    files["run/003.hid"].write_text("another content")
+    assert not validate_sources(cache, CONFIG, files)
+    build_cache(tmp_path / "caches", files)
+    assert validate_sources(cache, CONFIG, files)
+    assert reader.directory != cache.resolve() == MemmapCacheReader(cache).directory
+    assert len(reader.load_index()) == 10
+    assert reader.get_row(9)[0].shape == SHAPE
+
+
+@pytest.mark.parametrize("dropped", [False, True], ids=["kept", "dropped"])
+def test_a_sample_that_changes_during_the_build_is_refused(
+    tmp_path: Path, files: dict[str, Path], dropped: bool
+) -> None:
+    with open_writer(tmp_path / "caches", files, allow_missing_annotations=False) as writer:
+        assert writer.write(make_profile(files, 4 if dropped else 0)) is not dropped
+        files["run/004.hid" if dropped else "run/000.hid"].write_text("another content")
+        with pytest.raises(SourceChangedError, match=r"'run/00[04]\.hid' changed"):
+            writer.finalize()
+
+
+WIDE: dict[str, dict[str, Any]] = {
+    "int16": {"data": np.full(SHAPE, 32_768)},
+    "int16 below": {"data": np.full(SHAPE, -32_769)},
+    "int16 of a float": {"data": np.full(SHAPE, 0.5)},
+    "int8": {"annotation": np.full(SHAPE, 128)},
+    "float32": {"scaler": np.full(SHAPE[1], 1e300)},
+}
+
+
+@pytest.mark.parametrize("values", WIDE.values(), ids=WIDE)
+def test_values_that_do_not_fit_are_refused(tmp_path: Path, files: dict[str, Path], values: dict[str, Any]) -> None:
+    with open_writer(tmp_path / "caches", files) as writer:
+        with pytest.raises(InputError, match="does not fit its dtype"):
+            writer.write(replace(make_profile(files, 0), **values))
+        assert writer.resume_paths() == set()
+
+
+def test_values_that_fit_may_have_any_dtype(tmp_path: Path, files: dict[str, Path]) -> None:
+    profile = make_profile(files, 0)
+    data, annotation = np.asarray(profile.data, np.int64), np.asarray(profile.annotation, np.float64)
+    with open_writer(tmp_path / "caches", files) as writer:
+        writer.write(replace(profile, data=data, annotation=annotation, scaler=list(range(SHAPE[1]))))
+        reader = MemmapCacheReader(writer.finalize())
+    for found, wanted in zip(reader.get_row(0), (data, annotation, np.arange(SHAPE[1])), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_what_a_profile_must_have(tmp_path: Path, files: dict[str, Path]) -> None:
+    profile = make_profile(files, 0)
+    stamps = profile.stamps
+    with open_writer(tmp_path / "caches", files) as writer:
+        with pytest.raises(InputError, match="the sample has no stamp"):
+            writer.write(replace(profile, stamps={PANEL_FILE: stamps[PANEL_FILE]}))
+        with pytest.raises(ConfigurationError, match="stamps of files that were not declared"):
+            writer.write(replace(profile, stamps={**stamps, "ladder.hid": stamps[PANEL_FILE]}))
+        with pytest.raises(InputError, match="wrong shape"):
+            writer.write(replace(profile, scaler=np.zeros(5)))
+        with pytest.raises(InputError, match="cannot be written as JSON"):
+            writer.write(replace(profile, panel={"loci": {"a set"}}))  # type: ignore[dict-item]
+        with pytest.raises(InputError, match="cannot be written as JSON"):
+            writer.write(replace(profile, meta={"size": float("nan")}))
+        writer.write(profile)
+        with pytest.raises(InputError, match="a row of this key was written before"):
+            writer.write(profile)
+
+
+def test_side_cars_are_read_when_asked_for_and_parsed_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = MemmapCacheReader(cache)
+    (cache / "panels.json").rename(cache / "panels.aside")
+    reader.get_row(0)
+    reader.load_index()
+    with pytest.raises(MissingResourceError, match=r"panels\.json"):
+        reader.panel_json(0)
+    (cache / "panels.aside").rename(cache / "panels.json")
+    first = reader.panel(0)
+    (cache / "panels.json").unlink()
+    assert first == panel_of(0)
+    assert reader.panel(0) is first
+    assert reader.panel_json(0) == reader.panel_json(0) != reader.panel_json(1)
+    assert reader.panel_json(None) is reader.allele_json(None) is reader.panel(None) is reader.alleles(None) is None
+    with pytest.raises(InputError, match="no such key: expected 0 to 3, got 4"):
+        reader.panel_json(4)
+    with pytest.raises(InputError, match="no such row"):
+        reader.get_row(10)
+
+
+def test_the_memory_guard_names_both_figures(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genolewm_assets.store.array_memory.usable_memory_bytes", lambda: 10_000)
+    size = 10 * (6 * 32 * 2 + 6 * 32 + 32 * 4)
+    with pytest.raises(RuntimeError, match=f"would use {size} bytes, which exceeds 50% of the 10000 bytes"):
+        MemmapCacheReader(cache, load_in_memory=True)
+    reader = MemmapCacheReader(cache)
+    reader.load_in_memory(max_fraction=0.9)
+    (cache / "data.bin").unlink()
+    assert reader.get_row(3)[0].shape == SHAPE
+
+
+def test_damage_is_found_by_a_reader_that_checks(cache: Path) -> None:
+    flip(cache / "data.bin", 6 * 32 * 2 * 5)
+    reader = MemmapCacheReader(cache, check=True)
+    with pytest.raises(CorruptResourceError, match=r"data\.bin: rows 0 to 9 differ"):
+        reader.get_row(5)
+
+
+def files_in_use() -> list[str]:
+    """Arrays of a cache that this process has mapped or open."""
+    names = [line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()]
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one that lists them
+            names.append(str(link.readlink()))
+    return sorted({Path(name).name for name in names if name.endswith(".bin")})
+
+
+def test_nothing_is_open_before_the_first_row_nor_in_a_pickle(cache: Path) -> None:
+    def look() -> str:
+        reader = MemmapCacheReader(cache, check=True)
+        reader.load_index()
+        before = files_in_use()
+        reader.get_row(0)
+        reader.panel(0)
+        after = files_in_use()
+        data = pickle.dumps(reader)
+        copy = pickle.loads(data)
+        same = all((a == b).all() for a, b in zip(copy.get_row(7), reader.get_row(7), strict=True))
+        return f"{before} {after} {len(data) < 400} {same}"
+
+    assert outcome(look) == "[] ['annotation.bin', 'data.bin', 'scaler.bin'] True True"
+
+
+def read_rows(reader: MemmapCacheReader, seed: int) -> tuple[int, bytes, str | None]:
+    rows = np.random.default_rng(seed).integers(0, len(reader), 200)
+    data = b"".join(part.tobytes() for row in rows for part in reader.get_row(int(row)))
+    return os.getpid(), data, reader.panel_json(reader.load_index()[int(rows[0])].panel_key)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_read_the_same_rows(cache: Path, method: str) -> None:
+    reader = MemmapCacheReader(cache, check=True)
+    wanted = [read_rows(reader, seed)[1:] for seed in range(4)]
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
+        found = list(pool.map(read_rows, [reader] * 4, range(4)))
+    assert [entry[1:] for entry in found] == wanted
+    assert all(entry[0] != os.getpid() for entry in found)
+
+
+def test_a_real_profile(shared_data: Path, tmp_path: Path) -> None:
+    """A profile of five dyes that others pre-processed, with the files that decide what it is."""
+    folder = shared_data / "hid" / "dnanet"
+    names = (
+        "1A2_A01_01.npy",
+        "1A2_A01_01_annotation.npy",
+        "1A2_annotations.csv",
+        "annotations_mapping.csv",
+        "panel.xml",
+    )
+    files = {name: folder / name for name in names}
+    data, annotation = (np.load(folder / name)[..., 0] for name in names[:2])
+    panel = files["panel.xml"].read_text(encoding="utf-8")
+    profile = PreprocessedProfile(
+        path=names[0],
+        data=data,
+        scaler=np.linspace(60.0, 500.0, data.shape[1]),
+        annotation=annotation,
+        panel={"xml": panel},
+        stamps=stamp_files(files),
+    )
+    with MemmapCacheWriter(tmp_path, {"dyes": 5}, shape=data.shape, files=files) as writer:
+        writer.write(profile)
+        reader = MemmapCacheReader(writer.finalize(), check=True)
+    found = reader.get_row(0)
+    np.testing.assert_array_equal(found[0], data)
+    np.testing.assert_array_equal(found[1], annotation)
+    assert found[0].max() == 15_433
+    assert reader.panel(0) == {"xml": panel}
+    assert validate_sources(reader.directory, {"dyes": 5}, files, strict=True)

@@ -1,0 +1,107 @@
+"""The commands on caches: what they write, print and exit with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from genolewm_assets.store import Published, RowIndex
+from genolewm_assets_tests.lewm.cache_world import make_root
+from genolewm_assets_tests.store.array_stores import finish
+from genolewm_assets_tests.store.plans import flip
+from genolewm_assets_tests.test_cli import run
+
+Pairs = dict[str, tuple[Published, Published]]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Pairs]:
+    root, pairs = make_root(tmp_path_factory.mktemp("built") / "root")
+    return root.path, pairs
+
+
+@pytest.fixture
+def root(built: tuple[Path, Pairs], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built[0], tmp_path / "root", symlinks=True))
+
+
+def test_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    store = finish(tmp_path / "store", 21)
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, "cache", "export", store, "--format", "parquet") == 0
+    assert pq.ParquetFile(tmp_path / "store.parquet").read().num_rows == 21
+    assert capfd.readouterr().out == "store.parquet: 21 rows\n"
+    assert run(monkeypatch, "cache", "export", store) == 2
+    assert capfd.readouterr().err == (
+        "store.parquet: a file of that name exists. Choose another output, or overwrite it (--force).\n"
+    )
+    assert run(monkeypatch, "cache", "export", "store", "--force") == 0
+    assert run(monkeypatch, "cache", "export", store, "--format", "arrow", "--output", tmp_path / "x.arrow") == 0
+    assert run(monkeypatch, "cache", "export", store, "--format", "csv") == 2
+    flip(store / "states.bin", 0)
+    capfd.readouterr()
+    assert run(monkeypatch, "cache", "export", store, "--output", "y.parquet") == 4
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "states.bin: rows 0 to 7 differ from what was written" in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "store.parquet", "x.arrow"]
+
+
+def test_export_in_the_columns_of_the_rfc(
+    built: tuple[Path, Pairs], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, output = built[1]["chr20"][1], tmp_path / "chr20.parquet"
+    link = built[0] / "embeddings" / cache.directory.name.partition(".")[0]
+    assert run(monkeypatch, "cache", "export", link, "--layout", "rfc-0002", "--output", output) == 0
+    assert pq.ParquetFile(output).read()["chrom"].to_pylist() == ["chr20"] * 14
+
+
+def test_index_and_find(
+    root: Path, built: tuple[Path, Pairs], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    windows, cache = built[1]["chr20"]
+    table = pq.ParquetFile(windows.file("windows.parquet")).read()
+    digest, window_id = table["window_hash"][5].as_py().hex(), table["window_id"][5].as_py()
+    location = f"embeddings/{cache.directory.name.partition('.')[0]}"
+    assert run(monkeypatch, "cache", "find", digest, "--root", root) == 4
+    assert "there is no row index. Make it again: genolewm cache index." in capfd.readouterr().err
+    assert run(monkeypatch, "cache", "index", "--root", root, "--check") == 4
+    assert not (root / "embeddings.sqlite").exists()
+    capfd.readouterr()
+    assert run(monkeypatch, "cache", "index", "--root", root) == 0
+    said = f"{root}/embeddings.sqlite: 7 caches, 88 hashes, 88 rows, 0 caches not covered\n"
+    assert capfd.readouterr().out == said
+    for wanted in (digest, window_id, digest.upper()):
+        assert run(monkeypatch, "cache", "find", wanted, "--root", root) == 0
+        assert capfd.readouterr().out == f"{location} row 5 (embeddings/cache[chr20])\n"
+    assert run(monkeypatch, "cache", "find", window_id, "--root", root, "--json") == 0
+    assert json.loads(capfd.readouterr().out) == [{"store": location, "row": 5, "label": "embeddings/cache[chr20]"}]
+    assert run(monkeypatch, "cache", "find", "0" * 64, "--root", root) == 4
+    assert capfd.readouterr().err == f"{'0' * 64}: no cached window has this hash\n"
+    assert run(monkeypatch, "cache", "find", "0" * 64, "--root", root, "--json") == 4
+    assert json.loads(capfd.readouterr().out) == []
+    assert run(monkeypatch, "cache", "find", "chr20:5", "--root", root) == 2
+    assert run(monkeypatch, "cache", "index", "--root", root / "embeddings") == 4
+
+
+def test_what_is_not_covered_is_said(
+    root: Path, built: tuple[Path, Pairs], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    windows, cache = built[1]["chr20"]
+    location = f"embeddings/{cache.directory.name.partition('.')[0]}"
+    shutil.rmtree(root / "windows/tiny/.gen" / windows.directory.name)
+    assert run(monkeypatch, "cache", "index", "--root", root) == 0
+    out = capfd.readouterr().out
+    assert f"not covered: {location}: embeddings/cache[chr20]: its window table is not in the root" in out
+    assert "6 caches, 74 hashes, 74 rows, 1 caches not covered" in out
+    assert run(monkeypatch, "cache", "index", "--root", root, "--json") == 0
+    report = json.loads(capfd.readouterr().out)
+    assert (list(report["omitted"]), report["rows"], len(report["caches"])) == ([location], 74, 6)
+    digest = pq.ParquetFile(windows.file("windows.parquet")).read()["window_hash"][0].as_py().hex()
+    assert run(monkeypatch, "cache", "find", digest, "--root", root) == 4
+    assert f"not covered by the index: {location}" in capfd.readouterr().err
+    with RowIndex(root / "embeddings.sqlite") as index:
+        assert index.find(bytes.fromhex(digest)) == []
