@@ -13,6 +13,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from genolewm_assets.lewm.schema import REJECTS
+from genolewm_assets.sources.arrow_columns import repeated_text, text_column
 
 #: Columns that every spooled row begins with: the allele as the source spells it; ``raw_line`` and ``raw_pos`` are
 #: 1-based.
@@ -24,6 +25,10 @@ RAW_FIELDS: tuple[tuple[str, pa.DataType], ...] = (
     ("raw_alt", pa.string()),
     ("raw_id", pa.string()),
 )
+
+
+#: Rejects that become a table together.
+_GATHER_ROWS = 4_096
 
 
 class RejectReason(StrEnum):
@@ -70,6 +75,10 @@ class AlleleLedger:
         self._filtered: Counter[FilterReason] = Counter()
         self._notes: dict[str, int] = {}
         self._rejects: list[pa.Table] = []
+        # Of rejects that are not in a table yet.
+        self._raw: list[pa.Table] = []
+        self._reasons: list[RejectReason] = []
+        self._details: list[str | None] = []
 
     def read(self, alleles: int) -> None:
         """Count alleles read from the source."""
@@ -94,13 +103,11 @@ class AlleleLedger:
             One per row; a detail says what was found where the reason alone does not.
         """
         self._rejected.update(reasons)
-        columns = [
-            pa.repeat(pa.scalar(self._file, pa.string()), raw.num_rows),
-            *(raw[name] for name, _ in RAW_FIELDS),
-            pa.array(map(str, reasons), pa.string()),
-            pa.array(details, pa.string()),
-        ]
-        self._rejects.append(pa.table(columns, names=REJECTS.columns).cast(REJECTS.arrow))
+        self._raw.append(raw)
+        self._reasons += reasons
+        self._details += details
+        if len(self._reasons) >= _GATHER_ROWS:
+            self._gather()
 
     def note(self, name: str, number: int) -> None:
         """Add to a further figure, outside the account of alleles."""
@@ -125,5 +132,21 @@ class AlleleLedger:
 
     def rejects(self) -> pa.Table:
         """Return the rejected alleles, sorted by line and spelling."""
-        table = pa.concat_tables([REJECTS.empty(), *self._rejects])
+        self._gather()
+        table = pa.concat_tables([pa.Table.from_batches([], REJECTS.arrow), *self._rejects])
         return table.sort_by([("line", "ascending"), ("alt", "ascending"), ("reason", "ascending")])
+
+    def _gather(self) -> None:
+        """Make a table of the rejects that are in none yet."""
+        if not self._raw:
+            return
+        plain = pa.schema(RAW_FIELDS)
+        raw = pa.concat_tables([each.select(plain.names).cast(plain) for each in self._raw])
+        columns = [
+            repeated_text(self._file, raw.num_rows),
+            *raw.columns,
+            text_column(self._reasons),
+            text_column(self._details),
+        ]
+        self._rejects.append(pa.table(columns, names=REJECTS.columns).cast(REJECTS.arrow))
+        self._raw, self._reasons, self._details = [], [], []

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from genolewm_assets.sources.arrow_columns import number_column, numbers_of
 
 if TYPE_CHECKING:
     from genolewm_assets.sources.allele_kernels import AlleleColumns
@@ -18,6 +21,8 @@ KEY: tuple[tuple[str, pa.DataType], ...] = (("pos", pa.int64()), ("ref", pa.stri
 
 _Ints = npt.NDArray[np.int64]
 _END = np.iinfo(np.int64).max
+#: Rows between two that are left out, on average, from which on they are copied together.
+_STRETCH_ROWS = 64
 
 
 class LowMarks:
@@ -33,7 +38,7 @@ class LowMarks:
         if batch.num_rows:
             before = self._ends[-1] if self._ends else 0
             self._ends.append(before + batch.num_rows)
-            self._lows.append(int(batch["pos"].to_numpy().min()))
+            self._lows.append(int(numbers_of(batch["pos"]).min()))
             self._following = None
 
     def after(self, rows: int) -> int:
@@ -71,7 +76,7 @@ class SlidingMarks:
             If one lies below what :meth:`after` has returned.
         """
         if batch.num_rows:
-            pos = batch["pos"].to_numpy()
+            pos = numbers_of(batch["pos"])
             if int(pos.min()) < self._bound:
                 raise OutOfOrderError
             self._furthest = max(self._furthest, int(pos.max()))
@@ -137,11 +142,27 @@ def find_repeats(batch: pa.RecordBatch) -> tuple[_Ints, _Ints]:
     return rows, groups
 
 
+def without_rows(batch: pa.RecordBatch, rows: _Ints) -> pa.RecordBatch:
+    """Leave out some rows, given in ascending order.
+
+    If they are few, what lies between them is copied in stretches: a fifth of the time that a mask takes.
+    """
+    if not len(rows):
+        return batch
+    if len(rows) > batch.num_rows // _STRETCH_ROWS:
+        keep = np.ones(batch.num_rows, dtype=bool)
+        keep[rows] = False
+        return batch.filter(number_column(keep))
+    borders = [-1, *rows.tolist(), batch.num_rows]
+    stretches = [batch.slice(start + 1, end - start - 1) for start, end in pairwise(borders)]
+    return pa.concat_batches(stretches)
+
+
 def columns_of(batch: pa.RecordBatch, pos: str = "pos", ref: str = "ref", alt: str = "alt") -> AlleleColumns:
     """Return three columns for compiled loops, without copying them."""
     from genolewm_assets.sources.allele_kernels import AlleleColumns
 
-    return AlleleColumns(batch[pos].to_numpy(), *_texts(batch[ref]), *_texts(batch[alt]))
+    return AlleleColumns(numbers_of(batch[pos]), *_texts(batch[ref]), *_texts(batch[alt]))
 
 
 def _texts(column: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
@@ -167,8 +188,8 @@ def _steps(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
 def _sorted_run(batch: pa.RecordBatch) -> _Run:
     """Return rows in order; they are moved only if they are not."""
     if (_steps(batch) > 0).any():
-        batch = batch.take(pa.array(_order(batch)))
-    return _Run(batch, batch["pos"].to_numpy())
+        batch = batch.take(number_column(_order(batch)))
+    return _Run(batch, numbers_of(batch["pos"]))
 
 
 def _order(batch: pa.RecordBatch) -> _Ints:
@@ -179,8 +200,8 @@ def _order(batch: pa.RecordBatch) -> _Ints:
     if order_ties(order, columns):
         return order
     table = batch.select([name for name, _ in KEY])
-    found: _Ints = pc.sort_indices(table, sort_keys=[(name, "ascending") for name, _ in KEY]).to_numpy()
-    return found.astype(np.int64)
+    found = pc.sort_indices(table, sort_keys=[(name, "ascending") for name, _ in KEY])
+    return numbers_of(found).astype(np.int64)
 
 
 def _merged(runs: Sequence[_Run]) -> Iterator[pa.RecordBatch]:

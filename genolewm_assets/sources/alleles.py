@@ -21,7 +21,16 @@ import pyarrow.compute as pc
 from genolewm_assets.genome import Contig
 from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger, RejectReason
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser, NormalAllele, Rejection
-from genolewm_assets.sources.allele_order import KEY, LowMarks, SlidingMarks, columns_of, find_repeats, order_alleles
+from genolewm_assets.sources.allele_order import (
+    KEY,
+    LowMarks,
+    SlidingMarks,
+    columns_of,
+    find_repeats,
+    order_alleles,
+    without_rows,
+)
+from genolewm_assets.sources.arrow_columns import number_column, repeated_text, text_column
 from genolewm_assets.sources.batch_spool import BatchSpool
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
@@ -136,11 +145,7 @@ def _normal_rows(
         at, found, rejected = _one_by_one(batch, undecided, contig, normaliser, ledger)
         pos, ref, alt = _replaced((pos, ref, alt), at, found)
     keyed = pa.RecordBatch.from_arrays([*batch.columns, pos, ref, alt], schema=pa.schema([*batch.schema, *KEY]))
-    if undecided.size and rejected.size:
-        keep = np.ones(batch.num_rows, dtype=bool)
-        keep[rejected] = False
-        keyed = keyed.filter(pa.array(keep))
-    return keyed
+    return without_rows(keyed, rejected) if undecided.size else keyed
 
 
 def _classify(batch: pa.RecordBatch, contig: Contig, normaliser: AlleleNormaliser) -> npt.NDArray[np.uint8]:
@@ -165,7 +170,7 @@ def _one_by_one(
     ledger: AlleleLedger,
 ) -> tuple[npt.NDArray[np.int64], list[NormalAllele], npt.NDArray[np.int64]]:
     """Normalise the given rows one at a time; return where which normal form belongs, and the rows rejected."""
-    raw = batch.select(_RAW).take(pa.array(rows))
+    raw = batch.select(_RAW).take(number_column(rows))
     found: list[NormalAllele] = []
     refused: list[Rejection] = []
     sound = np.zeros(len(rows), dtype=bool)
@@ -177,7 +182,7 @@ def _one_by_one(
             found.append(outcome)
             sound[at] = True
     if refused:
-        table = pa.Table.from_batches([raw.filter(pa.array(~sound))])
+        table = pa.Table.from_batches([raw.filter(number_column(~sound))])
         ledger.reject(table, [each.reason for each in refused], [each.detail for each in refused])
     return rows[sound], found, rows[~sound]
 
@@ -194,9 +199,14 @@ def _replaced(
     """Yield pos, ref and alt with other values in the given rows."""
     mask = np.zeros(len(columns[0]), dtype=bool)
     mask[rows] = True
-    values = zip(*alleles, strict=True) if alleles else ((), (), ())
+    where = number_column(mask)
+    values = (
+        number_column(np.array([allele.pos for allele in alleles], np.int64)),
+        text_column([allele.ref for allele in alleles]),
+        text_column([allele.alt for allele in alleles]),
+    )
     for column, changed in zip(columns, values, strict=True):
-        yield pc.replace_with_mask(column, pa.array(mask), pa.array(changed, column.type))
+        yield pc.replace_with_mask(column, where, changed)
 
 
 def _without_duplicates(
@@ -209,20 +219,17 @@ def _without_duplicates(
     best: dict[int, tuple[tuple[object, ...], int, str]] = {}
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
-        table = batch.take(pa.array(rows[part])).to_pylist()
+        table = batch.take(number_column(rows[part])).to_pylist()
         for at, group, row in zip(rows[part].tolist(), groups[part].tolist(), table, strict=True):
             rank = (*preference({**row, "chrom": contig.name}), _content(row), row["raw_line"])
             if group not in best or rank < best[group][0]:
                 kept = f"{contig.name}:{row['pos']} as {row['raw_pos']}:{row['raw_ref']}:{row['raw_alt']}"
                 best[group] = (rank, at, f"kept is {kept}"[:120])
-    keep = np.ones(batch.num_rows, dtype=bool)
-    keep[rows] = False
-    keep[[at for _, at, _ in best.values()]] = True
-    lost = ~keep[rows]
-    raw = pa.Table.from_batches([batch.select(_RAW).take(pa.array(rows[lost]))])
+    lost = ~np.isin(rows, [at for _, at, _ in best.values()])
+    raw = pa.Table.from_batches([batch.select(_RAW).take(number_column(rows[lost]))])
     details = [best[group][2] for group in groups[lost].tolist()]
     ledger.reject(raw, [RejectReason.DUPLICATE] * len(details), details)
-    return batch.filter(pa.array(keep))
+    return without_rows(batch, rows[lost])
 
 
 def _content(row: Mapping[str, object]) -> str:
@@ -232,5 +239,5 @@ def _content(row: Mapping[str, object]) -> str:
 
 def _with_contig(batch: pa.RecordBatch, contig: Contig) -> pa.Table:
     """Return a batch as a table with ``chrom`` before the other columns of the key."""
-    column = pa.repeat(pa.scalar(contig.name, pa.string()), batch.num_rows)
+    column = repeated_text(contig.name, batch.num_rows)
     return pa.Table.from_batches([batch.add_column(batch.num_columns - len(KEY), "chrom", column)])

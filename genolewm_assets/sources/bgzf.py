@@ -18,8 +18,9 @@ from isal import igzip_lib, isal_zlib
 
 from genolewm_assets.errors import VcfError
 
-#: Bytes of text in a batch, about: enough that what each batch costs beside its text does not count.
-BATCH_TEXT_BYTES = 1 << 22
+#: Bytes of text in a batch, about: enough that what each batch costs beside its text hardly counts; several are in
+#: memory at once.
+BATCH_TEXT_BYTES = 3 << 20
 
 _READ_BYTES = 1 << 20
 

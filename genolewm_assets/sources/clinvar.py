@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from itertools import chain, groupby
 from pathlib import Path
-from types import MappingProxyType
-from typing import TypeAlias
+from types import MappingProxyType, TracebackType
+from typing import Self, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +34,7 @@ from genolewm_assets.sources.shard_file import (
     ShardReport,
     memory_given_back,
     write_shard_file,
+    write_shard_files,
 )
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.sources.vcf_source import LocalVcf
@@ -43,6 +44,9 @@ from genolewm_assets.store.progress import NO_PROGRESS, Progress
 ContigRows: TypeAlias = Iterator[tuple[Contig, pa.RecordBatch]]
 #: Contigs in the genome's order, each with its tables in theirs.
 Settled: TypeAlias = Iterator[tuple[Contig, Iterator[pa.Table]]]
+
+#: Rows whose classes are counted at a time.
+_LABELS_AT_ONCE = 65_536
 
 
 def contig_file(contig: Contig) -> str:
@@ -153,18 +157,22 @@ def build_clinvar_shard(
 
 def _contig_rows(scanner: VcfScanner, names: ContigNames, ledger: AlleleLedger) -> ContigRows:
     """Yield every allele on a contig of the genome, and count the classes."""
-    for block in scanner:
-        for name, rows in block.runs():
-            records = block.take(rows)
-            contig = names.resolve(name, records.where)
-            alleles = int(records.alts.sum())
-            ledger.read(alleles)
-            if contig is None:
-                ledger.filter(FilterReason.OTHER_CONTIG, alleles)
-                continue
-            batch = read_rows(records)
-            _note_labels(batch, "label_before_rejects", ledger)
-            yield contig, batch
+    with _LabelCount("label_before_rejects", ledger) as count:
+        for block in scanner:
+            for name, rows in block.runs():
+                records = block.take(rows)
+                contig = names.resolve(name, records.where)
+                alleles = int(records.alts.sum())
+                ledger.read(alleles)
+                if contig is None:
+                    ledger.filter(FilterReason.OTHER_CONTIG, alleles)
+                    continue
+                batch = read_rows(records)
+                count.add(pa.chunked_array([batch["label"]]))
+                yield contig, batch
+                # Let go before the next text is there.
+                del records, batch
+            del block
 
 
 def _settle_in_passing(
@@ -212,26 +220,56 @@ def _write(
     single_file: bool,
 ) -> dict[str, int]:
     """Write the tables and return the rows of each file."""
-
-    def write(tables: Iterable[pa.Table], name: str) -> int:
-        return write_shard_file(_noted(tables, ledger), out_dir / name, CLINVAR_VARIANTS, recipe=recipe)
-
+    noted = ((contig, _noted(tables, ledger)) for contig, tables in settled)
     if single_file:
-        return {VARIANTS_FILE: write(chain.from_iterable(tables for _, tables in settled), VARIANTS_FILE)}
-    rows = {contig.name: write(tables, contig_file(contig)) for contig, tables in settled}
-    return {contig_file(contig): rows.get(contig.name) or write([], contig_file(contig)) for contig in contigs}
+        tables = chain.from_iterable(tables for _, tables in noted)
+        return {VARIANTS_FILE: write_shard_file(tables, out_dir / VARIANTS_FILE, CLINVAR_VARIANTS, recipe=recipe)}
+    paths = {contig.name: out_dir / contig_file(contig) for contig in contigs}
+    files = ((paths[contig.name], tables) for contig, tables in noted)
+    rows = write_shard_files(files, CLINVAR_VARIANTS, recipe=recipe)
+    absent: list[tuple[Path, list[pa.Table]]] = [(path, []) for path in paths.values() if path not in rows]
+    rows |= write_shard_files(absent, CLINVAR_VARIANTS, recipe=recipe)
+    return {path.name: rows[path] for path in paths.values()}
 
 
 def _noted(tables: Iterable[pa.Table], ledger: AlleleLedger) -> Iterator[pa.Table]:
     """Count the classes of what is kept."""
-    for table in tables:
-        _note_labels(table, "label", ledger)
-        yield table
+    with _LabelCount("label", ledger) as count:
+        for table in tables:
+            count.add(table["label"])
+            yield table
 
 
-def _note_labels(rows: pa.Table | pa.RecordBatch, name: str, ledger: AlleleLedger) -> None:
-    for row in pc.value_counts(rows["label"]).to_pylist():
-        ledger.note(f"{name}.{row['values']}", row["counts"])
+class _LabelCount:
+    """Counts classes, many rows at a time; complete on exit."""
+
+    def __init__(self, name: str, ledger: AlleleLedger) -> None:
+        self._name = name
+        self._ledger = ledger
+        self._waiting: list[pa.ChunkedArray] = []
+        self._rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._count()
+
+    def add(self, labels: pa.ChunkedArray) -> None:
+        """Take the classes of some rows."""
+        self._waiting.append(labels)
+        self._rows += len(labels)
+        if self._rows >= _LABELS_AT_ONCE:
+            self._count()
+
+    def _count(self) -> None:
+        if self._waiting:
+            together = pa.chunked_array([chunk for labels in self._waiting for chunk in labels.chunks], pa.string())
+            for row in pc.value_counts(together).to_pylist():
+                self._ledger.note(f"{self._name}.{row['values']}", row["counts"])
+        self._waiting, self._rows = [], 0
 
 
 def _check_clinvar(scanner: VcfScanner, contigs: ContigSet, where: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,13 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import UnknownTermError, VcfError
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
 from genolewm_assets.sources.allele_ledger import RAW_FIELDS
+from genolewm_assets.sources.arrow_columns import list_column, number_column, numbers_of, text_column
 from genolewm_assets.sources.clinvar_terms import label_of, parse_genes, stars_of
 from genolewm_assets.sources.vcf_block import Numbers, VcfBlock
 from genolewm_assets.sources.vcf_scan import MAX_RECORD_BYTES
 
 _Value = TypeVar("_Value")
+_Genes: TypeAlias = tuple[tuple[str, ...], tuple[int | None, ...]]
 
 _PAYLOAD = [CLINVAR_VARIANTS.arrow.field(name) for name in CLINVAR_VARIANTS.columns if name not in CLINVAR_VARIANTS.key]
 _CLASSES = ("CLNSIG", "CLNSIGCONF", "CLNSIGINCL", "CLNREVSTAT", "ONC", "SCI")
@@ -39,26 +41,26 @@ def read_rows(records: VcfBlock) -> pa.RecordBatch:
     labels, label_codes = _looked_up(records, "CLNSIG", _label)
     stars, star_codes = _looked_up(records, "CLNREVSTAT", _stars)
     genes, gene_codes = _looked_up(records, "GENEINFO", _genes)
-    symbols, identifiers = ([None if gene is None else gene[part] for gene in genes] for part in (0, 1))
+    symbols, gene_ids = _gene_columns(genes)
     columns = [
-        pa.array(records.line),
+        number_column(records.line),
         records.chroms(),
-        pa.array(records.pos),
+        number_column(records.pos),
         records.refs(),
         None,
         records.ids(),
         _identifiers(records, "ID", records.numeric_ids(), required=True),
         _identifiers(records, "INFO/ALLELEID", records.counts_of("ALLELEID"), required=False),
-        pa.array(labels, pa.string()).take(label_codes),
+        text_column(labels).take(label_codes),
         texts["CLNSIG"],
         texts["CLNSIGCONF"],
         texts["CLNSIGINCL"],
-        pa.array(stars, pa.int8()).take(star_codes),
+        _star_column(stars).take(star_codes),
         texts["CLNREVSTAT"],
         texts["ONC"],
         texts["SCI"],
-        pa.array(symbols, pa.list_(pa.string())).take(gene_codes),
-        pa.array(identifiers, pa.list_(pa.int64())).take(gene_codes),
+        symbols.take(gene_codes),
+        gene_ids.take(gene_codes),
         texts["CLNVC"],
         texts["MC"],
         texts["CLNDN"],
@@ -68,7 +70,7 @@ def read_rows(records: VcfBlock) -> pa.RecordBatch:
     alleles = records.alleles()
     if len(alleles) > len(records):
         _check_size(records)
-        columns = [None if column is None else column.take(pa.array(alleles.record)) for column in columns]
+        columns = [None if column is None else column.take(number_column(alleles.record)) for column in columns]
     columns[4] = alleles.alts()
     return pa.RecordBatch.from_arrays(columns, schema=SPOOLED)
 
@@ -97,7 +99,7 @@ def _stars(text: str | None) -> int:
 
 
 @lru_cache(maxsize=65_536)
-def _genes(text: str | None) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
+def _genes(text: str | None) -> _Genes:
     return parse_genes(text, where="")
 
 
@@ -106,16 +108,33 @@ def _looked_up(
 ) -> tuple[list[_Value | None], pa.Int32Array]:
     """Return what the few distinct texts of a field mean, and for each record the index of its own."""
     encoded = records.strings_of(key).dictionary_encode()
-    codes = pc.fill_null(encoded.indices, len(encoded.dictionary))
+    # For null one more than the last; of the indices' own type.
+    codes = pc.fill_null(encoded.indices, number_column(np.array([len(encoded.dictionary)], np.int32))[0])
     values: list[_Value | None] = []
     for code, text in enumerate([*encoded.dictionary.to_pylist(), None]):
         try:
             values.append(meaning(text) if text is not None or encoded.null_count else None)
         except (VcfError, UnknownTermError) as err:
             # The look-up is shared by many records; only here is it known which one asks.
-            where = records.where(int(np.flatnonzero(codes.to_numpy() == code)[0]))
+            where = records.where(int(np.flatnonzero(numbers_of(codes) == code)[0]))
             raise type(err)(where, err.problem, expected=err.expected, got=err.got, remedy=err.remedy) from err
     return values, codes
+
+
+def _star_column(stars: list[int | None]) -> pa.Int8Array:
+    there = np.array([each is not None for each in stars])
+    return number_column(np.array([each or 0 for each in stars], np.int8), there)
+
+
+def _gene_columns(genes: list[_Genes | None]) -> tuple[pa.ListArray, pa.ListArray]:
+    """Return symbols and identifiers of the genes of each text."""
+    symbols = [None if gene is None else gene[0] for gene in genes]
+    identifiers = [None if gene is None else gene[1] for gene in genes]
+    names = text_column([name for each in symbols for name in each or ()])
+    numbers = [number for each in identifiers for number in each or ()]
+    there = np.array([number is not None for number in numbers], np.bool_)
+    column = number_column(np.array([number or 0 for number in numbers], np.int64), there)
+    return list_column(symbols, names), list_column(identifiers, column)
 
 
 def _identifiers(records: VcfBlock, field: str, numbers: Numbers, *, required: bool) -> pa.Array:
@@ -127,7 +146,7 @@ def _identifiers(records: VcfBlock, field: str, numbers: Numbers, *, required: b
             got="'.'",
             remedy="Use ClinVar's VCF",
         )
-    return numbers.arrow()
+    return number_column(numbers.values, numbers.there)
 
 
 def _rsids(texts: pa.StringArray) -> pa.StringArray:
@@ -135,4 +154,5 @@ def _rsids(texts: pa.StringArray) -> pa.StringArray:
     letters = texts.buffers()[2].to_pybytes()
     if b"|" in letters or b"," in letters:
         texts = pc.replace_substring_regex(texts, "[|,]", ";rs")
-    return pc.binary_join_element_wise("rs", texts, "")
+    prefix, separator = text_column(["rs", ""])
+    return pc.binary_join_element_wise(prefix, texts, separator)

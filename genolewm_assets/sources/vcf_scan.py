@@ -103,8 +103,9 @@ class VcfScanner:
         return self._count.alleles
 
     def __iter__(self) -> Iterator[VcfBlock]:
-        text, self._rest = self._rest, b""
-        while True:
+        text: bytes | None = self._rest
+        self._rest = b""
+        while text is not None:
             if text:
                 block, after = self._split(text)
                 if len(block):
@@ -114,10 +115,10 @@ class VcfScanner:
                     yield from self._parts(block)
                 if after is not None:
                     self._check_blank(text[after:])
-            following = next(self._texts, None)
-            if following is None:
-                break
-            text = following
+                del block
+            # Let go before there is the next.
+            del text
+            text = next(self._texts, None)
         if self._region is not None:
             self._region.check_end(self._file, self.records)
         if not self.records:
@@ -165,8 +166,11 @@ class VcfScanner:
                 self._check_length(len(rest[0]))
                 continue
             cut = parts[last].rindex(b"\n") + 1
-            yield self._checked(b"".join([*rest, *parts[:last], parts[last][:cut]]))
+            whole = [b"".join([*rest, *parts[:last], parts[last][:cut]])]
             rest = [parts[last][cut:], *parts[last + 1 :]]
+            # The text is in memory once: neither here nor where the parts came from is anything of it kept.
+            parts.clear()
+            yield self._checked(whole.pop())
         if any(rest):
             if self._region is not None:
                 self._region.misfit("a line is cut")

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.lewm.schema import REJECTS
+from genolewm_assets.sources import allele_ledger
 from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger, FilterReason, RejectReason
 
 
@@ -47,8 +48,12 @@ def test_ledger_adds_up_and_lists() -> None:
     }
 
 
+@pytest.mark.parametrize("together", [1, 3, 4_096])
 @pytest.mark.parametrize("encoded", [False, True])
-def test_rejects_are_sorted_by_line_and_spelling(encoded: bool) -> None:
+def test_rejects_are_sorted_by_line_and_spelling(
+    *, encoded: bool, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(allele_ledger, "_GATHER_ROWS", together)
     ledger = AlleleLedger("a.vcf")
     rows = [(9, "1", 4, "G", "R", "rs1"), (2, "17", 3, "G", "C", None), (9, "1", 4, "G", "<X>", "rs1")]
     table = raw(*rows)
@@ -57,6 +62,7 @@ def test_rejects_are_sorted_by_line_and_spelling(encoded: bool) -> None:
     ledger.reject(table, [RejectReason.IUPAC, RejectReason.REF_MISMATCH, RejectReason.SYMBOLIC], [None, "T", None])
     ledger.reject(raw((1, "1", 1, "A", "A", ".")), [RejectReason.NO_CHANGE], [None])
     rejects = ledger.rejects()
+    assert rejects.equals(ledger.rejects())
     assert rejects.schema.equals(REJECTS.arrow)
     assert [(row["line"], row["chrom"], row["alt"], row["detail"]) for row in rejects.to_pylist()] == [
         (1, "1", "A", None),

@@ -6,11 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genolewm_assets.sources.allele_kernels import MOST_TIES
-from genolewm_assets.sources.allele_order import KEY, LowMarks, find_repeats, order_alleles
+from genolewm_assets.sources.allele_order import KEY, LowMarks, find_repeats, order_alleles, without_rows
 
 Key = tuple[int, str, str]
 
@@ -106,3 +106,19 @@ def test_repeats_are_grouped() -> None:
     for short in (keys[:1], [], keys[3:5]):
         rows, groups = find_repeats(batch_of(short))
         assert rows.size == groups.size == 0
+
+
+@given(
+    drawn=st.sampled_from([1, 5, 200, 1_000]).flatmap(
+        lambda rows: st.tuples(st.just(rows), st.sets(st.integers(0, rows - 1), max_size=30))
+    )
+)
+@example(drawn=(300, {0, 299}))
+@example(drawn=(300, {150, 151, 152}))
+@example(drawn=(3, {0, 1, 2}))
+def test_rows_left_out(drawn: tuple[int, set[int]]) -> None:
+    rows, out = drawn
+    batch = batch_of([(at + 1, "A", "AC" * (at % 5)) for at in range(rows)])
+    found = without_rows(batch, np.array(sorted(out), np.int64))
+    assert found.to_pylist() == [row for at, row in enumerate(batch.to_pylist()) if at not in out]
+    assert found.schema.equals(batch.schema)

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.sources import alleles, bgzf
@@ -31,6 +31,8 @@ from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
 TOLD: Counter[bool] = Counter()
 
 
+# Enough that files in order and out of order both come about.
+@settings(max_examples=max(100, settings.default.max_examples))
 @given(
     drawn=st.lists(spellings(), min_size=8, max_size=40),
     sort=st.booleans(),

@@ -53,7 +53,10 @@ def batches(alleles: list[Allele], size: int) -> list[pa.RecordBatch]:
     return found
 
 
-@pytest.mark.parametrize("spelling", ["published", "padded", "shuffled"])
+@pytest.mark.parametrize(
+    "spelling",
+    ["published", pytest.param("padded", marks=pytest.mark.slow), pytest.param("shuffled", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("pattern", FILES)
 def test_settled_alleles_equal_bcftools(
     *,

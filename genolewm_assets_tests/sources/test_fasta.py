@@ -291,6 +291,7 @@ def test_gzip_without_blocks_cannot_be_read_at_random(tmp_path: Path) -> None:
         FastaReader(source)
 
 
+@pytest.mark.slow
 def test_the_real_slices_are_the_catalogue_s_genome(shared_data: Path, tmp_path: Path) -> None:
     catalog = load_catalog(Path(__file__).parents[1] / "catalogs" / "shared_data.yaml")
     source = Path(catalog.resolve_url(catalog.genome.fasta, root=tmp_path))

@@ -102,6 +102,7 @@ def _register_in_turn(root: Path, identities: list[str]) -> None:
         register_releases(root, listing((NEW, identity)))
 
 
+@pytest.mark.slow
 def test_processes_that_register_at_once_lose_nothing_and_give_no_key_twice(root: Path) -> None:
     context = multiprocessing.get_context("spawn")
     shared = [f"shared {n}" for n in range(5)]
@@ -296,6 +297,7 @@ def test_a_file_without_a_published_checksum_is_known_by_its_etag(root: Path, si
         find_release(root, site.url("data"), "2026-02-26.2")
 
 
+@pytest.mark.slow
 def test_an_object_of_a_bucket_that_is_replaced(root: Path) -> None:
     with running_s3() as s3:
         s3.mkdir("pub")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GENOME_CONTIGS, GNOMAD_VARIANTS
-from genolewm_assets.sources.shard_file import cast_table, choose_encodings, write_shard_file
+from genolewm_assets.sources import shard_file
+from genolewm_assets.sources.shard_file import cast_table, choose_encodings, write_shard_file, write_shard_files
 
 
 def contigs(first: int, number: int) -> pa.Table:
@@ -57,6 +59,7 @@ def test_no_tables_give_an_empty_file_with_the_schema(tmp_path: Path) -> None:
     assert table.schema.equals(GENOME_CONTIGS.arrow)
 
 
+@pytest.mark.slow
 @given(cuts=st.lists(st.integers(0, 180_000), max_size=6))
 @settings(max_examples=8)
 @example(cuts=[65_536, 131_072])
@@ -119,3 +122,49 @@ def test_a_null_where_none_may_be_is_refused() -> None:
     table = contigs(0, 2).set_column(0, "length", pa.array([1, None], pa.int64()))
     with pytest.raises((pa.ArrowInvalid, ValueError), match="null"):
         cast_table(table, GENOME_CONTIGS)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 4, 5, 7, 8, 9, 12, 16, 20, 21])
+def test_row_groups_end_where_they_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    monkeypatch.setattr(shard_file, "ROW_GROUP_ROWS", 8)
+    monkeypatch.setattr(shard_file, "_PART_ROWS", 4)
+    table = contigs(0, rows)
+    for name, tables in {"one": [table], "many": [table.slice(at, 3) for at in range(0, rows, 3)]}.items():
+        path = tmp_path / name
+        assert write_shard_file(tables, path, GENOME_CONTIGS) == rows
+        stored = pq.ParquetFile(path)
+        groups = [stored.metadata.row_group(at).num_rows for at in range(stored.metadata.num_row_groups)]
+        assert groups == [8] * (rows // 8) + [rows % 8] * (rows % 8 > 0)
+        assert stored.read()["length"].to_pylist() == list(range(rows))
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "many").read_bytes()
+
+
+def test_files_written_together_are_those_written_one_by_one(tmp_path: Path) -> None:
+    sizes = {"a": 40_000, "b": 0, "c": 5, "d": 70_000}
+    drawn: list[str] = []
+
+    def tables(name: str) -> Iterator[pa.Table]:
+        for at in range(0, sizes[name], 9_999):
+            drawn.append(name)
+            yield contigs(at, min(9_999, sizes[name] - at))
+
+    together = {name: tmp_path / "together" / name for name in sizes}
+    files = ((path, tables(name)) for name, path in together.items())
+    assert write_shard_files(files, GENOME_CONTIGS) == {together[name]: rows for name, rows in sizes.items()}
+    assert drawn == sorted(drawn)
+    for name, path in together.items():
+        write_shard_file(tables(name), tmp_path / name, GENOME_CONTIGS)
+        assert path.read_bytes() == (tmp_path / name).read_bytes()
+    assert write_shard_files([], GENOME_CONTIGS) == {}
+
+
+def test_an_error_among_the_tables_or_in_the_writer_comes_out(tmp_path: Path) -> None:
+    def broken() -> Iterator[pa.Table]:
+        yield contigs(0, 70_000)
+        raise OSError("no more")
+
+    with pytest.raises(OSError, match="no more"):
+        write_shard_files([(tmp_path / "a", [contigs(0, 5)]), (tmp_path / "b", broken())], GENOME_CONTIGS)
+    null = contigs(0, 2).set_column(0, "length", pa.array([1, None], pa.int32()))
+    with pytest.raises((pa.ArrowInvalid, ValueError), match="null"):
+        write_shard_files([(tmp_path / "a", [null]), (tmp_path / "b", [contigs(0, 5)])], GENOME_CONTIGS)

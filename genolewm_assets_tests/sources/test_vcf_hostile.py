@@ -129,6 +129,7 @@ def test_an_info_value_of_ten_megabytes(tmp_path: Path, how: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_record_of_very_many_alleles(tmp_path: Path) -> None:
     count = 100_000
     alts, shares = ",".join(["T"] * count), ",".join(["0.5"] * (count - 1) + ["0.75"])

@@ -14,12 +14,13 @@ import pytest
 
 from genolewm_assets.errors import FetchError, VcfError
 from genolewm_assets.genome import GRCH38, Contig
-from genolewm_assets.sources import bgzf, vcf_source
+from genolewm_assets.sources import bgzf, remote_vcf
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.range_file import RangeFile
+from genolewm_assets.sources.remote_vcf import RemoteVcf
 from genolewm_assets.sources.vcf_region import find_region
 from genolewm_assets.sources.vcf_scan import VcfScanner
-from genolewm_assets.sources.vcf_source import LocalVcf, RemoteVcf, VcfSource
+from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
 from genolewm_assets_tests.sources.gnomad_world import PLAIN
 from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
 from genolewm_assets_tests.sources.web_server import WebServer
@@ -194,7 +195,8 @@ def test_the_shard_is_the_same_by_file_by_region_and_by_ranges(tmp_path: Path, v
     bare.mkdir()
     shutil.copy(vcf, bare / vcf.name)
     tables = []
-    for place, source in {"file": bare / vcf.name, "region": vcf, "ranges": remote}.items():
+    sources: dict[str, Path | VcfSource] = {"file": bare / vcf.name, "region": vcf, "ranges": remote}
+    for place, source in sources.items():
         report = build_gnomad_shard(
             source,
             contig=GRCH38["chr21"],
@@ -226,6 +228,7 @@ def test_regions_of_the_real_files_are_their_contigs(shared_data: Path) -> None:
     assert read_by_region
 
 
+@pytest.mark.slow
 def test_the_rest_of_a_remote_file_is_not_fetched(
     site: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +246,7 @@ def test_the_rest_of_a_remote_file_is_not_fetched(
     ]
     vcf = write_indexed(tmp_path / "all.vcf.gz", records)
     site.files.update({"all.vcf.gz": vcf.read_bytes(), "all.vcf.gz.tbi": Path(f"{vcf}.tbi").read_bytes()})
-    monkeypatch.setattr(vcf_source, "RangeFile", Watched)
+    monkeypatch.setattr(remote_vcf, "RangeFile", Watched)
     rows, _ = read(RemoteVcf(site.url("all.vcf.gz")), GRCH38["chr2"])
     assert [row[2] for row in rows] == list(range(1, 1_001))
     # One contig of six, and what is read ahead at each of the few places that are looked at.
