@@ -48,7 +48,7 @@ class WrittenFiles:
             If it is no regular file: a link would have another file cut.
         """
         path = self._directory / name
-        handle = os.fdopen(_open_plain(path), "r+b")
+        handle = os.fdopen(open_to_write(path), "r+b")
         self._handles[name] = handle
         handle.truncate(length)
         handle.seek(length)
@@ -107,8 +107,14 @@ def _lock(directory: Path) -> int:
     return descriptor
 
 
-def _open_plain(path: Path) -> int:
-    """Open a regular file for reading and writing, made if missing; never through a link, never waiting for a pipe."""
+def open_to_write(path: Path) -> int:
+    """Open a regular file for reading and writing, made if missing; never through a link, never waiting for a pipe.
+
+    Raises
+    ------
+    ResourceError
+        If something else stands there.
+    """
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(path.lstat().st_mode):
             raise ResourceError(

@@ -37,11 +37,10 @@ import pyarrow as pa
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.store.array_keys import CACHE_VERSION, FINGERPRINT
 from genolewm_assets.store.manifest import JsonValue, integer
-from genolewm_assets.store.plain_file import open_plain, parse_json, read_plain
+from genolewm_assets.store.plain_file import parse_json, read_blocks, read_plain
 
 INDEX, SHAPES, CHECKSUMS, COMPLETE = "index.parquet", "shapes.json", "crc.json", "_COMPLETE"
 COMMIT_LOG, SIDECAR_LOG = "manifest.jsonl", "sidecars.jsonl"
-_BLOCK_BYTES = 1 << 20
 #: NumPy 1 has no more dimensions; the other is the most rows, bytes of a row and rows of a batch: far beyond any disk.
 _MOST_DIMENSIONS, MOST = 32, 1 << 40
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -289,17 +288,10 @@ def crc32c(data: bytes | npt.NDArray[Any], start: int = 0) -> int:
 
 
 def crc32c_file(path: Path) -> int:
-    """Return the CRC-32C of a regular file.
-
-    Raises
-    ------
-    MissingResourceError, CorruptResourceError
-        As :func:`open_plain`.
-    """
+    """Return the CRC-32C of a regular file; raises as :func:`read_blocks`."""
     crc = 0
-    with open_plain(path) as handle:
-        while block := handle.read(_BLOCK_BYTES):
-            crc = crc32c(block, crc)
+    for block in read_blocks(path):
+        crc = crc32c(block, crc)
     return crc
 
 

@@ -378,6 +378,8 @@ class ArrayStoreWriter:
         except ResourceError:
             raise
         except OSError as err:
+            # A build tells its own disk from others by the name, which calls by descriptor do not give.
+            err.filename = err.filename or self._where
             # What is on disk now is known to no one; only opening again finds out.
             self.close()
             raise ResourceError(

@@ -6,12 +6,14 @@ import errno
 import json
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 
 _REMEDY = "Build the array store again"
+_BLOCK_BYTES = 1 << 20
 
 
 def open_plain(path: Path) -> BinaryIO:
@@ -45,13 +47,19 @@ def _unreadable(path: Path, err: OSError) -> ResourceError:
     return ResourceError(str(path), problem, remedy="Put that right and run it again")
 
 
-def read_plain(path: Path) -> bytes:
-    """Return the bytes of a regular file; raises as :func:`open_plain`."""
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a regular file in parts of some size; raises as :func:`open_plain`, also while reading."""
     with open_plain(path) as handle:
         try:
-            return handle.read()
+            while block := handle.read(_BLOCK_BYTES):
+                yield block
         except OSError as err:
             raise _unreadable(path, err) from err
+
+
+def read_plain(path: Path) -> bytes:
+    """Return the bytes of a regular file; raises as :func:`open_plain`."""
+    return b"".join(read_blocks(path))
 
 
 def parse_json(data: bytes, where: str) -> Any:

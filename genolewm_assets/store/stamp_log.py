@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
+from genolewm_assets.store.array_files import open_to_write
 from genolewm_assets.store.array_layout import crc32c, is_complete
 from genolewm_assets.store.array_writer import ArrayStoreWriter
 from genolewm_assets.store.atomic import sync_directory
@@ -124,10 +125,14 @@ class StampLog:
                 str(path), "lost what rows were read from", expected=f"stamps of {n_rows} rows", got=f"of {marked}"
             )
         self._marked = marked
-        self._handle = path.open("r+b" if path.exists() else "x+b")
-        sync_directory(path.parent)
-        self._handle.truncate(end)
-        self._handle.seek(end)
+        self._handle = os.fdopen(open_to_write(path), "r+b")
+        try:
+            sync_directory(path.parent)
+            self._handle.truncate(end)
+            self._handle.seek(end)
+        except BaseException:
+            self._handle.close()
+            raise
 
     def add(self, row: int, stamps: Mapping[str, Stamp]) -> None:
         """Keep the stamps of files from which the next rows are made.

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import GenoLeWMError, ResourceError
-from genolewm_assets.store import BuildReport, Root, build, is_complete, verify_root
+from genolewm_assets.store import BuildReport, Root, build, is_complete, verify_array_store, verify_root
 from genolewm_assets_tests.crash import file_layer
 from genolewm_assets_tests.crash.file_layer import SYNC_CALLS, Call, without_syncs
 from genolewm_assets_tests.crash.small_disk import SmallDisk, on_small_disk
 from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, finish, open_writer, write_rows
 from genolewm_assets_tests.store.plans import LOCATION, make_plan, new_root
+from genolewm_assets_tests.store.test_array_cache import KEY, N_ROWS, build_cache, open_cache, write_sources
+from genolewm_assets_tests.store.test_array_cache import write_rows as write_cache_rows
 from genolewm_assets_tests.store.test_array_crash import ROWS, check_prefix, write_store
 
 pytestmark = pytest.mark.slow
@@ -34,7 +36,9 @@ def undisturbed(tmp_path: Path) -> dict[str, bytes]:
     return contents(finish(tmp_path / "undisturbed", ROWS))
 
 
-def failing(action: Callable[[], object], *, at: int, code: int, lasting: bool) -> BaseException | None:
+def failing(
+    action: Callable[[], object], *, at: int, code: int, lasting: bool, spared: frozenset[str] = frozenset()
+) -> BaseException | None:
     """Run an action whose call number ``at`` fails, and all after it if that lasts; return its error.
 
     Of a write that fails, a part is done. None if the action had fewer calls, and succeeded.
@@ -43,7 +47,9 @@ def failing(action: Callable[[], object], *, at: int, code: int, lasting: bool) 
 
     def at_call(call: Call) -> bool:
         nonlocal calls
-        if code == errno.ENOSPC and not call.needs_room:
+        # To make a folder that is there is refused anyhow, and taken for done.
+        idle = call.name == "mkdir" and Path(call.target).is_dir()
+        if idle or call.name in spared or (code == errno.ENOSPC and not call.needs_room):
             return False
         calls += 1
         if calls - 1 < at or (calls - 1 > at and not lasting):
@@ -51,7 +57,9 @@ def failing(action: Callable[[], object], *, at: int, code: int, lasting: bool) 
         failed.append(call)
         if call.write_part is not None:
             call.write_part(draw.choice([0, draw.randint(0, call.size_bytes)]))
-        raise OSError(code, os.strerror(code))
+        # As the system does: calls by descriptor know no name.
+        named = [] if isinstance(call.target, int) else [os.fspath(call.target)]
+        raise OSError(code, os.strerror(code), *named)
 
     with pytest.MonkeyPatch.context() as patch:
         file_layer.install(patch, at_call)
@@ -127,7 +135,8 @@ def test_a_record_whose_sync_failed_does_not_count(tmp_path: Path, undisturbed: 
     assert number >= 3
 
 
-def test_a_build_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("code", "lasting"), [FAULTS["full"], FAULTS["failing"]], ids=["full", "failing"])
+def test_a_build_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path, code: int, *, lasting: bool) -> None:
     resumed: list[int] = []
     committed = [0]
 
@@ -151,11 +160,12 @@ def test_a_build_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path) -> None
     for number in range(400):
         root = Root(Path(shutil.copytree(tmp_path / "old", tmp_path / str(number), symlinks=True)), lock_wait_s=0)
         committed[0] = 0
-        err = failing(lambda: build(root, new), at=number, code=errno.ENOSPC, lasting=True)  # noqa: B023
+        err = failing(lambda: build(root, new), at=number, code=code, lasting=lasting)  # noqa: B023
         if err is None:
             break
-        assert isinstance(err, ResourceError), repr(err)
-        assert os.strerror(errno.ENOSPC) in str(err)
+        # Of a failing disk outside the root, as of one that a source is on, the system's own words are left.
+        assert isinstance(err, ResourceError if code == errno.ENOSPC else OSError), repr(err)
+        assert os.strerror(code) in str(err)
         assert not root.is_rejected(LOCATION)
         assert not any(finding.is_fault for finding in verify_root(root))
         kept, resumed[:] = committed[0], []
@@ -163,6 +173,41 @@ def test_a_build_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path) -> None
         assert (resumed or [ROWS])[0] >= kept, f"the failure of call {number} cost committed rows"
         shutil.rmtree(root.path)
     assert 100 < number < 399
+
+
+@pytest.mark.parametrize(("code", "lasting"), [FAULTS["full"], FAULTS["failing"]], ids=["full", "failing"])
+def test_a_cache_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path, code: int, *, lasting: bool) -> None:
+    files = write_sources(tmp_path / "data", 1)
+    build_cache(tmp_path / "old", files)
+    write_sources(tmp_path / "data", 2)
+    undisturbed = contents(build_cache(tmp_path / "undisturbed", files))
+    committed = [0]
+
+    def rebuild() -> None:
+        with open_cache(folder, files) as writer:
+            for row in range(writer.n_rows + 1, N_ROWS + 1):
+                committed[0] = writer.n_rows // 4 * 4
+                write_cache_rows(writer, files, stop=row)
+            writer.commit()
+            committed[0] = N_ROWS
+            writer.finalize(writer.fingerprint())
+
+    for number in range(400):
+        folder = Path(shutil.copytree(tmp_path / "old", tmp_path / str(number), symlinks=True))
+        committed[0] = 0
+        # A finished generation that cannot be read is built again.
+        spared = frozenset({"open"}) if code == errno.EIO else frozenset()
+        err = failing(rebuild, at=number, code=code, lasting=lasting, spared=spared)
+        if err is None:
+            break
+        assert isinstance(err, ResourceError if code == errno.ENOSPC else OSError), repr(err)
+        assert os.strerror(code) in str(err)
+        assert verify_array_store(folder / KEY) == []
+        with open_cache(folder, files) as writer:
+            assert writer.n_rows >= committed[0], f"the failure of call {number} cost committed rows"
+        assert contents(build_cache(folder, files)) == undisturbed
+        shutil.rmtree(folder)
+    assert 60 < number < 399
 
 
 def test_a_small_disk_that_is_full_or_read_only(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:

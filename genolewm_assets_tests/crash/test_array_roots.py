@@ -26,7 +26,8 @@ from genolewm_assets.store import (
     verify_array_store,
     verify_root,
 )
-from genolewm_assets_tests.crash.file_layer import without_syncs
+from genolewm_assets_tests.crash import file_layer
+from genolewm_assets_tests.crash.file_layer import Call, without_syncs
 from genolewm_assets_tests.crash.killing import start
 from genolewm_assets_tests.store.array_stores import CONFIG, FINGERPRINT, key, meta, open_writer, values, write_rows
 from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root
@@ -134,6 +135,30 @@ def check_whole(reader: ArrayStoreReader) -> int:
     assert reader.fingerprint["sources"] == {"version": f"{version:064x}"}
     assert reader.verify() == []
     return version
+
+
+def test_a_reader_at_any_call_of_a_rebuild_sees_the_old_or_the_new_store(tmp_path: Path) -> None:
+    root = new_root(tmp_path / "root")
+    build(root, version_plan(1))
+    before = ArrayStoreReader(root.path / LOCATION)
+    seen: list[int] = []
+    at_work: list[bool] = []
+
+    def at_call(_: Call) -> bool:
+        # A reader opens files too.
+        if not at_work:
+            at_work.append(True)
+            seen.append(check_whole(ArrayStoreReader(root.path / LOCATION, check=True)))
+            at_work.clear()
+        return False
+
+    with pytest.MonkeyPatch.context() as patch:
+        file_layer.install(patch, at_call)
+        build(root, version_plan(2))
+    assert seen == sorted(seen)
+    assert set(seen) == {1, 2}
+    assert len(seen) > 100
+    assert check_whole(before) == 1
 
 
 def test_readers_see_the_old_or_the_new_store_while_builders_publish_and_are_killed(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from genolewm_assets.store import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
+from genolewm_assets_tests.crash.killing import outcome
 
 pytestmark = pytest.mark.slow
 
@@ -21,9 +22,9 @@ N_WORKERS, READS, AT_ONCE = 8, 10_000, 100
 
 
 def states(rows: np.ndarray) -> np.ndarray:
-    """Rows of which every value tells its row, up to the 11 bits of a float16."""
-    columns = np.arange(ROW)
-    return ((rows[:, np.newaxis] * 7 + columns * 13) % 2039).astype(np.float16)
+    """Rows that differ from their neighbours in every value; a float16 holds whole numbers up to 2,048."""
+    columns = np.arange(ROW, dtype=np.float16) % 1021
+    return (rows * 7 % 1019).astype(np.float16)[:, np.newaxis] + columns
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +56,12 @@ def read(reader: ArrayStoreReader, seed: int, at_start: Any) -> tuple[int, int, 
     """Read many random rows; returns how many are wrong, how far private memory grew and file positions moved."""
     draw = np.random.default_rng(seed)
     at_start.wait()
-    wrong, before = 0, 0
+    wrong, before = 0, private_dirty_bytes()
     for _ in range(READS // AT_ONCE):
         rows = draw.integers(0, N_ROWS, AT_ONCE)
         wrong += int((reader.get_rows(rows, "states") != states(rows)).any(axis=1).sum())
         wrong += int((reader.get_rows(rows, "mark") != rows).sum())
         wrong += int((reader.get_row(int(rows[0]))["states"] != states(rows[:1])[0]).any())
-        # What the first rows need, the others need again: memory of the interpreter and of this loop.
-        before = before or private_dirty_bytes()
     return wrong, private_dirty_bytes() - before, sum(positions(reader.directory))
 
 
@@ -92,8 +91,8 @@ def test_eight_workers_read_10_000_random_rows_each(store: Path, method: str, *,
     assert [worker.exitcode for worker in workers] == [0] * N_WORKERS
     assert [wrong for wrong, _, _ in found] == [0] * N_WORKERS
     assert [moved for _, _, moved in found] == [0] * N_WORKERS, "forked processes share positions"
-    grown = sum(grown for _, grown, _ in found)
-    assert grown < reader.size_bytes / 4, f"{N_WORKERS} workers made {grown} bytes their own"
+    most = max(grown for _, grown, _ in found)
+    assert most < reader.size_bytes / 8, f"a worker made {most} bytes its own"
 
 
 def test_what_was_loaded_is_read_by_forked_workers_without_the_file(store: Path, tmp_path: Path) -> None:
@@ -104,11 +103,6 @@ def test_what_was_loaded_is_read_by_forked_workers_without_the_file(store: Path,
     reader = ArrayStoreReader(copied)
     reader.load_in_memory()
     (copied / "states.bin").unlink()
-    pid = os.fork()
-    if pid == 0:
-        rows = np.arange(0, N_ROWS, 7)
-        digests = [
-            hashlib.sha256(array.tobytes()).digest() for array in (reader.get_rows(rows, "states"), states(rows))
-        ]
-        os._exit(0 if digests[0] == digests[1] else 1)
-    assert os.waitpid(pid, 0)[1] == 0
+    rows = np.arange(0, N_ROWS, 7)
+    wanted = hashlib.sha256(states(rows).tobytes()).hexdigest()
+    assert outcome(lambda: hashlib.sha256(reader.get_rows(rows, "states").tobytes()).hexdigest()) == wanted

@@ -122,7 +122,7 @@ def test_killed_at_a_byte_of_a_file(tmp_path: Path, undisturbed: dict[str, bytes
 
 
 def test_killed_at_200_random_moments(tmp_path: Path) -> None:
-    n_rows, draw, kills, resumed = 60, random.Random(5), 0, set()
+    n_rows, draw, kills, resumed = 40, random.Random(5), 0, set()
     undisturbed = contents(finish(tmp_path / "undisturbed", n_rows))
 
     def write() -> None:

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
+from genolewm_assets.errors import CorruptResourceError, ResourceError
 from genolewm_assets.store.array_finish import finish_store
 from genolewm_assets.store.array_layout import crc32c
 from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, finish, open_writer, write_rows
@@ -47,3 +49,33 @@ def test_the_index_names_the_row_of_every_key(tmp_path: Path) -> None:
     table = pq.ParquetFile(finish(tmp_path, 21) / "index.parquet").read()
     assert table.column("row").to_pylist() == list(range(21))
     assert table.schema.field("key").nullable is False
+
+
+@pytest.mark.parametrize("name", ["states.bin", "scale.bin", "manifest.jsonl"])
+def test_files_that_another_process_changed_are_not_finished(tmp_path: Path, name: str) -> None:
+    undisturbed = contents(finish(tmp_path / "undisturbed", 21))
+    with open_writer(tmp_path / "s") as writer:
+        write_rows(writer, 0, 21)
+        writer.commit()
+        whole = (tmp_path / "s" / name).read_bytes()
+        (tmp_path / "s" / name).write_bytes(whole[:-9])
+        with pytest.raises(CorruptResourceError, match=f"{name}: was changed while it was written"):
+            finish_store(tmp_path / "s", writer.layout, writer._crc, 21, FINGERPRINT)
+        (tmp_path / "s" / name).unlink()
+        with pytest.raises(ResourceError):
+            finish_store(tmp_path / "s", writer.layout, writer._crc, 21, FINGERPRINT)
+    assert "_COMPLETE" not in contents(tmp_path / "s")
+    with open_writer(tmp_path / "s") as writer:
+        write_rows(writer, writer.n_rows, 21)
+        writer.finalize(FINGERPRINT)
+    assert contents(tmp_path / "s") == undisturbed
+
+
+def test_a_link_in_place_of_the_index_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"mine")
+    with open_writer(tmp_path / "s") as writer:
+        write_rows(writer, 0, 3)
+        (tmp_path / "s" / "index.parquet").symlink_to(tmp_path / "elsewhere")
+        writer.finalize(FINGERPRINT)
+    assert (tmp_path / "elsewhere").read_bytes() == b"mine"
+    assert not (tmp_path / "s" / "index.parquet").is_symlink()

@@ -85,6 +85,11 @@ def test_layout_survives_json() -> None:
         ({**layout().as_json(), "batch_rows": "many"}, "is not the layout"),
         ({**layout().as_json(), "arrays": [{"name": "a"}]}, "is not the layout"),
         ({**layout().as_json(), "arrays": []}, "is not the layout"),
+        ({**layout().as_json(), "batch_rows": True}, "is not the layout"),
+        ({**layout().as_json(), "batch_rows": 64.0}, "is not the layout"),
+        ({**layout().as_json(), "sidecars": "ab"}, "is not the layout"),
+        ({**layout().as_json(), "arrays": [{**layout().as_json()["arrays"][0], "shape": "35"}]}, "is not the layout"),
+        ({**layout().as_json(), "arrays": [{**layout().as_json()["arrays"][0], "more": 1}]}, "is not the layout"),
     ],
 )
 def test_a_document_that_is_no_layout(document: object, message: str) -> None:
