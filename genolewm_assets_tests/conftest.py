@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
-# The default profile draws the same examples every time; `make fuzz` looks for new ones.
+# The default profile draws the same examples every time, and `make test-fast` fewer; `make fuzz` looks for new ones.
 settings.register_profile("default", derandomize=True, deadline=None)
+settings.register_profile("fast", settings.get_profile("default"), max_examples=25)
 settings.register_profile(
     "fuzz", max_examples=2_000, deadline=timedelta(seconds=10), suppress_health_check=[HealthCheck.too_slow]
 )
@@ -55,7 +56,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """Keep each file's tests on one worker, and all of real/ on one: they share what is dear to build.
+    """Keep each file's tests on one worker, and all of some folders on one: they share what is dear to build.
 
     Not by marks of ``xdist_group``: xdist 3.8 adds a group to a name that pytest 9.2 no longer reads.
     """
@@ -64,6 +65,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             folder, _, file = nodeid.partition("::")[0].rpartition("/")
-            return folder if folder.endswith("/real") else f"{folder}/{file}"
+            return folder if folder.endswith(("/real", "/sample", "/encoders")) else f"{folder}/{file}"
 
     return ByFile(config, log)

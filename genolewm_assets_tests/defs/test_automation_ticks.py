@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.automation import RECOMPUTED, cpu_automation_sensor, gpu_automation_sensor
-from genolewm_assets_tests.defs.built_world import QUIET, instance_in
+from genolewm_assets_tests.defs.built_world import QUIET
 
 GRAPH = defs.resolve_asset_graph()
 CONDITIONED = sorted(key for key in GRAPH.get_all_asset_keys() if GRAPH.get(key).automation_condition is not None)
@@ -82,8 +81,8 @@ class Pair:
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
-    with instance_in(tmp_path) as instance:
+def pair() -> Iterator[Pair]:
+    with dg.DagsterInstance.ephemeral() as instance:
         yield Pair(instance)
 
 

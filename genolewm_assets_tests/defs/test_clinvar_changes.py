@@ -112,6 +112,7 @@ def test_every_change_has_its_row_and_its_reason(changed: TinyWorld) -> None:
     assert (moved["clinvar_id_from"], moved["clinvar_id_to"], moved["stars_from"], moved["stars_to"]) == (4, 7777, 1, 2)
 
 
+@pytest.mark.slow
 def test_what_the_page_shows(changed: TinyWorld) -> None:
     (event,) = compare(changed, LATER).asset_materializations_for_node("clinvar__changes")
     new = len(changed.clinvar_records("chr20"))
@@ -145,6 +146,7 @@ def test_the_first_release_has_an_empty_table(world: TinyWorld) -> None:
     assert "none" in str(describe_changes(first)["predecessor"].value)
 
 
+@pytest.mark.slow
 def test_the_same_release_again_changes_nothing(world: TinyWorld) -> None:
     publish(world, *RELEASES)
     assert compare(world, LATER).success
@@ -171,12 +173,14 @@ def test_same_inputs_give_the_same_bytes_in_another_folder(changed: TinyWorld, t
     assert ours == theirs
 
 
+@pytest.mark.slow
 def test_the_catalogue_goes_before_the_config(world: TinyWorld) -> None:
     publish(world, OLDEST, *RELEASES)
     assert compare(world, LATER, predecessor=OLDEST).success
     assert published(world, LATER).manifest.recipe["predecessor"] == EARLIER
 
 
+@pytest.mark.slow
 def test_by_default_the_newest_earlier_release_that_is_published(world: TinyWorld) -> None:
     let_the_plan_choose(world)
     publish(world, OLDEST, LATER)
@@ -198,6 +202,7 @@ def test_a_release_that_is_published_late_moves_nothing(world: TinyWorld) -> Non
     assert compared_with(world, LATER) == BETWEEN, "what was named once is kept"
 
 
+@pytest.mark.slow
 def test_a_release_without_predecessor_takes_the_first_that_comes(world: TinyWorld) -> None:
     let_the_plan_choose(world)
     publish(world, LATER)
@@ -254,6 +259,7 @@ def test_an_earlier_release_that_is_not_published_is_refused(world: TinyWorld) -
     assert not (world.root / f"clinvar/{LATER}/changes").exists()
 
 
+@pytest.mark.slow
 def test_a_manifest_that_names_something_else_is_not_followed(world: TinyWorld) -> None:
     let_the_plan_choose(world)
     publish(world, EARLIER, LATER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -61,13 +62,20 @@ def test_the_instance_knows_every_materialisation(undisturbed: Path) -> None:
         assert set(instance.get_dynamic_partitions("clinvar_release")) == set(RELEASES)
 
 
+def count_manifests(root: Path) -> int:
+    return sum("manifest.json" in files for _, _, files in os.walk(root))
+
+
 def test_killed_at_random_and_resumed_gives_identical_bytes(world: TinyWorld, undisturbed: Path) -> None:
     rng = random.Random(20_241_117)
     root = world.folder / "killed"
     interrupted = 0
     for _ in range(6):
         child = subprocess.Popen(command(world, root), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(rng.uniform(2.0, 12.0))
+        enough = count_manifests(root) + rng.randint(1, 5)
+        while child.poll() is None and count_manifests(root) < enough:
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0.0, 0.5))
         interrupted += child.poll() is None
         child.kill()
         child.wait()
@@ -144,9 +152,9 @@ def test_one_flipped_byte_of_a_cache_is_named(undisturbed: Path) -> None:
         states.write_bytes(intact)
 
 
-def test_another_encoder_makes_another_cache_and_the_old_package_still_opens(tmp_path: Path) -> None:
+def test_another_encoder_makes_another_cache_and_the_old_package_still_opens(undisturbed: Path, tmp_path: Path) -> None:
     changed = TinyWorld(tmp_path / "changed")
-    assert run_demo(changed, changed.root)
+    shutil.copytree(undisturbed, changed.root, symlinks=True)
     old, caches = package_in_use(changed.root), set((changed.root / "embeddings").glob("[!.]*"))
     changed.write_catalog(layer=1)
     outcomes = {result["asset"]: result["outcome"] for result in run_demo(changed, changed.root)}

@@ -18,7 +18,6 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.freshness import release_freshness
 from genolewm_assets.defs.resources import configured_catalog
 from genolewm_assets.sources.catalogs import load_catalog
-from genolewm_assets_tests.defs.built_world import instance_in
 
 GRAPH = defs.resolve_asset_graph()
 RELEASE, CURRENT = dg.AssetKey(["clinvar", "release"]), dg.AssetKey(["packages", "current"])
@@ -61,17 +60,17 @@ def state_of(instance: dg.DagsterInstance, key: dg.AssetKey) -> str:
     ("age_days", "state"), [(0, "PASS"), (34.9, "PASS"), (35.1, "WARN"), (44.9, "WARN"), (45.1, "FAIL")]
 )
 def test_an_old_materialisation_is_noticed(
-    tmp_path: Path, key: dg.AssetKey, partition: str | None, age_days: float, state: str
+    key: dg.AssetKey, partition: str | None, age_days: float, state: str
 ) -> None:
-    with instance_in(tmp_path) as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         assert state_of(instance, key) == "UNKNOWN"
         with freeze_time(get_current_datetime() - timedelta(days=age_days)):
             instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=partition))
         assert state_of(instance, key) == state
 
 
-def test_a_new_release_makes_it_fresh_again(tmp_path: Path) -> None:
-    with instance_in(tmp_path) as instance:
+def test_a_new_release_makes_it_fresh_again() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
         with freeze_time(get_current_datetime() - timedelta(days=100)):
             instance.report_runless_asset_event(dg.AssetMaterialization(RELEASE, partition="2024-01-07"))
         assert state_of(instance, RELEASE) == "FAIL"

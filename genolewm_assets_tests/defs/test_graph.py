@@ -72,6 +72,7 @@ def test_every_check_blocks_and_is_partitioned_like_its_asset() -> None:
         assert spec.partitions_def == graph.get(key.asset_key).partitions_def
 
 
+@pytest.mark.slow
 def test_definitions_load_light() -> None:
     code = (
         "import sys, genolewm_assets.definitions as d; "

@@ -15,7 +15,7 @@ from dagster._daemon.backfill import execute_backfill_iteration
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.automation import REFRESH_TAG
 from genolewm_assets.defs.jobs import RELEASE_ASSETS
-from genolewm_assets_tests.defs.built_world import QUIET, BuiltWorld, instance_in
+from genolewm_assets_tests.defs.built_world import QUIET, BuiltWorld
 from genolewm_assets_tests.tiny_world import CORPUS, LINEAR, RELEASES
 
 NAMES = {"refresh_release", "rebuild_embeddings", "verify_all", "purge_old_runs", "observe_sources"}
@@ -39,6 +39,7 @@ def test_refresh_release_makes_one_release_and_no_states() -> None:
     assert REFRESH_TAG in job.tags
 
 
+@pytest.mark.slow
 def test_refresh_release_hands_the_predecessor_over(tmp_path: Path) -> None:
     """As the sensor asks for it: by configuration of one op."""
     world, new = BuiltWorld(tmp_path / "world"), "2025-06-01"
@@ -61,8 +62,8 @@ def request_backfill(instance: dg.DagsterInstance) -> str:
     return backfill.backfill_id
 
 
-def test_rebuild_embeddings_asks_for_every_partition_that_needs_an_h100(tmp_path: Path) -> None:
-    with instance_in(tmp_path) as instance:
+def test_rebuild_embeddings_asks_for_every_partition_that_needs_an_h100() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
         request_backfill(instance)
         (backfill,) = instance.get_backfills()
         assert backfill.status is BulkActionStatus.REQUESTED

@@ -119,12 +119,20 @@ class History:
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> Iterator[History]:
+def history() -> Iterator[History]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield History(instance)
+
+
+@pytest.fixture
+def history_on_disk(tmp_path: Path) -> Iterator[History]:
+    """A history as it is kept: each run has a database of its own."""
     with instance_in(tmp_path) as instance:
         yield History(instance)
 
 
-def test_a_run_goes_when_another_made_the_same_later(history: History) -> None:
+def test_a_run_goes_when_another_made_the_same_later(history_on_disk: History) -> None:
+    history = history_on_disk
     first, other, second = history.make("checked"), history.make("checked", partition="b"), history.make("checked")
     history.purge()
     assert history.left(first, other, second) == [False, True, True]
@@ -245,7 +253,8 @@ def test_a_run_that_a_backfill_still_counts_stays(history: History, status: Bulk
     assert history.left(first) == [status is BulkActionStatus.REQUESTED]
 
 
-def test_captured_output_goes_with_the_run(history: History) -> None:
+def test_captured_output_goes_with_the_run(history_on_disk: History) -> None:
+    history = history_on_disk
     first = history.make("checked")
     manager = history.instance.compute_log_manager
     with manager.open_log_stream([first, "compute_logs", "checked"], ComputeIOType.STDOUT) as stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -30,15 +31,22 @@ HELD = {
 }
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> BuiltWorld:
-    world = BuiltWorld(tmp_path / "world")
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
+    world = BuiltWorld(tmp_path_factory.mktemp("intact") / "world")
+    world.keep_history()
     world.materialize("reference/genome")
     for contig in CONTIGS:
         world.materialize(GNOMAD, partition=contig)
     world.materialize("windows/index", partition="chr17")
     assert world.materialize("clinvar/release", "clinvar/shard", "clinvar/changes", partition=RELEASE).success
     return world
+
+
+@pytest.fixture
+def world(intact: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
+    with intact.copied_to(tmp_path / "world") as world:
+        yield world
 
 
 def flip(world: BuiltWorld, asset: str, partition: str | None, file: str) -> None:
@@ -106,6 +114,7 @@ def test_a_damaged_file_fails_its_partition_and_the_job_after_all_were_checked(w
     assert "variants.parquet" in failure(result)
 
 
+@pytest.mark.slow
 def test_damage_closes_the_gate_and_repair_opens_it(world: BuiltWorld) -> None:
     path = world.workspace().open_input(GNOMAD, "chr17").file("variants.parquet")
     good = path.read_bytes()
@@ -163,6 +172,7 @@ def test_another_artefact_in_its_place_fails(world: BuiltWorld) -> None:
     assert "another artefact" in evaluations[GNOMAD, "chr17"].metadata["problems"].value
 
 
+@pytest.mark.slow
 def test_damage_in_a_superseded_version_fails_the_job_and_no_partition(world: BuiltWorld) -> None:
     old = world.workspace().open_input(GNOMAD, "chr17").directory
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
@@ -195,6 +205,7 @@ def test_progress_is_logged(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) 
     assert f"{len(HELD)} partitions are what was published, 0 are not" in lines
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_files(world: BuiltWorld) -> None:
     size_bytes = 96 << 20
 

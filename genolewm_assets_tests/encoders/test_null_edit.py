@@ -67,13 +67,14 @@ def test_a_cache_of_other_windows_is_found(encoder: CausalLMStateEncoder) -> Non
 
 
 @pytest.mark.parametrize("dtype", list(StateDtype))
-@pytest.mark.parametrize("side", ["both", "right"])
+@pytest.mark.parametrize("side", [pytest.param("both", marks=pytest.mark.slow), "right"])
 def test_the_tiny_encoder_stays_under_the_bound(dtype: str, side: Any, tiny_folder: Path) -> None:
     windows = random_windows(6)
     ratio = null_edit_ratio(CausalLMStateEncoder(tiny_folder, dtype=dtype), windows, random_snvs(windows), side=side)
     assert ratio < NULL_EDIT_BOUND
 
 
+@pytest.mark.slow
 def test_real_windows_stay_under_the_bound(
     sliced_windows: Callable[[int], list[str]], encoder: CausalLMStateEncoder
 ) -> None:

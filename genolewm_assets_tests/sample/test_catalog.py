@@ -61,7 +61,13 @@ def slices(catalog: Catalog, sample_root: Path, tmp_path_factory: pytest.TempPat
     return GenomeSlices(folder / "genome.fa.gz", catalog.contigs)
 
 
-@pytest.mark.parametrize("source", CorpusSource)
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(source, marks=pytest.mark.slow) if source is CorpusSource.MRNA_EVO2 else source
+        for source in CorpusSource
+    ],
+)
 def test_corpus_windows_have_the_counts_of_the_facts(
     source: CorpusSource, catalog: Catalog, sample_root: Path, slices: GenomeSlices, tmp_path: Path
 ) -> None:
