@@ -49,7 +49,7 @@ test-live: $(STAMP)  ## The tests with a live Dagster, PostgreSQL, nginx and Chr
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(LIVE)
 
 test-fast: $(STAMP)  ## The tests for every minute
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not gpu and not network and not slow' $(addprefix --ignore=,$(LIVE))
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fast -m 'not gpu and not network and not slow' $(addprefix --ignore=,$(LIVE))
 
 fuzz: $(STAMP)  ## Mutated files for the VCF and index readers (FUZZ_SECONDS=300 each), then the property tests with many more examples
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,fuzz]' || \

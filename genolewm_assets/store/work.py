@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from genolewm_assets.store.atomic import make_directories, remove_tree, sync_directory
@@ -64,7 +64,12 @@ def work_directory(folder: Path, lease: WriterLease | None, name: str | None) ->
             # Not tempfile.mkdtemp: a published directory keeps its mode, and others should be able to read it.
             make_directories(folder)
             path.mkdir()
-            sync_directory(folder)
+            try:
+                sync_directory(folder)
+            except BaseException:
+                with suppress(OSError):
+                    path.rmdir()
+                raise
         elif path not in left:
             os.rename(max(left, key=lambda other: other.stat().st_mtime), path)  # noqa: PTH104
     return path
