@@ -52,7 +52,7 @@ class MemmapCacheWriter:
     directory
         ``<cache_dir>/<key>``: where readers find the cache when it is finished.
     dropped_paths
-        Profiles that were dropped in this session, in order.
+        Profiles that were dropped since the writer was opened, in order.
 
     Raises
     ------

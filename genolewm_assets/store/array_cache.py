@@ -205,7 +205,7 @@ class ArrayCacheWriter:
 
     @property
     def n_rows(self) -> int:
-        """Rows given so far, in this session and before."""
+        """Rows given so far, since it was opened and before."""
         return self._writable().n_rows if self._published is None else len(ArrayStoreReader(self._published))
 
     def resume_keys(self) -> list[str]:
