@@ -24,11 +24,21 @@ def rcrs(shared_data: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def real_genomes(shared_data: Path) -> list[str]:
-    """Return 40 complete human mitochondrial genomes of four lengths, none with an N."""
+def real_records(shared_data: Path) -> dict[str, str]:
+    """Return 40 complete human mitochondrial genomes of four lengths by name, none with an N."""
     with gzip.open(shared_data / "mtdna" / "mt_genomes_1000G_40.fa.gz", "rt") as fasta:
-        records = fasta.read().split(">")[1:]
-    return ["".join(record.split("\n")[1:]) for record in records]
+        records = (record.split("\n") for record in fasta.read().split(">")[1:])
+        return {header.split()[0]: "".join(lines).upper() for header, *lines in records}
+
+
+@pytest.fixture(scope="session")
+def real_names(real_records: dict[str, str]) -> list[str]:
+    return list(real_records)
+
+
+@pytest.fixture(scope="session")
+def real_genomes(real_records: dict[str, str]) -> list[str]:
+    return list(real_records.values())
 
 
 @pytest.fixture(scope="session")

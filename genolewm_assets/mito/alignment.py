@@ -1,0 +1,222 @@
+"""Genomes laid along the reference circle, wherever they were cut and whichever strand they show.
+
+minimap2 (Li 2018) aligns; what is ours is the circle: a genome is cut in the middle of the longest stretch that it
+shares with the reference, where no end can be lost, and gaps are moved as far 3' as they go, past the origin if need be
+(Wilson et al. 2002). Not here: names of what differs (``differences``), which genomes are fit (``genome_qc``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.genome import reverse_complement
+from genolewm_assets.mito.differences import PLACEHOLDER, Difference, Placement, lay_out
+
+if TYPE_CHECKING:
+    import mappy
+
+# Match, mismatch, then open and extend of two gap costs of which the lesser counts. Up to four substitutions come
+# before two gaps of their length (16182C 16183C), and two gaps before one beside a substitution (309.1C 315.1C).
+_SCORING = (1, 9, 9, 3, 24, 1)
+_K, _W = 15, 5
+_EQX = 0x4000000  # MM_F_EQX: the CIGAR tells matches from mismatches
+_INSERTION, _DELETION, _MATCH = 1, 2, 7
+#: Shorter stretches could lie in a repeat. Ancient hominins share longer ones with rCRS.
+MIN_SHARED_BP = 64
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedGenome:
+    """One genome in the reference's orientation and numbering.
+
+    Attributes
+    ----------
+    placement
+        Its bases from the reference's origin on, and where each belongs.
+    differences
+        Sorted by position.
+    is_reversed
+        Whether the source shows the other strand.
+    first_base
+        0-based place, in the source or in its reverse complement, of the base that comes first now.
+    """
+
+    placement: Placement
+    differences: tuple[Difference, ...]
+    is_reversed: bool
+    first_base: int
+
+
+class _Gap(NamedTuple):
+    """Bases that only one side has: ``size`` of the reference (a deletion) or of the genome, from these bases on."""
+
+    is_deletion: bool
+    ref: int
+    query: int
+    size: int
+
+
+class CircularAligner:
+    """Aligns genomes to one circular reference.
+
+    Parameters
+    ----------
+    reference
+        One turn, upper case; an N is a placeholder (see :mod:`~genolewm_assets.mito.differences`).
+
+    Raises
+    ------
+    InputError
+        If it has no base to align to.
+    """
+
+    def __init__(self, reference: str) -> None:
+        self._reference = reference
+        codes = np.frombuffer(reference.encode("ascii"), dtype=np.uint8)
+        self._full = np.flatnonzero(codes != ord(PLACEHOLDER))
+        self._bases = reference.replace(PLACEHOLDER, "")
+        if len(self._bases) < MIN_SHARED_BP:
+            raise InputError("reference", "too short", expected=f"{MIN_SHARED_BP} bases", got=f"{len(self._bases)}")
+        self._doubled = _index(self._bases * 2)
+
+    def align(self, sequence: str, *, where: str) -> AlignedGenome:
+        """Align one complete genome.
+
+        Parameters
+        ----------
+        sequence
+            Upper case, over the IUPAC alphabet without U; cut anywhere, either strand.
+
+        Raises
+        ------
+        InputError
+            If it does not align from end to end: another species, a chimera, a large rearrangement.
+        """
+        is_reversed, turn, ref_turn = self._shared_stretch(sequence, where)
+        query = reverse_complement(sequence) if is_reversed else sequence
+        ref = self._bases[ref_turn:] + self._bases[:ref_turn]
+        turned = query[turn:] + query[:turn]
+        differences = tuple(sorted(self._differences(ref, turned, ref_turn, where)))
+        placement = lay_out(self._reference, differences)
+        first_base = (query + query).find(placement.sequence)
+        if first_base < 0 or len(placement.sequence) != len(query):
+            raise AssertionError(f"{where}: the differences do not spell the genome")
+        return AlignedGenome(placement, differences, is_reversed, first_base)
+
+    def _shared_stretch(self, sequence: str, where: str) -> tuple[bool, int, int]:
+        """Return the strand, and the middle of the longest shared stretch in the genome and in the reference."""
+        hit = next(iter(self._doubled.map(sequence)), None)
+        best, middle = 0, (0, 0)
+        if hit is not None:
+            query = hit.q_st if hit.strand > 0 else len(sequence) - hit.q_en
+            ref = hit.r_st
+            for size, operation in hit.cigar:
+                if operation == _MATCH and size > best:
+                    best, middle = size, (query + size // 2, (ref + size // 2) % len(self._bases))
+                query += 0 if operation == _DELETION else size
+                ref += 0 if operation == _INSERTION else size
+        if hit is None or best < MIN_SHARED_BP:
+            raise _not_alignable(where, f"at most {best} bases in a row")
+        return hit.strand < 0, *middle
+
+    def _differences(self, ref: str, query: str, ref_turn: int, where: str) -> list[Difference]:
+        """Return what differs between two circles cut at one place, which is base ``ref_turn`` of the reference."""
+        hit = next(iter(_index(ref).map(query)), None)
+        if hit is None or (hit.q_st, hit.q_en, hit.r_st, hit.r_en) != (0, len(query), 0, len(ref)):
+            spanned = 0 if hit is None else hit.q_en - hit.q_st
+            raise _not_alignable(where, f"{spanned} of {len(query)} bases in one piece")
+        places = np.roll(self._full, -ref_turn)
+        found = []
+        at_ref = at_query = 0
+        for gap in _moved_right(_gaps(hit.cigar), ref, query):
+            found += self._substitutions(places[at_ref : gap.ref], ref[at_ref : gap.ref], query[at_query : gap.query])
+            at_ref, at_query = gap.ref, gap.query
+            if gap.is_deletion:
+                at_ref += gap.size
+                found += self._deletions(places[gap.ref : at_ref])
+            else:
+                at_query += gap.size
+                found += self._insertion(int(places[gap.ref - 1]), query[gap.query : at_query])
+        return found
+
+    @staticmethod
+    def _substitutions(places: NDArray[np.int64], ref: str, query: str) -> list[Difference]:
+        theirs, ours = (np.frombuffer(text.encode("ascii"), dtype=np.uint8) for text in (ref, query))
+        differing = np.flatnonzero(theirs != ours)
+        return [
+            Difference(place, place + 1, query[i])
+            for i, place in zip(differing.tolist(), places[differing].tolist(), strict=True)
+        ]
+
+    @staticmethod
+    def _deletions(places: NDArray[np.int64]) -> list[Difference]:
+        # A deletion over the origin has two names, as positions have no range that falls.
+        return [
+            Difference(int(run[0]), int(run[-1]) + 1, "")
+            for run in np.split(places, np.flatnonzero(np.diff(places) < 0) + 1)
+            if run.size
+        ]
+
+    def _insertion(self, before: int, bases: str) -> list[Difference]:
+        after = before + 1
+        if set(bases) == {PLACEHOLDER} and self._reference.startswith(bases, after):
+            # The genome was written with the reference's own placeholder.
+            return [Difference(after + i, after + i + 1, base) for i, base in enumerate(bases)]
+        return [Difference(after, after, bases)]
+
+
+def _index(reference: str) -> mappy.Aligner:
+    import mappy
+
+    return mappy.Aligner(seq=reference, k=_K, w=_W, scoring=_SCORING, extra_flags=_EQX)
+
+
+def _not_alignable(where: str, got: str) -> InputError:
+    return InputError(
+        where,
+        "does not align to the reference circle",
+        expected="a complete genome of its species",
+        got=got,
+        remedy="Check species and completeness",
+    )
+
+
+def _gaps(cigar: list[list[int]]) -> list[_Gap]:
+    """Return the gaps of an alignment that begins at base 0 of both sides."""
+    found = []
+    ref = query = 0
+    for size, operation in cigar:
+        if operation in {_INSERTION, _DELETION}:
+            found.append(_Gap(operation == _DELETION, ref, query, size))
+        query += 0 if operation == _DELETION else size
+        ref += 0 if operation == _INSERTION else size
+    return found
+
+
+def _moved_right(gaps: list[_Gap], ref: str, query: str) -> list[_Gap]:
+    """Return gaps as far right as they go without one mismatch more; those of a kind that meet become one.
+
+    An empty gap comes last, at the end of both sides.
+    """
+    todo, done = list(gaps), [_Gap(True, len(ref), len(query), 0)]
+    while todo:
+        gap, follower = todo.pop(), done[-1]
+        ref_size, query_size = (gap.size, 0) if gap.is_deletion else (0, gap.size)
+        room = follower.ref - gap.ref - ref_size
+        step = 0
+        while step < room:
+            r, q = gap.ref + step, gap.query + step
+            if ref[r] != query[q] and ref[r + ref_size] == query[q + query_size]:
+                break
+            step += 1
+        moved = _Gap(gap.is_deletion, gap.ref + step, gap.query + step, gap.size)
+        if step == room and follower.size and gap.is_deletion == follower.is_deletion:
+            todo.append(moved._replace(size=gap.size + done.pop().size))
+        else:
+            done.append(moved)
+    return done[::-1]

@@ -1,0 +1,153 @@
+"""How a genome differs from the reference circle, named as the field names it, and where that puts each of its bases.
+
+Names are 1-based and strand-free: ``16189C`` (a substitution), ``309.1C`` (the first base inserted after 309), ``249d``
+and ``8281-8289d`` (deletions) (Carracedo et al. 2000; Parson et al. 2014). An N of the reference is a placeholder that
+keeps old numbers valid: rCRS has one at 3,107, where no genome has a base; one written with that N has the name
+``3107N``. Not here: finding the differences (``alignment``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import InputError
+
+#: The base of a reference that stands for none.
+PLACEHOLDER = "N"
+_NAME = re.compile(r"(?P<pos>[1-9]\d*)(?:\.(?P<nth>[1-9]\d*)(?P<added>[A-Z])|(?P<base>[A-Z])|(?:-(?P<last>\d+))?d)")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Difference:
+    """One substitution, deletion or insertion.
+
+    Attributes
+    ----------
+    start, end
+        The bases replaced, 0-based half-open, within one turn of the reference; equal for an insertion, which stands
+        between ``start - 1`` and ``start`` (at the origin: at the reference's length).
+    bases
+        What the genome has there; empty for a deletion, one base for a substitution.
+    """
+
+    start: int
+    end: int
+    bases: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name, or one for each base inserted."""
+        if self.start == self.end:
+            return tuple(f"{self.start}.{n}{base}" for n, base in enumerate(self.bases, 1))
+        if self.bases:
+            return (f"{self.end}{self.bases}",)
+        return (f"{self.end}d" if self.end - self.start == 1 else f"{self.start + 1}-{self.end}d",)
+
+
+class Placement(NamedTuple):
+    """A genome laid along the reference, each array of shape (n_bases,).
+
+    Attributes
+    ----------
+    sequence
+        Upper case; from the base at the lowest position to what is inserted after the last one.
+    coordinates
+        int32; 0-based position on the reference, never falling; of an inserted base, the position it follows.
+    insertion
+        int16; 0 for a base at its own position, n for the n-th inserted after it.
+    """
+
+    sequence: str
+    coordinates: NDArray[np.int32]
+    insertion: NDArray[np.int16]
+
+
+def names_of(differences: Iterable[Difference]) -> list[str]:
+    """Return the names of differences, in order of position."""
+    return [name for difference in sorted(differences) for name in difference.names]
+
+
+def parse_names(names: Sequence[str], *, where: str) -> tuple[Difference, ...]:
+    """Read the names that :func:`names_of` gives.
+
+    Raises
+    ------
+    InputError
+        On a name of another form, or an insertion whose bases are not numbered 1, 2, 3, ...
+    """
+    found = []
+    for (start, is_insertion), group in groupby((_parsed(name, where) for name in names), key=lambda p: p[:2]):
+        parts = list(group)
+        if not is_insertion:
+            found += [Difference(start, end, bases) for _, _, end, bases in parts]
+            continue
+        if [nth for _, _, nth, _ in parts] != list(range(1, len(parts) + 1)):
+            numbers = ", ".join(f"{start}.{nth}" for _, _, nth, _ in parts)
+            raise InputError(where, "inserted bases are misnumbered", expected=f"{start}.1 onwards", got=numbers)
+        found.append(Difference(start, start, "".join(base for *_, base in parts)))
+    return tuple(found)
+
+
+def _parsed(name: str, where: str) -> tuple[int, bool, int, str]:
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise InputError(
+            where, "not the name of a difference", expected="such as 16189C, 309.1C, 249d or 8281-8289d", got=repr(name)
+        )
+    pos = int(match["pos"])
+    if match["nth"]:
+        return pos, True, int(match["nth"]), match["added"]
+    return pos - 1, False, int(match["last"] or pos), match["base"] or ""
+
+
+def lay_out(reference: str, differences: Iterable[Difference]) -> Placement:
+    """Return the genome that has these differences, base by base.
+
+    Parameters
+    ----------
+    reference
+        One turn of the circle, upper case.
+
+    Raises
+    ------
+    InputError
+        If a difference lies outside the reference, or two overlap.
+    """
+    bases: list[str] = ["" if base == PLACEHOLDER else base for base in reference]
+    inserted = {}
+    done = 0
+    for difference in sorted(differences):
+        start, end = difference.start, difference.end
+        if not done <= start <= end <= len(reference) or (start == end and (start in inserted or start == 0)):
+            raise InputError(
+                f"differences, {' '.join(difference.names)}",
+                "overlaps the one before it or leaves the reference",
+                expected=f"after {done} and up to {len(reference)}",
+                got=f"{start + 1} to {end}",
+            )
+        if start == end:
+            inserted[start] = difference.bases
+        else:
+            bases[start:end] = [difference.bases, *[""] * (end - start - 1)]
+        done = end
+    for start, added in inserted.items():
+        bases[start - 1] += added
+    return _placement(bases, inserted)
+
+
+def _placement(bases: list[str], inserted: dict[int, str]) -> Placement:
+    """Return the genome whose reference positions hold ``bases``, insertions at the end of the base they follow."""
+    counts = np.fromiter(map(len, bases), dtype=np.int64, count=len(bases))
+    coordinates = np.repeat(np.arange(len(bases), dtype=np.int32), counts)
+    insertion = np.zeros(len(coordinates), dtype=np.int16)
+    ends = np.cumsum(counts)
+    for start, added in inserted.items():
+        insertion[ends[start - 1] - len(added) : ends[start - 1]] = np.arange(1, len(added) + 1)
+    return Placement("".join(bases), coordinates, insertion)

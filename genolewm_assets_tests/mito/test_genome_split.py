@@ -1,0 +1,196 @@
+"""Splits of genomes: near copies and relatives stay on one side, whatever the order they come in."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.mito.alignment import CircularAligner
+from genolewm_assets.mito.differences import Difference, names_of
+from genolewm_assets.mito.genome_split import GenomeSplit, SplitPolicy, least_distance, near_clusters, split_genomes
+from genolewm_assets.mito.haplogroups import call_branch, is_rcrs, majors
+
+_ENTRY = st.builds(
+    lambda start, size, base: Difference(start, start + size, base if size < 2 else "") if size + len(base) else None,
+    st.integers(1, 12),
+    st.integers(0, 3),
+    st.sampled_from(["A", "C", "N", ""]),
+)
+
+
+@st.composite
+def _genomes(draw: st.DrawFn) -> list[tuple[Difference, ...]]:
+    genomes = []
+    for _ in range(draw(st.integers(1, 9))):
+        found: list[Difference] = []
+        for entry in sorted(e for e in draw(st.lists(_ENTRY, max_size=6)) if e is not None):
+            if not found or (entry.start >= found[-1].end and entry.start > found[-1].start):
+                found.append(entry)
+        genomes.append(tuple(found))
+    return genomes
+
+
+def _plain_distance(one: tuple[Difference, ...], other: tuple[Difference, ...]) -> int:
+    """Count differences of one genome from the other with dictionaries."""
+    a, b = ({(d.start, d.end > d.start): d for d in genome} for genome in (one, other))
+    return sum(
+        a.get(key) != b.get(key) and not any("N" in d.bases for d in (a.get(key), b.get(key)) if d)
+        for key in a.keys() | b.keys()
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(genomes=_genomes(), limit=st.integers(0, 4))
+def test_clusters_are_single_linkage(genomes: list[tuple[Difference, ...]], limit: int) -> None:
+    label = list(range(len(genomes)))
+    for _ in genomes:
+        for i, j in itertools.combinations(range(len(genomes)), 2):
+            if _plain_distance(genomes[i], genomes[j]) <= limit:
+                label[i] = label[j] = min(label[i], label[j])
+
+    assert near_clusters(genomes, limit) == label
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    genomes=_genomes(),
+    order=st.randoms(use_true_random=False),
+    branches=st.lists(st.sampled_from(["H1", "H2", "L3e", "M7", None]), min_size=9, max_size=9),
+    policy=st.builds(
+        SplitPolicy,
+        max_differences=st.integers(0, 3),
+        validation=st.sampled_from([0, 0.2]),
+        test=st.sampled_from([0, 0.3]),
+        by_haplogroup=st.booleans(),
+        seed=st.integers(0, 3),
+    ),
+)
+def test_relatives_stay_together_in_any_order(
+    genomes: list[tuple[Difference, ...]], order: object, branches: list[str | None], policy: SplitPolicy
+) -> None:
+    names = [f"genome{i}" for i in range(len(genomes))]
+    rows = list(zip(names, genomes, branches, strict=False))
+    sides = {}
+    for _ in range(2):
+        found = split_genomes(*map(list, zip(*rows, strict=True)), policy)
+        sides[tuple(row[0] for row in rows)] = dict(zip((row[0] for row in rows), found.split, strict=True))
+        order.shuffle(rows)  # type: ignore[attr-defined]
+
+    first, *others = sides.values()
+    assert all(other == first for other in others)
+    for (one, a, branch), (other, b, second) in itertools.combinations(rows, 2):
+        if _plain_distance(a, b) <= policy.max_differences or (
+            policy.by_haplogroup and branch is not None and majors([branch]) == majors([second])
+        ):
+            assert first[one] == first[other]
+    for side, share in ((GenomeSplit.TEST, policy.test), (GenomeSplit.VALIDATION, policy.validation)):
+        assert list(first.values()).count(side) <= np.ceil(share * len(rows))
+
+
+def test_the_audit_counts_bases_and_sees_a_pair_that_was_parted() -> None:
+    near = (Difference(5, 14, ""), Difference(20, 21, "C")), (Difference(5, 14, ""), Difference(30, 30, "AC"))
+    apart = (Difference(40, 41, "A"),)
+    train, test = GenomeSplit.TRAIN, GenomeSplit.TEST
+
+    assert least_distance([*near, apart], [train, train, test]) == 11
+    assert least_distance([*near, apart], [train, test, test]) == 2
+    assert least_distance([*near, apart], [train, train, train]) is None
+    assert least_distance([(), ()], [train, test]) == 0
+    assert least_distance([(Difference(3, 4, "R"),), ()], [train, test]) == 0
+
+
+def test_shares_that_leave_no_training_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="add up to less than 1"):
+        SplitPolicy(validation=0.5, test=0.5)
+
+
+@pytest.fixture(scope="module")
+def real_differences(rcrs: str, real_genomes: list[str]) -> list[tuple[Difference, ...]]:
+    aligner = CircularAligner(rcrs)
+    return [aligner.align(genome, where="genome").differences for genome in real_genomes]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by_haplogroup", [True, False])
+def test_no_real_genome_has_a_near_copy_on_another_side(
+    rcrs: str,
+    real_names: list[str],
+    real_differences: list[tuple[Difference, ...]],
+    by_haplogroup: bool,
+) -> None:
+    branches = [call_branch(found, rcrs) for found in real_differences]
+    for seed in range(8):
+        found = split_genomes(
+            real_names, real_differences, branches, SplitPolicy(by_haplogroup=by_haplogroup, seed=seed)
+        )
+
+        side = dict(zip(real_names, found.split, strict=True))
+        assert side["HG01119"] == side["HG01284"]
+        assert set(side.values()) == set(GenomeSplit)
+        least = least_distance(real_differences, found.split)
+        assert least is not None
+        assert least > 10
+        one, other = (found.cluster[real_names.index(name)] for name in ("HG01119", "HG01284"))
+        assert one == other
+        if by_haplogroup:
+            assert all(
+                a == b
+                for (x, a), (y, b) in itertools.combinations(zip(majors(branches), found.split, strict=True), 2)
+                if x == y
+            )
+
+
+# Branches that the samples' own tables of variants leave no doubt about, and where the donors lived.
+_KNOWN = {
+    "HG00356": "T",  # Finland
+    "HG00599": "B",  # southern China
+    "HG01119": "A",  # Colombia
+    "HG01284": "A",
+    "HG01597": "F",  # Vietnam
+    "HG01871": "M7",
+    "HG02275": "C",  # Peru
+    "HG02508": "L2",  # Caribbean
+    "HG03160": "L3",  # Nigeria
+    "HG04026": "W",  # Telugu
+    "NA12282": "J",  # Utah
+    "NA12874": "J",
+    "NA18648": "D",  # Beijing
+    "NA19210": "L1",  # Yoruba
+}
+
+
+@pytest.mark.slow
+def test_branches_of_real_genomes(
+    rcrs: str, real_names: list[str], real_differences: list[tuple[Difference, ...]]
+) -> None:
+    called = dict(zip(real_names, (call_branch(d, rcrs) for d in real_differences), strict=True))
+
+    assert {name: called[name] for name in _KNOWN} == _KNOWN
+    assert call_branch([], rcrs) == "H"
+    assert is_rcrs(rcrs)
+    assert not is_rcrs(rcrs[1:] + rcrs[0])
+
+
+def test_an_unknown_base_neither_makes_nor_breaks_a_branch(rcrs: str) -> None:
+    # rCRS is H, which 2706A 7028C 11719G 14766C define.
+    unknown = [Difference(place, place + 1, "N") for place in (2_705, 7_027)]
+    lost = [Difference(place, place + 1, "T") for place in (2_705, 7_027)]
+
+    assert call_branch(unknown, rcrs) == "H"
+    assert call_branch(lost, rcrs) == "HV"
+
+
+def test_majors_are_the_letter_and_the_digit_after_an_l() -> None:
+    assert majors(["H2a2a1", "HV0", "L0d1", "M7b", "", "?", None]) == ["H", "H", "L0", "M", None, None, None]
+
+
+def test_names_of_real_near_copies_differ_in_four_places(
+    real_names: list[str], real_differences: list[tuple[Difference, ...]]
+) -> None:
+    one, other = (set(names_of(real_differences[real_names.index(n)])) for n in ("HG01119", "HG01284"))
+    assert one ^ other == {"6286C", "9098C", "9626C", "9893T"}
