@@ -136,7 +136,8 @@ class MtDNADataset(Dataset[Item]):
         self._length = self._firsts[-1]
         # Human genomes have 65 each, whatever their lengths: dividing is faster than searching.
         self._windows_each = windows[0] if len(set(windows)) == 1 else None
-        self._form = WindowItems(tiling, add_cls=add_cls, longest=max(counts, default=0), id_dtype=vocabulary.id_dtype)
+        items = WindowItems(tiling, add_cls=add_cls, longest=max(counts, default=0), id_dtype=vocabulary.id_dtype)
+        self._item = items.item
 
     def __len__(self) -> int:
         return self._length
@@ -161,4 +162,4 @@ class MtDNADataset(Dataset[Item]):
     def __getitem__(self, index: SupportsIndex) -> Item:
         number = operator.index(index)
         genome, first = self.place(number)
-        return self._form.item(self._rows[genome], first, number)
+        return self._item(self._rows[genome], first, number)

@@ -5,9 +5,11 @@ Items own their arrays: a worker may change them, and none is a read-only view, 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genolewm_assets.mito.token_plan import TokenRow
 from genolewm_assets.mito.vocabulary import CLS_ID, PAD_ID
@@ -41,27 +43,42 @@ class WindowItems:
         self._id_dtype = id_dtype
         self._whole = np.ones(self._width, dtype=np.int8)
         self._no_het = np.zeros(self._width, dtype=np.float32)
-        # From -1 on, because the place of [CLS] comes before the first token's.
-        self._own_positions = np.arange(-1, longest, dtype=np.int32)
+        self._own_positions = np.arange(longest, dtype=np.int32)
+        # Whole windows of genomes with coordinates of their own, by first token: copying one is cheaper than a slice.
+        whole = range(0, longest - self._size + 1, tiling.stride_tokens)
+        self._own_windows = {first: self._own_window(first) for first in whole}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle what it was made from, which is less than what it holds."""
+        make = partial(WindowItems, add_cls=self.lead > 0, longest=len(self._own_positions), id_dtype=self._id_dtype)
+        return make, (self._tiling,)
+
+    def _own_window(self, first: int) -> NDArray[np.int32]:
+        return np.append(self._own_positions[[first] * self.lead], self._own_positions[first : first + self._size])
 
     def item(self, row: TokenRow, first: int, number: int) -> Item:
         """Return the window of a genome that begins at token ``first``, as item ``number``."""
         ids, het, positions = row
-        begin, end = first - self.lead, first + self._size
+        lead = self.lead
+        begin, end = first - lead, first + self._size
         if begin < 0 or end > len(ids):
             return self._item_in_parts(row, first, number)
         # One copy for each array, in which [CLS] takes the place of the token before the window.
         input_ids = ids[begin:end].copy()
+        if lead:
+            input_ids[0] = CLS_ID
         if positions is None:
-            position_ids = self._own_positions[begin + 1 : end + 1].copy()
-            position_ids[0] = first
+            own = self._own_windows.get(first)
+            position_ids = self._own_window(first) if own is None else own.copy()
         else:
             position_ids = positions[begin:end].copy()
             position_ids[0] = positions[first]
-        het_values = self._no_het.copy() if het is None else het[begin:end].copy()
-        if self.lead:
-            input_ids[0] = CLS_ID
-            het_values[0] = 0
+        if het is None:
+            het_values = self._no_het.copy()
+        else:
+            het_values = het[begin:end].copy()
+            if lead:
+                het_values[0] = 0
         return {
             "input_ids": input_ids,
             "attention_mask": self._whole.copy(),
@@ -72,7 +89,7 @@ class WindowItems:
 
     def _item_in_parts(self, row: TokenRow, first: int, number: int) -> Item:
         """Return a window that begins with the genome, wraps, or is padded."""
-        own = self._own_positions[1 : len(row.input_ids) + 1]
+        own = self._own_positions[: len(row.input_ids)]
         cut = self._tiling.cut
         ids = cut(row.input_ids, first)
         used = slice(self.lead, self.lead + len(ids))
