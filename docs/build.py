@@ -9,8 +9,9 @@ from genolewm_assets.lewm.corpus_windows import CORPUS_SKIPPED, CORPUS_WINDOWS
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_TABLES
 from genolewm_assets.lewm.package_schema import PACKAGE_TABLES
 from genolewm_assets.lewm.schema import TABLES, TableSchema
+from genolewm_assets.mito.variant_schema import MITO_TABLES
 
-EVERY_TABLE = (*TABLES, CORPUS_WINDOWS, CORPUS_SKIPPED, STATE_ROWS, *HOLDOUT_TABLES, *PACKAGE_TABLES)
+EVERY_TABLE = (*TABLES, CORPUS_WINDOWS, CORPUS_SKIPPED, STATE_ROWS, *HOLDOUT_TABLES, *PACKAGE_TABLES, *MITO_TABLES)
 TARGET = Path(__file__).parent / "data_model.md"
 
 

@@ -21,7 +21,7 @@ Condition: TypeAlias = dg.AutomationCondition[Any]
 
 #: Files outside the root, which ``observations`` asks about. That one changed is a reason to build again, not to build
 #: for the first time; one that was never observed holds nothing up.
-SOURCES = dg.AssetSelection.assets(["reference", "source"], ["gnomad", "source"])
+SOURCES = dg.AssetSelection.assets(["reference", "source"], ["gnomad", "source"], ["mito", "source"])
 
 #: Tag of the runs that make everything of a release, one asset after the other.
 REFRESH_TAG = "genolewm/refresh"

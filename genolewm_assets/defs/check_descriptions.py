@@ -76,6 +76,21 @@ _PACKAGES: Mapping[str, str] = {
     "splits_disjoint": "No sequence, on either strand, and no allele is in two splits.",
 }
 
+_MITO: Mapping[str, str] = {
+    "differences_spell_genomes": "Each genome, spelt from its differences and the reference, is itself.",
+    "every_genome_accounted_for": "Records of the collections = kept + rejected, by reason, and each has its row.",
+    "every_row_joined": "Rows of either shard = alleles + merged spellings, and no substitution was lost.",
+    "genomes_are_their_sources": "Each genome, turned and on either strand, is the one that its collection holds.",
+    "levels_within_bounds": "Every level of heteroplasmy lies within 0 and 1.",
+    "near_copies_on_one_side": (
+        "Genomes of different sides differ in more positions than the catalogue's bound, counted base by base, and no "
+        "haplogroup was parted."
+    ),
+    "positions_are_the_references": "Every token has the reference's position of its first base.",
+    "sites_agree_with_alleles": "No site has less than its alleles' level, and none more without an indel nearby.",
+    "tokens_spell_genomes": "The tokens of each genome, decoded, are its sequence, and unknown where a base is.",
+}
+
 CHECK_DESCRIPTIONS: Mapping[str, str] = {
     **_GENERAL,
     **_SHARDS,
@@ -84,4 +99,5 @@ CHECK_DESCRIPTIONS: Mapping[str, str] = {
     **_STATES,
     **_HOLDOUTS,
     **_PACKAGES,
+    **_MITO,
 }

@@ -24,6 +24,8 @@ from genolewm_assets.defs import (
     embeddings,
     gnomad,
     holdouts,
+    mito,
+    mito_variants,
     packages,
     reference,
     windows,
@@ -146,6 +148,9 @@ class Demo:
             (embeddings.CORPUS, sources),
             (holdouts.MANIFEST, packaged),
             (packages.SPLIT, packaged),
+            (mito.GENOMES, [None]),
+            (mito.TOKENS, [None]),
+            (mito_variants.VARIANTS, releases),
         ]
         return [(asset, partition) for asset, partitions in order for partition in partitions]
 

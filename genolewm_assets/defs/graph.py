@@ -13,6 +13,8 @@ from genolewm_assets.defs import (
     embeddings,
     gnomad,
     holdouts,
+    mito,
+    mito_variants,
     observations,
     packages,
     reference,
@@ -22,7 +24,20 @@ from genolewm_assets.defs.gates import BYTES_MATCH_MANIFEST
 from genolewm_assets.store import ArtefactId
 
 ASSETS = dg.load_assets_from_modules(
-    [reference, gnomad, clinvar, clinvar_changes, windows, corpus, embeddings, holdouts, packages, observations]
+    [
+        reference,
+        gnomad,
+        clinvar,
+        clinvar_changes,
+        windows,
+        corpus,
+        embeddings,
+        holdouts,
+        packages,
+        mito,
+        mito_variants,
+        observations,
+    ]
 )
 
 

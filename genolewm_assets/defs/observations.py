@@ -1,4 +1,4 @@
-"""``reference/source`` and ``gnomad/source``: what the files outside the root are, asked once a day.
+"""``reference/source``, ``gnomad/source`` and ``mito/source``: what the files outside the root are, asked once a day.
 
 Nothing is downloaded: the data version is a digest of what each file's place says of it, the published MD5, the ETag,
 or size and time.
@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import dagster as dg
 
+from genolewm_assets.defs.automation import SOURCES
 from genolewm_assets.defs.failure_hook import report_failure
 from genolewm_assets.defs.metadata import OWNERS, asset_tags
 from genolewm_assets.defs.resources import WorkspaceResource
@@ -48,6 +49,13 @@ def gnomad_sources(workspace: Workspace) -> Sources:
     """Return the VCF of every contig that has one."""
     entries = workspace.catalog.gnomad.sources
     return {contig: workspace.source(entry.url, md5=entry.md5) for contig, entry in entries.items()}
+
+
+def mito_sources(workspace: Workspace) -> Sources:
+    """Return the collections of mitochondrial genomes and the VCFs of their heteroplasmy."""
+    mito = workspace.catalog.mito
+    sources = [workspace.source(entry.url, md5=entry.md5) for entry in (*mito.genomes, *mito.heteroplasmy)]
+    return {source.name: source for source in sources}
 
 
 def observe(key: str, sources: Sources) -> dg.ObserveResult:
@@ -105,11 +113,19 @@ gnomad_source = _source_asset(
     gnomad_sources,
 )
 
+mito_source = _source_asset(
+    "mito",
+    "One row per file of mitochondrial genomes or their heteroplasmy outside the root: those that the catalogue names."
+    "\n\nWhen what its place says of one changes, genomes and tokens are built again.",
+    "fasta",
+    mito_sources,
+)
+
 observe_sources_job = dg.define_asset_job(
     "observe_sources",
-    selection=dg.AssetSelection.assets(["reference", "source"], ["gnomad", "source"]),
+    selection=SOURCES,
     hooks={report_failure},
-    description="Ask what the FASTA and the gnomAD files are now, without downloading them.",
+    description="Ask what the files outside the root are now, without downloading them.",
 )
 
 observe_sources_schedule = dg.ScheduleDefinition(

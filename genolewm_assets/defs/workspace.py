@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from genolewm_assets.encoders import TINY_LLAMA, EncoderIdentity, read_identity, write_tiny_llama
 from genolewm_assets.encoders.state_cache import state_config
+from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.lewm.package_pointer import read_latest
 from genolewm_assets.sample import write_sample
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 #: Folder that stands for the release of a contig whose catalogue names no gnomAD source.
 NO_SOURCE = "no_source"
+
+#: Keys of assets that publish array stores begin with one of these.
+_ARRAY_STORES = ("embeddings/", "mito/tokens")
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,27 @@ class Workspace:
         batch read carries a checksum.
         """
         artefact = ArtefactId(asset, partition)
-        contents = contents or ("sizes" if asset.startswith("embeddings/") else "hash")
+        contents = contents or ("sizes" if asset.startswith(_ARRAY_STORES) else "hash")
         return open_input(self.root, artefact, self.location(artefact), contents=contents, progress=progress)
+
+    @property
+    def mitochondrion(self) -> Contig:
+        """The genome's circular contig.
+
+        Raises
+        ------
+        ConfigurationError
+            Unless it has just one.
+        """
+        circular = [contig for contig in self.contigs if contig.circular]
+        if len(circular) != 1:
+            raise ConfigurationError(
+                f"{self.catalog.file} (genome.contigs)",
+                "no one mitochondrial contig",
+                expected="one contig that is circular",
+                got=", ".join(contig.name for contig in circular) or "none",
+            )
+        return circular[0]
 
     def gnomad_release(self, contig: str) -> str:
         """Return the gnomAD release of a contig, or :data:`NO_SOURCE`."""
@@ -167,6 +190,9 @@ _PLACES: Mapping[str, Callable[[Workspace, str], str]] = {
     "embeddings/cache": lambda workspace, contig: workspace.cache_location(ArtefactId("windows/index", contig)),
     "embeddings/corpus": lambda workspace, source: workspace.cache_location(ArtefactId("corpus/windows", source)),
     "holdouts/manifest": lambda _, release: f"holdouts/{release}",
+    "mito/genomes": lambda *_: "mito/genomes",
+    "mito/tokens": lambda *_: "mito/tokens",
+    "mito/variants": lambda _, release: f"mito/variants/{release}",
     "packages/split": lambda workspace, release: read_latest(workspace.root.path, release).path,
 }
 

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from genolewm_assets.genome import Contig
 from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TableSchema
-from genolewm_assets.lewm.schema_check import check_schema, not_run
 from genolewm_assets.store.manifest import CheckResult, JsonValue
+from genolewm_assets.store.schema_check import check_schema, not_run
 
 _SHARED_CHECKS = (
     "schema_as_declared",

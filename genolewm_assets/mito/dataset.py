@@ -95,6 +95,7 @@ class MtDNADataset(Dataset[Item]):
         store: Path | str | ArrayStoreReader,
         vocabulary: KmerVocabulary,
         *,
+        split: str | None = None,
         window_tokens: int = WINDOW_TOKENS,
         stride_tokens: int = STRIDE_TOKENS,
         circular: bool = True,
@@ -106,16 +107,20 @@ class MtDNADataset(Dataset[Item]):
         ----------
         store
             Its folder, which is opened with checksums on, or a reader with options of its own.
+        split
+            Only the genomes of one side: train, validation or test.
 
         Raises
         ------
         MissingResourceError, CorruptResourceError
             If there is no such store, it is damaged, or another kind of store.
+        ConfigurationError
+            If it has no genome of that side.
         """
         reader = store if isinstance(store, ArrayStoreReader) else ArrayStoreReader(Path(store), check=True)
         dataset = cls.__new__(cls)
         tiling = WindowTiling(window_tokens, stride_tokens, circular)
-        rows = StoredTokens(reader, vocabulary)
+        rows = StoredTokens(reader, vocabulary, split=split)
         dataset._open(rows, rows.counts, vocabulary, tiling, add_cls=add_cls)
         return dataset
 

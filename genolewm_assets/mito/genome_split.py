@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.mito.differences import Difference
 from genolewm_assets.mito.haplogroups import majors
-from genolewm_assets.mito.split_kernels import least_difference, link_near
 
 #: Code of a base that is not known: it differs from nothing.
 _UNKNOWN = -1
@@ -105,6 +104,9 @@ def split_genomes(
 
 def near_clusters(differences: Sequence[Sequence[Difference]], max_differences: int) -> list[int]:
     """Return for each genome the first genome of its group under single linkage."""
+    # Compiled code is loaded where it is used: definitions import this module.
+    from genolewm_assets.mito.split_kernels import link_near
+
     first: list[int] = link_near(*_encoded(differences), max_differences).tolist()
     return first
 
@@ -115,6 +117,8 @@ def least_distance(differences: Sequence[Sequence[Difference]], split: Sequence[
     Counted base by base over whole genomes, not as :func:`near_clusters` does: a deletion of nine bases is nine here,
     an insertion one, an ambiguous base none.
     """
+    from genolewm_assets.mito.split_kernels import least_difference
+
     codes: dict[tuple[int, str], int] = {}
     filled = [
         (genome, 2 * place + (d.start < d.end), _code(codes, min(1, d.end - d.start), d.bases))

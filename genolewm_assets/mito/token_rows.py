@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.errors import CorruptResourceError, InputError
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, InputError
 from genolewm_assets.mito.token_plan import TokenRow
 from genolewm_assets.mito.tokens import Tokens
 from genolewm_assets.mito.vocabulary import PAD_ID, KmerVocabulary
@@ -22,6 +22,8 @@ from genolewm_assets.store import ArraySpec, ArrayStoreReader
 INPUT_IDS, HET, POSITION_IDS = "input_ids", "het", "position_ids"
 #: Column of the index, int32: tokens of the row's genome.
 N_TOKENS = "n_tokens"
+#: Column of the index, string, of a store whose genomes are divided: train, validation or test.
+SPLIT = "split"
 #: Entry of the store's configuration: bases per k-mer.
 K = "k"
 
@@ -84,6 +86,8 @@ class StoredTokens:
     reader
         Its arrays are ``input_ids`` and ``het``, perhaps ``position_ids``; its index has ``n_tokens``, its
         configuration ``k``.
+    split
+        Only genomes of this side; None: all.
 
     Attributes
     ----------
@@ -94,9 +98,11 @@ class StoredTokens:
     ------
     CorruptResourceError
         If it is another kind of store, or of another k than the vocabulary's.
+    ConfigurationError
+        If no genome is of that side.
     """
 
-    def __init__(self, reader: ArrayStoreReader, vocabulary: KmerVocabulary) -> None:
+    def __init__(self, reader: ArrayStoreReader, vocabulary: KmerVocabulary, *, split: str | None = None) -> None:
         self._reader = reader
         names = set(reader.arrays)
         if not {INPUT_IDS, HET} <= names <= {INPUT_IDS, HET, POSITION_IDS} or N_TOKENS not in reader.index.column_names:
@@ -113,10 +119,25 @@ class StoredTokens:
             raise CorruptResourceError(
                 str(reader.directory), "ids of another vocabulary", expected=f"k = {vocabulary.k}", got=f"{k}"
             )
-        self.counts: list[int] = reader.index.column(N_TOKENS).to_pylist()
+        counts: list[int] = reader.index.column(N_TOKENS).to_pylist()
+        self._numbers = list(range(len(counts))) if split is None else _rows_of(reader, split)
+        self.counts = [counts[number] for number in self._numbers]
         self._has_positions = POSITION_IDS in names
 
     def __getitem__(self, genome: int) -> TokenRow:
-        n_tokens, row = self.counts[genome], self._reader.get_row(genome)
+        n_tokens, row = self.counts[genome], self._reader.get_row(self._numbers[genome])
         positions = row[POSITION_IDS][:n_tokens] if self._has_positions else None
         return TokenRow(row[INPUT_IDS][:n_tokens], row[HET][:n_tokens], positions)
+
+
+def _rows_of(reader: ArrayStoreReader, split: str) -> list[int]:
+    sides = reader.index.column(SPLIT).to_pylist() if SPLIT in reader.index.column_names else []
+    rows = [row for row, side in enumerate(sides) if side == split]
+    if not rows:
+        raise ConfigurationError(
+            f"{reader.directory}, split",
+            "has no such genome",
+            expected=", ".join(sorted(set(sides))) or "None: its genomes are not divided",
+            got=repr(split),
+        )
+    return rows

@@ -15,6 +15,8 @@ from genolewm_assets.sample.facts import (
     CorpusFacts,
     GenomeFacts,
     GnomadFacts,
+    HeteroplasmyFacts,
+    MitoGenomeFacts,
     SampleFacts,
 )
 from genolewm_assets.sample.writer import write_sample
@@ -28,6 +30,8 @@ __all__ = [
     "CorpusFacts",
     "GenomeFacts",
     "GnomadFacts",
+    "HeteroplasmyFacts",
+    "MitoGenomeFacts",
     "SampleFacts",
     "write_sample",
 ]

@@ -34,6 +34,10 @@ CONTENT_MD5: Mapping[str, str] = MappingProxyType(
         "gnomad/gnomad.genomes.v3.1.sites.chrM.vcf.bgz": "c6de47516de887ea90d0b34bcce0901c",
         "gnomad/gnomad.genomes.v4.1.sites.chr21.vcf.bgz": "22f34ea4b44185479e63bf6484ba4559",
         "gnomad/gnomad.joint.v4.1.sites.chr17.vcf.bgz": "4cf78923ddc9dbfffe9cd4f8e15232e8",
+        "mtdna/genomes.fa.gz": "96efa6a08cd0f42d5ed414d84cbdff95",
+        "mtdna/genomes.gb.gz": "c303009b1df1af4296e5143f79481592",
+        "mtdna/heteroplasmy_af.vcf.gz": "6933a2beaf36531a224921fd6f859da0",
+        "mtdna/heteroplasmy_hl.vcf.gz": "a4b7c7e406df83237799fa40ddc4e461",
         "reference.fa.gz": "291c8a398b1d3a16ef6d255cefb00d83",
         "tracks/excluded_region.bed.gz": "e18a15ae1328d153e0d3abe92bf81e30",
         "tracks/repeat.bed.gz": "f2e7ecc31550b1c0d267479a92a8c45a",
@@ -113,6 +117,43 @@ class CorpusFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class MitoGenomeFacts:
+    """The collections of mitochondrial genomes; every record is kept or in one of ``rejects``.
+
+    Of the kept: ``bases``, and ``ambiguous_bases`` that are no A, C, G or T; how many state a haplogroup, and how many
+    haplogroups; ``turned`` do not begin where chrM does or are of the other strand; ``near_pairs`` differ from each
+    other in at most ten bases.
+    """
+
+    fasta_records: int
+    genbank_records: int
+    rejects: Mapping[str, int]
+    kept: int
+    bases: int
+    ambiguous_bases: int
+    haplogroup_stated: int
+    haplogroups: int
+    turned: int
+    near_pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeteroplasmyFacts:
+    """One file of calls: ``calls`` have a level above 0, ``heteroplasmic`` of them one under 0.95.
+
+    ``missing`` are the genomes and sites without a call, whose level is ``.``.
+    """
+
+    genomes: int
+    records: int
+    multiallelic_records: int
+    failed_records: int
+    calls: int
+    heteroplasmic: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
 class SampleFacts:
     """Everything countable about the sample."""
 
@@ -121,6 +162,8 @@ class SampleFacts:
     clinvar: Mapping[str, ClinvarFacts]
     changes: ChangeFacts
     corpus: Mapping[str, CorpusFacts]
+    mito_genomes: MitoGenomeFacts
+    heteroplasmy: Mapping[str, HeteroplasmyFacts]
 
 
 SAMPLE_FACTS = SampleFacts(
@@ -268,6 +311,42 @@ SAMPLE_FACTS = SampleFacts(
                 too_short=0,
                 windows=86,
                 short_windows=2,
+            ),
+        }
+    ),
+    mito_genomes=MitoGenomeFacts(
+        fasta_records=40,
+        genbank_records=5,
+        rejects=MappingProxyType(
+            {"duplicate_sequence": 1, "junction_repeat": 1, "no_sequence": 1, "too_many_n": 1, "too_short": 1}
+        ),
+        kept=40,
+        bases=662750,
+        ambiguous_bases=18,
+        haplogroup_stated=27,
+        haplogroups=12,
+        turned=18,
+        near_pairs=1,
+    ),
+    heteroplasmy=MappingProxyType(
+        {
+            "AF": HeteroplasmyFacts(
+                genomes=4,
+                records=94,
+                multiallelic_records=1,
+                failed_records=1,
+                calls=133,
+                heteroplasmic=25,
+                missing=1,
+            ),
+            "HL": HeteroplasmyFacts(
+                genomes=3,
+                records=87,
+                multiallelic_records=0,
+                failed_records=1,
+                calls=97,
+                heteroplasmic=18,
+                missing=1,
             ),
         }
     ),

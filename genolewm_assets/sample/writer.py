@@ -27,6 +27,9 @@ from genolewm_assets.sample.gnomad_vcf import (
     gnomad_text,
     region_flags,
 )
+from genolewm_assets.sample.mito_collection import fasta_text, genbank_text
+from genolewm_assets.sample.mito_genomes import simulate_mito_genomes
+from genolewm_assets.sample.mito_heteroplasmy import AF_LAYOUT, HL_LAYOUT, heteroplasmy_vcf
 from genolewm_assets.sample.mitochondrion import mito_vcf, simulate_mito_sites
 from genolewm_assets.sample.population import GENOMES_V3, GENOMES_V4, JOINT_V4, Callset, simulate_counts
 from genolewm_assets.sample.reference import SimulatedContig, simulate_reference, spans_of
@@ -45,10 +48,10 @@ from genolewm_assets.store import (
 )
 
 #: Raised whenever the simulation changes, so that a root holding older files writes them anew.
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 LOCATION = "sample"
 _COMMON_AF = 0.05
-_N_FILES = 14
+_N_FILES = 18
 _WAIT_S = 120.0
 
 
@@ -142,6 +145,16 @@ def _sources() -> Iterator[tuple[str, bytes | pa.Table]]:
     for release in (FIRST_RELEASE, SECOND_RELEASE):
         yield f"clinvar/{release.file_name}", clinvar_text(release, entries, texts)
     yield from simulate_corpus(contigs)
+    yield from _mito_files(mito)
+
+
+def _mito_files(contig: SimulatedContig) -> Iterator[tuple[str, bytes]]:
+    """Yield the collections of genomes, and the calls of some of them."""
+    genomes, reference = simulate_mito_genomes(contig), contig.sequence.decode("ascii")
+    yield "mtdna/genomes.fa.gz", fasta_text(genomes, reference)
+    yield "mtdna/genomes.gb.gz", genbank_text(genomes, reference)
+    for layout in (AF_LAYOUT, HL_LAYOUT):
+        yield f"mtdna/heteroplasmy_{layout.level.lower()}.vcf.gz", heteroplasmy_vcf(contig, genomes, layout)
 
 
 def _population_file(contig: SimulatedContig, population: _Population) -> tuple[bytes, list[Variant]]:

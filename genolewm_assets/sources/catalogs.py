@@ -32,6 +32,7 @@ from genolewm_assets.sources.catalog_fields import (
     catalog_error,
     refusal,
 )
+from genolewm_assets.sources.catalog_mito import MitoSection
 from genolewm_assets.sources.catalog_training import EncoderSection, HoldoutsSection, PackagesSection
 from genolewm_assets.sources.strict_yaml import read_yaml
 
@@ -282,6 +283,7 @@ class Catalog(Section):
     encoder: EncoderSection = EncoderSection()
     holdouts: HoldoutsSection = HoldoutsSection()
     packages: PackagesSection = PackagesSection()
+    mito: MitoSection = MitoSection()
 
     _file: Path = PrivateAttr(default=Path("catalog.yaml"))
 

@@ -16,6 +16,7 @@ from genolewm_assets_tests.sample.census import (
     count_genome,
     count_gnomad,
 )
+from genolewm_assets_tests.sample.mito_census import count_heteroplasmy, count_mito_genomes
 
 
 def test_contents_are_the_pinned_ones(sample_dir: Path) -> None:
@@ -49,6 +50,18 @@ def test_corpus_facts(source: str, sample_dir: Path) -> None:
     assert count_corpus(sample_dir / "corpus" / source / "part-00000.parquet") == facts
     assert facts.windows >= 60
     assert facts.short_windows > 0
+
+
+def test_mito_genome_facts(sample_dir: Path, sequences: dict[str, str]) -> None:
+    facts = SAMPLE_FACTS.mito_genomes
+    assert count_mito_genomes(sample_dir / "mtdna", sequences["chrM"]) == facts
+    assert facts.kept + sum(facts.rejects.values()) == facts.fasta_records + facts.genbank_records
+
+
+@pytest.mark.parametrize("level", SAMPLE_FACTS.heteroplasmy)
+def test_heteroplasmy_facts(level: str, sample_dir: Path) -> None:
+    path = sample_dir / "mtdna" / f"heteroplasmy_{level.lower()}.vcf.gz"
+    assert count_heteroplasmy(path, level) == SAMPLE_FACTS.heteroplasmy[level]
 
 
 def test_wrong_references_stay_under_the_threshold_of_the_catalogue() -> None:

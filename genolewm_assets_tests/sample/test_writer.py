@@ -61,7 +61,7 @@ def test_another_process_writes_the_same_bytes_and_a_damaged_file_is_replaced(tm
     damaged.write_bytes(bytes(data))
     steps = _Steps()
     assert not write_sample(tmp_path, progress=steps).reused
-    assert steps.seen == [(n, 14) for n in range(1, 15)]
+    assert steps.seen == [(n, 18) for n in range(1, 19)]
     assert _bytes(tmp_path / "sample") == wanted
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.schema import TableSchema
 from genolewm_assets.store.manifest import CheckResult
+from genolewm_assets.store.table_schema import TableSchema
 
 
 def check_schema(table: pa.Table, schema: TableSchema) -> CheckResult:

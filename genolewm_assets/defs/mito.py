@@ -1,0 +1,255 @@
+"""``mito/genomes`` and ``mito/tokens``: complete mitochondrial genomes, numbered as the reference, and their tokens."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import dagster as dg
+import numpy as np
+import pyarrow.parquet as pq
+
+from genolewm_assets.defs.automation import AUTOMATED
+from genolewm_assets.defs.failure_hook import report_failure
+from genolewm_assets.defs.gates import GatedAsset, GatedEvents
+from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
+from genolewm_assets.defs.partitions import on_every_partition
+from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_reader
+from genolewm_assets.mito.differences import parse_names
+from genolewm_assets.mito.genome_checks import GENOME_CHECKS
+from genolewm_assets.mito.genome_qc import GenomeQcPolicy
+from genolewm_assets.mito.genome_split import GenomeSplit, SplitPolicy
+from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
+from genolewm_assets.mito.haplogroups import majors
+from genolewm_assets.mito.statistics import describe_tokens
+from genolewm_assets.mito.token_rows import K, StoredTokens
+from genolewm_assets.mito.token_store import MITO_TOKENS, TOKEN_CHECKS, check_tokens, write_tokens
+from genolewm_assets.mito.vocabulary import KmerVocabulary
+from genolewm_assets.sources.mtdna import CollectionFormat
+from genolewm_assets.sources.mtdna_collection import GENOMES_FILE, CollectionFile, SampleLevels, write_genomes
+from genolewm_assets.sources.source_file import SourceFile
+from genolewm_assets.store import (
+    ArrayStoreReader,
+    ArtefactId,
+    BuildPlan,
+    BuildReport,
+    CheckResult,
+    JsonValue,
+    Progress,
+    Published,
+)
+
+CODE_VERSION = "1"
+
+#: Threads that align; nothing depends on it.
+_THREADS = os.cpu_count() or 1
+
+
+def plan_genomes(workspace: Workspace, _partition: str | None, progress: Progress) -> BuildPlan:
+    """Plan the table of genomes; without collections it is declared empty."""
+    mito, genome = workspace.catalog.mito, workspace.open_input("reference/genome")
+    sources = [workspace.source(each.url, md5=each.md5, progress=progress) for each in mito.genomes]
+    formats = [None if each.format is None else CollectionFormat(each.format) for each in mito.genomes]
+    qc, split = GenomeQcPolicy(**mito.qc.model_dump()), SplitPolicy(**mito.split.model_dump())
+
+    def write(work: Path) -> BuildReport:
+        with _lent(sources) as (paths, checksum):
+            names = [source.name for source in sources]
+            report = write_genomes(
+                [CollectionFile(*each) for each in zip(paths, names, formats, strict=True)],
+                work,
+                reference=read_mitochondrion(workspace, genome),
+                qc=qc,
+                split=split,
+                threads=_THREADS,
+                progress=progress,
+            )
+        return BuildReport(report.counts, report.rows, (checksum, *report.checks))
+
+    identities: list[JsonValue] = [
+        {**source.identity(), "format": None if form is None else form.value}
+        for source, form in zip(sources, formats, strict=True)
+    ]
+    artefact = ArtefactId("mito/genomes", None)
+    return BuildPlan(
+        artefact=artefact,
+        location=workspace.location(artefact),
+        code_version=CODE_VERSION,
+        recipe={"sources": identities or NO_SOURCE, "qc": asdict(qc), "split": asdict(split)},
+        inputs=(genome.ref,),
+        write=write,
+    )
+
+
+def plan_tokens(workspace: Workspace, _partition: str | None, progress: Progress) -> BuildPlan:
+    """Plan the token store of all genomes."""
+    mito = workspace.catalog.mito
+    genome, genomes = workspace.open_input("reference/genome"), workspace.open_input("mito/genomes")
+    sources = [workspace.source(each.url, md5=each.md5, progress=progress) for each in mito.heteroplasmy]
+    (table_file,) = (entry for entry in genomes.manifest.files if entry.path == GENOMES_FILE)
+    config: dict[str, JsonValue] = {
+        K: mito.k,
+        "het_pool": mito.het_pool,
+        "genomes_sha256": table_file.sha256,
+        "heteroplasmy": [dict(source.identity()) for source in sources],
+    }
+
+    def write(work: Path) -> BuildReport:
+        table, reference = pq.read_table(genomes.file(GENOMES_FILE)), read_mitochondrion(workspace, genome)
+        with _lent(sources) as (paths, checksum):
+            named = {source.name: path for source, path in zip(sources, paths, strict=True)}
+            levels = SampleLevels(named, workspace.mitochondrion, reference)
+        vocabulary = KmerVocabulary.build(mito.k)
+        rows = write_tokens(
+            work,
+            config,
+            levels.levelled(table),
+            vocabulary,
+            het_pool=mito.het_pool,
+            max_tokens=max([len(reference), *table["length_bp"].to_pylist()]),
+            sources={str(each.artefact): each.manifest.sha256 for each in (genomes, genome)},
+        )
+        checks = check_tokens(work, table, reference, vocabulary)
+        return BuildReport({"genomes": rows, **levels.counts}, {"index.parquet": rows}, (checksum, *checks))
+
+    artefact = ArtefactId("mito/tokens", None)
+    return BuildPlan(
+        artefact=artefact,
+        location=workspace.location(artefact),
+        code_version=CODE_VERSION,
+        recipe=config,
+        inputs=(genomes.ref, genome.ref),
+        write=write,
+    )
+
+
+def read_mitochondrion(workspace: Workspace, genome: Published) -> str:
+    """Read the mitochondrial reference, upper case."""
+    return reference_reader(genome, workspace.contigs)(workspace.mitochondrion).decode("ascii")
+
+
+@contextmanager
+def _lent(sources: Sequence[SourceFile]) -> Iterator[tuple[list[Path], CheckResult]]:
+    """Lend sources as local files, with one check of all their checksums."""
+    with ExitStack() as stack:
+        copies = [stack.enter_context(source.local()) for source in sources]
+        checks = [copy.checksum_check() for copy in copies]
+        figures = {source.name: copy.md5 for source, copy in zip(sources, copies, strict=True)}
+        passed = all(check.passed for check in checks)
+        yield (
+            [copy.path for copy in copies],
+            CheckResult("checksum_matches_published", passed=passed, figures=figures or {"source": NO_SOURCE}),
+        )
+
+
+def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
+    """Show rows, sides, haplogroups, and at how many genomes differ along the circle."""
+    from genolewm_assets.defs.mito_pictures import draw_haplogroups, draw_on_circle
+
+    table = pq.read_table(published.file(GENOMES_FILE), columns=["split", "haplogroup", "differences"])
+    counts = published.manifest.counts
+    at = [d.start for names in table["differences"].to_pylist() for d in parse_names(names, where="genome")]
+    differing = np.bincount(np.array(at, dtype=np.int64)).astype(np.float64)
+    return {
+        **describe_published(published, rows=table.num_rows),
+        **plotted(
+            genomes=table.num_rows,
+            rejected=counts["records"] - counts["kept"],
+            clusters=counts["clusters"],
+            **{side.value: counts.get(f"split.{side}", 0) for side in GenomeSplit},
+        ),
+        "haplogroups": draw_haplogroups(majors(table["haplogroup"].to_pylist()), table["split"].to_pylist()),
+        "differences_along_circle": draw_on_circle(
+            differing, title=f"Where {table.num_rows:,} genomes differ from the reference", unit="genomes"
+        ),
+    }
+
+
+def describe_stored_tokens(published: Published) -> dict[str, dg.MetadataValue]:
+    """Show rows, which k-mers occur, the most frequent, unknown ones, and the variety along the circle."""
+    from genolewm_assets.defs.mito_pictures import draw_on_circle
+
+    reader = ArrayStoreReader(published.directory)
+    vocabulary = KmerVocabulary.build(int(str(published.manifest.recipe[K])))
+    rows = StoredTokens(reader, vocabulary)
+    found = describe_tokens(
+        map(rows.__getitem__, range(reader.n_rows)), vocabulary, length=reader.arrays["het"].shape[0]
+    )
+    frequent = "\n".join(f"| `{kmer}` | {count:,} |" for kmer, count in found.most_frequent)
+    return {
+        **describe_published(published, rows=reader.n_rows),
+        **plotted(
+            tokens=found.n_tokens,
+            kmers_seen=found.n_kmers_seen,
+            kmer_coverage=found.n_kmers_seen / found.n_kmers,
+            unknown_rate=found.unknown_rate,
+            genomes_with_heteroplasmy=published.manifest.counts.get("het.genomes", 0),
+        ),
+        "most_frequent_kmers": dg.MetadataValue.md(f"| k-mer | tokens |\n|---|---:|\n{frequent}"),
+        "entropy_along_circle": draw_on_circle(
+            found.entropy_bits, title=f"Variety of k-mers among {found.n_genomes:,} genomes", unit="bits"
+        ),
+    }
+
+
+GENOMES = GatedAsset(
+    key="mito/genomes",
+    checks=("checksum_matches_published", *GENOME_CHECKS),
+    plan=plan_genomes,
+    describe=describe_genomes,
+)
+TOKENS = GatedAsset(
+    key="mito/tokens",
+    checks=("checksum_matches_published", *TOKEN_CHECKS),
+    plan=plan_tokens,
+    describe=describe_stored_tokens,
+)
+
+
+@dg.asset(
+    key=["mito", "genomes"],
+    deps=[on_every_partition("reference/genome"), on_every_partition("mito/source")],
+    automation_condition=AUTOMATED,
+    group_name="mito",
+    code_version=CODE_VERSION,
+    check_specs=GENOMES.check_specs(),
+    metadata=definition_metadata("mito/genomes", MITO_GENOMES, rejects=MITO_GENOME_REJECTS),
+    owners=OWNERS,
+    tags=asset_tags(None),
+    hooks={report_failure},
+    kinds={"parquet", "fasta", "minimap2"},
+)
+def mito_genomes(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
+    """One row per complete mitochondrial genome that is fit to be used, turned and numbered as the reference.
+
+    Every base has the reference's position or a stated insertion (`309.1C`), so that positions mean one thing in all
+    genomes; near copies and haplogroups stay on one side of the split.
+    """
+    yield from GENOMES.run(context, workspace.open())
+
+
+@dg.asset(
+    key=["mito", "tokens"],
+    deps=[
+        on_every_partition("mito/genomes"),
+        on_every_partition("reference/genome"),
+        on_every_partition("mito/source"),
+    ],
+    automation_condition=AUTOMATED,
+    group_name="mito",
+    code_version=CODE_VERSION,
+    check_specs=TOKENS.check_specs(),
+    metadata=definition_metadata("mito/tokens", MITO_TOKENS),
+    owners=OWNERS,
+    tags=asset_tags(None),
+    hooks={report_failure},
+    kinds={"numpy", "huggingface"},
+)
+def mito_tokens(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
+    """One row per mitochondrial genome: the k-mer ids, positions and heteroplasmy of all tokens of its circle.
+
+    `MtDNADataset.from_store` cuts windows from these rows at memory speed; row i belongs to row i of the genomes.
+    """
+    yield from TOKENS.run(context, workspace.open())

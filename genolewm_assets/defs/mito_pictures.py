@@ -1,0 +1,68 @@
+"""Pictures of what lies along the mitochondrial circle, and of which haplogroups are on which side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import dagster as dg
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+
+from genolewm_assets.defs.pictures import BLUE, PART_COLOURS, SKY, embed_figure
+
+#: Sectors of the circle; of the human one each has some 69 positions.
+_SECTORS = 240
+_SIZE_IN, _HOLE = 3.8, 0.55
+_TITLE_PT, _TEXT_PT = 10.0, 8.5
+
+
+def draw_on_circle(values: npt.NDArray[np.float64], *, title: str, unit: str) -> dg.MetadataValue:
+    """Draw the mean of values, one per position (NaN: none), in each of 240 sectors of the circle, clockwise."""
+    figure = Figure(figsize=(_SIZE_IN, _SIZE_IN), layout="constrained")
+    figure.suptitle(title, fontsize=_TITLE_PT)
+    axes = figure.add_subplot(projection="polar")
+    axes.set_axis_off()
+    known = np.nan_to_num(np.asarray(values, dtype=np.float64))
+    if not known.any():
+        axes.text(0, 0, "nothing along the circle", ha="center", va="center", fontsize=_TEXT_PT)
+        return embed_figure(figure, f"{title}: nothing")
+    edges = np.linspace(0, len(known), _SECTORS + 1).astype(np.int64)
+    means = np.add.reduceat(np.append(known, 0.0), edges[:-1]) / np.maximum(np.diff(edges), 1)
+    top = float(means.max())
+    axes.set(theta_offset=np.pi / 2, theta_direction=-1, ylim=(0, 1))
+    angles = 2 * np.pi * (edges[:-1] + np.diff(edges) / 2) / len(known)
+    axes.bar(angles, (1 - _HOLE) * means / top, width=2 * np.pi / _SECTORS, bottom=_HOLE, color=BLUE)
+    axes.plot(np.linspace(0, 2 * np.pi, 200), np.full(200, _HOLE), color=SKY, linewidth=1)
+    for place in range(0, len(known), 2_000):
+        angle = 2 * np.pi * place / len(known)
+        axes.text(angle, _HOLE - 0.1, f"{place / 1_000:g} kb", ha="center", va="center", fontsize=_TEXT_PT)
+    peak = int(means.argmax())
+    said = f"up to {top:.3g} {unit}\nat {edges[peak] + 1:,} to {edges[peak + 1]:,}"
+    axes.text(0, 0, said, ha="center", va="center", fontsize=_TEXT_PT)
+    return embed_figure(figure, f"{title}: {said}".replace("\n", " "))
+
+
+def draw_haplogroups(haplogroups: Sequence[str | None], split: Sequence[str]) -> dg.MetadataValue:
+    """Draw how many genomes of each haplogroup are on which side of the split."""
+    named = [name or "none" for name in haplogroups]
+    sizes = Counter(named)
+    names = sorted(sizes, key=lambda name: (-sizes[name], name))
+    figure = Figure(figsize=(560 / 96, 2.6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=_TEXT_PT)
+    floor = np.zeros(len(names))
+    counted = Counter(zip(named, split, strict=True))
+    for side in dict.fromkeys(["train", "validation", "test"]):
+        heights = np.array([counted[name, side] for name in names], dtype=np.float64)
+        axes.bar(range(len(names)), heights, bottom=floor, color=PART_COLOURS[side], label=side)
+        floor += heights
+    axes.set_xticks(range(len(names)), names)
+    axes.set_ylabel("genomes", fontsize=_TEXT_PT)
+    if names:
+        axes.legend(frameon=False, fontsize=_TEXT_PT)
+    title = f"{len(named):,} genomes of {len(names):,} haplogroups"
+    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
+    return embed_figure(figure, f"{title}: " + ", ".join(f"{name} {sizes[name]:,}" for name in names))

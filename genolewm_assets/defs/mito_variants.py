@@ -1,0 +1,117 @@
+"""``mito/variants``: gnomAD's and ClinVar's mitochondrial alleles in one table, one partition per ClinVar release."""
+
+from pathlib import Path
+
+import dagster as dg
+import pyarrow.parquet as pq
+
+from genolewm_assets.defs.automation import AUTOMATED
+from genolewm_assets.defs.failure_hook import report_failure
+from genolewm_assets.defs.gates import GatedAsset, GatedEvents
+from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
+from genolewm_assets.defs.mito import read_mitochondrion
+from genolewm_assets.defs.partitions import (
+    clinvar_release_partitions,
+    on_circular_contigs,
+    on_every_partition,
+    on_same_key,
+)
+from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.mito.variant_checks import VARIANT_CHECKS, check_variants
+from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
+from genolewm_assets.mito.variants import join_variants, tabulate_sites
+from genolewm_assets.sources.shard_file import VARIANTS_FILE, write_shard_file
+from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Progress, Published
+
+CODE_VERSION = "1"
+SITES_FILE = "sites.parquet"
+
+
+def plan_variants(workspace: Workspace, release: str | None, progress: Progress) -> BuildPlan:
+    """Plan the joined variants of one ClinVar release."""
+    contig = workspace.mitochondrion
+    genome = workspace.open_input("reference/genome")
+    gnomad = workspace.open_input("gnomad/shard", contig.name, progress=progress)
+    clinvar = workspace.open_input("clinvar/shard", release, progress=progress)
+
+    def write(work: Path) -> BuildReport:
+        reference = read_mitochondrion(workspace, genome)
+        common = pq.read_table(gnomad.file(VARIANTS_FILE))
+        clinical = pq.read_table(clinvar.file(f"{contig.name}.parquet"))
+        bases = reference.encode("ascii")
+        variants, counts = join_variants(common, clinical, bases, chrom=contig.name)
+        sites = tabulate_sites(variants, bases, chrom=contig.name)
+        rows = {
+            VARIANTS_FILE: write_shard_file([variants], work / VARIANTS_FILE, MITO_VARIANTS),
+            SITES_FILE: write_shard_file([sites], work / SITES_FILE, MITO_SITES),
+        }
+        checks = check_variants(
+            pq.read_table(work / VARIANTS_FILE),
+            pq.read_table(work / SITES_FILE),
+            gnomad=common,
+            clinvar=clinical,
+            counts=counts,
+            reference=reference,
+        )
+        return BuildReport(counts, rows, checks)
+
+    artefact = ArtefactId("mito/variants", release)
+    return BuildPlan(
+        artefact=artefact,
+        location=workspace.location(artefact),
+        code_version=CODE_VERSION,
+        recipe={"contig": contig.name},
+        inputs=(gnomad.ref, clinvar.ref, genome.ref),
+        write=write,
+    )
+
+
+def describe_variants(published: Published) -> dict[str, dg.MetadataValue]:
+    """Show rows, how the sources meet, and the population's heteroplasmy along the circle."""
+    from genolewm_assets.defs.mito_pictures import draw_on_circle
+
+    counts = published.manifest.counts
+    pop_hl = pq.read_table(published.file(SITES_FILE), columns=["pop_hl"])["pop_hl"].to_numpy()
+    return {
+        **describe_published(published, rows=counts["alleles"]),
+        **plotted(
+            alleles_gnomad=counts["gnomad.alleles"],
+            alleles_clinvar=counts["clinvar.alleles"],
+            alleles_in_both=counts["in_both"],
+            sites_with_heteroplasmy=int((pop_hl > 0).sum()),
+        ),
+        "heteroplasmy_along_circle": draw_on_circle(
+            pop_hl.astype(float), title="The population's highest heteroplasmy by site", unit="mean pop_hl"
+        ),
+    }
+
+
+VARIANTS = GatedAsset(key="mito/variants", checks=VARIANT_CHECKS, plan=plan_variants, describe=describe_variants)
+
+
+@dg.asset(
+    key=["mito", "variants"],
+    deps=[
+        on_same_key("clinvar/shard"),
+        on_circular_contigs("gnomad/shard"),
+        on_every_partition("reference/genome"),
+    ],
+    partitions_def=clinvar_release_partitions,
+    automation_condition=AUTOMATED,
+    group_name="mito",
+    code_version=CODE_VERSION,
+    check_specs=VARIANTS.check_specs(clinvar_release_partitions),
+    metadata=definition_metadata("mito/variants", MITO_VARIANTS, sites=MITO_SITES),
+    owners=OWNERS,
+    tags=asset_tags("clinvar_release"),
+    hooks={report_failure},
+    kinds={"parquet"},
+)
+def mito_variants(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
+    """One row per mitochondrial allele of gnomAD or ClinVar, with its heteroplasmy in the population and its class.
+
+    Alleles are joined on their normal form on the circle, across the origin too; a second table has the population's
+    level at every site, which never stands for one genome's own.
+    """
+    yield from VARIANTS.run(context, workspace.open())

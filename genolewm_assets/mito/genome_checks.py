@@ -1,0 +1,116 @@
+"""Checks of the table of genomes by code that does not share the aligner's, nor the filter's of the split."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+import pyarrow as pa
+
+from genolewm_assets.mito.canonical_rotation import canonical_rotation
+from genolewm_assets.mito.differences import Difference, lay_out, parse_names
+from genolewm_assets.mito.genome_records import GenomeReject
+from genolewm_assets.mito.genome_split import GenomeSplit, SplitPolicy, least_distance
+from genolewm_assets.mito.genome_table import MITO_GENOMES
+from genolewm_assets.mito.haplogroups import majors
+from genolewm_assets.store.manifest import CheckResult
+from genolewm_assets.store.schema_check import check_schema, not_run
+
+#: Names of the checks of :func:`check_genomes`, in its order.
+GENOME_CHECKS = (
+    "schema_as_declared",
+    "every_genome_accounted_for",
+    "genomes_are_their_sources",
+    "differences_spell_genomes",
+    "near_copies_on_one_side",
+)
+
+
+def check_genomes(
+    table: pa.Table, rejects: pa.Table, counts: Mapping[str, int], reference: str, policy: SplitPolicy
+) -> tuple[CheckResult, ...]:
+    """Run every content check of ``mito/genomes`` on what was written.
+
+    Parameters
+    ----------
+    table, rejects
+        As read back.
+    counts
+        Of the build: ``records``, ``kept`` and ``rejected.<reason>``.
+    reference
+        The circle, upper case.
+    """
+    first = check_schema(table, MITO_GENOMES)
+    if not first.passed:
+        return (first, *map(not_run, GENOME_CHECKS[1:]))
+    differences = [parse_names(names, where="genome") for names in table["differences"].to_pylist()]
+    return (
+        first,
+        check_account(table, rejects, counts),
+        check_sources(table),
+        check_differences(table, differences, reference),
+        check_split(table, differences, policy),
+    )
+
+
+def check_account(table: pa.Table, rejects: pa.Table, counts: Mapping[str, int]) -> CheckResult:
+    """Compare rows and reasons with the counts, and places in each file with 1, 2, 3, ..."""
+    reasons = rejects["reason"].to_pylist()
+    counted = {f"rejected.{reason}": reasons.count(reason) for reason in GenomeReject}
+    agrees = all(counts.get(name, 0) == found for name, found in counted.items())
+    places = sorted(
+        (file, record)
+        for each in (table, rejects)
+        for file, record in zip(each["file"].to_pylist(), each["record"].to_pylist(), strict=True)
+    )
+    whole = all([n for _, n in of_file] == list(range(1, len(of_file) + 1)) for of_file in _by_file(places))
+    passed = agrees and whole and counts["records"] == len(places) and counts["kept"] == table.num_rows
+    figures = {"records": counts["records"], "kept": table.num_rows, "rejected": rejects.num_rows}
+    return CheckResult("every_genome_accounted_for", passed=passed, figures=figures)
+
+
+def _by_file(places: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
+    return (list(group) for _, group in groupby(places, key=lambda place: place[0]))
+
+
+def check_sources(table: pa.Table) -> CheckResult:
+    """Compare each sequence, whatever its cut and strand, with the digest of the one that was read."""
+    wrong = [
+        name
+        for name, sequence, digest in _columns(table, "name", "sequence", "circle_sha256")
+        if hashlib.sha256(canonical_rotation(sequence).encode("ascii")).hexdigest() != digest
+    ]
+    return CheckResult("genomes_are_their_sources", passed=not wrong, figures=_wrong(table, wrong))
+
+
+def check_differences(table: pa.Table, differences: list[tuple[Difference, ...]], reference: str) -> CheckResult:
+    """Spell each genome from its differences and the reference, and compare."""
+    wrong = [
+        name
+        for (name, sequence), found in zip(_columns(table, "name", "sequence"), differences, strict=True)
+        if lay_out(reference, found).sequence != sequence
+    ]
+    return CheckResult("differences_spell_genomes", passed=not wrong, figures=_wrong(table, wrong))
+
+
+def check_split(table: pa.Table, differences: list[tuple[Difference, ...]], policy: SplitPolicy) -> CheckResult:
+    """Compare every two genomes of different sides base by base, and count haplogroups that were parted."""
+    split = [GenomeSplit(side) for side in table["split"].to_pylist()]
+    least = least_distance(differences, split)
+    branches = zip(majors(table["haplogroup"].to_pylist()), split, strict=True)
+    sides = {(branch, side) for branch, side in branches if branch is not None}
+    parted = len(sides) - len({branch for branch, _ in sides}) if policy.by_haplogroup else 0
+    passed = (least is None or least > policy.max_differences) and not parted
+    figures: dict[str, int | str] = {side.value: split.count(side) for side in GenomeSplit}
+    figures |= {"least_difference": "one side only" if least is None else least, "parted_haplogroups": parted}
+    return CheckResult("near_copies_on_one_side", passed=passed, figures=figures)
+
+
+def _columns(table: pa.Table, *names: str) -> Iterator[tuple[str, ...]]:
+    for batch in table.select(names).to_batches(max_chunksize=256):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _wrong(table: pa.Table, names: list[str]) -> dict[str, int | str]:
+    return {"genomes": table.num_rows, "wrong": len(names), "first_wrong": names[0] if names else "none"}

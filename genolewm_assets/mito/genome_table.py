@@ -1,0 +1,215 @@
+"""The table of mitochondrial genomes that data sets are made from, and the table of those that are not used.
+
+A collection is judged, aligned and divided record by record; only differences stay in memory, from which sequences are
+spelt again when the table is written. Not here: reading files (``sources``), checks (``genome_checks``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+import pyarrow as pa
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.mito.alignment import CircularAligner
+from genolewm_assets.mito.differences import Difference, lay_out, names_of
+from genolewm_assets.mito.genome_qc import GenomeJudge, GenomeQcPolicy, KeptGenome, RejectedGenome
+from genolewm_assets.mito.genome_records import GenomeRecord, GenomeReject
+from genolewm_assets.mito.genome_split import SplitGenomes, SplitPolicy, split_genomes
+from genolewm_assets.mito.haplogroups import call_branch, is_rcrs
+from genolewm_assets.store import NO_PROGRESS, Progress
+from genolewm_assets.store.table_schema import TableSchema, column, nullable
+
+#: Genomes whose sequences are in memory at once, in either direction.
+_AT_ONCE = 512
+
+MITO_GENOMES = TableSchema(
+    "mito_genomes",
+    "mitochondrial genome, turned and numbered as the reference",
+    pa.schema(
+        [
+            column("name", pa.string(), "as the collection gives it; unique"),
+            column("split", pa.string(), "train, validation or test"),
+            column("cluster", pa.string(), "name of the first genome of its group of near copies, its own if alone"),
+            nullable("haplogroup", pa.string(), "as stated with the genome, else the branch its differences lead to"),
+            nullable("haplogroup_from", pa.string(), "stated or called; null where there is no haplogroup"),
+            column("length_bp", pa.int32(), "bases"),
+            column("n_bases", pa.int32(), "of these N"),
+            column("ambiguous_bases", pa.int32(), "of these another ambiguity code"),
+            column("sequence", pa.string(), "upper case, from the base at the reference's lowest position on"),
+            column("differences", pa.list_(pa.string()), "from the reference: 16189C, 309.1C, 249d, 8281-8289d"),
+            column("file", pa.string(), "collection that the genome is from"),
+            column("record", pa.int32(), "its place in that collection, from 1"),
+            column("description", pa.string(), "rest of the record's title"),
+            column("is_reversed", pa.bool_(), "the collection shows the other strand"),
+            column("first_base", pa.int32(), "0-based base, in the collection's strand turned, that comes first here"),
+            column("circle_sha256", pa.string(), "SHA-256 of the canonical rotation of the collection's sequence"),
+        ]
+    ),
+    ("name",),
+)
+
+MITO_GENOME_REJECTS = TableSchema(
+    "mito_genome_rejects",
+    "record of a collection of genomes that is not used",
+    pa.schema(
+        [
+            column("file", pa.string(), "collection that the record is in"),
+            column("record", pa.int32(), "its place there, from 1"),
+            column("name", pa.string(), "as the collection gives it; may be empty"),
+            column("reason", pa.string(), "one of the closed set GenomeReject"),
+            column("detail", pa.string(), "the figure or the other genome that decided it"),
+        ]
+    ),
+    ("file", "record"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedGenome:
+    """What is kept of a genome until the table is written.
+
+    Attributes
+    ----------
+    record
+        Without its sequence, which follows from ``differences``.
+    """
+
+    record: GenomeRecord
+    n_bases: int
+    ambiguous_bases: int
+    circle_sha256: str
+    differences: tuple[Difference, ...]
+    is_reversed: bool
+    first_base: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCollection:
+    """Every record of the collections is in one of the two, each in the order of the records."""
+
+    genomes: tuple[PlacedGenome, ...]
+    rejected: tuple[RejectedGenome, ...]
+
+    def counts(self) -> dict[str, int]:
+        """Return ``records``, ``kept`` and ``rejected.<reason>`` for every reason."""
+        reasons = Counter(rejected.reason for rejected in self.rejected)
+        return {
+            "records": len(self.genomes) + len(self.rejected),
+            "kept": len(self.genomes),
+            **{f"rejected.{reason}": reasons[reason] for reason in GenomeReject},
+        }
+
+
+def place_genomes(
+    records: Iterable[GenomeRecord],
+    aligner: CircularAligner,
+    policy: GenomeQcPolicy,
+    *,
+    threads: int = 1,
+    progress: Progress = NO_PROGRESS,
+) -> PlacedCollection:
+    """Judge and align genomes; the same for any number of threads."""
+    judge = GenomeJudge(policy)
+    placed: list[PlacedGenome] = []
+    rejected: list[RejectedGenome] = []
+    remaining, done = iter(records), 0
+    with ThreadPoolExecutor(threads) as pool:
+        while batch := list(islice(remaining, _AT_ONCE)):
+            judged = list(map(judge.judge, batch))
+            for outcome in pool.map(lambda genome: _place(genome, aligner), judged):
+                if isinstance(outcome, PlacedGenome):
+                    placed.append(outcome)
+                else:
+                    rejected.append(outcome)
+            done += len(batch)
+            progress.advance(done, None, "genomes")
+    return PlacedCollection(tuple(placed), tuple(rejected))
+
+
+def _place(genome: KeptGenome | RejectedGenome, aligner: CircularAligner) -> PlacedGenome | RejectedGenome:
+    if isinstance(genome, RejectedGenome):
+        return genome
+    record = genome.record
+    try:
+        aligned = aligner.align(record.sequence, where=record.where)
+    except InputError as err:
+        return RejectedGenome(record.name, record.file, record.number, GenomeReject.NOT_ALIGNABLE, f"got {err.got}")
+    return PlacedGenome(
+        GenomeRecord(record.name, record.description, "", record.haplogroup, record.file, record.number),
+        genome.n_bases,
+        genome.ambiguous_bases,
+        genome.circle_sha256,
+        aligned.differences,
+        aligned.is_reversed,
+        aligned.first_base,
+    )
+
+
+def haplogroups_of(genomes: Sequence[PlacedGenome], reference: str) -> list[tuple[str | None, str | None]]:
+    """Return each genome's haplogroup and where it is from; branches are known for rCRS only."""
+    callable_ = is_rcrs(reference)
+    return [
+        (genome.record.haplogroup, "stated")
+        if genome.record.haplogroup
+        else (call_branch(genome.differences, reference), "called")
+        if callable_
+        else (None, None)
+        for genome in genomes
+    ]
+
+
+def genome_tables(
+    genomes: Sequence[PlacedGenome], reference: str, policy: SplitPolicy
+) -> tuple[SplitGenomes, Iterator[pa.Table]]:
+    """Divide genomes; return the split, and the rows of :data:`MITO_GENOMES` some hundred at a time."""
+    labels = haplogroups_of(genomes, reference)
+    names = [genome.record.name for genome in genomes]
+    split = split_genomes(names, [genome.differences for genome in genomes], [label for label, _ in labels], policy)
+
+    def tables() -> Iterator[pa.Table]:
+        for first in range(0, len(genomes), _AT_ONCE):
+            rows = [
+                _row(genomes[i], labels[i], split.split[i].value, names[split.cluster[i]], reference)
+                for i in range(first, min(first + _AT_ONCE, len(genomes)))
+            ]
+            yield pa.Table.from_pylist(rows, schema=MITO_GENOMES.arrow)
+
+    return split, tables()
+
+
+def _row(
+    genome: PlacedGenome, label: tuple[str | None, str | None], split: str, cluster: str, reference: str
+) -> dict[str, object]:
+    sequence = lay_out(reference, genome.differences).sequence
+    return {
+        "name": genome.record.name,
+        "split": split,
+        "cluster": cluster,
+        "haplogroup": label[0],
+        "haplogroup_from": label[1],
+        "length_bp": len(sequence),
+        "n_bases": genome.n_bases,
+        "ambiguous_bases": genome.ambiguous_bases,
+        "sequence": sequence,
+        "differences": names_of(genome.differences),
+        "file": genome.record.file,
+        "record": genome.record.number,
+        "description": genome.record.description,
+        "is_reversed": genome.is_reversed,
+        "first_base": genome.first_base,
+        "circle_sha256": genome.circle_sha256,
+    }
+
+
+def reject_table(rejected: Sequence[RejectedGenome]) -> pa.Table:
+    """Return the rows of :data:`MITO_GENOME_REJECTS`."""
+    rows = [
+        {"file": r.file, "record": r.number, "name": r.name, "reason": r.reason.value, "detail": r.detail}
+        for r in rejected
+    ]
+    return pa.Table.from_pylist(rows, schema=MITO_GENOME_REJECTS.arrow)

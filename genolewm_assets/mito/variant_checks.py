@@ -1,0 +1,101 @@
+"""Checks of the joined variants by code that does not share the join's normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
+from genolewm_assets.store.manifest import CheckResult
+from genolewm_assets.store.schema_check import check_schema, not_run
+
+#: Names of the checks of :func:`check_variants`, in its order.
+VARIANT_CHECKS = (
+    "schema_as_declared",
+    "alleles_sorted_and_unique",
+    "ref_agrees_with_genome",
+    "every_row_joined",
+    "sites_agree_with_alleles",
+)
+
+
+def check_variants(
+    variants: pa.Table,
+    sites: pa.Table,
+    *,
+    gnomad: pa.Table,
+    clinvar: pa.Table,
+    counts: Mapping[str, int],
+    reference: str,
+) -> tuple[CheckResult, ...]:
+    """Run every content check of ``mito/variants`` on what was written.
+
+    Parameters
+    ----------
+    gnomad, clinvar
+        What was joined.
+    reference
+        The circle, upper case.
+    """
+    for table, schema in ((variants, MITO_VARIANTS), (sites, MITO_SITES)):
+        first = check_schema(table, schema)
+        if not first.passed:
+            return (first, *map(not_run, VARIANT_CHECKS[1:]))
+    rows = variants.to_pylist()
+    keys = [(row["pos"], row["ref"], row["alt"]) for row in rows]
+    circle = reference * 2
+    wrong_ref = [key for key in keys if not circle.startswith(key[1], key[0] - 1)]
+    return (
+        first,
+        CheckResult(
+            "alleles_sorted_and_unique",
+            passed=all(a < b for a, b in pairwise(keys)),
+            figures={"alleles": len(keys)},
+        ),
+        CheckResult("ref_agrees_with_genome", passed=not wrong_ref, figures={"differing": len(wrong_ref)}),
+        _check_joined(rows, gnomad, clinvar, counts),
+        _check_sites(rows, sites, reference),
+    )
+
+
+def _check_joined(
+    rows: list[dict[str, object]], gnomad: pa.Table, clinvar: pa.Table, counts: Mapping[str, int]
+) -> CheckResult:
+    """Look for each substitution of either shard, which every normal form leaves as it is; compare the counts."""
+    lost = 0
+    passed = len(rows) == counts["alleles"]
+    for source, shard in (("gnomad", gnomad), ("clinvar", clinvar)):
+        flagged = {(row["pos"], row["ref"], row["alt"]) for row in rows if row[f"in_{source}"]}
+        columns = (shard[name].to_pylist() for name in ("pos", "ref", "alt"))
+        lost += sum(
+            len(ref) == len(alt) == 1 and (pos, ref, alt) not in flagged for pos, ref, alt in zip(*columns, strict=True)
+        )
+        passed &= shard.num_rows == counts[f"{source}.rows"] == len(flagged) + counts[f"{source}.merged"]
+    return CheckResult("every_row_joined", passed=passed and not lost, figures={"rows": len(rows), "lost": lost})
+
+
+def _check_sites(rows: list[dict[str, object]], sites: pa.Table, reference: str) -> CheckResult:
+    """Compare the reference, and levels with those of substitutions: none is less, and none more without an indel."""
+    least = np.zeros(len(reference), dtype=np.float32)
+    longer = np.zeros(len(reference), dtype=np.float32)
+    for row in rows:
+        pos, ref, alt = int(str(row["pos"])), str(row["ref"]), str(row["alt"])
+        if row["filter"] != "PASS":
+            continue
+        level = np.float32(str(row["max_hl"] or 0.0))
+        places = [(pos - 1 + offset) % len(reference) for offset in range(len(ref))]
+        if len(ref) == len(alt) == 1:
+            least[places] = np.maximum(least[places], level)
+        else:
+            # Where alignment puts an indel, it is within the bases that it could be told by.
+            reach = 2 * max(len(ref), len(alt)) + 30
+            around = np.arange(pos - 1 - reach, pos + reach) % len(reference)
+            longer[around] = np.maximum(longer[around], level)
+    pop_hl = sites["pop_hl"].to_numpy()
+    spelt = "".join(sites["ref"].to_pylist()) == reference
+    low, high = int(np.sum(pop_hl < least)), int(np.sum(pop_hl > np.maximum(least, longer)))
+    figures = {"sites": sites.num_rows, "too_low": low, "too_high": high}
+    return CheckResult("sites_agree_with_alleles", passed=spelt and not low and not high, figures=figures)

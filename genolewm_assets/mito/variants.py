@@ -1,0 +1,220 @@
+"""gnomAD's and ClinVar's mitochondrial alleles in one table, and what the population has at each site of the reference.
+
+Not here: reading the sources (``sources.gnomad``, ``sources.clinvar``), one genome's own levels (``heteroplasmy``). The
+population's levels are ``pop_hl`` and never become a genome's ``het``: they say what others have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.genome import Variant
+from genolewm_assets.mito.circular_alleles import changed_bases, normalise_on_circle
+from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
+
+#: Columns of the joined table that gnomAD fills, and what its shard calls them.
+FROM_GNOMAD: Mapping[str, str] = {
+    "filter": "filter",
+    "ac_hom": "ac",
+    "ac_het": "ac_het",
+    "an": "an",
+    "af_hom": "af",
+    "af_het": "af_het",
+    "max_hl": "max_hl",
+}
+
+#: Columns that ClinVar fills; its shard has the same names.
+FROM_CLINVAR = ("clinvar_id", "label", "stars", "clnsig", "conditions", "gene_symbols")
+
+_UNFILTERED = "PASS"
+_HARMFUL = ("P", "LP")
+_ALLELE = MITO_VARIANTS.key
+
+_Key: TypeAlias = tuple[int, str, str]
+
+
+def join_variants(
+    gnomad: pa.Table, clinvar: pa.Table, reference: bytes, *, chrom: str
+) -> tuple[pa.Table, Counter[str]]:
+    """Join the alleles of two shards on their normal form on the circle.
+
+    Parameters
+    ----------
+    gnomad, clinvar
+        Rows of one contig, with the columns of the shards' schemas; either may be empty.
+    reference
+        The whole circular contig, upper-case ASCII.
+    chrom
+        Its canonical name.
+
+    Returns
+    -------
+    table : pyarrow.Table
+        Schema ``MITO_VARIANTS``, sorted by pos, ref and alt.
+    counts : Counter
+        ``gnomad.rows`` = ``gnomad.alleles`` + ``gnomad.merged``, the same for ``clinvar``; ``respelt``, the rows whose
+        allele has another normal form on the circle than on the line; ``alleles`` (rows of the table); ``in_both``.
+
+    Raises
+    ------
+    InputError
+        If a row is on another contig or does not fit the reference.
+
+    Notes
+    -----
+    Of a source's rows that are one allele on the circle, one stays and none is added up: a sample may have been counted
+    under both spellings. Of gnomAD's it is one with FILTER PASS, then the one that most samples have; of ClinVar's the
+    better reviewed, then the older VariationID. Of equals the first stays.
+    """
+    gnomad_rows, counts = _rows_of_keys("gnomad", gnomad, _gnomad_preference(gnomad), reference=reference, chrom=chrom)
+    clinvar_rows, further = _rows_of_keys(
+        "clinvar", clinvar, _clinvar_preference(clinvar), reference=reference, chrom=chrom
+    )
+    keys = sorted(gnomad_rows.keys() | clinvar_rows.keys())
+    counts.update(further)
+    counts.update(alleles=len(keys), in_both=len(gnomad_rows.keys() & clinvar_rows.keys()))
+    theirs, classes = _take(gnomad, gnomad_rows, keys), _take(clinvar, clinvar_rows, keys)
+    pos, ref, alt = zip(*keys, strict=True) if keys else ((), (), ())
+    columns = {
+        "chrom": [chrom] * len(keys),
+        "pos": list(pos),
+        "ref": list(ref),
+        "alt": list(alt),
+        "kind": [str(Variant(chrom, *key).kind) for key in keys],
+        "in_gnomad": [key in gnomad_rows for key in keys],
+        "in_clinvar": [key in clinvar_rows for key in keys],
+        **{name: theirs[column] for name, column in FROM_GNOMAD.items()},
+        **{name: classes[name] for name in FROM_CLINVAR},
+    }
+    return pa.table([columns[name] for name in MITO_VARIANTS.columns], schema=MITO_VARIANTS.arrow), counts
+
+
+def tabulate_sites(variants: pa.Table, reference: bytes, *, chrom: str) -> pa.Table:
+    """Return what the population has at each base of the reference.
+
+    Parameters
+    ----------
+    variants
+        Of schema ``MITO_VARIANTS``.
+    reference, chrom
+        As in :func:`join_variants`.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``MITO_SITES``; row i is the base at ``pos`` i + 1. ``pop_hl`` is float32, shape (n_bases,).
+
+    Notes
+    -----
+    An allele counts at every base that it changes or lacks, an insertion at the base that it follows; insertions and
+    deletions where alignment puts them (:func:`~genolewm_assets.mito.circular_alleles.changed_bases`). Only gnomAD's
+    alleles with FILTER PASS count: the others are those without one trusted carrier (npg), at sites prone to artefacts,
+    or of stacked indels (Laricchia et al. 2022), whose levels tell of the sequencing.
+    """
+    row, site = _sites(variants, reference)
+    passing = _flags(pc.equal(variants["filter"], _UNFILTERED))
+    clinical = _flags(variants["in_clinvar"])
+    harmful = _flags(pc.is_in(variants["label"], value_set=pa.array(_HARMFUL)))
+    pop_hl = np.zeros(len(reference), dtype=np.float32)
+    trusted, trusted_site = row[passing[row]], site[passing[row]]
+    np.maximum.at(pop_hl, trusted_site, _numbers(variants["max_hl"]).astype(np.float32)[trusted])
+
+    def counted(chosen: NDArray[np.bool_]) -> NDArray[np.int32]:
+        return np.bincount(site[chosen[row]], minlength=len(reference)).astype(np.int32)
+
+    def added(name: str) -> NDArray[np.float64]:
+        weights = _numbers(variants[name])[trusted]
+        return np.bincount(trusted_site, weights=weights, minlength=len(reference)).astype(np.float64)
+
+    columns = {
+        "chrom": [chrom] * len(reference),
+        "pos": np.arange(1, len(reference) + 1),
+        "ref": list(reference.decode("ascii")),
+        "pop_hl": pop_hl,
+        "af_hom": added("af_hom"),
+        "af_het": added("af_het"),
+        "gnomad_alleles": counted(passing),
+        "clinvar_alleles": counted(clinical),
+        "pathogenic": counted(harmful) > 0,
+    }
+    return pa.table([columns[name] for name in MITO_SITES.columns], schema=MITO_SITES.arrow)
+
+
+def _rows_of_keys(
+    source: str,
+    table: pa.Table,
+    preference: Sequence[tuple[object, ...]],
+    *,
+    reference: bytes,
+    chrom: str,
+) -> tuple[dict[_Key, int], Counter[str]]:
+    """Return the row that stays for each allele, and what became of all rows."""
+    rows: dict[_Key, int] = {}
+    respelt = 0
+    for row, variant in enumerate(_variants(table)):
+        if variant.chrom != chrom:
+            raise InputError(
+                f"{source}, row {row}", "is on another contig", expected=repr(chrom), got=repr(variant.chrom)
+            )
+        normal = normalise_on_circle(variant, reference)
+        respelt += normal != variant
+        key = (normal.pos, normal.ref, normal.alt)
+        best = rows.setdefault(key, row)
+        if (preference[row], row) < (preference[best], best):
+            rows[key] = row
+    counts = {
+        f"{source}.rows": table.num_rows,
+        f"{source}.alleles": len(rows),
+        f"{source}.merged": table.num_rows - len(rows),
+        "respelt": respelt,
+    }
+    return rows, Counter(counts)
+
+
+def _gnomad_preference(table: pa.Table) -> list[tuple[object, ...]]:
+    carriers = _numbers(table["ac"]) + _numbers(table["ac_het"])
+    return [(text != _UNFILTERED, -n) for text, n in zip(table["filter"].to_pylist(), carriers.tolist(), strict=True)]
+
+
+def _clinvar_preference(table: pa.Table) -> list[tuple[object, ...]]:
+    stars, ids = table["stars"].to_pylist(), table["clinvar_id"].to_pylist()
+    return [(-n, identifier) for n, identifier in zip(stars, ids, strict=True)]
+
+
+def _variants(table: pa.Table) -> Iterable[Variant]:
+    return (Variant(*row) for row in zip(*(table[name].to_pylist() for name in _ALLELE), strict=True))
+
+
+def _take(table: pa.Table, rows: Mapping[_Key, int], keys: Iterable[_Key]) -> pa.Table:
+    """Return the row of each allele, nulls where there is none."""
+    # Rows are taken by number, which is slow in tables of many pieces.
+    return table.combine_chunks().take(pa.array([rows.get(key) for key in keys], pa.int64()))
+
+
+def _sites(variants: pa.Table, reference: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return pairs of a row and a base that its allele counts at, each shape (n_pairs,)."""
+    pairs = [
+        (row, start)
+        for row, variant in enumerate(_variants(variants))
+        for start in dict.fromkeys(place.start for place in changed_bases(variant, reference))
+    ]
+    found = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Return a column of numbers: float64, shape (n_rows,); a null counts as 0."""
+    return np.asarray(pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(), dtype=np.float64)
+
+
+def _flags(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Return a boolean column: bool, shape (n_rows,); a null counts as false."""
+    return np.asarray(pc.fill_null(column, fill_value=False).to_numpy(zero_copy_only=False), dtype=bool)

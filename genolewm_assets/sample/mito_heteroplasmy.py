@@ -1,0 +1,155 @@
+"""Calls of some simulated mitochondrial genomes on chrM, with their levels, in the layouts of two callers.
+
+Levels stand in FORMAT: ``AF``, one per ALT, as Mutect2's mitochondrial mode writes them, or ``HL``, one per record, as
+gnomAD's call set has them. Homoplasmic differences are called as well. Planted here: a record of two ALTs (AF only), a
+heteroplasmic deletion, a call that does not pass FILTER, a genome without a call at a site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from genolewm_assets.genome import Variant, normalise
+from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.mito_genomes import HETEROPLASMIC, MitoGenome
+from genolewm_assets.sample.reference import SimulatedContig
+
+_KEY = 26
+_N_AF = 4
+#: gnomAD's threshold between heteroplasmic and homoplasmic (Laricchia 2022), per mille.
+_HOMOPLASMIC = 950
+_PASS, _FAILED = "PASS", "strand_bias"
+#: 1-based places of the planted calls, where no genome differs otherwise.
+_TWO_ALTS_FROM, _FAILED_FROM, _DELETION_FROM, _UNCALLED_FROM = 4_000, 6_000, 9_000, 12_000
+_TWO_ALTS_PER_MILLE, _FAILED_PER_MILLE, _DELETION_PER_MILLE, _UNCALLED_PER_MILLE = (110, 60), 35, 150, 120
+
+
+@dataclass(frozen=True, slots=True)
+class HeteroplasmyLayout:
+    """Name and number of the level in FORMAT, and which genomes the file has."""
+
+    level: str
+    number: str
+    source: str
+    members: tuple[int, ...]
+
+
+AF_LAYOUT = HeteroplasmyLayout("AF", "A", "Mutect2's mitochondrial mode", HETEROPLASMIC[:_N_AF])
+HL_LAYOUT = HeteroplasmyLayout("HL", "1", "gnomAD's mitochondrial call set", HETEROPLASMIC[_N_AF:])
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """``member`` counts the columns of genomes from 0."""
+
+    member: int
+    per_mille: int
+
+
+#: 1-based position, REF and ALTs to the calls of each ALT.
+_Records: TypeAlias = dict[tuple[int, str, tuple[str, ...]], list[list[_Call]]]
+
+
+def heteroplasmy_vcf(contig: SimulatedContig, genomes: Sequence[MitoGenome], layout: HeteroplasmyLayout) -> bytes:
+    """Return a VCF with one column per genome of the layout, under the genome's name."""
+    members = [genomes[index] for index in layout.members]
+    free = _free_sites(contig, members)
+    records = {**_called(contig, members), **_planted(contig, free, several=layout.number == "A")}
+    lines = _header(contig, layout, [genome.name for genome in members])
+    draws = Draws(_KEY, 8, len(members))
+    for (pos, ref, alts), by_alt in sorted(records.items()):
+        passed = _FAILED if pos == free[_FAILED_FROM] else _PASS
+        depths = draws.between(400, 2_500, len(members)).tolist()
+        missing = 0 if pos == free[_UNCALLED_FROM] else None
+        cells = [_cell(by_alt, i, depth) if i != missing else "./.:.:." for i, depth in enumerate(depths)]
+        columns = (contig.name, pos, ".", ref, ",".join(alts), ".", passed, ".", f"GT:DP:{layout.level}", *cells)
+        lines.append("\t".join(map(str, columns)))
+    return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def _called(contig: SimulatedContig, members: Sequence[MitoGenome]) -> _Records:
+    """Return a record for every allele that one of the genomes has."""
+    found: _Records = {}
+    for member, genome in enumerate(members):
+        for allele, per_mille in _alleles(contig, genome):
+            found.setdefault((allele.pos, allele.ref, (allele.alt,)), [[]])[0].append(_Call(member, per_mille))
+    return found
+
+
+def _alleles(contig: SimulatedContig, genome: MitoGenome) -> Iterator[tuple[Variant, int]]:
+    """Yield the alleles of a genome, left-aligned, with their levels in per mille."""
+    text = contig.sequence.decode("ascii")
+    draws = Draws(_KEY, 7, int(genome.name.removeprefix("SIMMT")))
+    alleles = [Variant(contig.name, site + 1, text[site], base) for site, base in sorted(genome.substituted.items())]
+    for site, more in sorted(genome.inserted.items()):
+        alleles.append(normalise(Variant(contig.name, site + 1, text[site], text[site] + more), contig.sequence))
+    if genome.deleted:
+        first, end = min(genome.deleted), max(genome.deleted) + 1
+        allele = Variant(contig.name, first, text[first - 1 : end], text[first - 1])
+        alleles.append(normalise(allele, contig.sequence))
+    yield from zip(alleles, draws.between(_HOMOPLASMIC, 1_001, len(alleles)).tolist(), strict=True)
+    for mixed in genome.mixed:
+        yield Variant(contig.name, mixed.site + 1, text[mixed.site], mixed.alt), mixed.per_mille
+
+
+def _free_sites(contig: SimulatedContig, members: Sequence[MitoGenome]) -> dict[int, int]:
+    """Return for each planted place the first 1-based position from it on at which no genome differs.
+
+    That of the deletion is the anchor of a base that its neighbours differ from, so that it is normal as it stands.
+    """
+    text = contig.sequence.decode("ascii")
+    taken = {site + 1 for g in members for site in (*g.substituted, *(m.site for m in g.mixed))}
+    found = {}
+    for start in (_TWO_ALTS_FROM, _FAILED_FROM, _DELETION_FROM, _UNCALLED_FROM):
+        pos = start
+        while {pos, pos + 1, pos + 2} & taken or text[pos - 1] == text[pos]:
+            pos += 1
+        found[start] = pos
+    return found
+
+
+def _planted(contig: SimulatedContig, free: dict[int, int], *, several: bool) -> _Records:
+    text = contig.sequence.decode("ascii")
+
+    def substitution(start: int, member: int, *per_mille: int) -> _Records:
+        pos = free[start]
+        ref = text[pos - 1]
+        alts = tuple(base for base in "ACGT" if base != ref)[: len(per_mille)]
+        return {(pos, ref, alts): [[_Call(member, level)] for level in per_mille]}
+
+    pos = free[_DELETION_FROM]
+    deletion: _Records = {(pos, text[pos - 1 : pos + 1], (text[pos - 1],)): [[_Call(0, _DELETION_PER_MILLE)]]}
+    return {
+        **(substitution(_TWO_ALTS_FROM, 1, *_TWO_ALTS_PER_MILLE) if several else {}),
+        **substitution(_FAILED_FROM, 2, _FAILED_PER_MILLE),
+        **deletion,
+        **substitution(_UNCALLED_FROM, 1, _UNCALLED_PER_MILLE),
+    }
+
+
+def _cell(by_alt: list[list[_Call]], member: int, depth: int) -> str:
+    """Return genotype, depth and levels of one genome; 0 where it has no copy of an ALT."""
+    levels = [next((call.per_mille for call in calls if call.member == member), 0) for calls in by_alt]
+    carried = [number for number, level in enumerate(levels, start=1) if level]
+    if sum(levels) >= _HOMOPLASMIC:
+        genotype = f"{carried[0]}/{carried[0]}"
+    else:
+        genotype = "/".join(map(str, [0, *carried])) if carried else "0/0"
+    return f"{genotype}:{depth}:{','.join(f'{level / 1000:.3f}' for level in levels)}"
+
+
+def _header(contig: SimulatedContig, layout: HeteroplasmyLayout, names: list[str]) -> list[str]:
+    return [
+        "##fileformat=VCFv4.2",
+        f"##source=simulated by genolewm_assets.sample in the layout of {layout.source}; no real person or site",
+        "##reference=simulated, not rCRS",
+        '##FILTER=<ID=PASS,Description="All filters passed">',
+        f'##FILTER=<ID={_FAILED},Description="Evidence for the ALT comes from one strand">',
+        '##FORMAT=<ID=GT,Number=1,Type=String,Description="Genotype">',
+        '##FORMAT=<ID=DP,Number=1,Type=Integer,Description="Reads at the site">',
+        f'##FORMAT=<ID={layout.level},Number={layout.number},Type=Float,Description="Share of copies with the ALT">',
+        f"##contig=<ID={contig.name},length={contig.codes.size}>",
+        "\t".join(["#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO", "FORMAT", *names]),
+    ]

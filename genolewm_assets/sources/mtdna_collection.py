@@ -1,0 +1,140 @@
+"""Collections of mitochondrial genomes and their heteroplasmy, from files to tables and token rows.
+
+Not here: reading one file (``mtdna``, ``mtdna_heteroplasmy``), what is done with a genome (``mito``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.genome import Contig
+from genolewm_assets.mito.genome_checks import check_genomes
+from genolewm_assets.mito.genome_qc import GenomeQcPolicy
+from genolewm_assets.mito.genome_records import GenomeRecord
+from genolewm_assets.mito.genome_split import SplitPolicy
+from genolewm_assets.mito.genome_table import (
+    MITO_GENOME_REJECTS,
+    MITO_GENOMES,
+    genome_tables,
+    place_genomes,
+    reject_table,
+)
+from genolewm_assets.mito.heteroplasmy import HeteroplasmyCall, levels_of_genome
+from genolewm_assets.mito.token_store import LevelledGenome, read_placements
+from genolewm_assets.sources.mtdna import CollectionFormat, read_genomes
+from genolewm_assets.sources.mtdna_heteroplasmy import read_heteroplasmy
+from genolewm_assets.store import NO_PROGRESS, BuildReport, Progress
+
+GENOMES_FILE, REJECTS_FILE = "genomes.parquet", "rejects.parquet"
+
+
+class CollectionFile(NamedTuple):
+    """A collection: where it lies, what errors and tables call it, and how it is written (None: as its name says)."""
+
+    path: Path
+    name: str
+    file_format: CollectionFormat | None
+
+
+def write_genomes(
+    files: Sequence[CollectionFile],
+    out_dir: Path,
+    *,
+    reference: str,
+    qc: GenomeQcPolicy,
+    split: SplitPolicy,
+    threads: int = 1,
+    progress: Progress = NO_PROGRESS,
+) -> BuildReport:
+    """Write the genomes of collections, and those not used, into ``genomes.parquet`` and ``rejects.parquet``.
+
+    Parameters
+    ----------
+    reference
+        The circle, upper case.
+
+    Raises
+    ------
+    InputError
+        If a file as a whole cannot be trusted; see :func:`~genolewm_assets.sources.mtdna.read_genomes`.
+    """
+    # Imported here: an aligner takes its time to load.
+    from genolewm_assets.mito.alignment import CircularAligner
+
+    placed = place_genomes(_records(files), CircularAligner(reference), qc, threads=threads, progress=progress)
+    counts = placed.counts()
+    side, tables = genome_tables(placed.genomes, reference, split)
+    _write(out_dir / GENOMES_FILE, tables, MITO_GENOMES.arrow)
+    _write(out_dir / REJECTS_FILE, [reject_table(placed.rejected)], MITO_GENOME_REJECTS.arrow)
+    table, rejects = (pq.read_table(out_dir / name) for name in (GENOMES_FILE, REJECTS_FILE))
+    sides = Counter(f"split.{each}" for each in side.split)
+    return BuildReport(
+        counts={**counts, **sides, "clusters": len(set(side.cluster)), "bases": sum(table["length_bp"].to_pylist())},
+        rows={GENOMES_FILE: table.num_rows, REJECTS_FILE: rejects.num_rows},
+        checks=check_genomes(table, rejects, counts, reference, split),
+    )
+
+
+def _records(files: Sequence[CollectionFile]) -> Iterator[GenomeRecord]:
+    for file in files:
+        yield from read_genomes(file.path, file_format=file.file_format, named=file.name)
+
+
+def _write(path: Path, tables: Iterator[pa.Table] | Sequence[pa.Table], schema: pa.Schema) -> None:
+    """Write each table as a row group: sequences are long."""
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for table in tables:
+            writer.write_table(table)
+
+
+class SampleLevels:
+    """Heteroplasmy of the genomes that VCFs have samples for.
+
+    Parameters
+    ----------
+    files
+        VCFs by what errors call them; a sample is in one of them only.
+    contig, reference
+        The mitochondrial contig, and its bases in upper case.
+
+    Attributes
+    ----------
+    counts
+        ``het.samples``, ``het.genomes`` (those met so far), ``het.calls``, and ``het.dropped.<reason>`` of the calls
+        that do not count.
+
+    Raises
+    ------
+    InputError
+        If a sample is in two files.
+    """
+
+    def __init__(self, files: Mapping[str, Path], contig: Contig, reference: str) -> None:
+        self._reference = reference.encode("ascii")
+        self._calls: dict[str, list[HeteroplasmyCall]] = {}
+        self.counts: Counter[str] = Counter()
+        for name, path in files.items():
+            found = read_heteroplasmy(path, contig)
+            if twice := sorted(self._calls.keys() & found.calls.keys()):
+                raise InputError(name, "has samples of another file", expected="each sample once", got=repr(twice[0]))
+            self._calls |= found.calls
+            self.counts.update({f"het.dropped.{reason}": n for reason, n in found.dropped.items()})
+        self.counts["het.samples"] = len(self._calls)
+        self.counts["het.calls"] = sum(map(len, self._calls.values())) + self.counts["het.dropped.other_contig"]
+
+    def levelled(self, table: pa.Table) -> Iterator[LevelledGenome]:
+        """Yield the genomes of a table with their levels; None for one without a sample of its name."""
+        for name, split, placement in read_placements(table, self._reference.decode("ascii")):
+            levels = None
+            if (calls := self._calls.get(name)) is not None:
+                levels, dropped = levels_of_genome(calls, self._reference, placement)
+                self.counts["het.genomes"] += 1
+                self.counts.update({f"het.dropped.{reason}": n for reason, n in dropped.items()})
+            yield LevelledGenome(name, split, placement, levels)

@@ -1,0 +1,207 @@
+"""Heteroplasmy calls of samples, read from a VCF whose FORMAT gives a level per sample.
+
+Three layouts are known, which differ in what a level belongs to:
+
+- Mutect2 in mitochondrial mode, DRAGEN: ``AF``, Number=A: one level per ALT of the record;
+- gnomAD: ``HL``, Number=1, one ALT per record; 0 for the reference; the sample's own filters in ``FT``;
+- mutserve (mtDNA-Server 2): ``AF``, Number=1, String: one level per alternate allele that the sample's GT names.
+
+Not here: what a call means for a genome's bases (``mito.heteroplasmy``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pysam
+
+from genolewm_assets.errors import GenoLeWMError, InputError, VcfError
+from genolewm_assets.genome import Contig, ContigSet
+from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall
+from genolewm_assets.sources.compression import Compression, detect_compression, has_bgzf_end
+from genolewm_assets.sources.contig_names import ContigNames
+from genolewm_assets.sources.local_file import check_local_file
+
+#: FORMAT fields that hold levels; the first one declared counts.
+LEVEL_FIELDS = ("HL", "AF")
+_PASSED = ("PASS", ".")
+
+
+class SampleCalls(NamedTuple):
+    """Calls of a file by sample, in the file's order; and the records left out, all as ``other_contig``."""
+
+    calls: dict[str, list[HeteroplasmyCall]]
+    dropped: Counter[CallDrop]
+
+
+def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | None = None) -> SampleCalls:
+    """Read what a VCF says of samples' mitochondrial heteroplasmy.
+
+    Parameters
+    ----------
+    vcf
+        Plain or BGZF; it needs no index.
+    contig
+        The mitochondrial contig; others may be in the file.
+    samples
+        Whose calls are wanted; None: all. The calls of those are held in memory.
+
+    Returns
+    -------
+    SampleCalls
+        Every wanted sample has a list, empty where it has no call. A level that is missing or 0 is no call. Calls that
+        failed a filter, or whose ALT is no sequence, are there: what counts is decided where levels are made.
+
+    Raises
+    ------
+    InputError
+        If a wanted sample is not in the file.
+    VcfError
+        If the file is missing, no VCF or damaged, declares neither ``HL`` nor ``AF`` in FORMAT or another length of the
+        contig, or has a level that is no number or belongs to no one allele.
+    UnknownContigError
+        If a record is on a contig that no human assembly has.
+    """
+    _check_whole(vcf)
+    dropped: Counter[CallDrop] = Counter()
+    with _htslib_errors(vcf), pysam.VariantFile(str(vcf)) as file:
+        field = _level_field(file.header, vcf)
+        wanted = _wanted_samples(list(file.header.samples), samples, vcf)
+        file.subset_samples(wanted)
+        calls: dict[str, list[HeteroplasmyCall]] = {name: [] for name in wanted}
+        _check_length(file.header, contig, vcf)
+        names = ContigNames(ContigSet([contig]))
+        for record in file:
+            where = f"{vcf} ({record.chrom}:{record.pos})"
+            if names.resolve(record.chrom, lambda _, where=where: where) != contig:  # type: ignore[misc]
+                dropped[CallDrop.OTHER_CONTIG] += 1
+                continue
+            for call in _calls_of_record(record, field, where):
+                calls[call.sample].append(call)
+        if dropped[CallDrop.OTHER_CONTIG]:
+            names.check_met([contig], where=str(vcf))
+    return SampleCalls(calls, dropped)
+
+
+def _calls_of_record(record: pysam.VariantRecord, field: str, where: str) -> Iterator[HeteroplasmyCall]:
+    alts = record.alts or ()
+    per_alt = len(alts) == 1 or record.header.formats[field].number == "A"
+    filters = [str(name) for name in record.filter]
+    failed = [name for name in filters if name not in _PASSED]
+    passed = "PASS" if filters == ["PASS"] else "."
+    for sample in record.samples.values():
+        at = f"{where}, sample {sample.name!r}"
+        levels = _levels(sample, field, at)
+        if not alts or all(level is None for level in levels):
+            continue
+        owners = range(1, len(alts) + 1) if per_alt else _alleles_of_genotype(sample)
+        if len(levels) != len(owners):
+            raise VcfError(
+                at,
+                f"{field} does not tell which allele a level belongs to",
+                expected=f"as many levels as alternate alleles ({len(owners)})",
+                got=f"{len(levels)}",
+                remedy="Split multi-allelic records with bcftools norm -m -any",
+            )
+        state = ";".join(dict.fromkeys([*failed, *_failed_by_sample(sample)])) or passed
+        for owner, level in zip(owners, levels, strict=True):
+            if level is not None and level != 0:
+                yield HeteroplasmyCall(sample.name, record.pos, str(record.ref), alts[owner - 1], level, state)
+
+
+def _alleles_of_genotype(sample: pysam.VariantRecordSample) -> Sequence[int]:
+    """Return the alternate alleles of a sample's genotype, 1-based, in the genotype's order."""
+    return list(dict.fromkeys(index for index in sample.allele_indices or () if index))
+
+
+def _levels(sample: pysam.VariantRecordSample, field: str, where: str) -> list[float | None]:
+    """Return a sample's levels, None for one that is missing."""
+    value = sample.get(field)
+    values = value if isinstance(value, tuple) else (value,)
+    try:
+        return [None if each in {None, "."} else float(each) for each in values]
+    except ValueError as err:
+        raise VcfError(where, f"{field} is not a number", expected="0 to 1", got=repr(value)) from err
+
+
+def _failed_by_sample(sample: pysam.VariantRecordSample) -> list[str]:
+    value = sample.get("FT")
+    values = value if isinstance(value, tuple) else (value,)
+    # VCF separates the filters of FT by ";", a header that declares a list by ",".
+    names = [name for each in values if each for name in each.split(";")]
+    return [name for name in names if name not in _PASSED]
+
+
+def _check_whole(vcf: Path) -> None:
+    """Find what htslib does not read, or does not miss: gzip without blocks, and a file cut between two blocks."""
+    check_local_file(vcf, expected="a VCF file", error=VcfError)
+    with vcf.open("rb") as file:
+        packed = detect_compression(file)
+        if packed is Compression.GZIP:
+            raise VcfError(str(vcf), "is gzip without blocks", expected="BGZF", remedy="Compress it with bgzip")
+        if packed is Compression.BGZF and not has_bgzf_end(file):
+            raise VcfError(
+                str(vcf), "is truncated: the BGZF end-of-file block is missing", remedy="Fetch the file again"
+            )
+
+
+def _level_field(header: pysam.VariantHeader, vcf: Path) -> str:
+    for field in LEVEL_FIELDS:
+        if field in header.formats:
+            return field
+    raise VcfError(
+        str(vcf),
+        "the header declares no heteroplasmy level",
+        expected="FORMAT field HL or AF",
+        got=", ".join(sorted(header.formats)[:12]) or "no FORMAT fields",
+        remedy="Give the caller's own VCF, with samples",
+    )
+
+
+def _wanted_samples(present: list[str], wanted: Collection[str] | None, vcf: Path) -> list[str]:
+    if wanted is None:
+        return present
+    unknown = sorted(set(wanted) - set(present))
+    if unknown:
+        raise InputError(
+            str(vcf),
+            "has no such sample",
+            expected=", ".join(map(repr, present[:6])) + (", ..." if len(present) > 6 else "") or "sample columns",
+            got=repr(unknown[0]),
+            remedy="Use the names of the file's header line",
+        )
+    return [name for name in present if name in set(wanted)]
+
+
+def _check_length(header: pysam.VariantHeader, contig: Contig, vcf: Path) -> None:
+    """Refuse the contig of another assembly: UCSC's hg19 has an older sequence of 16,571 bp as chrM."""
+    for name in (contig.name, *contig.aliases):
+        length = header.contigs[name].length if name in header.contigs else None
+        if length is not None and length != contig.length:
+            raise VcfError(
+                str(vcf),
+                f"the header gives contig {name!r} the length of another sequence",
+                expected=f"{contig.length} bp",
+                got=f"{length} bp",
+                remedy="Call variants on rCRS (NC_012920.1)",
+            )
+
+
+@contextmanager
+def _htslib_errors(vcf: Path) -> Iterator[None]:
+    """Turn what htslib meets in a damaged file into one error; keep it from writing to stderr."""
+    before = pysam.set_verbosity(0)
+    try:
+        yield
+    except GenoLeWMError:
+        raise
+    except (OSError, ValueError) as err:
+        raise VcfError(
+            str(vcf), f"cannot be read as a VCF ({err})", expected="a whole VCF file", remedy="Fetch the file again"
+        ) from err
+    finally:
+        pysam.set_verbosity(before)

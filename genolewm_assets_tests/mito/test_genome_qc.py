@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.genome import reverse_complement
+from genolewm_assets.mito.genome_qc import (
+    GenomeJudge,
+    GenomeQcPolicy,
+    KeptGenome,
+    RejectedGenome,
+    check_collection,
+    junction_repeat_bp,
+)
+from genolewm_assets.mito.genome_records import GenomeRecord, GenomeReject
+
+
+def circle(length: int, seed: int = 1) -> str:
+    return "".join("ACGT"[code] for code in np.random.default_rng(seed).integers(0, 4, length))
+
+
+GENOME = circle(16_569)
+
+
+def record(sequence: str, name: str = "a", number: int = 1, problem: str = "") -> GenomeRecord:
+    return GenomeRecord(name, "", sequence, None, "c.fa", number, problem)
+
+
+def records(*sequences: str) -> list[GenomeRecord]:
+    return [record(sequence, f"g{number}", number) for number, sequence in enumerate(sequences, start=1)]
+
+
+def fate(sequence: str, **given: object) -> tuple[str, str]:
+    judged = GenomeJudge(GenomeQcPolicy(**given)).judge(record(sequence))  # type: ignore[arg-type]
+    return ("kept", "") if isinstance(judged, KeptGenome) else (str(judged.reason), judged.detail)
+
+
+def test_all_real_genomes_are_kept(rcrs: str, real_genomes: list[str]) -> None:
+    result = check_collection(records(rcrs, *real_genomes))
+    assert result.rejected == ()
+    assert [genome.record.number for genome in result.kept] == list(range(1, 42))
+    assert [genome.n_bases for genome in result.kept] == [1] + [0] * 40
+    assert len({genome.circle_sha256 for genome in result.kept}) == 41
+
+
+@pytest.mark.parametrize(
+    ("sequence", "expected"),
+    [
+        ("", ("no_sequence", "the record has no base")),
+        (circle(15_399), ("too_short", "15,399 bp, expected at least 15,400")),
+        (circle(15_400), ("kept", "")),
+        (circle(17_700), ("kept", "")),
+        (circle(17_701), ("too_long", "17,701 bp, expected at most 17,700")),
+        (circle(15_840) + "N" * 160, ("kept", "")),
+        (circle(15_839) + "N" * 161, ("too_many_n", "161 N of 16,000 bp, expected at most 1.00%")),
+        (circle(15_840) + "RY" * 80, ("kept", "")),
+        (
+            circle(15_839) + "R" + "YKMSWBDHV" * 17 + "YKMSWBD",
+            ("too_many_ambiguous", "161 ambiguity codes of 16,000 bp, expected at most 1.00%"),
+        ),
+        (circle(15_680) + "N" * 160 + "RY" * 80, ("kept", "")),
+        (GENOME[:9] + "-" + GENOME[9:] + "*", ("alphabet", "2 no IUPAC codes, the first '-' at base 10")),
+        (GENOME + "U", ("alphabet", "1 no IUPAC codes, the first 'U' at base 16,570")),
+        (GENOME + "a", ("alphabet", "1 no IUPAC codes, the first 'a' at base 16,570")),
+        (GENOME + "\ufffd", ("alphabet", "1 no IUPAC codes, the first '\ufffd' at base 16,570")),
+        (GENOME + GENOME[:20], ("junction_repeat", "the last 20 bp repeat the first")),
+        (GENOME + GENOME[:19], ("kept", "")),
+        (GENOME + GENOME[:1_000], ("junction_repeat", "the last 1,000 bp repeat the first")),
+    ],
+)
+def test_every_bound_is_where_it_is_said_to_be(sequence: str, expected: tuple[str, str]) -> None:
+    assert fate(sequence) == expected
+
+
+def test_the_policy_moves_the_bounds() -> None:
+    assert fate("ACGTTGCAAC", min_length_bp=10)[0] == "kept"
+    assert fate(GENOME, max_length_bp=16_568)[0] == "too_long"
+    assert fate(GENOME[1:] + "N", max_n_fraction=0.0)[0] == "too_many_n"
+    assert fate(GENOME[1:] + "R", max_ambiguous_fraction=0.0)[0] == "too_many_ambiguous"
+    assert fate(GENOME[1:] + "R", max_n_fraction=0.0)[0] == "kept"
+    assert fate(GENOME + GENOME[:19], min_junction_repeat_bp=19)[0] == "junction_repeat"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"min_length_bp": 0},
+        {"min_length_bp": 20_000},
+        {"max_n_fraction": float("nan")},
+        {"max_n_fraction": 1.01},
+        {"max_ambiguous_fraction": -0.1},
+        {"min_junction_repeat_bp": 0},
+    ],
+)
+def test_an_impossible_policy_is_refused(given: dict[str, float]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(given))):
+        GenomeQcPolicy(**given)  # type: ignore[arg-type]
+
+
+def test_what_could_not_be_read_and_what_has_no_name_are_told_first() -> None:
+    judge = GenomeJudge()
+    assert judge.judge(record("", problem="over 10 characters: 12")) == RejectedGenome(
+        "a", "c.fa", 1, GenomeReject.UNREADABLE, "over 10 characters: 12"
+    )
+    nameless = judge.judge(record("", name=""))
+    assert isinstance(nameless, RejectedGenome)
+    assert nameless.reason is GenomeReject.NO_NAME
+
+
+def test_the_first_of_equal_circles_stays() -> None:
+    turned = GENOME[700:] + GENOME[:700]
+    other = circle(16_569, seed=2)
+    result = check_collection(records(turned, GENOME, other, reverse_complement(GENOME[9:] + GENOME[:9]), GENOME))
+    assert [genome.record.name for genome in result.kept] == ["g1", "g3"]
+    assert [(g.name, g.number, g.reason, g.detail) for g in result.rejected] == [
+        (f"g{n}", n, GenomeReject.DUPLICATE_SEQUENCE, "same circle as 'g1' (c.fa, record 1)") for n in (2, 4, 5)
+    ]
+    # One base more or less is another circle.
+    assert len(check_collection(records(GENOME, GENOME[1:], GENOME[:99] + "R" + GENOME[100:])).kept) == 3
+
+
+def test_the_first_of_a_name_stays_and_it_is_told_whether_the_others_are_the_same() -> None:
+    given = [record(GENOME), record(GENOME[5:] + GENOME[:5], number=2), record(circle(16_569, 2), number=3)]
+    result = check_collection([*given, record(circle(16_569, 2), "b", 4)])
+    assert [(g.record.name, g.record.number) for g in result.kept] == [("a", 1), ("b", 4)]
+    assert [(g.number, str(g.reason), g.detail) for g in result.rejected] == [
+        (2, "duplicate_name", "c.fa, record 1 has the name; the same circle"),
+        (3, "duplicate_name", "c.fa, record 1 has the name; another sequence"),
+    ]
+
+
+def test_a_rejected_record_takes_up_neither_its_name_nor_its_circle() -> None:
+    short, overlapping = GENOME[:9_000], GENOME + GENOME[:30]
+    result = check_collection([record(short), record(overlapping, "b", 2), record(GENOME, number=3)])
+    assert [genome.record.number for genome in result.kept] == [3]
+
+
+def test_counts_add_up_and_name_every_reason() -> None:
+    counts = check_collection(records(GENOME, GENOME, "", "ACGT", circle(16_000, 3))).counts()
+    assert (counts.pop("records"), counts.pop("kept")) == (5, 2)
+    assert list(counts) == [f"rejected.{reason}" for reason in GenomeReject]
+    assert {name: n for name, n in counts.items() if n} == {
+        "rejected.no_sequence": 1,
+        "rejected.too_short": 1,
+        "rejected.duplicate_sequence": 1,
+    }
+    assert "not_alignable" in set(GenomeReject)
+
+
+def plain_repeat_bp(sequence: str, least: int) -> int:
+    sizes = [n for n in range(least, len(sequence)) if sequence[-n:] == sequence[:n]]
+    if not sizes:
+        return 0
+    end = sequence[-max(sizes) :]
+    units = range(1, min(10, len(end) // 2) + 1)
+    return 0 if any((end[:unit] * len(end))[: len(end)] == end for unit in units) else len(end)
+
+
+@given(st.text("AC", min_size=1, max_size=60), st.integers(1, 20), st.integers(1, 40))
+def test_junction_repeat_is_the_longest_there_is(sequence: str, least: int, overlap: int) -> None:
+    for tried in (sequence, sequence + sequence[:overlap]):
+        assert junction_repeat_bp(tried, least) == plain_repeat_bp(tried, least)
+
+
+@given(st.integers(0, 16_568), st.integers(20, 1_000))
+def test_an_overlap_is_found_wherever_the_circle_is_cut(cut: int, overlap: int) -> None:
+    turned = GENOME[cut:] + GENOME[:cut]
+    assert junction_repeat_bp(turned, 20) == 0
+    assert junction_repeat_bp(turned + turned[:overlap], 20) == overlap
+
+
+def test_a_circle_cut_inside_an_array_is_no_overlap_but_a_longer_unit_is() -> None:
+    inside = GENOME[:16_000]
+    for unit in ("C", "CA", "CCCCCTCTA", "N", "CCCCCTCTAG"):
+        end = (unit * 40)[: 20 + len(unit)]
+        assert junction_repeat_bp(end + inside + end, 20) == 0, unit
+    unit = "CCCCCTCTAGA" * 2
+    assert junction_repeat_bp(unit + inside + unit, 20) == 22
+
+
+def test_no_real_genome_repeats_itself_at_any_cut(rcrs: str, real_genomes: list[str]) -> None:
+    """A repeat at a cut is a square in the circle: n bases that equal the n bases before them."""
+    for genome in (rcrs, *real_genomes):
+        codes = np.frombuffer((genome * 2).encode(), dtype=np.uint8)
+        for size in range(20, 400):
+            same = codes[:-size] == codes[size:]
+            breaks = np.flatnonzero(~same)
+            assert np.diff(breaks).max() <= size, (size, genome[:20])

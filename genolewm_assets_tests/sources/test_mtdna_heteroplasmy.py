@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from genolewm_assets.errors import GenoLeWMError, InputError, UnknownContigError, VcfError
+from genolewm_assets.genome import GRCH38
+from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall, levels_on_reference
+from genolewm_assets.sources.mtdna_heteroplasmy import SampleCalls, read_heteroplasmy
+from genolewm_assets_tests.sources.vcf_files import write_text
+
+CHRM = GRCH38["chrM"]
+GT = "GT:1:String"
+MUTECT2 = (GT, "AD:R:Integer", "AF:A:Float", "DP:1:Integer")
+GNOMAD = (GT, "DP:1:Integer", "FT:.:String", "HL:1:Float", "MQ:1:Float")
+MUTSERVE = (GT, "AF:1:String", "DP:1:Integer")
+
+
+def vcf(*records: str, formats: tuple[str, ...] = MUTECT2, samples: str = "S1 S2", length: int = 16_569) -> str:
+    """Return a VCF; a record is POS REF ALT FILTER FORMAT and a column per sample, or CHROM and these."""
+    meta = ["##fileformat=VCFv4.2", f"##contig=<ID=chrM,length={length}>", "##contig=<ID=chr1>"]
+    meta += ['##FILTER=<ID=weak_evidence,Description="x">', '##FILTER=<ID=npg,Description="x">']
+    for declared in formats:
+        name, number, kind = declared.split(":")
+        meta.append(f'##FORMAT=<ID={name},Number={number},Type={kind},Description="{name}">')
+    rows = [["#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO", "FORMAT", *samples.split()]]
+    for record in records:
+        fields = record.split() if record.startswith("chr") else ["chrM", *record.split()]
+        rows.append([*fields[:2], ".", *fields[2:4], ".", fields[4], ".", *fields[5:]])
+    return "\n".join([*meta, *("\t".join(row) for row in rows), ""])
+
+
+def read(folder: Path, text: str | bytes, how: str = "plain", samples: list[str] | None = None) -> SampleCalls:
+    return read_heteroplasmy(write_text(folder / "calls.vcf.gz", text, how), CHRM, samples=samples)
+
+
+def brief(calls: list[HeteroplasmyCall]) -> list[tuple[int, str, str, float, str]]:
+    return [(call.pos, call.ref, call.alt, round(call.level, 6), call.filter) for call in calls]
+
+
+@pytest.mark.parametrize("how", ["plain", "bgzip"])
+def test_mutect2_gives_a_level_per_alternate_allele(tmp_path: Path, how: str) -> None:
+    text = vcf(
+        "73 A G PASS GT:AD:AF:DP 0/1:1,99:0.99:100 0/0:100,0:0.0:100",
+        "302 A AC,ACC weak_evidence GT:AD:AF:DP 0/1/2:1,8,1:0.8,0.1:10 0/1/2:.:.,0.25:10",
+        "310 T C . GT:AF 0/1:. ./.:.",
+    )
+    found = read(tmp_path, text, how)
+    assert brief(found.calls["S1"]) == [
+        (73, "A", "G", 0.99, "PASS"),
+        (302, "A", "AC", 0.8, "weak_evidence"),
+        (302, "A", "ACC", 0.1, "weak_evidence"),
+    ]
+    assert brief(found.calls["S2"]) == [(302, "A", "ACC", 0.25, "weak_evidence")]
+    assert not found.dropped
+
+
+def test_gnomad_gives_a_heteroplasmy_level_and_filters_of_the_sample(tmp_path: Path) -> None:
+    text = vcf(
+        "73 A G PASS GT:DP:FT:HL:MQ 1/1:100:PASS:0.995:60 0/0:100:PASS:0.0:60",
+        "152 T C PASS GT:DP:FT:HL:MQ 0/1:100:PASS:0.31:60 0/1:100:weak_evidence,npg:0.2:60",
+        "195 T C npg GT:DP:FT:HL:MQ 0/1:100:PASS:0.3:60 ./.:.:.:.:.",
+        formats=GNOMAD,
+    )
+    found = read(tmp_path, text)
+    assert brief(found.calls["S1"]) == [
+        (73, "A", "G", 0.995, "PASS"),
+        (152, "T", "C", 0.31, "PASS"),
+        (195, "T", "C", 0.3, "npg"),
+    ]
+    assert brief(found.calls["S2"]) == [(152, "T", "C", 0.2, "weak_evidence;npg")]
+
+
+def test_mutserve_gives_levels_of_the_alleles_in_the_genotype(tmp_path: Path) -> None:
+    text = vcf(
+        "73 A C,G PASS GT:AF:DP 2:0.998:100 0/1:0.04:100",
+        "152 T C,G PASS GT:AF:DP 2/1:0.7,0.3:100 0",
+        "249 A * PASS GT:AF:DP 1:0.97:100 0",
+        formats=MUTSERVE,
+    )
+    found = read(tmp_path, text)
+    assert brief(found.calls["S1"]) == [
+        (73, "A", "G", 0.998, "PASS"),
+        (152, "T", "G", 0.7, "PASS"),
+        (152, "T", "C", 0.3, "PASS"),
+        (249, "A", "*", 0.97, "PASS"),
+    ]
+    assert brief(found.calls["S2"]) == [(73, "A", "C", 0.04, "PASS")]
+
+
+def test_heteroplasmy_level_comes_before_allele_fraction(tmp_path: Path) -> None:
+    text = vcf("73 A G PASS GT:AF:HL 0/1:0.5:0.25 0/1:0.5:.", formats=(GT, "AF:A:Float", "HL:1:Float"))
+    found = read(tmp_path, text)
+    assert [call.level for calls in found.calls.values() for call in calls] == [0.25]
+
+
+def test_only_wanted_samples_and_one_that_has_no_call(tmp_path: Path) -> None:
+    text = vcf("73 A G PASS GT:AF 0/1:0.5 0/1:0", "74 A G PASS GT:AF 0/1:0.5 0/1:0.25")
+    assert brief(read(tmp_path, text, samples=["S2"]).calls["S2"]) == [(74, "A", "G", 0.25, "PASS")]
+    assert read(tmp_path, text, samples=[]).calls == {}
+    assert list(read(tmp_path, vcf()).calls.items()) == [("S1", []), ("S2", [])]
+
+
+def test_records_of_other_contigs_are_counted(tmp_path: Path) -> None:
+    found = read(tmp_path, vcf("chr1 73 A G PASS GT:AF 0/1:0.5 0/1:0.5", "chrM 73 A G PASS GT:AF 0/1:0.5 0"))
+    assert len(found.calls["S1"]) == 1
+    assert found.dropped == {CallDrop.OTHER_CONTIG: 1}
+
+
+def test_names_of_the_contig(tmp_path: Path) -> None:
+    text = vcf("73 A G PASS GT:AF 0/1:0.5 0").replace("chrM", "MT")
+    assert len(read(tmp_path, text).calls["S1"]) == 1
+
+
+def test_levels_of_what_was_read(tmp_path: Path, shared_data: Path) -> None:
+    """From the file to a level per base of rCRS, and from NaN in the file to its name."""
+    with gzip.open(shared_data / "mtdna" / "rCRS_NC_012920.1.fa.gz", "rt") as fasta:
+        rcrs = "".join(line.strip() for line in fasta if line[0] != ">").upper().encode()
+    text = vcf("73 A G PASS GT:AF 0/1:0.75 0/1:nan", "3243 A G,T PASS GT:AF 0/1:0.25,0.125 0")
+    calls = read(tmp_path, text).calls
+    levels, dropped = levels_on_reference(calls["S1"], rcrs)
+    assert (np.flatnonzero(levels).tolist(), levels[[72, 3_242]].tolist()) == ([72, 3_242], [0.75, 0.375])
+    assert not dropped
+    assert math.isnan(calls["S2"][0].level)
+    with pytest.raises(
+        InputError, match="sample 'S2', 73 A>G: impossible heteroplasmy level: expected 0 to 1, got nan"
+    ):
+        levels_on_reference(calls["S2"], rcrs)
+
+
+ONE = "73 A G PASS GT:AF 0/1:0.5 0"
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (vcf(formats=(GT,)), VcfError, "declares no heteroplasmy level: expected FORMAT field HL or AF, got GT"),
+        (
+            vcf(ONE, length=16_571),
+            VcfError,
+            "contig 'chrM' the length of another sequence: expected 16569 bp, got 16571",
+        ),
+        (vcf("73 A G PASS GT:AF 0/1:x 0", formats=MUTSERVE), VcfError, "AF is not a number: expected 0 to 1, got 'x'"),
+        (vcf("73 A G,T PASS GT:AF 0/1:0.5,0.1 0", formats=MUTSERVE), VcfError, "which allele a level belongs to"),
+        (vcf("73 A G PASS GT:AF 0/1:0.5,0.1 0"), VcfError, "expected as many levels as alternate alleles (1), got 2"),
+        (vcf("chr1 73 A G PASS GT:AF 0/1:0.5 0"), VcfError, "none of the records is on a contig wanted"),
+        (vcf(f"chrZebra {ONE}"), UnknownContigError, "'chrZebra'"),
+        (vcf(ONE.replace("73", "here")), VcfError, "cannot be read as a VCF"),
+        (vcf(ONE)[:-3], VcfError, "cannot be read as a VCF"),
+        (gzip.compress(vcf(ONE).encode()), VcfError, "is gzip without blocks"),
+        (b"", VcfError, "cannot be read as a VCF"),
+        (b"\0\1\2 no VCF at all", VcfError, "cannot be read as a VCF"),
+        (b">chrM\nGATC\n", VcfError, "cannot be read as a VCF"),
+    ],
+)
+def test_files_that_cannot_be_read_right(
+    tmp_path: Path, text: str | bytes, error: type[GenoLeWMError], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(error) as caught:
+        read(tmp_path, text)
+    assert message in str(caught.value)
+    assert "calls.vcf.gz" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"), [(-28, "end-of-file block is missing"), (-40, "missing"), (0.5, "missing")]
+)
+def test_truncated_bgzf(tmp_path: Path, kept: float, message: str) -> None:
+    whole = write_text(tmp_path / "whole.vcf.gz", vcf(*[ONE] * 9_999), "bgzip").read_bytes()
+    with pytest.raises(VcfError, match=message):
+        read(tmp_path, whole[: int(kept if kept < 0 else kept * len(whole))])
+    broken = bytearray(whole)
+    broken[len(whole) // 2] ^= 0xFF
+    with pytest.raises(VcfError, match="cannot be read as a VCF"):
+        read(tmp_path, bytes(broken))
+
+
+def test_files_and_samples_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(VcfError, match="does not exist"):
+        read_heteroplasmy(tmp_path / "none.vcf", CHRM)
+    with pytest.raises(InputError, match=r"has no such sample: expected 'S1', 'S2', got 'HG1'"):
+        read(tmp_path, vcf(ONE), samples=["S1", "HG1"])
