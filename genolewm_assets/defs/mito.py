@@ -162,7 +162,7 @@ def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
         ),
         "haplogroups": draw_haplogroups(majors(table["haplogroup"].to_pylist()), table["split"].to_pylist()),
         "differences_along_circle": draw_on_circle(
-            differing, title=f"Where {table.num_rows:,} genomes differ from the reference", unit="genomes"
+            differing, title=f"Where {table.num_rows:,} genomes differ from the reference", unit="genomes a position"
         ),
     }
 
@@ -189,7 +189,7 @@ def describe_stored_tokens(published: Published) -> dict[str, dg.MetadataValue]:
         ),
         "most_frequent_kmers": dg.MetadataValue.md(f"| k-mer | tokens |\n|---|---:|\n{frequent}"),
         "entropy_along_circle": draw_on_circle(
-            found.entropy_bits, title=f"Variety of k-mers among {found.n_genomes:,} genomes", unit="bits"
+            found.entropy_bits, title=f"Variety of k-mers among {found.n_genomes:,} genomes", unit="bits a position"
         ),
     }
 

@@ -14,7 +14,7 @@ from genolewm_assets.defs.pictures import BLUE, PART_COLOURS, SKY, embed_figure
 
 #: Sectors of the circle; of the human one each has some 69 positions.
 _SECTORS = 240
-_SIZE_IN, _HOLE = 3.8, 0.55
+_SIZE_IN, _HOLE = 4.2, 0.6
 _TITLE_PT, _TEXT_PT = 10.0, 8.5
 
 
@@ -35,11 +35,12 @@ def draw_on_circle(values: npt.NDArray[np.float64], *, title: str, unit: str) ->
     angles = 2 * np.pi * (edges[:-1] + np.diff(edges) / 2) / len(known)
     axes.bar(angles, (1 - _HOLE) * means / top, width=2 * np.pi / _SECTORS, bottom=_HOLE, color=BLUE)
     axes.plot(np.linspace(0, 2 * np.pi, 200), np.full(200, _HOLE), color=SKY, linewidth=1)
-    for place in range(0, len(known), 2_000):
+    # The last label would meet the first one.
+    for place in range(0, len(known) - 1_000, 2_000):
         angle = 2 * np.pi * place / len(known)
-        axes.text(angle, _HOLE - 0.1, f"{place / 1_000:g} kb", ha="center", va="center", fontsize=_TEXT_PT)
+        axes.text(angle, _HOLE - 0.08, f"{place // 1_000} kb", ha="center", va="center", fontsize=_TEXT_PT)
     peak = int(means.argmax())
-    said = f"up to {top:.3g} {unit}\nat {edges[peak] + 1:,} to {edges[peak + 1]:,}"
+    said = f"up to {top:.3g}\n{unit}\nat {edges[peak] + 1:,} to {edges[peak + 1]:,}"
     axes.text(0, 0, said, ha="center", va="center", fontsize=_TEXT_PT)
     return embed_figure(figure, f"{title}: {said}".replace("\n", " "))
 

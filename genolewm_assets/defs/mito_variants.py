@@ -82,7 +82,7 @@ def describe_variants(published: Published) -> dict[str, dg.MetadataValue]:
             sites_with_heteroplasmy=int((pop_hl > 0).sum()),
         ),
         "heteroplasmy_along_circle": draw_on_circle(
-            pop_hl.astype(float), title="The population's highest heteroplasmy by site", unit="mean pop_hl"
+            pop_hl.astype(float), title="The population's highest level of heteroplasmy", unit="on average"
         ),
     }
 

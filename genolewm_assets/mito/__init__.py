@@ -1,7 +1,7 @@
 """Mitochondrial genomes as arrays that a model trains on: circular, heteroplasmic, tokenised by k-mers.
 
-Belongs here: vocabulary, tokens, windows, data sets, masking, and what is known about genomes and variants before they
-are tokens. Does not belong here: finding and fetching files (``sources``), arrays on disk (``store``), k-mers as such
+Belongs here: genomes laid along the reference circle, their split, variants and heteroplasmy; vocabulary, tokens,
+windows, data sets, masking. Does not belong here: finding and fetching files (``sources``), arrays on disk (``store``), k-mers as such
 (``genome``), the asset graph (``defs``). Imports neither Dagster nor pysam; torch only with the data sets.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from genolewm_assets.mito.masking import MaskingCollator, MaskingRules
 from genolewm_assets.mito.tokens import decode_tokens, tokenize_batch, tokenize_sequence
 from genolewm_assets.mito.vocabulary import KmerVocabulary
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KmerVocabulary",
+    "MaskingCollator",
+    "MaskingRules",
     "MtDNADataset",
     "MtDNAVariantDataset",
     "decode_tokens",
