@@ -11,14 +11,22 @@ from genolewm_assets.defs.rebuild_job import rebuild_embeddings_job
 from genolewm_assets.defs.verify_job import verify_all_job
 
 #: What is made of one ClinVar release, in order.
-RELEASE_ASSETS = ("clinvar/release", "clinvar/shard", "clinvar/changes", "holdouts/manifest", "packages/split")
+RELEASE_ASSETS = (
+    "clinvar/release",
+    "clinvar/shard",
+    "clinvar/changes",
+    "mito/variants",
+    "holdouts/manifest",
+    "packages/split",
+)
 
 refresh_release_job = dg.define_asset_job(
     "refresh_release",
     selection=dg.AssetSelection.assets(*(dg.AssetKey(key.split("/")) for key in RELEASE_ASSETS)),
     tags={REFRESH_TAG: "true"},
     description=(
-        "Download one ClinVar release, check and shard it, count its changes, hold out and package. One release a run."
+        "Download one ClinVar release, check and shard it, count its changes, join its mitochondrial variants, hold out "
+        "and package. One release a run."
     ),
 )
 

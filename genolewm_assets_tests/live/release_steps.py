@@ -13,7 +13,14 @@ from genolewm_assets_tests.live.release_world import ReleaseWorld
 SENSOR = "clinvar_release_sensor"
 REFRESH = "refresh_release"
 #: What the job makes of a release.
-RELEASE_ASSETS = ("clinvar/release", "clinvar/shard", "clinvar/changes", "holdouts/manifest", "packages/split")
+RELEASE_ASSETS = (
+    "clinvar/release",
+    "clinvar/shard",
+    "clinvar/changes",
+    "mito/variants",
+    "holdouts/manifest",
+    "packages/split",
+)
 STATES = ("embeddings/cache", "embeddings/corpus")
 
 
