@@ -13,7 +13,7 @@ import typer
 from genolewm_assets.console import ConsoleProgress, err, out
 
 if TYPE_CHECKING:
-    from genolewm_assets.store import Finding
+    from genolewm_assets.store import Finding, Removed
 
 cache_app = typer.Typer(help="Array stores: the caches of states.", no_args_is_help=True)
 package_app = typer.Typer(help="Split packages: what trainers open.", no_args_is_help=True)
@@ -22,6 +22,7 @@ CachePath = Annotated[Path, typer.Argument(help="A store, or a folder of stores.
 PackagePath = Annotated[Path, typer.Argument(help="A package's folder, or the link to it.")]
 RootOption = Annotated[Path, typer.Option("--root", help="Root directory of the artefacts.", envvar="GENOLEWM_ROOT")]
 CacheRootOption = Annotated[Path | None, typer.Option("--cache-root", help="Root that holds the caches of states.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
@@ -141,6 +142,22 @@ def cache_find(
         raise typer.Exit(4)
 
 
+@cache_app.command("sweep")
+def cache_sweep(
+    path: Annotated[Path, typer.Argument(help="A folder of caches that lies in no root.")],
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove old generations and abandoned work from a folder of caches; of a root, `genolewm gc` does.
+
+    Example: `genolewm cache sweep profiles --dry-run`
+    """
+    from genolewm_assets.store import sweep_caches
+
+    print_removed(sweep_caches(path, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+
+
 @package_app.command("verify")
 def package_verify(path: PackagePath, cache_root: CacheRootOption = None, *, as_json: JsonOption = False) -> None:
     """Compare every byte of a package, and of the caches it points to, with its digests.
@@ -187,6 +204,17 @@ def package_pin(
     with ConsoleProgress(err) as progress:
         ref = pin_release(root, release, progress=progress)
     out.print(f"in use: release {ref.release}, {root / ref.path}", markup=False, soft_wrap=True)
+
+
+def print_removed(removed: Sequence[Removed], *, dry_run: bool, as_json: bool) -> None:
+    """Print what was removed, or would be."""
+    if as_json:
+        out.print_json(json.dumps([asdict(entry) for entry in removed]))
+        return
+    for entry in removed:
+        out.print(f"{entry.path} ({entry.why}, {entry.size_bytes:,} bytes)", markup=False, soft_wrap=True)
+    verb = "would be freed" if dry_run else "freed"
+    out.print(f"{sum(entry.size_bytes for entry in removed):,} bytes in {len(removed)} directories {verb}")
 
 
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:

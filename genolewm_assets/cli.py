@@ -10,7 +10,6 @@ import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +17,15 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from genolewm_assets.artefact_commands import JsonOption, RootOption, cache_app, package_app, print_findings
+from genolewm_assets.artefact_commands import (
+    DryRunOption,
+    JsonOption,
+    RootOption,
+    cache_app,
+    package_app,
+    print_findings,
+    print_removed,
+)
 from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.launch import enter_environment, prepare_environment, ui_command
@@ -167,22 +174,23 @@ def catalog_check(
 
 @app.command()
 def verify(root: RootOption = Path("data"), *, as_json: JsonOption = False) -> None:
-    """Hash every published file of a root again and compare it with its manifest.
+    """Hash every published file of a root again and compare it with its manifest; the index with its caches.
 
     Example: `genolewm verify --root data`
     """
+    from genolewm_assets.lewm.cache_index import find_index_faults
     from genolewm_assets.store import Root, verify_root
 
     with ConsoleProgress(err) as progress:
         findings = verify_root(Root(root), progress=progress)
-    print_findings(findings, as_json=as_json)
+    print_findings([*find_index_faults(Root(root)), *findings], as_json=as_json)
 
 
 @app.command()
 def gc(
     root: RootOption = Path("data"),
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Remove old generations that no package pins, and abandoned work.
@@ -191,14 +199,7 @@ def gc(
     """
     from genolewm_assets.store import Root, collect_garbage
 
-    removed = collect_garbage(Root(root), dry_run=dry_run)
-    if as_json:
-        out.print_json(json.dumps([asdict(entry) for entry in removed]))
-        return
-    for entry in removed:
-        out.print(f"{entry.path} ({entry.why}, {entry.size_bytes:,} bytes)", markup=False, soft_wrap=True)
-    verb = "would be freed" if dry_run else "freed"
-    out.print(f"{sum(entry.size_bytes for entry in removed):,} bytes in {len(removed)} directories {verb}")
+    print_removed(collect_garbage(Root(root), dry_run=dry_run), dry_run=dry_run, as_json=as_json)
 
 
 @app.command("prepare-gnomad")

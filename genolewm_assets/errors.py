@@ -10,7 +10,7 @@
         CatalogError, RootError
       ResourceError (OSError)          corrupt, missing or busy resource: exit 4
         MissingResourceError, CorruptResourceError, RejectedResourceError, BusyError,
-        FetchError
+        VersionError, FetchError
           ChecksumError
 
 A message has one form, made here and nowhere else:
@@ -138,6 +138,10 @@ class CorruptResourceError(ResourceError):
 
 class RejectedResourceError(ResourceError):
     """The latest build of an artefact failed its checks."""
+
+
+class VersionError(ResourceError):
+    """Unfinished work was begun by another version of this code, and is left to it."""
 
 
 class FetchError(ResourceError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,6 +13,7 @@ import pytest
 
 from genolewm_assets.store import Published, RowIndex
 from genolewm_assets_tests.lewm.cache_world import make_root
+from genolewm_assets_tests.store.array_caches import build_cache, write_sources
 from genolewm_assets_tests.store.array_stores import finish
 from genolewm_assets_tests.store.plans import flip
 from genolewm_assets_tests.test_cli import run
@@ -85,6 +88,64 @@ def test_index_and_find(
     assert json.loads(capfd.readouterr().out) == []
     assert run(monkeypatch, "cache", "find", "chr20:5", "--root", root) == 2
     assert run(monkeypatch, "cache", "index", "--root", root / "embeddings") == 4
+
+
+def test_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "caches"
+    old, new = (build_cache(folder, write_sources(tmp_path / "data", version)) for version in (1, 2))
+    size_bytes = sum(path.stat().st_size for path in old.iterdir())
+    assert run(monkeypatch, "cache", "sweep", folder, "--dry-run") == 0
+    line = f".gen/{old.name} (superseded, {size_bytes:,} bytes)"
+    assert capfd.readouterr().out.splitlines() == [line, f"{size_bytes:,} bytes in 1 directories would be freed"]
+    assert old.is_dir()
+    assert run(monkeypatch, "cache", "sweep", folder, "--json") == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found == [{"path": f".gen/{old.name}", "size_bytes": size_bytes, "why": "superseded"}]
+    assert (old.exists(), new.exists()) == (False, True)
+    assert run(monkeypatch, "cache", "sweep", folder) == 0
+    assert capfd.readouterr().out == "0 bytes in 0 directories freed\n"
+    assert run(monkeypatch, "cache", "sweep", tmp_path / "none") == 4
+    assert capfd.readouterr().err == f"{tmp_path / 'none'}: no such folder. Check the path.\n"
+
+
+def test_of_a_root_nothing_is_swept(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (root, root / "embeddings"):
+        assert run(monkeypatch, "cache", "sweep", folder) == 3
+        assert "whose packages pin caches. Use genolewm gc." in capfd.readouterr().err
+
+
+def test_verify_looks_at_the_index(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "cache", "index", "--root", root) == 0
+    whole = (root / "embeddings.sqlite").read_bytes()
+    assert run(monkeypatch, "verify", "--root", root) == 0
+    for statement, problem in {
+        "DELETE FROM addresses WHERE row = 30": "rows are missing: expected 36, got 35",
+        "UPDATE addresses SET row = 31 WHERE row = 30": "a row differs from what was written",
+        "DELETE FROM stores": "what it says of its stores differs from what was written",
+    }.items():
+        with closing(sqlite3.connect(root / "embeddings.sqlite", isolation_level=None)) as file:
+            file.execute(statement)
+        capfd.readouterr()
+        assert run(monkeypatch, "verify", "--root", root) == 4
+        first, *_, last = capfd.readouterr().out.splitlines()
+        assert first.startswith("embeddings.sqlite: ")
+        assert problem in first
+        assert last == "1 faults, 0 other findings"
+        (root / "embeddings.sqlite").write_bytes(whole)
+    next((root / "embeddings").glob("[!.]*")).unlink()
+    assert run(monkeypatch, "verify", "--root", root, "--json") == 4
+    (finding,) = json.loads(capfd.readouterr().out)
+    assert (finding["kind"], finding["location"]) == ("corrupt", "embeddings.sqlite")
+    assert "is covered and no longer there" in finding["problem"]
+    (root / "embeddings.sqlite").unlink()
+    assert run(monkeypatch, "verify", "--root", root) == 4
+    assert "embeddings.sqlite: there is no row index\n1 faults" in capfd.readouterr().out
+    shutil.rmtree(root / "embeddings")
+    assert run(monkeypatch, "verify", "--root", root) == 0
 
 
 def test_what_is_not_covered_is_said(

@@ -175,6 +175,7 @@ def test_bad_catalogue_is_exit_3(
             "cache export",
             "cache index",
             "cache find",
+            "cache sweep",
             "package verify",
             "package diff",
             "package pin",

@@ -16,6 +16,7 @@ from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.run_log import LogProgress
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.lewm.cache_index import find_index_faults
 from genolewm_assets.store import ArtefactId, Verification, Verified
 
 #: Problems of one partition that its check shows; the run's log has all.
@@ -114,8 +115,9 @@ def verify_files(
     for verified in verification:
         yield from checks.found(verified)
     yield from checks.not_found()
-    faults = [str(finding) for finding in verification.findings if finding.is_fault]
-    for finding in verification.findings:
+    findings = [*find_index_faults(opened.root), *verification.findings]
+    faults = [str(finding) for finding in findings if finding.is_fault]
+    for finding in findings:
         (context.log.error if finding.is_fault else context.log.info)(f"{finding.kind.value}: {finding}")
     context.log.info(f"{checks.passed} partitions are what was published, {checks.failed} are not")
     if faults or checks.failed:

@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from genolewm_assets.errors import InputError, MissingResourceError
 from genolewm_assets.genome import TOKEN_BP
-from genolewm_assets.lewm.package_caches import enclosing_root
 from genolewm_assets.lewm.state_pooling import global_mean
 from genolewm_assets.lewm.window_tables import WindowTable, find_window_tables, window_table_of
-from genolewm_assets.store.array_export import check_outside, rows_at_once
+from genolewm_assets.store.array_export import by_rows, check_outside, rows_at_once
 from genolewm_assets.store.array_reader import ArrayStoreReader
 from genolewm_assets.store.manifest import JsonValue, read_manifest
 from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.root import enclosing_root
 from genolewm_assets.store.table_file import TableFormat, check_output, write_table_file
 
 #: RFC-0002 section 3.6 as ``geno-lewm`` 0.2.1 writes it (``encoder/cache.py``, schema version 1.0.0).
@@ -59,29 +59,17 @@ def export_states(
 ) -> int:
     """Write a published cache of states in the columns of :data:`RFC_0002`, one row per window.
 
-    ``encoder_hash`` is the digest of the model's weights, ``chrom`` of a corpus window its record, ``created_at`` 0,
-    so that the same cache gives the same bytes.
-
-    Parameters
-    ----------
-    directory
-        The cache in its root, or the published link to it.
-
-    Returns
-    -------
-    int
-        Rows written.
+    ``encoder_hash`` is the digest of the model's weights, ``chrom`` of a corpus window its record, ``created_at`` 0.
+    Parameters, result and errors as of :func:`export_array_store`; besides:
 
     Raises
     ------
     InputError
-        If the output exists, or a mean does not fit float16.
+        If a mean does not fit float16.
     MissingResourceError
         If it is no published cache, or its window table is not in the root.
     CorruptResourceError
-        If the cache or its window table differs from what was written; no file is made then.
-    ResourceError
-        If the storage refuses.
+        If the window table differs from what was written, or is no table of this cache.
     """
     check_output(output, overwrite=overwrite)
     reader = ArrayStoreReader(directory, check=True, access="sequential")
@@ -94,6 +82,7 @@ def export_states(
     manifest = read_manifest(reader.directory)
     table = window_table_of(manifest, find_window_tables(root))
     table.check_bytes(ByteCount(progress, table.size_bytes))
+    table.check_rows(reader.n_rows)
     encoder = cast("Mapping[str, JsonValue]", manifest.recipe["encoder"])
     write_table_file(output, RFC_0002, _batches(reader, table, encoder, progress), form, overwrite=overwrite)
     return reader.n_rows
@@ -113,9 +102,9 @@ def _batches(
         "created_at": 0,
         "schema_version": "1.0.0",
     }
-    first, row_bytes = 0, sum(spec.row_bytes for spec in reader.layout.arrays)
-    for windows in table.read_batches([place, "start", "end", "window_hash"], rows_at_once(row_bytes)):
-        stop = first + windows.num_rows
+    batch_rows = rows_at_once(sum(spec.row_bytes for spec in reader.layout.arrays))
+    windows_read = table.read_batches([place, "start", "end", "window_hash"], batch_rows)
+    for first, stop, windows in by_rows(windows_read, reader.n_rows, progress):
         n_tokens = (windows.column("end").to_numpy() - windows.column("start").to_numpy()) // TOKEN_BP
         means = _means(reader.get_slice(first, stop), n_tokens, block_tokens, f"{reader.directory}, rows from {first}")
         columns = {
@@ -131,8 +120,6 @@ def _batches(
             ),
         }
         yield pa.RecordBatch.from_arrays([columns[name] for name in RFC_0002.names], schema=RFC_0002)
-        first = stop
-        progress.advance(first, reader.n_rows, "rows")
 
 
 def _means(

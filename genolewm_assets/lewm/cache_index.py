@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 
-from genolewm_assets.errors import CorruptResourceError, InputError, ResourceError
+from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
 from genolewm_assets.lewm.window_tables import WindowTable, find_window_tables, window_table_of
 from genolewm_assets.store.atomic import resolve_generation, split_generation_name
 from genolewm_assets.store.inventory import is_published_link, links
@@ -19,6 +19,7 @@ from genolewm_assets.store.manifest import JsonValue, Manifest, normal_json, rea
 from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.root import Root
 from genolewm_assets.store.row_index import HashSource, IndexedStore, RowIndex, publish_row_index
+from genolewm_assets.store.verify import Finding, FindingKind
 from genolewm_assets.store.walk import reading
 
 #: The file, and the folder whose caches it covers; root-relative.
@@ -64,6 +65,10 @@ class _Caches:
     covered: dict[str, tuple[IndexedStore, WindowTable]] = field(default_factory=dict)
     omitted: dict[str, str] = field(default_factory=dict)
 
+    def any(self) -> bool:
+        """Tell whether anything is published."""
+        return bool(self.covered or self.omitted)
+
     def differences(self, index: RowIndex) -> Iterator[str]:
         """Yield in what an index is not that of these caches, a line each."""
         known, omitted = {store.location: store for store in index.stores}, index.omitted
@@ -78,11 +83,12 @@ class _Caches:
                 yield f"{location} is not mentioned: {reason}"
 
     def check_tables(self, progress: Progress) -> None:
-        """Hash every window table; caches of damaged ones are omitted."""
+        """Hash every window table; caches of damaged ones, and of such as are no table of theirs, are omitted."""
         count = ByteCount(progress, sum(table.size_bytes for _, table in self.covered.values()))
-        for location, (_, table) in list(self.covered.items()):
+        for location, (store, table) in list(self.covered.items()):
             try:
                 table.check_bytes(count)
+                table.check_rows(store.n_rows)
             except CorruptResourceError as err:
                 del self.covered[location]
                 self.omitted[location] = str(err)
@@ -164,6 +170,28 @@ def check_cache_index(root: Root) -> CacheIndexReport:
         for problem in index.verify():
             raise CorruptResourceError(str(index.path), problem, remedy=_REMEDY)
         return _report(index, rebuilt=False)
+
+
+def find_index_faults(root: Root) -> list[Finding]:
+    """Say what is wrong with a root's index, beside the findings of :func:`verify_root`.
+
+    A root without index and without caches has nothing wrong.
+
+    Raises
+    ------
+    ResourceError
+        If the folder is no root, or a folder in it cannot be read.
+    """
+    root.check_is_root()
+    try:
+        check_cache_index(root)
+    except (MissingResourceError, CorruptResourceError) as err:
+        missing = isinstance(err, MissingResourceError)
+        if missing and not _find_caches(root).any():
+            return []
+        kind = FindingKind.MISSING if missing else FindingKind.CORRUPT
+        return [Finding(kind, CACHE_INDEX, None, err.problem, err.expected, err.got)]
+    return []
 
 
 def _report(index: RowIndex, *, rebuilt: bool) -> CacheIndexReport:

@@ -20,11 +20,6 @@ from genolewm_assets.store.verify import Finding, FindingKind
 _REMEDY = "Name the root that the package was built in (cache_root), or build the cache again"
 
 
-def enclosing_root(directory: Path) -> Path | None:
-    """Return the root that a package lies in; None for one that was copied elsewhere."""
-    return next((parent for parent in directory.parents if (parent / ROOT_FILE).is_file()), None)
-
-
 def check_root(root: Path, info: PackageInfo) -> None:
     """Raise :class:`RootError` if a root belongs to another genome than the package's."""
     path = root / ROOT_FILE

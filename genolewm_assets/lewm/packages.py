@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.package_caches import as_finding, check_root, enclosing_root, find_cache, verify_caches
+from genolewm_assets.lewm.package_caches import as_finding, check_root, find_cache, verify_caches
 from genolewm_assets.lewm.package_damage import find_package_damage, find_size_damage
 from genolewm_assets.lewm.package_files import GROUP_ROWS
 from genolewm_assets.lewm.package_info import PackageInfo, read_package_info
@@ -31,6 +31,7 @@ from genolewm_assets.lewm.package_schema import (
 from genolewm_assets.lewm.package_writer import write_package
 from genolewm_assets.store import NO_PROGRESS, Progress
 from genolewm_assets.store.progress import ByteCount
+from genolewm_assets.store.root import enclosing_root
 from genolewm_assets.store.verify import Finding
 
 __all__ = ["Package", "PackageSources", "open_package", "open_tables", "verify_package", "write_package"]

@@ -47,6 +47,15 @@ class WindowTable:
         if found != self.sha256:
             raise self._damaged("content differs", f"sha256 {self.sha256}", f"sha256 {found}")
 
+    def check_rows(self, n_rows: int) -> None:
+        """Raise :class:`CorruptResourceError` unless it has so many rows and a hash for each."""
+        with reading(self.path), pq.ParquetFile(self.path) as file:
+            found, schema = file.metadata.num_rows, file.schema_arrow
+        if found != n_rows:
+            raise self._damaged("has not one row per row of the cache", f"{n_rows} rows", f"{found} rows")
+        if "window_hash" not in schema.names or schema.field("window_hash").type != pa.binary(32):
+            raise self._damaged("has no column window_hash of 32 bytes")
+
     def _damaged(self, problem: str, expected: str | None = None, got: str | None = None) -> CorruptResourceError:
         remedy = f"Rebuild {self.artefact}"
         return CorruptResourceError(str(self.path), problem, expected=expected, got=got, remedy=remedy)

@@ -2,7 +2,7 @@
 
 Belongs here: whatever decides how bytes get to disk whole and how readers know that they are. Knows files, digests and
 recipes, no biology and no orchestrator. Does not belong here: file formats of the field and downloads (``sources``),
-table schemas and content checks (``lewm``), the asset graph (``defs``).
+the tables and their content checks (``lewm``, ``mito``), the asset graph (``defs``).
 """
 
 from genolewm_assets.store.array_cache import ArrayCacheWriter

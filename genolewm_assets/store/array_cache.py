@@ -47,7 +47,7 @@ from genolewm_assets.store.atomic import (
 from genolewm_assets.store.file_system import check_file_system
 from genolewm_assets.store.inventory import is_linked
 from genolewm_assets.store.manifest import JsonValue, canonical_json, normal_json
-from genolewm_assets.store.root import ROOT_FILE, WORK, Root
+from genolewm_assets.store.root import WORK, Root, enclosing_root
 from genolewm_assets.store.stamp_log import StampedStoreWriter
 from genolewm_assets.store.stamps import SourceChangedError, Stamp, changed_files, read_stamps, stamp_files
 from genolewm_assets.store.work import RESUMABLE
@@ -92,8 +92,8 @@ class ArrayCacheWriter:
         If a declaration is not allowed, or the folder lies in a root.
     BusyError
         If another process builds the same cache all that time.
-    ResourceError
-        If the storage refuses, or something else stands where the cache belongs.
+    VersionError, ResourceError
+        If another version of this code began it; if the storage refuses, or something else stands where it belongs.
     """
 
     def __init__(
@@ -390,10 +390,9 @@ def _digest12(data: bytes) -> str:
 
 
 def _check_outside_roots(cache_dir: Path) -> None:
-    for folder in (cache_dir, *cache_dir.parents):
-        if (folder / ROOT_FILE).is_file():
-            raise ConfigurationError(
-                str(cache_dir),
-                f"lies in the root {folder}, where every published directory needs a manifest",
-                remedy="Choose a folder outside, or publish the store as an artefact of the root",
-            )
+    if (root := enclosing_root(cache_dir)) is not None:
+        raise ConfigurationError(
+            str(cache_dir),
+            f"lies in the root {root}, where every published directory needs a manifest",
+            remedy="Choose a folder outside, or publish the store as an artefact of the root",
+        )

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -115,15 +116,14 @@ class StoreChecksums:
             remedy=BUILD_AGAIN,
         )
 
-    def read_index(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read ``index.parquet``, or some columns of it.
+    @contextmanager
+    def open_index(self) -> Iterator[pq.ParquetFile]:
+        """Open ``index.parquet``.
 
         Raises
         ------
         MissingResourceError, CorruptResourceError
-            If it is gone, differs from what was written, or is not the index of this store.
-        MemoryLimitError
-            If it would take more than half of the memory that this process may use.
+            If it is gone, differs from what was written, is not the index of this store, or cannot be used inside.
         """
         self.check_file(INDEX)
         path = self.directory / INDEX
@@ -133,11 +133,24 @@ class StoreChecksums:
                 same = file.schema_arrow.equals(self.layout.index_schema)
                 if not same or file.metadata.num_rows != self.n_rows:
                     raise CorruptResourceError(str(path), "is the index of another store", remedy=BUILD_AGAIN)
-                groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-                check_fits_memory(sum(group.total_byte_size for group in groups), 0.5, str(path))
-                return file.read(columns)
+                yield file
         except pa.ArrowException as err:
             raise CorruptResourceError(str(path), f"cannot be read ({err})", remedy=BUILD_AGAIN) from err
+
+    def read_index(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read ``index.parquet``, or some columns of it.
+
+        Raises
+        ------
+        MissingResourceError, CorruptResourceError
+            As :meth:`open_index`.
+        MemoryLimitError
+            If it would take more than half of the memory that this process may use.
+        """
+        with self.open_index() as file:
+            groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+            check_fits_memory(sum(group.total_byte_size for group in groups), 0.5, str(self.directory / INDEX))
+            return file.read(columns)
 
 
 def read_checksums(directory: Path) -> StoreChecksums:

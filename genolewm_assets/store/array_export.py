@@ -8,17 +8,16 @@ fingerprint are in the metadata of the schema, under :data:`METADATA_KEY`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from genolewm_assets.errors import InputError
-from genolewm_assets.store.array_checksums import read_checksums
+from genolewm_assets.errors import CorruptResourceError, InputError
+from genolewm_assets.store.array_checksums import BUILD_AGAIN, read_checksums
 from genolewm_assets.store.array_layout import INDEX, ArraySpec, sidecar_column
 from genolewm_assets.store.array_reader import ArrayStoreReader
 from genolewm_assets.store.array_rows import compact_json
@@ -95,10 +94,22 @@ def rows_at_once(row_bytes: int) -> int:
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
 
 
+def by_rows(
+    batches: Iterable[pa.RecordBatch], n_rows: int, progress: Progress
+) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    """Yield batches with the rows that they are, half-open, saying how far it has come."""
+    first = 0
+    for batch in batches:
+        stop = first + batch.num_rows
+        yield first, stop, batch
+        first = stop
+        progress.advance(first, n_rows, "rows")
+
+
 def read_index(directory: Path, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield a store's ``index.parquet`` piece by piece, after comparing its checksum; nothing of it is kept."""
-    read_checksums(directory).check_file(INDEX)
-    yield from pq.ParquetFile(directory / INDEX).iter_batches(batch_rows)
+    with read_checksums(directory).open_index() as file:
+        yield from file.iter_batches(batch_rows)
 
 
 def _column_names(reader: ArrayStoreReader) -> dict[str, dict[str, str]]:
@@ -140,16 +151,20 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     # One array for all batches: an Arrow file has one dictionary per column.
     texts = {name: pa.array(reader.sidecar_texts(name), pa.string()) for name in names["sidecars"]}
-    first = 0
-    for index in read_index(reader.directory, rows_at_once(sum(spec.row_bytes for spec in reader.layout.arrays))):
-        stop = first + index.num_rows
-        sidecars = (
-            pa.DictionaryArray.from_arrays(index.column(sidecar_column(name)), by_key) for name, by_key in texts.items()
-        )
+    batch_rows = rows_at_once(sum(spec.row_bytes for spec in reader.layout.arrays))
+    for first, stop, index in by_rows(read_index(reader.directory, batch_rows), reader.n_rows, progress):
+        sidecars = (_texts(reader, name, index, by_key) for name, by_key in texts.items())
         arrays = (tensor_array(spec, reader.get_slice(first, stop, name)) for name, spec in reader.arrays.items())
         yield pa.RecordBatch.from_arrays([*index.columns, *sidecars, *arrays], schema=schema)
-        first = stop
-        progress.advance(first, reader.n_rows, "rows")
+
+
+def _texts(reader: ArrayStoreReader, name: str, index: pa.RecordBatch, by_key: pa.Array) -> pa.DictionaryArray:
+    try:
+        return pa.DictionaryArray.from_arrays(index.column(sidecar_column(name)), by_key)
+    except pa.ArrowException as err:
+        raise CorruptResourceError(
+            str(reader.directory / INDEX), f"has a key that side-car {name!r} has not ({err})", remedy=BUILD_AGAIN
+        ) from err
 
 
 def tensor_type(spec: ArraySpec) -> pa.DataType:

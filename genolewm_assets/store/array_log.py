@@ -9,22 +9,25 @@ agrees with, be it the header.
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, VersionError
+from genolewm_assets.store.array_keys import CACHE_VERSION
 from genolewm_assets.store.array_layout import COMMIT_LOG, SIDECAR_LOG, ArrayLayout, ArraySpec, crc32c
 from genolewm_assets.store.atomic import write_atomic
 from genolewm_assets.store.plain_file import open_plain, parse_json
 
 _PREFIX, _MIDDLE, _SUFFIX = b'{"check":"', b'","record":', b"}\n"
-# Raised when records change; the rows of an unfinished store with another one are written again.
+# Raised when records change. An unfinished store with another one, older or newer, is refused: its rows may have taken
+# days, and the code that began it can finish it.
 _LOG_VERSION = 2
 #: Index values of one row, in the order of the index schema without its first column.
 Entry: TypeAlias = tuple[Any, ...]
@@ -117,12 +120,12 @@ def extend_checksums(crcs: list[int], rows: npt.NDArray[Any], first_row: int, ba
         at += len(taken)
 
 
-def create_log(directory: Path, layout: ArrayLayout, *, version: int = _LOG_VERSION) -> None:
+def create_log(directory: Path, layout: ArrayLayout) -> None:
     """Begin a log: a header alone."""
-    write_atomic(directory / COMMIT_LOG, _line({"log_version": version, **layout.as_json()}))
+    write_atomic(directory / COMMIT_LOG, _line({"log_version": _LOG_VERSION, **layout.as_json()}))
 
 
-def read_header(directory: Path) -> object:
+def read_header(directory: Path) -> dict[str, Any] | None:
     """Return what the header of a log says; None where there is no log, or none with a valid header."""
     return next((document for document, _ in _lines(directory / COMMIT_LOG)), None)
 
@@ -141,18 +144,21 @@ def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
     Returns
     -------
     Committed or None
-        None where there is no log, or none that this code can read: no row counts.
+        None where there is no log, or none with a valid header: no row counts.
 
     Raises
     ------
+    VersionError
+        If the log was begun by another version of this code.
     ConfigurationError
         If the log belongs to another layout, so that its rows are not those the caller wants to continue.
     CorruptResourceError
         If the log is none of a writer's.
     """
     header = read_header(directory)
-    if not isinstance(header, dict) or header.get("log_version") != _LOG_VERSION:
+    if header is None:
         return None
+    _check_versions(directory, header)
     check_same_layout(directory, header, layout)
     try:
         marks, keys = _read_marks(directory / COMMIT_LOG, layout)
@@ -169,10 +175,31 @@ def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
     return Committed(keys[: last.rows], crc, last.log_bytes, last.sidecar_bytes, last.sidecar_crc)
 
 
+def _check_versions(directory: Path, header: Mapping[str, object]) -> None:
+    """Raise :class:`VersionError` unless a log, and the layout of its arrays, are of this code's versions."""
+    for name, own in (("log_version", _LOG_VERSION), ("layout_version", CACHE_VERSION)):
+        if header.get(name) != own:
+            what = name.replace("_", " ")
+            raise VersionError(
+                str(directory),
+                "holds an array store that another version of this code began; nothing was changed",
+                expected=f"{what} {own}",
+                got=f"{what} {reprlib.repr(header.get(name))}",
+                remedy="Finish it with that version, or remove the directory and build again",
+            )
+
+
 def committed_rows(directory: Path) -> int:
-    """Return the rows that the log of an unfinished store counts, without looking at the data; 0 without a log."""
+    """Return the rows that the log of an unfinished store counts, without looking at the data; 0 without a log.
+
+    Raises
+    ------
+    VersionError
+        If another version of this code began it.
+    """
     rows, lines = 0, _lines(directory / COMMIT_LOG)
-    next(lines, None)
+    for header, _ in islice(lines, 1):
+        _check_versions(directory, header)
     with suppress(LookupError, TypeError):
         for document, _ in lines:
             if document["rows"] != rows + len(document["columns"][0]) or not document["crc"]:

@@ -84,6 +84,8 @@ class ArrayStoreWriter:
         If a declaration is not allowed, or the directory holds a store of another layout.
     BusyError
         If another writer has the directory open.
+    VersionError
+        If another version of this code began the store.
     ResourceError
         If the storage refuses.
     """

@@ -14,8 +14,8 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
@@ -24,6 +24,17 @@ GENERATIONS = ".gen"
 #: What a link is called before it takes the place of the former one.
 LINK_SUFFIX = ".link"
 _GENERATION_NAME = re.compile(r"(?P<name>.+)\.(?P<digest12>[0-9a-f]{12})", re.DOTALL)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Give an OSError the name of the file: calls by descriptor, such as write and fsync, do not know it."""
+    try:
+        yield
+    except OSError as err:
+        if err.filename is None:
+            err.filename = str(path)
+        raise
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -36,14 +47,12 @@ def write_atomic(path: Path, data: bytes) -> None:
     """
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with scratch.open("xb") as handle:
+        with naming(path), scratch.open("xb") as handle:
             handle.write(data)
             handle.flush()
             os.fsync(handle.fileno())
         os.replace(scratch, path)  # noqa: PTH105 - the crash tests kill at the functions of `os`
-    except BaseException as err:
-        if isinstance(err, OSError) and err.filename is None:
-            err.filename = str(path)  # write and fsync do not know the name of what they were called on
+    except BaseException:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)
         raise
@@ -73,10 +82,8 @@ def sync_tree(directory: Path) -> None:
 def _sync(path: Path, flags: int = 0) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | flags)
     try:
-        os.fsync(descriptor)
-    except OSError as err:
-        # fsync does not know the name of what it was called on.
-        raise OSError(err.errno, err.strerror, str(path)) from err
+        with naming(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -96,7 +103,12 @@ def make_directories(directory: Path) -> None:
 def remove_tree(path: Path) -> None:
     """Remove whatever stands at ``path``: a file, a link (never what it points to) or a directory; nothing is fine."""
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        try:
+            shutil.rmtree(path)
+        except OSError as err:
+            # It removes entries by their names alone, relative to open folders.
+            err.filename = str(path)
+            raise
     else:
         path.unlink(missing_ok=True)
 
@@ -210,7 +222,7 @@ def _heal(work_dir: Path, generation: Path) -> None:
                 if published.is_dir() and not published.is_symlink():
                     remove_tree(published)
                 os.replace(fresh, published)  # noqa: PTH105
-    shutil.rmtree(work_dir)
+    remove_tree(work_dir)
     sync_tree(generation)
 
 

@@ -21,6 +21,8 @@ from genolewm_assets.errors import (
     GenoLeWMError,
     MissingResourceError,
     RejectedResourceError,
+    ResourceError,
+    VersionError,
 )
 from genolewm_assets.store.atomic import (
     check_publishable,
@@ -264,16 +266,18 @@ def _write(root: Root, plan: BuildPlan, work: Path, lease: WriterLease, progress
     """Fill the work directory and describe it; an error that the package raises on purpose rejects the build."""
     try:
         report = plan.write(work)
+        if not work.is_dir():
+            raise ResourceError(str(work), "was removed while it was written", remedy="Leave it alone and run it again")
         return _manifest(plan, _measure_files(plan, work, report, progress), report)
     except GenoLeWMError as err:
-        if _blames_content(root, err):
+        if work.is_dir() and _blames_content(root, err):
             _keep_rejected(root, plan, work, lease, err, sha256=None)
         raise
 
 
 def _blames_content(root: Root, err: GenoLeWMError) -> bool:
-    """Tell an error that casts doubt on the published predecessor from a held lock, a failed network or a full disk."""
-    passing = isinstance(err, BusyError | FetchError) and not isinstance(err, ChecksumError)
+    """Tell an error that casts doubt on the predecessor from a held lock, another version, a failed network or disk."""
+    passing = isinstance(err, BusyError | FetchError | VersionError) and not isinstance(err, ChecksumError)
     return not passing and not root.is_storage_error(err)
 
 

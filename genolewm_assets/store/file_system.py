@@ -81,7 +81,7 @@ def _refusal(ability: _Ability, probe: Path) -> str | None:
     try:
         return None if ability.works(probe) else "it did nothing"
     except OSError as err:
-        if err.errno in _PASSING:
+        if err.errno in _PASSING or not probe.is_dir():
             raise
         return err.strerror or str(err)
 

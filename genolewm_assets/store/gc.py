@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from genolewm_assets.errors import BusyError, ConfigurationError, CorruptResourceError
+from genolewm_assets.errors import BusyError, ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.store.atomic import remove_tree, split_generation_name
 from genolewm_assets.store.inventory import generations, generations_in, is_linked, link_of_generation, unfinished_files
 from genolewm_assets.store.manifest import MANIFEST
-from genolewm_assets.store.root import REJECTED, ROOT_FILE, Root
+from genolewm_assets.store.root import REJECTED, Root, enclosing_root
 from genolewm_assets.store.walk import reading, walk
 from genolewm_assets.store.work import RESUMABLE
 
@@ -84,13 +84,19 @@ def sweep_caches(cache_dir: Path, *, dry_run: bool = False) -> list[Removed]:
     Raises
     ------
     ConfigurationError
-        If the folder is a root: what is pinned there, :func:`collect_garbage` knows.
+        If the folder is a root, or lies in one: what is pinned there, :func:`collect_garbage` knows.
+    MissingResourceError
+        If there is no such folder.
     ResourceError
         As :func:`collect_garbage`.
     """
     root = Root(cache_dir)
-    if (root.path / ROOT_FILE).exists():
-        raise ConfigurationError(str(cache_dir), "is a root, not a folder of caches", remedy="Use genolewm gc")
+    if not root.path.is_dir():
+        raise MissingResourceError(str(cache_dir), "no such folder", remedy="Check the path")
+    if (owner := enclosing_root(root.path)) is not None:
+        raise ConfigurationError(
+            str(cache_dir), f"lies in the root {owner}, whose packages pin caches", remedy="Use genolewm gc"
+        )
     with reading(root.path):
         # Not those of folders below, which may be other folders of caches, or roots.
         unlinked = [path for path in generations_in(root.path) if not is_linked(path)]

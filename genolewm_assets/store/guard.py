@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from genolewm_assets.errors import BusyError, ResourceError
+from genolewm_assets.store.atomic import naming
 
 #: What a file system that has no locks says.
 NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL})
@@ -63,7 +64,8 @@ def _locked(path: Path, flags: int, kind: int, wait_s: float) -> Iterator[int]:
 def _try_to_lock(path: Path, flags: int, kind: int) -> int | None:
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        with naming(path):
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         # Somebody may have removed the file: then the next one to come locks another.
         if os.fstat(descriptor).st_nlink:
             return descriptor

@@ -24,7 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from genolewm_assets.errors import BusyError
+from genolewm_assets.errors import BusyError, GenoLeWMError, ResourceError
+from genolewm_assets.store.atomic import naming
 from genolewm_assets.store.guard import guarded, looked_through
 from genolewm_assets.store.lock_record import (
     HELD,
@@ -103,7 +104,13 @@ class WriterLease:
             return FoundRecord(read_owner(record), Standing.HOLDS, time.time())
 
     def release(self) -> None:
-        """Give the lock back; nothing happens if it is not held, was lost, or is that of the process forked from."""
+        """Give the lock back; nothing happens if it is not held, was lost, or is that of the process forked from.
+
+        Raises
+        ------
+        ResourceError
+            If the record cannot be removed. It is void all the same.
+        """
         hold, self._hold = self._hold, None
         if hold is None or hold.pid != os.getpid():
             return
@@ -113,6 +120,14 @@ class WriterLease:
             with suppress(FileNotFoundError), guarded(self._folder / GUARD, _PUBLISH_S):
                 own = read_owner(self._folder / RECORD) == hold.owner
                 (self._folder / RECORD if own else displaced_record(self._folder, hold.owner)).unlink(missing_ok=True)
+        except GenoLeWMError:
+            raise
+        except OSError as err:
+            raise ResourceError(
+                self._where,
+                f"the record of its lock could not be removed ({err.strerror})",
+                remedy=f"Check the disk of {self._folder}; the lock is free",
+            ) from err
         finally:
             with hold.renewing:
                 os.close(hold.descriptor)
@@ -221,14 +236,15 @@ def _take(folder: Path, found: FoundRecord | None) -> _Hold:
     owner, descriptor = LeaseOwner.of_this_process(), None
     scratch = folder / f".{RECORD}.{owner.mark[:8]}.tmp"
     try:
-        with scratch.open("xb") as handle:
+        with naming(record), scratch.open("xb") as handle:
             handle.write(owner.to_bytes())
             handle.flush()
             # A record torn by a power cut would name nobody, whose work directories nobody could continue.
             os.fsync(handle.fileno())
         os.rename(scratch, record)  # noqa: PTH104 - the crash tests kill at the functions of `os`
         descriptor = os.open(record, os.O_RDWR | os.O_NOFOLLOW)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # at most a look of another's is waited for
+        with naming(record):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # at most a look of another's is waited for
         hold = _Hold(owner, descriptor)
         HELD.add(owner.token)
         threading.Thread(target=hold.keep_renewing, name=f"lease of {folder.name}", daemon=True).start()

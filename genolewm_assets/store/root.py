@@ -50,6 +50,11 @@ _REMEDIES = {
 }
 
 
+def enclosing_root(directory: Path) -> Path | None:
+    """Return the root that a directory is or lies in; None for one outside of any."""
+    return next((path for path in (directory, *directory.parents) if (path / ROOT_FILE).is_file()), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Root:
     """One root folder.
@@ -187,10 +192,14 @@ class Root:
         ------
         BusyError
             If another holds it all that time.
+        ResourceError
+            If the storage refuses.
         """
         where = str(self.link_of(location))
-        lease = WriterLease(self._lock_folder(location), where)
-        with lease.acquire(self.lock_wait_s if wait_s is None else wait_s):
+        with self.storage_errors(location):
+            lease = WriterLease(self._lock_folder(location), where)
+            lease.acquire(self.lock_wait_s if wait_s is None else wait_s)
+        with lease:
             yield lease
 
     @contextmanager
@@ -263,32 +272,47 @@ class Root:
 
     @contextmanager
     def storage_errors(self, location: str) -> Iterator[None]:
-        """Turn a full, read-only or failing disk under the root into a :class:`ResourceError` that says so."""
+        """Turn a full, read-only, failing or vanished disk under the root into a :class:`ResourceError` that says so.
+
+        Errors that name a file elsewhere, such as a source, pass as they are.
+        """
         try:
             yield
         except GenoLeWMError:
             raise
         except OSError as err:
-            if not self.is_storage_error(err):
+            ours = self.is_storage_error(err)
+            # A failing disk that a call by descriptor met: the root's, or one that a source is on.
+            if not ours and (err.errno, err.filename) != (errno.EIO, None):
                 raise
+            if self._vanished(err):
+                raise ResourceError(
+                    str(self.path), "was removed or moved while it was in use", remedy="Leave it alone and run it again"
+                ) from err
             remedy = _REMEDIES.get(err.errno or 0, "Make room in the root and run it again")
             raise ResourceError(
                 str(self.path / location),
-                f"the storage refused to write ({err.strerror})",
+                f"{'the storage refused to write' if ours else 'reading or writing failed'} ({err.strerror})",
                 remedy=f"{remedy}; what was published before is unchanged",
             ) from err
 
     def is_storage_error(self, err: BaseException | None) -> bool:
         """Tell whether the root's storage failed: in this error, or in one that it was raised from."""
         while err is not None:
-            if isinstance(err, OSError) and err.errno in _REMEDIES and self._is_ours(err):
+            if isinstance(err, OSError) and ((err.errno in _REMEDIES and self._is_ours(err)) or self._vanished(err)):
                 return True
             err = err.__cause__
         return False
+
+    def _vanished(self, err: OSError) -> bool:
+        """Tell whether an error comes of the root's having been taken away, and not of a file that is missing in it."""
+        missing = isinstance(err, FileNotFoundError | NotADirectoryError) and self._is_ours(err)
+        return missing and not (self.path / WORK).is_dir()
 
     def _is_ours(self, err: OSError) -> bool:
         """Tell a failing root from a source file that the build may not read."""
         if err.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EXDEV}:
             return True
         named = [os.fsdecode(name) for name in (err.filename, err.filename2) if isinstance(name, str | bytes)]
-        return any(Path(name).is_relative_to(self.path) for name in named)
+        # The folders that a root lies in are synced when it is made.
+        return any(Path(name).is_relative_to(self.path) or self.path.is_relative_to(name) for name in named)

@@ -5,7 +5,7 @@
     stores     number, location, label, manifest_sha256, n_rows: what is covered, by the manifest it had
     omitted    location, reason: what could not be covered
     addresses  hash (32 bytes), store, row, crc32c of those three; ordered by them, many rows per hash
-    summary    name, value: distinct hashes, rows, crc32c of what stores and omitted say
+    summary    name, value: distinct hashes, rows, crc32c of those and of what stores and omitted say
 
 The file is never written to: it is built in a work directory and renamed over its predecessor, so readers open it as
 immutable, and go on with the one they have opened. What a hash is a hash of is not known here.
@@ -32,6 +32,7 @@ from genolewm_assets.errors import CorruptResourceError, InputError, MissingReso
 from genolewm_assets.store.array_layout import crc32c
 from genolewm_assets.store.atomic import make_directories, sync_directory
 from genolewm_assets.store.lease import WriterLease
+from genolewm_assets.store.plain_file import open_plain
 from genolewm_assets.store.root import Root
 
 #: Bytes of a hash, and the fewest of its first ones by which it is found.
@@ -45,7 +46,7 @@ Hashes: TypeAlias = Iterator[npt.NDArray[np.uint8]]
 
 _REMEDY = "Make it again: genolewm cache index"
 # PRAGMA application_id (what file(1) shows) and user_version: the version of these tables.
-_APPLICATION_ID, _VERSION = 0x474C5749, 1
+_APPLICATION_ID, _VERSION = 0x474C5749, 2
 _TABLES = """
 CREATE TABLE stores (number INTEGER PRIMARY KEY, location TEXT NOT NULL UNIQUE, label TEXT NOT NULL,
                      manifest_sha256 TEXT NOT NULL, n_rows INTEGER NOT NULL);
@@ -54,6 +55,7 @@ CREATE TABLE summary (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE addresses (hash BLOB NOT NULL, store INTEGER NOT NULL, row INTEGER NOT NULL, crc32c INTEGER NOT NULL,
                         PRIMARY KEY (hash, store, row)) WITHOUT ROWID;
 """
+_COUNTS = "WHERE name <> 'crc32c' ORDER BY name"
 _RECORD = np.dtype([("hash", f"V{HASH_BYTES}"), ("store", "<i4"), ("row", "<i8")])
 _INHERITED: list[object] = []
 
@@ -160,14 +162,15 @@ def _write(path: Path, sources: Sequence[HashSource], omitted: Mapping[str, str]
             hashes = records["hash"]
             # Of a hash all rows are in one piece.
             n_hashes += int(np.count_nonzero(hashes[1:] != hashes[:-1])) + bool(len(hashes))
-        summary = {"hashes": n_hashes, "rows": n_rows, "crc32c": _named_crc32c(file)}
-        file.executemany("INSERT INTO summary VALUES (?, ?)", summary.items())
+        insert = "INSERT INTO summary VALUES (?, ?)"
+        file.executemany(insert, [("hashes", n_hashes), ("rows", n_rows)])
+        file.execute(insert, ("crc32c", _named_crc32c(file)))
         file.execute("COMMIT")
 
 
 def _named_crc32c(file: sqlite3.Connection) -> int:
-    """Return the checksum of what is covered and what is not."""
-    tables = ("stores ORDER BY number", "omitted ORDER BY location")
+    """Return the checksum of what is covered and what is not, and of the counts."""
+    tables = ("stores ORDER BY number", "omitted ORDER BY location", f"summary {_COUNTS}")
     return crc32c(repr([file.execute(f"SELECT * FROM {table}").fetchall() for table in tables]).encode())  # noqa: S608
 
 
@@ -216,7 +219,9 @@ def _storage_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as err:
         raise ResourceError(
-            str(path), f"the storage refused to write ({err})", remedy="Free some space and run it again"
+            str(path),
+            f"the storage refused to write ({err})",
+            remedy="Check the disk, free some space, run it again",
         ) from err
 
 
@@ -255,9 +260,11 @@ class RowIndex:
 
     def close(self) -> None:
         """Let go of the file; what is asked next opens it again."""
-        if self._file is not None and self._pid == os.getpid():
-            self._file.close()
-            self._file = None
+        if self._pid == os.getpid():
+            with self._alone:  # not in the middle of what another thread asks
+                if self._file is not None:
+                    self._file.close()
+                self._file = None
 
     @property
     def stores(self) -> list[IndexedStore]:
@@ -273,7 +280,7 @@ class RowIndex:
     @property
     def summary(self) -> dict[str, int]:
         """Distinct hashes (``hashes``) and ``rows``."""
-        return dict(self._all("SELECT name, value FROM summary WHERE name <> 'crc32c' ORDER BY name"))
+        return dict(self._all(f"SELECT name, value FROM summary {_COUNTS}"))  # noqa: S608
 
     def find(self, wanted: bytes) -> list[RowAddress]:
         """Return where the rows of a hash lie, by store and row; none is no error.
@@ -297,8 +304,9 @@ class RowIndex:
         # The ends belong to it, so that a whole hash is found by equality.
         query = "SELECT hash, store, row, crc32c FROM addresses WHERE hash BETWEEN ? AND ? ORDER BY hash, store, row"
         found = []
+        begins = list(wanted)  # at once: what gives them may itself ask this index
         with self._opened() as file:
-            for begin in wanted:
+            for begin in begins:
                 self._check_length(begin)
                 ends = begin.ljust(HASH_BYTES, b"\x00"), begin.ljust(HASH_BYTES, b"\xff")
                 found.append([self._address(*row) for row in file.execute(query, ends)])
@@ -315,7 +323,7 @@ class RowIndex:
                 wrong = [(s, counts[n]) for n, s in self._stores.items() if s.n_rows != counts[n]]
                 return [f"{s.location}: rows are missing: expected {s.n_rows}, got {count}" for s, count in wrong]
         except CorruptResourceError as err:
-            return [str(err)]
+            return [err.problem + (f": expected {err.expected}, got {err.got}" if err.expected else "")]
 
     def _address(self, *found: object) -> RowAddress:
         match found:
@@ -372,12 +380,13 @@ class RowIndex:
     def _check_size(self) -> None:
         """Compare the file's size with its header's, since SQLite looks at a page only when it needs it."""
         try:
-            with self.path.open("rb") as handle:
+            with open_plain(self.path) as handle:
                 header, size_bytes = handle.read(100), os.fstat(handle.fileno()).st_size
-        except FileNotFoundError as err:
+        except MissingResourceError as err:
             raise MissingResourceError(str(self.path), "there is no row index", remedy=_REMEDY) from err
         except OSError as err:
-            raise self._corrupt(f"cannot be read ({err.strerror})") from err
+            problem = err.problem if isinstance(err, ResourceError) else f"cannot be read ({err.strerror})"
+            raise self._corrupt(problem) from err
         if len(header) < 100 or not header.startswith(b"SQLite format 3\x00"):
             raise self._corrupt("is not a row index")
         # https://www.sqlite.org/fileformat2.html section 1.3: page size, 1 for 65,536; pages.

@@ -41,9 +41,12 @@ class StampedStoreWriter(ArrayStoreWriter):
         ------
         CorruptResourceError
             If it is not known what committed rows were read from.
+        ResourceError
+            If the storage refuses.
         """
         if not is_complete(self.directory):
-            self._log = StampLog(self.directory / STAMP_LOG, self.n_rows)
+            with self._storage_errors():
+                self._log = StampLog(self.directory / STAMP_LOG, self.n_rows)
 
     @property
     def stamps(self) -> dict[str, Stamp]:
@@ -82,7 +85,8 @@ class StampedStoreWriter(ArrayStoreWriter):
                 # Before the store is finished: from then on its stamps are known from here alone.
                 write_stamps(self.directory, self._log.stamps)
         super().finalize(fingerprint)
-        (self.directory / STAMP_LOG).unlink(missing_ok=True)
+        with self._storage_errors():
+            (self.directory / STAMP_LOG).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Give up the directory; rows after the last commit are dropped."""

@@ -7,7 +7,22 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.store import Root
+from genolewm_assets_tests.crash.file_layer import without_syncs
+from genolewm_assets_tests.store.array_stores import contents, finish
 from genolewm_assets_tests.store.plans import new_root
+from genolewm_assets_tests.store.test_array_crash import ROWS
+
+
+@pytest.fixture
+def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forces nothing to the disk."""
+    without_syncs(monkeypatch)
+
+
+@pytest.fixture
+def undisturbed(tmp_path: Path) -> dict[str, bytes]:
+    """Returns what a store of the crash tests holds when nothing happened to it."""
+    return contents(finish(tmp_path / "undisturbed", ROWS))
 
 
 @pytest.fixture

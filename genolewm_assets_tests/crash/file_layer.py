@@ -20,6 +20,7 @@ from genolewm_assets_tests.crash.killing import start
 
 #: Calls of `os` that change a directory or begin something; `shutil`, `pathlib` and `tempfile` go through them too.
 ENTRY_CALLS = ("rename", "replace", "link", "symlink", "mkdir", "unlink", "remove", "rmdir", "open")
+TWO_PATHS = ("rename", "replace", "link", "symlink")
 SYNC_CALLS = ("fsync", "fdatasync")
 #: Calls that change a file by its descriptor or path; those of files opened with `open` are reported as well.
 DATA_CALLS = ("write", "pwrite", "writev", "pwritev", "truncate", "ftruncate", "posix_fallocate")
@@ -35,6 +36,8 @@ class Call:
         As in `os`: ``write``, ``rename``.
     target
         First argument: a path or a descriptor.
+    other
+        The second one, of a call with two paths.
     write_part
         For a write: does the first so many bytes of it.
     size_bytes
@@ -45,6 +48,14 @@ class Call:
     target: Any
     write_part: Callable[[int], object] | None = None
     size_bytes: int = 0
+    other: Any = None
+
+    def refusal(self, code: int) -> OSError:
+        """Return the error as the system raises it: with the paths, which calls by descriptor do not know."""
+        if isinstance(self.target, int):
+            return OSError(code, os.strerror(code))
+        second = () if self.other is None else (None, os.fspath(self.other))
+        return OSError(code, os.strerror(code), os.fspath(self.target), *second)
 
     @property
     def needs_room(self) -> bool:
@@ -73,7 +84,8 @@ def _reported(name: str, real: Callable[..., Any], at_call: AtCall) -> Callable[
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if name not in {"write", "pwrite", "writev", "pwritev"}:
-            return None if at_call(Call(name, args[0])) else real(*args, **kwargs)
+            other = args[1] if name in TWO_PATHS else None
+            return None if at_call(Call(name, args[0], other=other)) else real(*args, **kwargs)
         descriptor, data, *rest = args
         whole = b"".join(map(bytes, data)) if several else bytes(data)
 
@@ -101,7 +113,7 @@ def _opener(at_call: AtCall) -> Callable[..., Any]:
         if not set(mode) & set("wax+"):
             return real(file, mode, buffering, *args, **kwargs)
         at_call(Call("open", file))
-        raw = File(file, mode.translate({ord("b"): None, ord("t"): None}))
+        raw = File(file if isinstance(file, int) else os.fspath(file), mode.translate({ord("b"): None, ord("t"): None}))
         if buffering == 0:
             return raw
         kind = cast("Any", io.BufferedRandom if "+" in mode else io.BufferedWriter)

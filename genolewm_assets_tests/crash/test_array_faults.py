@@ -15,25 +15,26 @@ import pytest
 from genolewm_assets.errors import GenoLeWMError, ResourceError
 from genolewm_assets.store import BuildReport, Root, build, is_complete, verify_array_store, verify_root
 from genolewm_assets_tests.crash import file_layer
-from genolewm_assets_tests.crash.file_layer import SYNC_CALLS, Call, without_syncs
+from genolewm_assets_tests.crash.file_layer import SYNC_CALLS, Call
 from genolewm_assets_tests.crash.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, finish, open_writer, write_rows
+from genolewm_assets_tests.store.array_caches import KEY, N_ROWS, build_cache, open_cache, write_sources
+from genolewm_assets_tests.store.array_caches import write_rows as write_cache_rows
+from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, open_writer, write_rows
 from genolewm_assets_tests.store.plans import LOCATION, make_plan, new_root
-from genolewm_assets_tests.store.test_array_cache import KEY, N_ROWS, build_cache, open_cache, write_sources
-from genolewm_assets_tests.store.test_array_cache import write_rows as write_cache_rows
 from genolewm_assets_tests.store.test_array_crash import ROWS, check_prefix, write_store
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 
 
-@pytest.fixture(autouse=True)
-def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_syncs(monkeypatch)
-
-
-@pytest.fixture
-def undisturbed(tmp_path: Path) -> dict[str, bytes]:
-    return contents(finish(tmp_path / "undisturbed", ROWS))
+def error_of(action: Callable[[], object], at_call: file_layer.AtCall) -> Exception | None:
+    """Run an action under a fault-injecting file layer; return its error."""
+    with pytest.MonkeyPatch.context() as patch:
+        file_layer.install(patch, at_call)
+        try:
+            action()
+        except Exception as err:  # noqa: BLE001 - what came is what the tests look at
+            return err
+    return None
 
 
 def failing(
@@ -57,16 +58,10 @@ def failing(
         failed.append(call)
         if call.write_part is not None:
             call.write_part(draw.choice([0, draw.randint(0, call.size_bytes)]))
-        # As the system does: calls by descriptor know no name.
-        named = [] if isinstance(call.target, int) else [os.fspath(call.target)]
-        raise OSError(code, os.strerror(code), *named)
+        raise call.refusal(code)
 
-    with pytest.MonkeyPatch.context() as patch:
-        file_layer.install(patch, at_call)
-        try:
-            action()
-        except Exception as err:  # noqa: BLE001 - what came is what the tests look at
-            return err
+    if (err := error_of(action, at_call)) is not None:
+        return err
     assert calls <= at, f"the failure of {failed[0]} was passed over in silence"
     return None
 
@@ -77,6 +72,8 @@ FAULTS = {
     "failing": (errno.EIO, False),
     "read-only": (errno.EROFS, True),
 }
+# Those that are not but a part of another.
+REFUSALS = ("full", "failing", "read-only")
 
 
 @pytest.mark.parametrize(("code", "lasting"), FAULTS.values(), ids=FAULTS)
@@ -116,7 +113,7 @@ def test_a_record_whose_sync_failed_does_not_count(tmp_path: Path, undisturbed: 
             if call.name in SYNC_CALLS and Path(os.readlink(f"/proc/self/fd/{call.target}")).name == "manifest.jsonl":  # noqa: PTH115
                 calls += 1
                 if calls == number + 1:  # noqa: B023
-                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                    raise call.refusal(errno.EIO)
                 synced = (directory / "manifest.jsonl").read_bytes()  # noqa: B023
             return False
 
@@ -135,7 +132,7 @@ def test_a_record_whose_sync_failed_does_not_count(tmp_path: Path, undisturbed: 
     assert number >= 3
 
 
-@pytest.mark.parametrize(("code", "lasting"), [FAULTS["full"], FAULTS["failing"]], ids=["full", "failing"])
+@pytest.mark.parametrize(("code", "lasting"), [FAULTS[name] for name in REFUSALS], ids=REFUSALS)
 def test_a_build_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path, code: int, *, lasting: bool) -> None:
     resumed: list[int] = []
     committed = [0]
@@ -163,8 +160,7 @@ def test_a_build_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path, code: i
         err = failing(lambda: build(root, new), at=number, code=code, lasting=lasting)  # noqa: B023
         if err is None:
             break
-        # Of a failing disk outside the root, as of one that a source is on, the system's own words are left.
-        assert isinstance(err, ResourceError if code == errno.ENOSPC else OSError), repr(err)
+        assert isinstance(err, ResourceError), repr(err)
         assert os.strerror(code) in str(err)
         assert not root.is_rejected(LOCATION)
         assert not any(finding.is_fault for finding in verify_root(root))
@@ -175,7 +171,7 @@ def test_a_build_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path, code: i
     assert 100 < number < 399
 
 
-@pytest.mark.parametrize(("code", "lasting"), [FAULTS["full"], FAULTS["failing"]], ids=["full", "failing"])
+@pytest.mark.parametrize(("code", "lasting"), [FAULTS[name] for name in REFUSALS], ids=REFUSALS)
 def test_a_cache_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path, code: int, *, lasting: bool) -> None:
     files = write_sources(tmp_path / "data", 1)
     build_cache(tmp_path / "old", files)
@@ -200,7 +196,7 @@ def test_a_cache_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path, code: i
         err = failing(rebuild, at=number, code=code, lasting=lasting, spared=spared)
         if err is None:
             break
-        assert isinstance(err, ResourceError if code == errno.ENOSPC else OSError), repr(err)
+        assert isinstance(err, ResourceError), repr(err)
         assert os.strerror(code) in str(err)
         assert verify_array_store(folder / KEY) == []
         with open_cache(folder, files) as writer:
@@ -208,6 +204,19 @@ def test_a_cache_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path, code: i
         assert contents(build_cache(folder, files)) == undisturbed
         shutil.rmtree(folder)
     assert 60 < number < 399
+
+
+@pytest.mark.parametrize(("code", "lasting"), FAULTS.values(), ids=FAULTS)
+def test_a_new_root_on_a_disk_that_refuses_any_call(tmp_path: Path, code: int, *, lasting: bool) -> None:
+    for number in range(200):
+        root = Root(tmp_path / str(number) / "root", lock_wait_s=0)
+        err = failing(lambda: root.claim("sample", "a" * 64), at=number, code=code, lasting=lasting)  # noqa: B023
+        if err is None:
+            break
+        assert isinstance(err, ResourceError), repr(err)
+        assert os.strerror(code) in str(err)
+        root.claim("sample", "a" * 64)
+    assert 30 < number < 199
 
 
 def test_a_small_disk_that_is_full_or_read_only(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
@@ -241,29 +250,77 @@ def test_a_small_disk_that_is_full_or_read_only(tmp_path: Path, undisturbed: dic
     assert on_small_disk(tmp_path / "disk", fill) == f"True {[0, ROWS]}"
 
 
+def vanishing(folder: Path, action: Callable[[], object], *, at: int) -> BaseException | None:
+    """Run an action that goes on regardless when a folder is moved away at call number ``at``; return its error.
+
+    Raises StopIteration if it had fewer calls.
+    """
+    calls = 0
+
+    def at_call(_: Call) -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == at + 1 and folder.exists():
+            folder.rename(folder.with_name(f"{folder.name}.away"))
+        return False
+
+    if (err := error_of(action, at_call)) is not None:
+        return err
+    if calls <= at:
+        raise StopIteration
+    return None
+
+
 def test_a_directory_that_vanishes(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
-    """Removed at any call of a session that goes on regardless: no success is reported, and nothing is left half."""
+    """No success is reported, and nothing is left half."""
     for number in range(200):
-        directory, calls = tmp_path / str(number) / "s", 0
-
-        def at_call(_: Call) -> bool:
-            nonlocal calls
-            calls += 1
-            if calls == number + 1 and directory.exists():  # noqa: B023
-                directory.rename(tmp_path / f"away{number}")  # noqa: B023
-            return False
-
-        error: Exception | None = None
-        with pytest.MonkeyPatch.context() as patch:
-            file_layer.install(patch, at_call)
-            try:
-                write_store(directory)
-            except Exception as err:  # noqa: BLE001 - what came is what the test looks at
-                error = err
-        if calls <= number:
+        directory = tmp_path / str(number) / "s"
+        try:
+            error = vanishing(directory, lambda: write_store(directory), at=number)  # noqa: B023
+        except StopIteration:
             break
-        assert isinstance(error, GenoLeWMError) or is_complete(directory) or is_complete(tmp_path / f"away{number}")
+        away = is_complete(directory.with_name("s.away"))
+        assert isinstance(error, GenoLeWMError) or is_complete(directory) or away
         assert error is None or isinstance(error, ResourceError), repr(error)
         write_store(directory)
         assert contents(directory) == undisturbed
     assert number > 60
+
+
+def test_a_root_that_vanishes(tmp_path: Path) -> None:
+    for number in range(200):
+        root = new_root(tmp_path / str(number), lock_wait_s=0)
+        try:
+            error = vanishing(root.path, lambda: build(root, make_plan()), at=number)  # noqa: B023
+        except StopIteration:
+            break
+        assert error is None or isinstance(error, ResourceError), repr(error)
+        assert not root.is_rejected(LOCATION)
+        left = Root(root.path.with_name(f"{number}.away"))
+        if error is None and left.path.exists():
+            assert root.link_of(LOCATION).exists() or left.link_of(LOCATION).exists()
+        build(root, make_plan())
+    assert number > 60
+
+
+def test_a_work_directory_that_vanishes(tmp_path: Path) -> None:
+    root = new_root(tmp_path / "root")
+    lost = replace(make_plan(), write=lambda directory: shutil.rmtree(directory) or BuildReport())
+    with pytest.raises(ResourceError, match=r"build\..*: was removed while it was written\. Leave it alone"):
+        build(root, lost)
+    assert not root.is_rejected(LOCATION)
+    assert not build(root, make_plan()).reused
+
+
+def test_a_folder_of_caches_that_vanishes(tmp_path: Path) -> None:
+    files = write_sources(tmp_path / "data", 1)
+    undisturbed = contents(build_cache(tmp_path / "undisturbed", files))
+    for number in range(400):
+        folder = tmp_path / str(number)
+        try:
+            error = vanishing(folder, lambda: build_cache(folder, files), at=number)  # noqa: B023
+        except StopIteration:
+            break
+        assert error is None or isinstance(error, ResourceError), repr(error)
+        assert contents(build_cache(folder, files)) == undisturbed
+    assert number > 150

@@ -10,10 +10,9 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.store import ArrayStoreReader, verify_array_store
-from genolewm_assets_tests.crash.file_layer import without_syncs
 from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, finish, key, open_writer, values, write_rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 
 ROWS = 5
 FILES = [
@@ -28,11 +27,6 @@ FILES = [
     "shapes.json",
     "states.bin",
 ]
-
-
-@pytest.fixture(autouse=True)
-def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_syncs(monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -22,13 +22,20 @@ import pytest
 
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.store import ArrayStoreReader, inspect_cache, verify_array_store
-from genolewm_assets.store.array_layout import complete_text, crc32c
 from genolewm_assets.store.array_log import _line
-from genolewm_assets_tests.crash.file_layer import without_syncs
 from genolewm_assets_tests.crash.killing import start
-from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, finish, key, open_writer, values, write_rows
+from genolewm_assets_tests.store.array_stores import (
+    FINGERPRINT,
+    contents,
+    finish,
+    key,
+    open_writer,
+    seal,
+    values,
+    write_rows,
+)
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 
 ROWS = 21
 Damage = Callable[[Path], object]
@@ -39,23 +46,6 @@ MANY = 4_000
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return finish(tmp_path_factory.mktemp("array") / "store", ROWS)
-
-
-@pytest.fixture(autouse=True)
-def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_syncs(monkeypatch)
-
-
-def seal(directory: Path, change: Callable[[dict[str, Any]], object] = lambda _: None) -> None:
-    """Give what is there valid checksums, after a change of ``crc.json``; a result of it takes its place."""
-    document = json.loads((directory / "crc.json").read_bytes())
-    for name in document["files"]:
-        if (directory / name).is_file():
-            document["files"][name] = f"{crc32c((directory / name).read_bytes()):08x}"
-    instead = change(document)
-    data = instead if isinstance(instead, bytes) else json.dumps(document if instead is None else instead).encode()
-    (directory / "crc.json").write_bytes(data)
-    (directory / "_COMPLETE").write_bytes(complete_text(data))
 
 
 def crc(change: Callable[[dict[str, Any]], object]) -> Damage:

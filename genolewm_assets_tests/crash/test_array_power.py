@@ -25,26 +25,15 @@ from genolewm_assets.store import (
     open_input,
     verify_root,
 )
-from genolewm_assets_tests.crash.file_layer import without_syncs
 from genolewm_assets_tests.crash.killing import start
 from genolewm_assets_tests.crash.lossy_disk import LossyDisk, Tree, lay, lossy_disk
-from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, finish, open_writer, values, write_rows
+from genolewm_assets_tests.store.array_caches import KEY, N_ROWS, build_cache, open_cache, write_sources
+from genolewm_assets_tests.store.array_caches import write_rows as write_cache_rows
+from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, open_writer, values, write_rows
 from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
-from genolewm_assets_tests.store.test_array_cache import KEY, N_ROWS, build_cache, open_cache, write_sources
-from genolewm_assets_tests.store.test_array_cache import write_rows as write_cache_rows
 from genolewm_assets_tests.store.test_array_crash import ROWS, check_prefix, write_store
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_syncs(monkeypatch)
-
-
-@pytest.fixture
-def undisturbed(tmp_path: Path) -> dict[str, bytes]:
-    return contents(finish(tmp_path / "undisturbed", ROWS))
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 
 
 @dataclass

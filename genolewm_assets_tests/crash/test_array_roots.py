@@ -27,19 +27,14 @@ from genolewm_assets.store import (
     verify_root,
 )
 from genolewm_assets_tests.crash import file_layer
-from genolewm_assets_tests.crash.file_layer import Call, without_syncs
+from genolewm_assets_tests.crash.file_layer import Call
 from genolewm_assets_tests.crash.killing import start
 from genolewm_assets_tests.store.array_stores import CONFIG, FINGERPRINT, key, meta, open_writer, values, write_rows
 from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 
 ROWS = 19
-
-
-@pytest.fixture(autouse=True)
-def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_syncs(monkeypatch)
 
 
 def plan(stop_at: int, resumed: list[int], *, location: str = LOCATION) -> BuildPlan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -39,16 +38,11 @@ from genolewm_assets_tests.store.plans import (
     picture,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 
 OLD = make_plan()
 NEW = make_plan({"variants.bin": b"new", "other.bin": b"o"}, code_version="2")
 REJECTED = make_plan({"variants.bin": b"bad"}, code_version="3", passed=False)
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def attempt(root: Root, plan: BuildPlan) -> None:

@@ -40,7 +40,7 @@ from genolewm_assets_tests.sources.index_files import bgzip
 from genolewm_assets_tests.store.plans import picture
 from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 
 #: Steps of a build that no call of `os` marks: a block is read, rows are put aside, given back, written.
 STEPS = [(VcfScanner, ["_split"]), (BatchSpool, ["append", "batches"]), (pq.ParquetWriter, ["write_table", "close"])]

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import pickle
 import subprocess
 import sys
-from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets.errors import ConfigurationError, CorruptResourceError, InputError, MissingResourceError
+from genolewm_assets.errors import ConfigurationError, InputError
 from genolewm_assets.forensic import (
     IndexEntry,
     MemmapCacheReader,
@@ -31,73 +26,16 @@ from genolewm_assets.forensic import (
     is_complete,
     validate_fingerprint,
 )
-from genolewm_assets.store import SourceChangedError, inspect_cache, read_stamped, stamp_files, validate_sources
-from genolewm_assets_tests.crash.killing import outcome
-from genolewm_assets_tests.store.plans import flip
-
-CONFIG: Mapping[str, Any] = {"scaling": "PowerPlexFusion6C", "adjust_panel": True, "cache_version": 1}
-SHAPE = (6, 32)
-PANEL_FILE = "panel.xml"
-
-
-def write_sources(folder: Path, n_profiles: int) -> dict[str, Path]:
-    files = {name: folder / name for name in (PANEL_FILE, *(f"run/{row:03}.hid" for row in range(n_profiles)))}
-    for name, path in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"content of {name}")
-        os.utime(path, (1_500_000_000, 1_500_000_000))
-    return files
-
-
-def panel_of(row: int) -> list[dict[str, Any]]:
-    """Four panels; equal ones have their keys in another order."""
-    markers = [{"name": "D3S1358", "dye": 1, "bins": {"14": [113.5, 0.4], "ladder": row % 4}}, {"name": "é", "dye": 2}]
-    return [dict(reversed(marker.items())) for marker in markers] if row % 2 else markers
-
-
-def make_profile(files: Mapping[str, Path], row: int, shape: tuple[int, int] = SHAPE) -> PreprocessedProfile:
-    draw, path = np.random.default_rng(row), f"run/{row:03}.hid"
-    return PreprocessedProfile(
-        path=path,
-        data=draw.integers(-500, 30_000, shape, np.int16),
-        scaler=np.linspace(60, 480 + row, shape[1]),
-        annotation=None if row % 5 == 4 else draw.integers(0, 2, shape, np.int8),
-        panel=panel_of(row),
-        alleles=None if row % 5 == 4 else [{"marker": "D3S1358", "alleles": ["14", str(row % 3)]}],
-        meta={"injection": row},
-        stamps={name: read_stamped(files[name])[1] for name in (path, PANEL_FILE)},
-    )
-
-
-def open_writer(cache_dir: Path, files: Mapping[str, Path], **changes: Any) -> MemmapCacheWriter:
-    settings = {
-        "shape": SHAPE,
-        "allow_missing_annotations": True,
-        "commit_rows": 4,
-        "commit_ms": None,
-        "lock_wait_s": 0.0,
-        **changes,
-    }
-    return MemmapCacheWriter(cache_dir, CONFIG, files=files, **settings)
-
-
-def build_cache(cache_dir: Path, files: Mapping[str, Path], **changes: Any) -> Path:
-    with open_writer(cache_dir, files, **changes) as writer:
-        for row in range(len(files) - 1):
-            if f"run/{row:03}.hid" not in writer.resume_paths():
-                writer.write(make_profile(files, row))
-        writer.finalize()
-    return writer.directory
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> dict[str, Path]:
-    return write_sources(tmp_path / "data", 10)
-
-
-@pytest.fixture
-def cache(tmp_path: Path, files: dict[str, Path]) -> Path:
-    return build_cache(tmp_path / "caches", files)
+from genolewm_assets.store import SourceChangedError, inspect_cache, stamp_files, validate_sources
+from genolewm_assets_tests.forensic.profiles import (
+    CONFIG,
+    PANEL_FILE,
+    SHAPE,
+    build_cache,
+    make_profile,
+    open_writer,
+    write_sources,
+)
 
 
 @pytest.mark.slow
@@ -170,19 +108,6 @@ def test_profiles_come_back_as_they_were(cache: Path, files: dict[str, Path]) ->
     assert [entry.has_annotation for entry in index].count(False) == 2
 
 
-def test_rows_are_copies_unless_views_will_do(cache: Path) -> None:
-    reader = MemmapCacheReader(cache)
-    data, annotation, scaler = reader.get_row(3)
-    before = int(data[0, 0])
-    data[0, 0] += 1
-    assert annotation.flags.writeable
-    assert scaler.flags.writeable
-    assert reader.get_row(3)[0][0, 0] == before
-    for view in reader.get_row(3, copy=False):
-        assert not view.flags.writeable
-        assert not view.flags.owndata
-
-
 def test_equal_panels_are_one_whatever_the_order_of_their_keys(cache: Path) -> None:
     panels, alleles = (json.loads((cache / name).read_bytes()) for name in ("panels.json", "alleles.json"))
     assert sorted(panels) == ["0", "1", "2", "3"]
@@ -193,7 +118,7 @@ def test_equal_panels_are_one_whatever_the_order_of_their_keys(cache: Path) -> N
 _BUILD_IN_ANOTHER_PROCESS = """
 import sys
 from pathlib import Path
-from genolewm_assets_tests.forensic.test_memmap_cache import build_cache, write_sources
+from genolewm_assets_tests.forensic.profiles import build_cache
 loci = {"D3", "vWA", "FGA", "TH01", "AMEL"}
 print(list(loci))
 files = {"panel.xml": Path(sys.argv[1], "panel.xml")}
@@ -315,87 +240,6 @@ def test_what_a_profile_must_have(tmp_path: Path, files: dict[str, Path]) -> Non
         writer.write(profile)
         with pytest.raises(InputError, match="a row of this key was written before"):
             writer.write(profile)
-
-
-def test_side_cars_are_read_when_asked_for_and_parsed_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = MemmapCacheReader(cache)
-    (cache / "panels.json").rename(cache / "panels.aside")
-    reader.get_row(0)
-    reader.load_index()
-    with pytest.raises(MissingResourceError, match=r"panels\.json"):
-        reader.panel_json(0)
-    (cache / "panels.aside").rename(cache / "panels.json")
-    first = reader.panel(0)
-    (cache / "panels.json").unlink()
-    assert first == panel_of(0)
-    assert reader.panel(0) is first
-    assert reader.panel_json(0) == reader.panel_json(0) != reader.panel_json(1)
-    assert reader.panel_json(None) is reader.allele_json(None) is reader.panel(None) is reader.alleles(None) is None
-    with pytest.raises(InputError, match="no such key: expected 0 to 3, got 4"):
-        reader.panel_json(4)
-    with pytest.raises(InputError, match="no such row"):
-        reader.get_row(10)
-
-
-def test_the_memory_guard_names_both_figures(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genolewm_assets.store.array_memory.usable_memory_bytes", lambda: 10_000)
-    size = 10 * (6 * 32 * 2 + 6 * 32 + 32 * 4)
-    with pytest.raises(RuntimeError, match=f"would use {size} bytes, which exceeds 50% of the 10000 bytes"):
-        MemmapCacheReader(cache, load_in_memory=True)
-    reader = MemmapCacheReader(cache)
-    reader.load_in_memory(max_fraction=0.9)
-    (cache / "data.bin").unlink()
-    assert reader.get_row(3)[0].shape == SHAPE
-
-
-def test_damage_is_found_by_a_reader_that_checks(cache: Path) -> None:
-    flip(cache / "data.bin", 6 * 32 * 2 * 5)
-    reader = MemmapCacheReader(cache, check=True)
-    with pytest.raises(CorruptResourceError, match=r"data\.bin: rows 0 to 9 differ"):
-        reader.get_row(5)
-
-
-def files_in_use() -> list[str]:
-    """Arrays of a cache that this process has mapped or open."""
-    names = [line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()]
-    for link in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # the one that lists them
-            names.append(str(link.readlink()))
-    return sorted({Path(name).name for name in names if name.endswith(".bin")})
-
-
-def test_nothing_is_open_before_the_first_row_nor_in_a_pickle(cache: Path) -> None:
-    def look() -> str:
-        reader = MemmapCacheReader(cache, check=True)
-        reader.load_index()
-        before = files_in_use()
-        reader.get_row(0)
-        reader.panel(0)
-        after = files_in_use()
-        data = pickle.dumps(reader)
-        copy = pickle.loads(data)
-        same = all((a == b).all() for a, b in zip(copy.get_row(7), reader.get_row(7), strict=True))
-        return f"{before} {after} {len(data) < 400} {same}"
-
-    assert outcome(look) == "[] ['annotation.bin', 'data.bin', 'scaler.bin'] True True"
-
-
-def read_rows(reader: MemmapCacheReader, seed: int) -> tuple[int, bytes, str | None]:
-    rows = np.random.default_rng(seed).integers(0, len(reader), 200)
-    data = b"".join(part.tobytes() for row in rows for part in reader.get_row(int(row)))
-    return os.getpid(), data, reader.panel_json(reader.load_index()[int(rows[0])].panel_key)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_read_the_same_rows(cache: Path, method: str) -> None:
-    reader = MemmapCacheReader(cache, check=True)
-    wanted = [read_rows(reader, seed)[1:] for seed in range(4)]
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
-        found = list(pool.map(read_rows, [reader] * 4, range(4)))
-    assert [entry[1:] for entry in found] == wanted
-    assert all(entry[0] != os.getpid() for entry in found)
 
 
 def test_a_real_profile(shared_data: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,7 +22,16 @@ from genolewm_assets.lewm.cache_index import (
     parse_window_hash,
     refresh_cache_index,
 )
-from genolewm_assets.store import Published, Root, RowAddress, collect_garbage, verify_root
+from genolewm_assets.store import (
+    BuildPlan,
+    BuildReport,
+    Published,
+    Root,
+    RowAddress,
+    build,
+    collect_garbage,
+    verify_root,
+)
 from genolewm_assets_tests.crash.killing import kill_points, outcome, start
 from genolewm_assets_tests.lewm.cache_world import make_root, publish_cache, publish_windows
 from genolewm_assets_tests.lewm.package_world import make_sources
@@ -177,6 +187,27 @@ def test_a_cache_that_cannot_be_covered_is_counted_with_its_reason(
     with open_cache_index(root) as index:
         assert index.find_many(wanted) == list(wanted.values())
         assert list(index.omitted) == [location(cache)]
+
+
+def test_one_table_that_cannot_be_used_does_not_keep_the_others_out(root: Root) -> None:
+    """Every byte is what was published: by older code, or by a builder at fault."""
+    table = make_sources().windows["chr20"].slice(1)
+    windows = publish_windows(root, "windows/index", "chr20", table)
+    cache = publish_cache(root, windows)
+
+    def miscount(work: Path) -> BuildReport:
+        (work / "states.bin").touch()
+        return BuildReport({"windows": 99})
+
+    build(root, BuildPlan(cache.artefact, location(cache), "2", cache.manifest.recipe, (windows.ref,), miscount))
+    table = table.slice(1)
+    hashes = table["window_hash"].cast(pa.binary())
+    table = table.set_column(table.schema.get_field_index("window_hash"), "window_hash", hashes)
+    other = publish_cache(root, publish_windows(root, "windows/index", "chr20", table))
+    report = refresh_cache_index(root)
+    assert len(report.caches) == 7
+    assert "has not one row per row of the cache: expected 99 rows, got" in report.omitted[location(cache)]
+    assert "has no column window_hash of 32 bytes" in report.omitted[location(other)]
 
 
 def test_a_table_that_was_replaced_is_found_by_its_bytes(root: Root, built: tuple[Path, Pairs]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.store import ArraySpec, ArrayStoreWriter, JsonValue, compute_fingerprint
+from genolewm_assets.store.array_layout import COMMIT_LOG, complete_text, crc32c
+from genolewm_assets.store.array_log import _line
 
 ARRAYS = (ArraySpec("states", (3, 5), "float16"), ArraySpec("mask", (7,), "int8"), ArraySpec("scale", (), "float32"))
 CONFIG: Mapping[str, JsonValue] = {"encoder": "tiny", "block_tokens": 64}
@@ -72,5 +74,25 @@ def finish(directory: Path, n_rows: int, *, steps: Sequence[int] = (), **changes
     return directory
 
 
+def restate(directory: Path, **changes: JsonValue) -> None:
+    """Make the log of an unfinished store state something else in its header, as another version's would."""
+    path = directory / COMMIT_LOG
+    header, *records = path.read_bytes().splitlines(keepends=True)
+    document = {**json.loads(header)["record"], **changes}
+    path.write_bytes(b"".join([_line(document), *records]))
+
+
 def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def seal(directory: Path, change: Callable[[dict[str, Any]], object] = lambda _: None) -> None:
+    """Give what is there valid checksums, after a change of ``crc.json``; a result of it takes its place."""
+    document = json.loads((directory / "crc.json").read_bytes())
+    for name in document["files"]:
+        if (directory / name).is_file():
+            document["files"][name] = f"{crc32c((directory / name).read_bytes()):08x}"
+    instead = change(document)
+    data = instead if isinstance(instead, bytes) else json.dumps(document if instead is None else instead).encode()
+    (directory / "crc.json").write_bytes(data)
+    (directory / "_COMPLETE").write_bytes(complete_text(data))

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from genolewm_assets.errors import BusyError
 from genolewm_assets.store import lock_record
-from genolewm_assets.store.lease import GUARD, WriterLease
+from genolewm_assets.store.lease import GUARD, WriterLease, is_held, while_free
 from genolewm_assets.store.lock_record import RECORD, LeaseOwner
 from genolewm_assets_tests.crash.killing import start
 
@@ -74,3 +75,29 @@ def holding(folder: Path, flags: Path, *, before: Callable[[], None] = lambda: N
         with suppress(ChildProcessError):
             os.waitpid(child, 0)
         acquired.unlink(missing_ok=True)
+
+
+def lease_of(folder: Path) -> WriterLease:
+    return WriterLease(folder, "here")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def check_free(folder: Path) -> None:
+    """A lock that can be taken at once, and leaves nothing when it is released."""
+    assert not is_held(folder)
+    with lease_of(folder).acquire(0):
+        assert is_held(folder)
+    assert names(folder) == [GUARD]
+
+
+def check_busy(folder: Path, match: str = "here: another process") -> None:
+    assert is_held(folder)
+    before = (folder / RECORD).read_bytes()
+    with pytest.raises(BusyError, match=match):
+        lease_of(folder).acquire(0)
+    with pytest.raises(BusyError, match=match), while_free(folder, "here"):
+        pass
+    assert (folder / RECORD).read_bytes() == before

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.errors import CorruptResourceError, ResourceError, VcfError
+from genolewm_assets.errors import CorruptResourceError, ResourceError, VcfError, VersionError
 from genolewm_assets.store import (
     BuildPlan,
     BuildRejectedError,
@@ -108,6 +108,16 @@ def test_a_rejected_build_is_not_continued(root: Root, how: str) -> None:
     again, found = plan()
     build(root, again)
     assert found == [[]]
+
+
+def test_what_another_version_began_is_neither_continued_nor_rejected(root: Root) -> None:
+    refusal = VersionError("here", "holds an array store that another version of this code began")
+    with pytest.raises(VersionError):
+        build(root, plan(interrupt(refusal))[0])
+    assert not root.is_rejected(LOCATION)
+    again, found = plan()
+    build(root, again)
+    assert found == [["first.bin"]]
 
 
 def test_nor_one_that_could_not_be_kept_among_the_rejected(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:

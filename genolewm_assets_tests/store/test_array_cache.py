@@ -1,124 +1,43 @@
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 
-from genolewm_assets.errors import BusyError, ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.store import (
-    ArrayCacheWriter,
-    ArraySpec,
     ArrayStoreReader,
     Root,
-    SourceChangedError,
-    Stamp,
     cache_key_dir,
     compute_fingerprint,
-    compute_key,
     is_complete,
-    read_stamped,
     sweep_caches,
     validate_sources,
     verify_array_store,
 )
 from genolewm_assets.store.stamps import read_stamps
-from genolewm_assets_tests.crash.killing import kill_points, outcome, start
+from genolewm_assets_tests.store.array_caches import (
+    CONFIG,
+    KEY,
+    N_ROWS,
+    OLD_NS,
+    PANEL,
+    arrays_of,
+    build_cache,
+    expected_rows,
+    leftovers,
+    open_cache,
+    published_bytes,
+    rows_of,
+    write_rows,
+    write_sources,
+)
 from genolewm_assets_tests.store.array_stores import contents
 from genolewm_assets_tests.store.plans import flip, new_root
-
-CONFIG: Mapping[str, object] = {"strategy": "PPF6C", "cache_version": 1}
-KEY = compute_key(CONFIG)
-ARRAYS = (ArraySpec("data", (2, 16), "uint8"), ArraySpec("scaler", (), "float32"))
-PANEL = "panel.xml"
-N_ROWS = 11  # commits at 4, 8 and 11
-OLD_NS = 1_500_000_000 * 10**9
-
-
-def write_source(path: Path, text: str, mtime_ns: int = OLD_NS) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    os.utime(path, ns=(mtime_ns, mtime_ns))
-
-
-def write_sources(folder: Path, version: int, n_rows: int = N_ROWS) -> dict[str, Path]:
-    """Samples and a panel; of another version they have other bytes of the same length, and other times."""
-    files = {f"samples/{row}.hid": folder / "samples" / f"{row}.hid" for row in range(n_rows)} | {PANEL: folder / PANEL}
-    for name, path in files.items():
-        write_source(path, f"{name} version {version}", OLD_NS + version)
-    return files
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> dict[str, Path]:
-    return write_sources(tmp_path / "data", 1)
-
-
-@pytest.fixture
-def cache_dir(tmp_path: Path) -> Path:
-    return tmp_path / "caches"
-
-
-def arrays_of(sample: bytes, panel: bytes) -> dict[str, npt.ArrayLike]:
-    """A row in which every byte of its sources shows."""
-    digests = [np.frombuffer(hashlib.sha256(text).digest(), np.uint8) for text in (sample, panel)]
-    return {"data": np.array([digest[:16] for digest in digests]), "scaler": np.float32(digests[0][16])}
-
-
-def open_cache(cache_dir: Path, files: Mapping[str, Path] | None, **changes: object) -> ArrayCacheWriter:
-    settings = {
-        "commit_rows": 4,
-        "commit_ms": None,
-        "batch_rows": 4,
-        "key_column": "path",
-        "lock_wait_s": 0.0,
-        **changes,
-    }
-    return ArrayCacheWriter(cache_dir, CONFIG, ARRAYS, files=files, **settings)
-
-
-def write_rows(writer: ArrayCacheWriter, files: Mapping[str, Path], stop: int | None = None) -> list[str]:
-    """Write the rows that are missing; returns their keys."""
-    done = set(writer.resume_keys())
-    missing = [name for name in files if name != PANEL and name not in done][
-        : None if stop is None else stop - len(done)
-    ]
-    for name in missing:
-        (sample, stamp), (panel, panel_stamp) = read_stamped(files[name]), read_stamped(files[PANEL])
-        writer.write(arrays_of(sample, panel), key=name, stamps={name: stamp, PANEL: panel_stamp})
-    return missing
-
-
-def build_cache(cache_dir: Path, files: Mapping[str, Path], **changes: object) -> Path:
-    with open_cache(cache_dir, files, **changes) as writer:
-        write_rows(writer, files)
-        return writer.finalize(writer.fingerprint())
-
-
-def rows_of(directory: Path) -> list[bytes]:
-    reader = ArrayStoreReader(directory, check=True)
-    return [reader.get_row(row)["data"].tobytes() for row in range(len(reader))]
-
-
-def expected_rows(files: Mapping[str, Path]) -> list[bytes]:
-    panel = files[PANEL].read_bytes()
-    return [np.asarray(arrays_of(p.read_bytes(), panel)["data"]).tobytes() for n, p in files.items() if n != PANEL]
-
-
-def published_bytes(directory: Path) -> dict[str, bytes]:
-    """Everything but the stamps, which may differ."""
-    return {name: data for name, data in contents(directory).items() if name != "stamps.json"}
-
-
-def leftovers(cache_dir: Path) -> list[str]:
-    return [path.name for path in Root(cache_dir).leftovers(KEY)]
 
 
 def test_a_cache_lies_where_the_specification_says(cache_dir: Path, files: dict[str, Path]) -> None:
@@ -208,98 +127,6 @@ def test_a_current_cache_is_opened_as_finished(cache_dir: Path, files: dict[str,
         assert writer.finalize(writer.fingerprint()) == generation
 
 
-@pytest.mark.parametrize("name", ["samples/3.hid", PANEL])
-def test_a_source_that_changed_since_its_row_was_committed_starts_the_build_anew(
-    cache_dir: Path, files: dict[str, Path], name: str
-) -> None:
-    writer = open_cache(cache_dir, files)
-    write_rows(writer, files, 5)
-    writer.close()
-    write_source(files[name], "another content")
-    with open_cache(cache_dir, files) as again:
-        assert again.resume_keys() == []
-        assert len(write_rows(again, files)) == N_ROWS
-        assert rows_of(again.finalize(again.fingerprint())) == expected_rows(files)
-
-
-def test_a_source_that_changed_after_its_row_was_lost_is_no_matter(cache_dir: Path, files: dict[str, Path]) -> None:
-    writer = open_cache(cache_dir, files)
-    write_rows(writer, files, 7)
-    writer.close()
-    write_source(files["samples/5.hid"], "another content")
-    with open_cache(cache_dir, files) as again:
-        assert again.n_rows == 4
-        write_rows(again, files)
-        assert rows_of(again.finalize(again.fingerprint())) == expected_rows(files)
-
-
-def test_other_bytes_under_the_old_size_and_time_are_found_when_strict(cache_dir: Path, files: dict[str, Path]) -> None:
-    writer = open_cache(cache_dir, files)
-    write_rows(writer, files, 5)
-    writer.close()
-    write_source(files["samples/3.hid"], "SAMPLES/3.hid version 1", OLD_NS + 1)
-    for strict, kept in ((False, 4), (True, 0)):
-        with open_cache(cache_dir, files, strict=strict) as again:
-            assert again.n_rows == kept
-
-
-@pytest.mark.parametrize("name", ["samples/3.hid", PANEL])
-def test_a_source_that_changes_during_the_build_is_noticed_at_the_end(
-    cache_dir: Path, files: dict[str, Path], name: str
-) -> None:
-    old = build_cache(cache_dir, write_sources(cache_dir.parent / "data", 0))
-    write_sources(cache_dir.parent / "data", 1)
-    with open_cache(cache_dir, files) as writer:
-        write_rows(writer, files)
-        write_source(files[name], "another content")
-        with pytest.raises(SourceChangedError, match=rf"sources changed since rows .*'{name}' changed; 1 in all"):
-            writer.finalize(writer.fingerprint())
-    assert leftovers(cache_dir) == []
-    assert cache_key_dir(cache_dir, KEY).resolve() == old
-    assert rows_of(build_cache(cache_dir, files)) == expected_rows(files)
-
-
-def test_rows_of_two_panels_never_stand_in_one_cache(cache_dir: Path, files: dict[str, Path]) -> None:
-    with open_cache(cache_dir, files) as writer:
-        write_rows(writer, files, 2)
-        write_source(files[PANEL], "another panel")
-        with pytest.raises(SourceChangedError, match=r"panel\.xml: was changed since rows were made from it"):
-            write_rows(writer, files)
-
-
-@pytest.mark.parametrize("when_read", [True, False], ids=["stamped when read", "stamped at the end"])
-def test_files_that_gave_no_row_count_too(cache_dir: Path, files: dict[str, Path], when_read: bool) -> None:
-    dropped = cache_dir.parent / "data" / "dropped.hid"
-    write_source(dropped, "no annotation")
-    more = {**files, "dropped.hid": dropped}
-    with open_cache(cache_dir, more) as writer:
-        if when_read:
-            writer.add_stamps({"dropped.hid": read_stamped(dropped)[1]})
-        write_rows(writer, files)
-        generation = writer.finalize(writer.fingerprint())
-    assert set(read_stamps(generation)) == set(more)
-    write_source(dropped, "annotated after all")
-    assert not validate_sources(generation, CONFIG, more)
-
-
-def test_a_finished_store_that_was_not_published_goes_stale_as_well(
-    cache_dir: Path, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*args: object, **kwargs: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
-        patch.setattr("genolewm_assets.store.array_cache.publish_generation", refuse)
-        build_cache(cache_dir, files)
-    with open_cache(cache_dir, files) as writer:
-        assert writer.n_rows == N_ROWS
-        write_source(files[PANEL], "another panel")
-        with pytest.raises(SourceChangedError, match=r"'panel\.xml' changed"):
-            writer.finalize(writer.fingerprint())
-    with open_cache(cache_dir, files) as writer:
-        assert writer.n_rows == 0
-
-
 def test_damage_of_the_published_cache_is_healed(cache_dir: Path, files: dict[str, Path]) -> None:
     generation = build_cache(cache_dir, files)
     intact = published_bytes(generation)
@@ -316,53 +143,6 @@ def test_another_layout_is_another_build(cache_dir: Path, files: dict[str, Path]
         write_rows(writer, files)
         assert writer.finalize(writer.fingerprint()) != old
     assert rows_of(cache_key_dir(cache_dir, KEY)) == expected_rows(files)
-
-
-def test_rows_without_files_are_as_current_as_their_maker_says(cache_dir: Path) -> None:
-    fingerprint = compute_fingerprint(CONFIG, {"windows/index[chr21]": "a" * 64})
-    with open_cache(cache_dir, None) as writer:
-        writer.write_batch({"data": np.zeros((2, 2, 16), np.uint8), "scaler": np.zeros(2, np.float32)}, keys=["a", "b"])
-        with pytest.raises(ConfigurationError, match="no files were declared"):
-            writer.fingerprint()
-        with pytest.raises(ConfigurationError, match="stamps of files that were not declared"):
-            writer.add_stamps({"a": Stamp("a" * 64, 0, None)})
-        generation = writer.finalize(fingerprint)
-    assert not (generation / "stamps.json").exists()
-    assert ArrayStoreReader(cache_key_dir(cache_dir, KEY)).fingerprint == fingerprint
-
-
-def test_another_writer_waits_or_fails(cache_dir: Path, files: dict[str, Path]) -> None:
-    ready = cache_dir.parent / "ready"
-
-    def slow() -> None:
-        with open_cache(cache_dir, files) as writer:
-            write_rows(writer, files, 5)
-            ready.touch()
-            time.sleep(0.3)
-            write_rows(writer, files)
-            writer.finalize(writer.fingerprint())
-
-    child = start(slow)
-    while not ready.exists():
-        time.sleep(0.01)
-    with pytest.raises(BusyError, match="another process"):
-        open_cache(cache_dir, files)
-    with open_cache(cache_dir, files, lock_wait_s=30.0) as writer:
-        assert writer.n_rows == N_ROWS, "what the other built is opened as finished"
-    assert os.waitpid(child, 0)[1] == 0
-
-
-def test_a_writer_that_lost_its_lock_publishes_nothing(cache_dir: Path, files: dict[str, Path]) -> None:
-    """Its machine was asleep, say, and another took the lock over."""
-    old = build_cache(cache_dir, write_sources(cache_dir.parent / "data", 0))
-    write_sources(cache_dir.parent / "data", 1)
-    with open_cache(cache_dir, files) as writer:
-        write_rows(writer, files)
-        record = cache_dir / "work" / KEY / "lock.json"
-        record.write_bytes(record.read_bytes().replace(b'"token": "', b'"token": "0'))
-        with pytest.raises(BusyError, match="this process lost the lock"):
-            writer.finalize(writer.fingerprint())
-    assert cache_key_dir(cache_dir, KEY).resolve() == old
 
 
 REFUSED: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
@@ -383,14 +163,6 @@ def test_places_where_no_cache_can_be(
     prepare(cache_dir)
     with pytest.raises(error, match=message):
         open_cache(cache_dir, files)
-
-
-def test_names_of_files_stay_inside_the_root(cache_dir: Path, files: dict[str, Path]) -> None:
-    with pytest.raises(ConfigurationError, match="expected a name relative to the root"):
-        open_cache(cache_dir, {"../a.hid": files[PANEL]})
-    assert not cache_dir.exists()
-    with open_cache(cache_dir, files) as writer, pytest.raises(ConfigurationError, match=r"got \['b\.hid'\]"):
-        writer.write(arrays_of(b"", b""), key="b", stamps={"b.hid": Stamp("a" * 64, 0, None)})
 
 
 def test_abandoned_work_is_swept_by_the_next_build(cache_dir: Path, files: dict[str, Path]) -> None:
@@ -425,80 +197,9 @@ def test_sweeping_a_folder_of_caches(cache_dir: Path, files: dict[str, Path]) ->
     assert [item.path for item in sweep_caches(cache_dir)] == [abandoned]
     assert rows_of(new)
     new_root(cache_dir.parent / "root")
-    with pytest.raises(ConfigurationError, match="is a root"):
-        sweep_caches(cache_dir.parent / "root")
-
-
-def is_current(cache_dir: Path, files: Mapping[str, Path]) -> bool:
-    link = cache_key_dir(cache_dir, KEY)
-    return is_complete(link) and validate_sources(link, CONFIG, files)
-
-
-def seen(cache_dir: Path) -> list[bytes] | None:
-    """What a reader sees that opens the cache now."""
-    link = cache_key_dir(cache_dir, KEY)
-    return rows_of(link) if os.path.lexists(link) else None
-
-
-@pytest.fixture
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_waiting_for_the_disk")
-def test_killed_at_every_call(tmp_path: Path) -> None:
-    """Readers see before or after; the next build goes on from what was committed and ends as an undisturbed one."""
-    sources = [write_sources(tmp_path / f"data{version}", version, 6) for version in (0, 1)]
-    (before, after), files = map(expected_rows, sources), sources[1]
-    undisturbed = published_bytes(build_cache(tmp_path / "undisturbed", files))
-    build_cache(tmp_path / "old", sources[0])
-    folders: list[Path] = []
-
-    def prepare() -> Callable[[], object]:
-        folders.append(tmp_path / str(len(folders)))
-        shutil.copytree(tmp_path / "old", folders[-1], symlinks=True)
-        return lambda: build_cache(folders[-1], files)
-
-    visible, written = [], []
-    for point in kill_points(prepare):
-        folder = folders[-1]
-        visible.append(seen(folder))
-        assert visible[-1] in (before, after), f"after the kill at call {point}"
-        with open_cache(folder, files) as writer:
-            written.append(len(write_rows(writer, files)))
-            generation = writer.finalize(writer.fingerprint())
-        assert published_bytes(generation) == undisturbed
-        assert seen(folder) == after
-        assert is_current(folder, files)
-        assert leftovers(folder) == []
-    assert visible.count(after) > 1
-    assert len(visible) > 60
-    assert written == sorted(written, reverse=True), "a later kill never costs more rows"
-    assert set(written) == {6, 2, 0}
-
-
-@pytest.mark.slow
-def test_readers_during_rebuilds_see_the_old_or_the_new(cache_dir: Path, files: dict[str, Path]) -> None:
-    data, stop = cache_dir.parent / "data", cache_dir.parent / "stop"
-    versions = [expected_rows(write_sources(data, version)) for version in range(4)]
-    build_cache(cache_dir, write_sources(data, 0))
-
-    def read() -> str:
-        found: list[int] = []
-        while not stop.exists():
-            found.append(versions.index(rows_of(cache_key_dir(cache_dir, KEY))))
-        assert found == sorted(found)
-        return f"{len(found)} looks at {len(set(found))} versions"
-
-    def build_all() -> None:
-        for version in (1, 2, 3):
-            time.sleep(0.05)
-            build_cache(cache_dir, write_sources(data, version), lock_wait_s=10.0)
-        time.sleep(0.05)
-        stop.touch()
-
-    child = start(build_all)
-    told = outcome(read)
-    assert os.waitpid(child, 0)[1] == 0
-    assert told.endswith("looks at 4 versions"), told
+    (cache_dir.parent / "root" / "embeddings").mkdir()
+    for inside in ("root", "root/embeddings"):
+        with pytest.raises(ConfigurationError, match=r"lies in the root .* Use genolewm gc"):
+            sweep_caches(cache_dir.parent / inside)
+    with pytest.raises(MissingResourceError, match="no such folder"):
+        sweep_caches(cache_dir.parent / "none")

@@ -32,6 +32,7 @@ from genolewm_assets_tests.store.array_stores import (
     key,
     meta,
     open_writer,
+    seal,
     sidecars,
     values,
     write_rows,
@@ -272,3 +273,31 @@ def test_killed_anywhere_it_leaves_what_was_there(before: bytes | None, store: P
         assert path.read_bytes() == whole
         assert names(folders[-1]) == ["out"]
     assert seen == {before, whole}
+
+
+FORGED: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
+    "fewer rows": (lambda table: table.slice(1), "is the index of another store"),
+    "another column": (lambda table: table.drop_columns(["meta_json"]), "is the index of another store"),
+    "a key of no side-car": (
+        lambda table: table.set_column(
+            table.schema.get_field_index("panel_key"),
+            table.schema.field("panel_key"),
+            pa.array([99] * table.num_rows, pa.int32()),
+        ),
+        "has a key that side-car 'panel' has not",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), FORGED.values(), ids=FORGED)
+def test_an_index_that_is_not_the_store_s_gives_no_file(
+    change: Callable[[pa.Table], pa.Table], message: str, tmp_path: Path
+) -> None:
+    """Under valid checksums: what another program, or a fault of ours, might have written."""
+    directory = finish(tmp_path / "store", 21)
+    table = pq.ParquetFile(directory / "index.parquet").read()
+    pq.write_table(change(table), directory / "index.parquet")
+    seal(directory)
+    with pytest.raises(CorruptResourceError, match=message):
+        export_array_store(directory, tmp_path / "x.parquet")
+    assert names(tmp_path) == ["store"]

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genolewm_assets.errors import BusyError, ConfigurationError, InputError, ResourceError
-from genolewm_assets.store import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint, is_complete
-from genolewm_assets.store.array_log import committed_rows, create_log
+from genolewm_assets.errors import BusyError, ConfigurationError, InputError, ResourceError, VersionError
+from genolewm_assets.store import (
+    ArraySpec,
+    ArrayStoreReader,
+    ArrayStoreWriter,
+    compute_fingerprint,
+    inspect_cache,
+    is_complete,
+)
+from genolewm_assets.store.array_log import committed_rows, read_header
 from genolewm_assets_tests.crash.killing import outcome
 from genolewm_assets_tests.store.array_stores import (
     ARRAYS,
@@ -23,6 +30,7 @@ from genolewm_assets_tests.store.array_stores import (
     key,
     meta,
     open_writer,
+    restate,
     sidecars,
     values,
     write_rows,
@@ -128,12 +136,18 @@ def test_a_commit_of_several_batches_counts_whole_or_not_at_all(tmp_path: Path, 
     assert contents(tmp_path / "s") == contents(finish(tmp_path / "t", ROWS, commit_rows=4))
 
 
-def test_an_unfinished_store_of_an_older_log_is_begun_again(tmp_path: Path) -> None:
-    with open_writer(tmp_path) as writer:
+@pytest.mark.parametrize(("name", "version"), [("log", 1), ("log", 3), ("layout", 99)])
+def test_a_store_that_another_version_began_is_left_to_it(tmp_path: Path, name: str, version: int) -> None:
+    with open_writer(tmp_path / "s") as writer:
         write_rows(writer, 0, 9)
-    create_log(tmp_path, writer.layout, version=1)
-    with open_writer(tmp_path) as writer:
-        assert writer.n_rows == 0
+        own = read_header(tmp_path / "s")[f"{name}_version"]
+    restate(tmp_path / "s", **{f"{name}_version": version})
+    before = contents(tmp_path / "s")
+    message = rf"s: .* another version .*: expected {name} version {own}, got {name} version {version}\. Finish it with"
+    for action in (open_writer, inspect_cache):
+        with pytest.raises(VersionError, match=message):
+            action(tmp_path / "s")
+    assert contents(tmp_path / "s") == before
 
 
 def test_a_finished_store_is_opened_as_such(tmp_path: Path) -> None:

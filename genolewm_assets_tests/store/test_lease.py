@@ -16,16 +16,20 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.errors import BusyError, ResourceError
+from genolewm_assets.errors import BusyError
 from genolewm_assets.store import lease as lease_module
 from genolewm_assets.store import lock_record
-from genolewm_assets.store.lease import GUARD, WriterLease, is_held, while_free
+from genolewm_assets.store.lease import GUARD, WriterLease, is_held
 from genolewm_assets.store.lock_record import RECORD, LeaseOwner
 from genolewm_assets.store.processes import started_ticks
 from genolewm_assets_tests.crash.killing import kill_points, outcome, start
 from genolewm_assets_tests.store.leases import (
+    check_busy,
+    check_free,
     foreign_owner,
     holding,
+    lease_of,
+    names,
     pretend_elsewhere,
     silence,
     wait_for,
@@ -33,42 +37,6 @@ from genolewm_assets_tests.store.leases import (
 )
 
 HERE = LeaseOwner.of_this_process()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "folder"
-    path.mkdir()
-    return path
-
-
-def lease_of(folder: Path) -> WriterLease:
-    return WriterLease(folder, "here")
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def check_free(folder: Path) -> None:
-    """A lock that can be taken at once, and leaves nothing when it is released."""
-    assert not is_held(folder)
-    with lease_of(folder).acquire(0):
-        assert is_held(folder)
-    assert names(folder) == [GUARD]
-
-
-def check_busy(folder: Path, match: str = "here: another process") -> None:
-    assert is_held(folder)
-    before = (folder / RECORD).read_bytes()
-    with pytest.raises(BusyError, match=match):
-        lease_of(folder).acquire(0)
-    with pytest.raises(BusyError, match=match), while_free(folder, "here"):
-        pass
-    assert (folder / RECORD).read_bytes() == before
-
-
-# One machine
 
 
 def test_the_record_says_who_holds_the_lock_and_is_gone_after_it(folder: Path) -> None:
@@ -182,9 +150,6 @@ def test_a_process_that_ends_without_releasing_ends(folder: Path) -> None:
     check_free(folder)
 
 
-# Other machines
-
-
 @pytest.mark.parametrize("owner", [foreign_owner(), foreign_owner(host=os.uname().nodename)], ids=["host", "boot"])
 @pytest.mark.parametrize("silent_s", [0, 55, 65])
 def test_a_lock_of_another_machine_lasts_a_minute_after_its_last_renewal(
@@ -239,9 +204,6 @@ def test_an_owner_renews_its_record_and_tries_again_where_that_fails(
     assert len(refused) == 3
 
 
-# Losing it
-
-
 def test_who_lost_the_lock_learns_who_has_it_and_leaves_it_alone(folder: Path) -> None:
     lease, other = lease_of(folder).acquire(0), foreign_owner()
     write_record(folder, other)
@@ -291,62 +253,6 @@ def test_nobody_takes_the_lock_inside_a_fence(folder: Path, monkeypatch: pytest.
     lease.release()
 
 
-# Records that nobody writes
-
-_GOOD = json.loads(HERE.to_bytes())
-BAD_RECORDS: dict[str, bytes] = {
-    "no JSON": b"{",
-    "no object": b"[1]",
-    "deep": b"[" * 60_000,
-    "not UTF-8": b"\xff\xfe{}",
-    "other schema": json.dumps({**_GOOD, "schema": "other"}).encode(),
-    "later version": json.dumps({**_GOOD, "schema_version": "2.0"}).encode(),
-    "no token": json.dumps({name: value for name, value in _GOOD.items() if name != "token"}).encode(),
-    "token with a path": json.dumps({**_GOOD, "token": "../../../../etc/passwd/aaaaaaaaaa"}).encode(),
-    "every process": json.dumps({**_GOOD, "pid": -1}).encode(),
-    "own group": json.dumps({**_GOOD, "pid": 0}).encode(),
-    "huge number": json.dumps({**_GOOD, "pid": 1 << 80}).encode(),
-    "true": json.dumps({**_GOOD, "pid": True}).encode(),
-    "text for a number": json.dumps({**_GOOD, "started_ticks": "1"}).encode(),
-    "control characters": json.dumps({**_GOOD, "host": "a\nb\x1b[2J"}).encode(),
-    "too long": json.dumps({**_GOOD, "host": "h" * 100_000}).encode(),
-}
-
-
-@pytest.mark.parametrize("raw", BAD_RECORDS.values(), ids=BAD_RECORDS)
-def test_a_record_that_cannot_be_understood_is_somebody_elsewhere(folder: Path, raw: bytes) -> None:
-    write_record(folder, raw, silent_s=50)
-    check_busy(folder)
-    write_record(folder, raw, silent_s=61)
-    with lease_of(folder).acquire(0):
-        (displaced,) = folder.glob("displaced.*.json")
-        assert displaced.read_bytes() == raw
-
-
-@pytest.mark.parametrize("raw", [b"", b"\0" * 300])
-def test_a_record_without_content_is_what_a_power_cut_left(folder: Path, raw: bytes) -> None:
-    write_record(folder, raw)
-    check_free(folder)
-
-
-IN_THE_WAY: dict[str, Callable[[Path], object]] = {
-    "folder": Path.mkdir,
-    "link": lambda path: path.symlink_to("/etc/hostname"),
-    "link to nothing": lambda path: path.symlink_to("nowhere"),
-    "pipe": os.mkfifo,
-}
-
-
-@pytest.mark.parametrize("what", IN_THE_WAY)
-def test_what_is_in_the_way_of_a_record_is_named(folder: Path, what: str) -> None:
-    IN_THE_WAY[what](folder / RECORD)
-    (folder / GUARD).touch()
-    with pytest.raises(ResourceError, match=f"{folder / RECORD}: is in the way of a lock"):
-        lease_of(folder).acquire(0)
-    assert is_held(folder)
-    assert os.path.lexists(folder / RECORD)
-
-
 @pytest.mark.parametrize("call", ["rename", "open"])
 def test_a_lock_that_the_disk_refuses_is_free(folder: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     real = getattr(os, call)
@@ -363,8 +269,6 @@ def test_a_lock_that_the_disk_refuses_is_free(folder: Path, monkeypatch: pytest.
             lease_of(folder).acquire(0)
     check_free(folder)
 
-
-# Many at once, and killed anywhere
 
 VOID: dict[str, Callable[[Path], object]] = {
     "free": lambda folder: None,

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -172,6 +173,27 @@ def test_permission_errors_are_storage_failures_only_inside_the_root(root: Root)
     with pytest.raises(PermissionError) as raised, root.storage_errors("a"):
         raise PermissionError(errno.EACCES, "Permission denied", "/elsewhere/in.vcf")
     assert raised.value.filename == "/elsewhere/in.vcf"
+
+
+def test_a_failing_disk_is_told_of_whatever_the_call_knew_of_the_file(root: Root) -> None:
+    for named, message in {
+        (): "root/a: reading or writing failed (Input/output error). Check the disk",
+        (str(root.path.parent),): "root/a: the storage refused to write (Input/output error). Check the disk",
+        (".gen/x", None, str(root.path / ".gen" / "x.link")): "root/a: the storage refused to write",
+    }.items():
+        with pytest.raises(ResourceError, match=re.escape(message)), root.storage_errors("a"):
+            raise OSError(errno.EIO, "Input/output error", *named)
+    with pytest.raises(OSError, match="elsewhere") as raised, root.storage_errors("a"):
+        raise OSError(errno.EIO, "Input/output error", "/elsewhere/in.vcf")
+    assert not isinstance(raised.value, ResourceError)
+
+
+def test_a_root_that_is_gone_is_told_from_a_file_that_is_missing_in_it(root: Root) -> None:
+    with root.lock("a"), pytest.raises(FileNotFoundError), root.storage_errors("a"):
+        (root.path / "x").read_bytes()
+    root.path.rename(root.path.with_name("away"))
+    with pytest.raises(ResourceError, match="root: was removed or moved while it was in use"), root.storage_errors("a"):
+        (root.path / "x").read_bytes()
 
 
 def test_other_errors_pass_unchanged(root: Root) -> None:

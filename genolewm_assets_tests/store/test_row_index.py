@@ -156,6 +156,33 @@ def test_forks_threads_and_pickles_have_their_own(root: Root) -> None:
         each.close()
 
 
+def test_an_index_that_is_closed_while_others_ask_opens_again(root: Root) -> None:
+    index, places = RowIndex(publish(root)), expected(STORES)
+
+    def ask(number: int) -> bool:
+        if number % 7 == 0:
+            index.close()
+        return index.find_many(places) == list(places.values())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(ask, range(200)))
+    index.close()
+
+
+def test_what_is_asked_for_may_come_from_the_index_itself(root: Root) -> None:
+    with RowIndex(publish(root)) as index:
+        found = index.find_many(digest for digest in STORES["embeddings/a"] if index.find(digest))
+    assert len(found) == 25
+
+
+def test_more_hashes_than_a_statement_may_name(root: Root) -> None:
+    with RowIndex(publish(root)) as index:
+        known = STORES["embeddings/a"][3]
+        found = index.find_many([known if number == 39_999 else make_hash(1_000 + number) for number in range(40_000)])
+    assert found[39_999] == expected(STORES)[known]
+    assert not any(found[:39_999])
+
+
 def test_a_folder_that_cannot_be_written_to_is_enough(root: Root) -> None:
     path = publish(root)
     path.chmod(0o444)
@@ -174,14 +201,27 @@ def damage_other_database(path: Path) -> None:
         file.execute("CREATE TABLE addresses (hash BLOB)")
 
 
+def damage_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def damage_link(path: Path) -> None:
+    """To the index of another root, say."""
+    path.rename(path.with_name("other.sqlite"))
+    path.symlink_to("other.sqlite")
+
+
 DAMAGES = {
     "cut": (damage_cut, r"size differs: expected (\d+) bytes, got \d+ bytes\."),
     "emptied": (lambda path: os.truncate(path, 0), "is not a row index"),
     "half a page": (lambda path: os.truncate(path, 5000), "size differs"),
     "grown": (lambda path: os.truncate(path, 1 << 20), "size differs"),
     "text": (lambda path: path.write_text("hash,row\n" * 100), "is not a row index"),
-    "another database": (damage_other_database, "cannot be read by this code: expected version 1, got version 0"),
-    "a folder": (lambda path: (path.unlink(), path.mkdir()), "cannot be read"),
+    "a pipe": (damage_pipe, "is not a plain file"),
+    "a link": (damage_link, "is a symlink"),
+    "another database": (damage_other_database, "cannot be read by this code: expected version 2, got version 0"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "is not a plain file"),
 }  # fmt: skip
 
 
@@ -198,7 +238,16 @@ def test_a_file_that_is_no_index_says_how_to_get_one(name: str, root: Root) -> N
     assert len(index.verify()) == 1
 
 
-@pytest.mark.parametrize("statement", ["UPDATE stores SET location = 'embeddings/c'", "DELETE FROM omitted"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE stores SET location = 'embeddings/c'",
+        "DELETE FROM omitted",
+        "UPDATE summary SET value = value + 1 WHERE name = 'hashes'",
+        "UPDATE summary SET name = 'row' WHERE name = 'rows'",
+        "DELETE FROM summary",
+    ],
+)
 def test_what_it_says_of_its_stores_is_checked_at_open(statement: str, root: Root) -> None:
     path = publish(root, {"embeddings/a": STORES["embeddings/a"]})
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
