@@ -9,9 +9,22 @@ from genolewm_assets.lewm.corpus_windows import CORPUS_SKIPPED, CORPUS_WINDOWS
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_TABLES
 from genolewm_assets.lewm.package_schema import PACKAGE_TABLES
 from genolewm_assets.lewm.schema import TABLES, TableSchema
+from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
+from genolewm_assets.mito.token_store import MITO_TOKENS
 from genolewm_assets.mito.variant_schema import MITO_TABLES
 
-EVERY_TABLE = (*TABLES, CORPUS_WINDOWS, CORPUS_SKIPPED, STATE_ROWS, *HOLDOUT_TABLES, *PACKAGE_TABLES, *MITO_TABLES)
+EVERY_TABLE = (
+    *TABLES,
+    CORPUS_WINDOWS,
+    CORPUS_SKIPPED,
+    STATE_ROWS,
+    *HOLDOUT_TABLES,
+    *PACKAGE_TABLES,
+    MITO_GENOMES,
+    MITO_GENOME_REJECTS,
+    MITO_TOKENS,
+    *MITO_TABLES,
+)
 TARGET = Path(__file__).parent / "data_model.md"
 
 

@@ -87,6 +87,7 @@ _MITO: Mapping[str, str] = {
         "haplogroup was parted."
     ),
     "positions_are_the_references": "Every token has the reference's position of its first base.",
+    "rows_are_the_genomes": "Each row has the name and the side of the split that its genome has.",
     "sites_agree_with_alleles": "No site has less than its alleles' level, and none more without an indel nearby.",
     "tokens_spell_genomes": "The tokens of each genome, decoded, are its sequence, and unknown where a base is.",
 }

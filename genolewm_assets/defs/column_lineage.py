@@ -14,6 +14,7 @@ import dagster as dg
 
 from genolewm_assets.lewm.package_schema import STRATA
 from genolewm_assets.lewm.schema import ALLELE_KEY
+from genolewm_assets.mito.variants import FROM_CLINVAR, FROM_GNOMAD
 
 #: By column: its sources; none where the value is made in the asset, or comes from outside the graph.
 Sources: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -137,6 +138,34 @@ _PACKAGE: Sources = {
     "controls.cache_row": ("embeddings/cache.row",),
 }
 
+_SPELT_ALLELE = ("pos", "ref", "alt")
+_GNOMAD_AT_SITE = _all_of("gnomad/shard", (*_SPELT_ALLELE, "filter"))
+_CLINVAR_AT_SITE = _all_of("clinvar/shard", _SPELT_ALLELE)
+
+_MITO_VARIANTS: Sources = {
+    **_alleles(""),
+    "kind": tuple(f"{shard}.{name}" for shard in _SHARDS for name in ("ref", "alt")),
+    "in_gnomad": _all_of("gnomad/shard", ALLELE_KEY),
+    "in_clinvar": _all_of("clinvar/shard", ALLELE_KEY),
+    **{name: (f"gnomad/shard.{column}",) for name, column in FROM_GNOMAD.items()},
+    **_same("clinvar/shard", FROM_CLINVAR),
+    **_made_here("sites.chrom", "sites.pos", "sites.ref"),
+    "sites.pop_hl": (*_GNOMAD_AT_SITE, "gnomad/shard.max_hl"),
+    "sites.af_hom": (*_GNOMAD_AT_SITE, "gnomad/shard.af"),
+    "sites.af_het": (*_GNOMAD_AT_SITE, "gnomad/shard.af_het"),
+    "sites.gnomad_alleles": _GNOMAD_AT_SITE,
+    "sites.clinvar_alleles": _CLINVAR_AT_SITE,
+    "sites.pathogenic": (*_CLINVAR_AT_SITE, "clinvar/shard.label"),
+}
+
+_MITO_TOKENS: Sources = {
+    **_made_here("row"),
+    "key": ("mito/genomes.name",),
+    "split": ("mito/genomes.split",),
+    "het": ("mito/genomes.name", "mito/genomes.differences"),
+    **dict.fromkeys(("n_tokens", "input_ids", "position_ids"), ("mito/genomes.differences",)),
+}
+
 #: Tables with columns that come from tables upstream; each lists every column it has.
 COLUMN_SOURCES: Mapping[str, Sources] = {
     "clinvar/shard": _CLINVAR_SHARD,
@@ -152,6 +181,8 @@ COLUMN_SOURCES: Mapping[str, Sources] = {
         "states": ("corpus/windows.sequence",),
     },
     "holdouts/manifest": _HOLDOUTS,
+    "mito/tokens": _MITO_TOKENS,
+    "mito/variants": _MITO_VARIANTS,
     "packages/split": _PACKAGE,
 }
 

@@ -25,8 +25,8 @@ refresh_release_job = dg.define_asset_job(
     selection=dg.AssetSelection.assets(*(dg.AssetKey(key.split("/")) for key in RELEASE_ASSETS)),
     tags={REFRESH_TAG: "true"},
     description=(
-        "Download one ClinVar release, check and shard it, count its changes, join its mitochondrial variants, hold out "
-        "and package. One release a run."
+        "Download one ClinVar release, check and shard it, count its changes, join its mitochondrial variants, hold "
+        "out and package. One release a run."
     ),
 )
 

@@ -150,8 +150,10 @@ def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
 
     table = pq.read_table(published.file(GENOMES_FILE), columns=["split", "haplogroup", "differences"])
     counts = published.manifest.counts
-    at = [d.start for names in table["differences"].to_pylist() for d in parse_names(names, where="genome")]
-    differing = np.bincount(np.array(at, dtype=np.int64)).astype(np.float64)
+    found = (d for names in table["differences"].to_pylist() for d in parse_names(names, where="genome"))
+    # An insertion counts at the base that it follows.
+    at = [place for d in found for place in range(d.start - (d.start == d.end), d.end)]
+    differing = np.bincount(np.array(at, dtype=np.int64), minlength=counts["reference_bp"]).astype(np.float64)
     return {
         **describe_published(published, rows=table.num_rows),
         **plotted(

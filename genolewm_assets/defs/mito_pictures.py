@@ -14,13 +14,15 @@ from genolewm_assets.defs.pictures import BLUE, PART_COLOURS, SKY, embed_figure
 
 #: Sectors of the circle; of the human one each has some 69 positions.
 _SECTORS = 240
+#: As wide as the dialog that shows it.
+_WIDTH_IN = 560 / 96
 _SIZE_IN, _HOLE = 4.2, 0.6
 _TITLE_PT, _TEXT_PT = 10.0, 8.5
 
 
 def draw_on_circle(values: npt.NDArray[np.float64], *, title: str, unit: str) -> dg.MetadataValue:
     """Draw the mean of values, one per position (NaN: none), in each of 240 sectors of the circle, clockwise."""
-    figure = Figure(figsize=(_SIZE_IN, _SIZE_IN), layout="constrained")
+    figure = Figure(figsize=(_WIDTH_IN, _SIZE_IN), layout="constrained")
     figure.suptitle(title, fontsize=_TITLE_PT)
     axes = figure.add_subplot(projection="polar")
     axes.set_axis_off()
@@ -32,8 +34,9 @@ def draw_on_circle(values: npt.NDArray[np.float64], *, title: str, unit: str) ->
     means = np.add.reduceat(np.append(known, 0.0), edges[:-1]) / np.maximum(np.diff(edges), 1)
     top = float(means.max())
     axes.set(theta_offset=np.pi / 2, theta_direction=-1, ylim=(0, 1))
-    angles = 2 * np.pi * (edges[:-1] + np.diff(edges) / 2) / len(known)
-    axes.bar(angles, (1 - _HOLE) * means / top, width=2 * np.pi / _SECTORS, bottom=_HOLE, color=BLUE)
+    # One outline: as many bars would be a picture of some hundred kilobytes.
+    angles = np.repeat(2 * np.pi * edges / len(known), 2)[1:-1]
+    axes.fill_between(angles, _HOLE, _HOLE + np.repeat((1 - _HOLE) * means / top, 2), color=BLUE, linewidth=0)
     axes.plot(np.linspace(0, 2 * np.pi, 200), np.full(200, _HOLE), color=SKY, linewidth=1)
     # The last label would meet the first one.
     for place in range(0, len(known) - 1_000, 2_000):
@@ -50,7 +53,7 @@ def draw_haplogroups(haplogroups: Sequence[str | None], split: Sequence[str]) ->
     named = [name or "none" for name in haplogroups]
     sizes = Counter(named)
     names = sorted(sizes, key=lambda name: (-sizes[name], name))
-    figure = Figure(figsize=(560 / 96, 2.6), layout="constrained")
+    figure = Figure(figsize=(_WIDTH_IN, 2.6), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=_TEXT_PT)

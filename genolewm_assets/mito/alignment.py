@@ -1,12 +1,13 @@
 """Genomes laid along the reference circle, wherever they were cut and whichever strand they show.
 
 minimap2 (Li 2018) aligns; what is ours is the circle: a genome is cut in the middle of the longest stretch that it
-shares with the reference, where no end can be lost, and gaps are moved as far 3' as they go, past the origin if need be
-(Wilson et al. 2002). Not here: names of what differs (``differences``), which genomes are fit (``genome_qc``).
+shares with the reference, both ends are held by a flank, and gaps are moved as far 3' as they go, past the origin if
+need be (Wilson et al. 2002). Not here: names of what differs (``differences``), which genomes are fit (``genome_qc``).
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import reverse_complement
+from genolewm_assets.mito.canonical_rotation import canonical_rotation
 from genolewm_assets.mito.differences import PLACEHOLDER, Difference, Placement, lay_out
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ _EQX = 0x4000000  # MM_F_EQX: the CIGAR tells matches from mismatches
 _INSERTION, _DELETION, _MATCH = 1, 2, 7
 #: Shorter stretches could lie in a repeat. Ancient hominins share longer ones with rCRS.
 MIN_SHARED_BP = 64
+#: Bases of no genome, more than a genome that passes for complete can lack or have twice.
+_FLANK = "".join("ACGT"[byte % 4] for byte in hashlib.shake_256(b"flank").digest(2_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +101,19 @@ class CircularAligner:
         InputError
             If it does not align from end to end: another species, a chimera, a large rearrangement.
         """
-        is_reversed, turn, ref_turn = self._shared_stretch(sequence, where)
-        query = reverse_complement(sequence) if is_reversed else sequence
+        # From one cut and strand on, whatever the source's: of alignments that score alike it is always the same one.
+        circle = canonical_rotation(sequence)
+        is_reversed, turn, ref_turn = self._shared_stretch(circle, where)
+        query = reverse_complement(circle) if is_reversed else circle
         ref = self._bases[ref_turn:] + self._bases[:ref_turn]
         turned = query[turn:] + query[:turn]
         differences = tuple(sorted(self._differences(ref, turned, ref_turn, where)))
         placement = lay_out(self._reference, differences)
-        first_base = (query + query).find(placement.sequence)
-        if first_base < 0 or len(placement.sequence) != len(query):
-            raise AssertionError(f"{where}: the differences do not spell the genome")
-        return AlignedGenome(placement, differences, is_reversed, first_base)
+        for strand in (sequence, reverse_complement(sequence)):
+            first_base = (strand + strand).find(placement.sequence)
+            if first_base >= 0 and len(placement.sequence) == len(sequence):
+                return AlignedGenome(placement, differences, strand is not sequence, first_base)
+        raise AssertionError(f"{where}: the differences do not spell the genome")
 
     def _shared_stretch(self, sequence: str, where: str) -> tuple[bool, int, int]:
         """Return the strand, and the middle of the longest shared stretch in the genome and in the reference."""
@@ -126,14 +133,15 @@ class CircularAligner:
 
     def _differences(self, ref: str, query: str, ref_turn: int, where: str) -> list[Difference]:
         """Return what differs between two circles cut at one place, which is base ``ref_turn`` of the reference."""
-        hit = next(iter(_index(ref).map(query)), None)
-        if hit is None or (hit.q_st, hit.q_en, hit.r_st, hit.r_en) != (0, len(query), 0, len(ref)):
-            spanned = 0 if hit is None else hit.q_en - hit.q_st
-            raise _not_alignable(where, f"{spanned} of {len(query)} bases in one piece")
+        # minimap2 aligns ends only where that pays: what both circles are flanked by does, however large the first gap.
+        hit = next(iter(_index(_FLANK + ref + _FLANK).map(_FLANK + query + _FLANK)), None)
+        spanned = 0 if hit is None else hit.q_en - hit.q_st
+        if hit is None or spanned < len(query) + 2 * len(_FLANK) or hit.r_en - hit.r_st < len(ref) + 2 * len(_FLANK):
+            raise _not_alignable(where, f"{max(0, spanned - 2 * len(_FLANK))} of {len(query)} bases in one piece")
         places = np.roll(self._full, -ref_turn)
         found = []
         at_ref = at_query = 0
-        for gap in _moved_right(_gaps(hit.cigar), ref, query):
+        for gap in _moved_right(_gaps(hit.cigar, -len(_FLANK)), ref, query):
             found += self._substitutions(places[at_ref : gap.ref], ref[at_ref : gap.ref], query[at_query : gap.query])
             at_ref, at_query = gap.ref, gap.query
             if gap.is_deletion:
@@ -141,7 +149,7 @@ class CircularAligner:
                 found += self._deletions(places[gap.ref : at_ref])
             else:
                 at_query += gap.size
-                found += self._insertion(int(places[gap.ref - 1]), query[gap.query : at_query])
+                found += self._insertion(places[: gap.ref], query[:at_query], gap.size)
         return found
 
     @staticmethod
@@ -162,11 +170,16 @@ class CircularAligner:
             if run.size
         ]
 
-    def _insertion(self, before: int, bases: str) -> list[Difference]:
-        after = before + 1
-        if set(bases) == {PLACEHOLDER} and self._reference.startswith(bases, after):
-            # The genome was written with the reference's own placeholder.
-            return [Difference(after + i, after + i + 1, base) for i, base in enumerate(bases)]
+    def _insertion(self, places: NDArray[np.int64], query: str, size: int) -> list[Difference]:
+        """Return the insertion of the last ``size`` bases of ``query``, behind the last of ``places``."""
+        bases = query[-size:]
+        if set(bases) == {PLACEHOLDER}:
+            # Of a run of N over the reference's own placeholder, that is where the ones too many belong.
+            run = len(query) - len(query.rstrip(PLACEHOLDER)) - size
+            for after in (places[len(places) - run - 1 :] + 1).tolist():
+                if self._reference.startswith(bases, after):
+                    return [Difference(after + i, after + i + 1, base) for i, base in enumerate(bases)]
+        after = int(places[-1]) + 1
         return [Difference(after, after, bases)]
 
 
@@ -186,10 +199,10 @@ def _not_alignable(where: str, got: str) -> InputError:
     )
 
 
-def _gaps(cigar: list[list[int]]) -> list[_Gap]:
-    """Return the gaps of an alignment that begins at base 0 of both sides."""
+def _gaps(cigar: list[list[int]], first: int) -> list[_Gap]:
+    """Return the gaps of an alignment that begins at base ``first`` of both sides."""
     found = []
-    ref = query = 0
+    ref = query = first
     for size, operation in cigar:
         if operation in {_INSERTION, _DELETION}:
             found.append(_Gap(operation == _DELETION, ref, query, size))

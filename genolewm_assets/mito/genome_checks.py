@@ -1,4 +1,4 @@
-"""Checks of the table of genomes by code that does not share the aligner's, nor the filter's of the split."""
+"""Checks of the table of genomes by code that does not share the aligner's, nor the linkage of the split."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from genolewm_assets.mito.canonical_rotation import canonical_rotation
 from genolewm_assets.mito.differences import Difference, lay_out, parse_names
 from genolewm_assets.mito.genome_records import GenomeReject
 from genolewm_assets.mito.genome_split import GenomeSplit, SplitPolicy, least_distance
-from genolewm_assets.mito.genome_table import MITO_GENOMES
+from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
 from genolewm_assets.mito.haplogroups import majors
 from genolewm_assets.store.manifest import CheckResult
 from genolewm_assets.store.schema_check import check_schema, not_run
@@ -41,9 +41,10 @@ def check_genomes(
     reference
         The circle, upper case.
     """
-    first = check_schema(table, MITO_GENOMES)
-    if not first.passed:
-        return (first, *map(not_run, GENOME_CHECKS[1:]))
+    for each, schema in ((rejects, MITO_GENOME_REJECTS), (table, MITO_GENOMES)):
+        first = check_schema(each, schema)
+        if not first.passed:
+            return (first, *map(not_run, GENOME_CHECKS[1:]))
     differences = [parse_names(names, where="genome") for names in table["differences"].to_pylist()]
     return (
         first,
@@ -95,7 +96,7 @@ def check_differences(table: pa.Table, differences: list[tuple[Difference, ...]]
 
 
 def check_split(table: pa.Table, differences: list[tuple[Difference, ...]], policy: SplitPolicy) -> CheckResult:
-    """Compare every two genomes of different sides base by base, and count haplogroups that were parted."""
+    """Compare every two genomes of different sides, and count haplogroups that were parted."""
     split = [GenomeSplit(side) for side in table["split"].to_pylist()]
     least = least_distance(differences, split)
     branches = zip(majors(table["haplogroup"].to_pylist()), split, strict=True)

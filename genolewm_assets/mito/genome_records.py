@@ -18,10 +18,10 @@ class GenomeReject(StrEnum):
     TOO_MANY_N = "too_many_n"
     TOO_MANY_AMBIGUOUS = "too_many_ambiguous"
     JUNCTION_REPEAT = "junction_repeat"
+    #: Found by the alignment to the reference, before genomes are compared with those kept.
+    NOT_ALIGNABLE = "not_alignable"
     DUPLICATE_NAME = "duplicate_name"
     DUPLICATE_SEQUENCE = "duplicate_sequence"
-    #: Found by the alignment to the reference, after everything else.
-    NOT_ALIGNABLE = "not_alignable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+from array import array
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,13 @@ from genolewm_assets.mito.haplogroups import majors
 
 #: Code of a base that is not known: it differs from nothing.
 _UNKNOWN = -1
+
+#: By place, rising along the circle: bases of the reference that are gone, and what stands there instead.
+_Entries: TypeAlias = dict[int, tuple[int, str]]
+
+
+#: Its name, and whether that is a haplogroup's: a genome may be called H.
+_Group: TypeAlias = tuple[str, bool]
 
 
 class GenomeSplit(StrEnum):
@@ -39,8 +48,9 @@ class SplitPolicy:
     Parameters
     ----------
     max_differences
-        Two genomes with at most so many differences stay on one side. An insertion or deletion counts once, an
-        ambiguous base not at all.
+        Two genomes with at most so many differences stay on one side. An insertion or deletion counts once, or base by
+        base where that is less, an ambiguous base not at all. What differs is told by the names: beside a run that
+        ends elsewhere in two genomes (309T 310C and 315.1C) these may be one or two more than the least possible.
     validation, test
         Share of the genomes that each holdout may have, 0 to 1; it gets less where groups are too large to fit.
     by_haplogroup
@@ -107,51 +117,65 @@ def near_clusters(differences: Sequence[Sequence[Difference]], max_differences: 
     # Compiled code is loaded where it is used: definitions import this module.
     from genolewm_assets.mito.split_kernels import link_near
 
-    first: list[int] = link_near(*_encoded(differences), max_differences).tolist()
-    return first
+    first = np.arange(len(differences))
+    for entries in _COUNTS:
+        link_near(first, *_encoded(map(entries, differences)), max_differences)
+    return first.tolist()
 
 
 def least_distance(differences: Sequence[Sequence[Difference]], split: Sequence[GenomeSplit]) -> int | None:
-    """Return the fewest positions at which two genomes of different sides differ, up to 255; None with one side.
+    """Return the fewest differences between two genomes of different sides; None with one side.
 
-    Counted base by base over whole genomes, not as :func:`near_clusters` does: a deletion of nine bases is nine here,
-    an insertion one, an ambiguous base none.
+    Every such pair is counted to the end, which :func:`near_clusters` does not do.
     """
     from genolewm_assets.mito.split_kernels import least_difference
 
+    sides = np.array([list(GenomeSplit).index(side) for side in split], dtype=np.int64)
+    found = [least_difference(*_encoded(map(entries, differences)), sides) for entries in _COUNTS]
+    return None if min(found) < 0 else int(min(found))
+
+
+def _events(genome: Iterable[Difference]) -> _Entries:
+    """Return what is at each place, an insertion or deletion once, where it ends.
+
+    Runs of one unit that differ in length so have one entry each, at one place: ``309d``, ``308-309d``, ``309.1C``.
+    """
+    found: _Entries = {}
+    for d in genome:
+        place = 2 * d.end - (d.start < d.end and d.bases != "")
+        size, bases = found.get(place, (0, ""))
+        found[place] = size + d.end - d.start, bases + d.bases
+    return found
+
+
+def _bases(genome: Iterable[Difference]) -> _Entries:
+    """Return what is at each base of the reference, and what is inserted behind it."""
+    found: _Entries = {}
+    for d in genome:
+        if d.start == d.end:
+            found[2 * d.end] = 0, d.bases
+        found |= {2 * base - 1: (1, d.bases) for base in range(d.start + 1, d.end + 1)}
+    return found
+
+
+#: Two genomes are as far apart as the lesser count says: deletions that overlap are many events of few bases.
+_COUNTS = (_events, _bases)
+
+
+def _encoded(genomes: Iterable[_Entries]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return where each genome's entries begin, their places (rising within a genome) and numbers of what is there."""
     codes: dict[tuple[int, str], int] = {}
-    filled = [
-        (genome, 2 * place + (d.start < d.end), _code(codes, min(1, d.end - d.start), d.bases))
-        for genome, found in enumerate(differences)
-        for d in found
-        for place in range(d.start, max(d.end, d.start + 1))
-    ]
-    rows, places, values = np.array(filled, dtype=np.int64).reshape(-1, 3).T
-    columns, column = np.unique(places, return_inverse=True)
-    bases = np.zeros((len(differences), len(columns)), dtype=np.int16)
-    bases[rows, column] = values
-    least = least_difference(bases, np.array([list(GenomeSplit).index(side) for side in split], dtype=np.int64), 255)
-    return None if least < 0 else int(least)
+    offsets, places, values = array("q", [0]), array("q"), array("q")
+    for entries in genomes:
+        for place, (size, bases) in sorted(entries.items()):
+            places.append(place)
+            known = not bases.strip("ACGT")
+            values.append(codes.setdefault((size, bases), len(codes) + 1) if known else _UNKNOWN)
+        offsets.append(len(places))
+    return np.array(offsets), np.array(places), np.array(values)
 
 
-def _code(codes: dict[tuple[int, str], int], size: int, bases: str) -> int:
-    """Return the number, from 1 on, of what a genome has instead of ``size`` reference bases."""
-    return _UNKNOWN if bases.strip("ACGT") else codes.setdefault((size, bases), len(codes) + 1)
-
-
-def _encoded(
-    differences: Sequence[Sequence[Difference]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return where each genome's entries begin, their places (rising within a genome) and what is there."""
-    codes: dict[tuple[int, str], int] = {}
-    offsets = np.cumsum([0, *map(len, differences)], dtype=np.int64)
-    flat = [difference for genome in differences for difference in sorted(genome)]
-    # An insertion and a substitution may begin at one base.
-    places = np.array([2 * d.start + (d.end > d.start) for d in flat], dtype=np.int64)
-    return offsets, places, np.array([_code(codes, d.end - d.start, d.bases) for d in flat], dtype=np.int64)
-
-
-def _groups(names: Sequence[str], cluster: Sequence[int], branches: Sequence[str | None]) -> dict[str, list[int]]:
+def _groups(names: Sequence[str], cluster: Sequence[int], branches: Sequence[str | None]) -> dict[_Group, list[int]]:
     """Return genomes that may not be parted, by a name that does not depend on the order of genomes."""
     root: dict[object, object] = {}
 
@@ -166,20 +190,22 @@ def _groups(names: Sequence[str], cluster: Sequence[int], branches: Sequence[str
     for genome, first in enumerate(cluster):
         members[find(first)].append(genome)
     return {
-        min((b for i in m if (b := branches[i]) is not None), default=min(names[i] for i in m)): m
+        min(((b, True) for i in m if (b := branches[i]) is not None), default=(min(names[i] for i in m), False)): m
         for m in members.values()
     }
 
 
-def _sides(groups: dict[str, list[int]], n_genomes: int, policy: SplitPolicy) -> dict[int, GenomeSplit]:
+def _sides(groups: dict[_Group, list[int]], n_genomes: int, policy: SplitPolicy) -> dict[int, GenomeSplit]:
     room = {
         GenomeSplit.TEST: math.ceil(policy.test * n_genomes),
         GenomeSplit.VALIDATION: math.ceil(policy.validation * n_genomes),
         GenomeSplit.TRAIN: n_genomes,
     }
     sides = {}
-    for name in sorted(groups, key=lambda name: hashlib.sha256(f"{policy.seed}:{name}".encode()).digest()):
-        side = next(side for side, left in room.items() if len(groups[name]) <= left)
-        room[side] -= len(groups[name])
-        sides.update(dict.fromkeys(groups[name], side))
+    for group in sorted(
+        groups, key=lambda group: (hashlib.sha256(f"{policy.seed}:{group[0]}".encode()).digest(), group)
+    ):
+        side = next(side for side, left in room.items() if len(groups[group]) <= left)
+        room[side] -= len(groups[group])
+        sides.update(dict.fromkeys(groups[group], side))
     return sides

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import pyarrow as pa
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.mito.alignment import CircularAligner
+from genolewm_assets.mito.alignment import AlignedGenome, CircularAligner
 from genolewm_assets.mito.differences import Difference, lay_out, names_of
-from genolewm_assets.mito.genome_qc import GenomeJudge, GenomeQcPolicy, KeptGenome, RejectedGenome
+from genolewm_assets.mito.genome_qc import GenomeJudge, GenomeQcPolicy, KeptGenome, RejectedGenome, find_fault
 from genolewm_assets.mito.genome_records import GenomeRecord, GenomeReject
 from genolewm_assets.mito.genome_split import SplitGenomes, SplitPolicy, split_genomes
 from genolewm_assets.mito.haplogroups import call_branch, is_rcrs
@@ -120,27 +120,33 @@ def place_genomes(
     remaining, done = iter(records), 0
     with ThreadPoolExecutor(threads) as pool:
         while batch := list(islice(remaining, _AT_ONCE)):
-            judged = list(map(judge.judge, batch))
-            for outcome in pool.map(lambda genome: _place(genome, aligner), judged):
-                if isinstance(outcome, PlacedGenome):
-                    placed.append(outcome)
-                else:
+            # Judged once it is known to align: a chimera shall not take up the name of a whole genome after it.
+            for record, aligned in zip(batch, pool.map(lambda each: _align(each, aligner, policy), batch), strict=True):
+                outcome = aligned if isinstance(aligned, RejectedGenome) else judge.judge(record)
+                if isinstance(outcome, RejectedGenome):
                     rejected.append(outcome)
+                elif isinstance(aligned, AlignedGenome):
+                    placed.append(_placed(outcome, aligned))
             done += len(batch)
             progress.advance(done, None, "genomes")
     return PlacedCollection(tuple(placed), tuple(rejected))
 
 
-def _place(genome: KeptGenome | RejectedGenome, aligner: CircularAligner) -> PlacedGenome | RejectedGenome:
-    if isinstance(genome, RejectedGenome):
-        return genome
-    record = genome.record
+def _align(
+    record: GenomeRecord, aligner: CircularAligner, policy: GenomeQcPolicy
+) -> AlignedGenome | RejectedGenome | None:
+    """Return None for a record that is unfit as it is; the judge says why."""
+    if find_fault(record, policy):
+        return None
     try:
-        aligned = aligner.align(record.sequence, where=record.where)
+        return aligner.align(record.sequence, where=record.where)
     except InputError as err:
         return RejectedGenome(record.name, record.file, record.number, GenomeReject.NOT_ALIGNABLE, f"got {err.got}")
+
+
+def _placed(genome: KeptGenome, aligned: AlignedGenome) -> PlacedGenome:
     return PlacedGenome(
-        GenomeRecord(record.name, record.description, "", record.haplogroup, record.file, record.number),
+        replace(genome.record, sequence=""),
         genome.n_bases,
         genome.ambiguous_bases,
         genome.circle_sha256,

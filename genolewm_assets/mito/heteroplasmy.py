@@ -57,13 +57,15 @@ class CallDrop(StrEnum):
 
     ``other_contig``: it is not on the mitochondrial contig. ``filtered``: the record or the sample failed a filter.
     ``not_a_sequence``: ``*``, ``<DEL>``, an ambiguous base and the like, or an ALT equal to REF. ``duplicate``: the
-    sample has a call of the same allele, normalised on the circle, before this one.
+    sample has a call of the same allele, normalised on the circle, before this one. ``no_genome``: there is no genome
+    of the sample's name.
     """
 
     OTHER_CONTIG = "other_contig"
     FILTERED = "filtered"
     NOT_A_SEQUENCE = "not_a_sequence"
     DUPLICATE = "duplicate"
+    NO_GENOME = "no_genome"
 
 
 def levels_on_reference(

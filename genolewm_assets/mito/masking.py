@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError, InputError
 from genolewm_assets.genome import start_from_pos
-from genolewm_assets.mito.vocabulary import FIRST_KMER_ID, MASK_ID, KmerVocabulary
+from genolewm_assets.mito.vocabulary import FIRST_KMER_ID, MASK_ID, PAD_ID, KmerVocabulary
 from genolewm_assets.mito.window_items import Item
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class MaskingRules:
         inside = position_ids < self.length
         at = np.where(inside, position_ids, 0)
         reads = self._readers[at] & inside
-        listed = self._listed[at] & inside & (input_ids >= FIRST_KMER_ID)
+        # Padding stands at position 0; an unknown token has a place of its own.
+        listed = self._listed[at] & inside & (input_ids != PAD_ID)
         for offset in range(1, k):
             reads[:, :-offset] |= listed[:, offset:]
         return (input_ids >= FIRST_KMER_ID) & ~reads

@@ -11,19 +11,20 @@ _UNKNOWN = -1
 
 @njit(cache=True, nogil=True)
 def link_near(
-    offsets: NDArray[np.int64], places: NDArray[np.int64], codes: NDArray[np.int64], limit: int
-) -> NDArray[np.int64]:
-    """Return for each genome the first one of its group: all that hang together by pairs at most ``limit`` apart.
+    root: NDArray[np.int64], offsets: NDArray[np.int64], places: NDArray[np.int64], codes: NDArray[np.int64], limit: int
+) -> None:
+    """Join the groups of genomes that hang together by pairs at most ``limit`` apart.
 
     Parameters
     ----------
+    root
+        int64, shape (n_genomes,); the first genome of each one's group, itself where it is alone. Changed in place.
     offsets
         int64, shape (n_genomes + 1,).
     places, codes
         int64, shape (n_entries,); of genome i from ``offsets[i]`` on, places rising; -1 is an unknown base.
     """
-    n = offsets.shape[0] - 1
-    root = np.arange(n)
+    n = root.shape[0]
     for i in range(1, n):
         for j in range(i):
             one, other = j, i
@@ -49,31 +50,38 @@ def link_near(
                 root[max(one, other)] = min(one, other)
     for i in range(n):
         root[i] = root[root[i]]
-    return root
 
 
 @njit(cache=True, nogil=True)
-def least_difference(bases: NDArray[np.int16], sides: NDArray[np.int64], most: int) -> int:
-    """Return the fewest places at which two rows of different sides differ, at most ``most``; -1 without such rows.
+def least_difference(
+    offsets: NDArray[np.int64], places: NDArray[np.int64], codes: NDArray[np.int64], sides: NDArray[np.int64]
+) -> int:
+    """Return the fewest places at which two genomes of different sides differ; -1 without such a pair.
 
     Parameters
     ----------
-    bases
-        int16, shape (n_genomes, n_places); -1 differs from nothing.
+    offsets, places, codes
+        As in :func:`link_near`, a place at most once within a genome.
     sides
         int64, shape (n_genomes,).
     """
     least = -1
-    for i in range(bases.shape[0]):
+    here = np.zeros(places.max() + 1 if places.size else 1, dtype=np.int64)
+    for i in range(sides.shape[0]):
+        own = slice(offsets[i], offsets[i + 1])
+        here[places[own]] = codes[own]
+        known = np.sum(codes[own] != _UNKNOWN)
         for j in range(i):
             if sides[i] == sides[j]:
                 continue
-            bound = most if least < 0 else least
-            found = 0
-            for place in range(bases.shape[1]):
-                a, b = bases[i, place], bases[j, place]
-                found += a != b and a != _UNKNOWN and b != _UNKNOWN
-                if found >= bound:
-                    break
-            least = min(bound, found)
+            found = known
+            for at in range(offsets[j], offsets[j + 1]):
+                mine, other = here[places[at]], codes[at]
+                if mine == 0:
+                    found += other != _UNKNOWN
+                elif mine != _UNKNOWN and other in (_UNKNOWN, mine):
+                    found -= 1
+            if least < 0 or found < least:
+                least = found
+        here[places[own]] = 0
     return least

@@ -134,11 +134,12 @@ def check_levels(levels: ArrayLike, n_bases: int, where: str) -> NDArray[np.floa
 
 def _checked_coordinates(coordinates: ArrayLike, n_bases: int, where: str) -> NDArray[np.int32]:
     found = np.asarray(coordinates)
-    if found.shape != (n_bases,) or found.dtype.kind not in "iu" or (found.size and found.min() < 0):
+    fits = found.dtype.kind in "iu" and not (found.size and not 0 <= found.min() <= found.max() < 1 << 31)
+    if found.shape != (n_bases,) or not fits:
         raise InputError(
             f"{where}, coordinates",
             "not one coordinate per base",
-            expected=f"non-negative integers of shape ({n_bases},)",
+            expected=f"integers from 0 to 2**31 - 1 of shape ({n_bases},)",
             got=f"{found.dtype} of shape {found.shape}",
         )
     return found.astype(np.int32)

@@ -137,7 +137,7 @@ def _rows_of(reader: ArrayStoreReader, split: str) -> list[int]:
         raise ConfigurationError(
             f"{reader.directory}, split",
             "has no such genome",
-            expected=", ".join(sorted(set(sides))) or "None: its genomes are not divided",
+            expected=", ".join(sorted(set(sides))) or "None: it has no divided genome",
             got=repr(split),
         )
     return rows

@@ -24,7 +24,12 @@ from genolewm_assets.store.manifest import CheckResult, JsonValue
 from genolewm_assets.store.table_schema import TableSchema, column
 
 #: Names of the checks of :func:`check_tokens`, in its order.
-TOKEN_CHECKS = ("tokens_spell_genomes", "positions_are_the_references", "levels_within_bounds")
+TOKEN_CHECKS = (
+    "rows_are_the_genomes",
+    "tokens_spell_genomes",
+    "positions_are_the_references",
+    "levels_within_bounds",
+)
 
 #: What a reader of the store sees; all but the arrays lies in ``index.parquet``.
 MITO_TOKENS = TableSchema(
@@ -105,12 +110,18 @@ def write_tokens(
 
 def check_tokens(directory: Path, table: pa.Table, reference: str, vocabulary: KmerVocabulary) -> list[CheckResult]:
     """Read every row back and hold it against the table of genomes."""
-    rows = StoredTokens(ArrayStoreReader(directory, check=True), vocabulary)
-    misspelt, misplaced, out_of_bounds, het_tokens = [], [], [], 0
-    sequences = table["sequence"].to_pylist()
-    for number, (name, _, placement) in enumerate(read_placements(table, reference)):
+    reader = ArrayStoreReader(directory, check=True)
+    rows = StoredTokens(reader, vocabulary)
+    misnamed, misspelt, misplaced, out_of_bounds, het_tokens = [], [], [], [], 0
+    sequences = table["sequence"]
+    # Data sets go by the side that the store says: a wrong one would hand out a holdout as training.
+    stored = zip(*(reader.index[name].to_pylist() for name in ("key", SPLIT)), strict=True)
+    genomes = read_placements(table, reference)
+    for number, (said, (name, split, placement)) in enumerate(zip(stored, genomes, strict=False)):
         row = rows[number]
-        if not _spells(row.input_ids, sequences[number], vocabulary):
+        if said != (name, split):
+            misnamed.append(name)
+        if not _spells(row.input_ids, sequences[number].as_py(), vocabulary):
             misspelt.append(name)
         if row.position_ids is None or not np.array_equal(row.position_ids, placement.coordinates):
             misplaced.append(name)
@@ -119,7 +130,7 @@ def check_tokens(directory: Path, table: pa.Table, reference: str, vocabulary: K
             if not ((row.het >= 0) & (row.het <= 1)).all():
                 out_of_bounds.append(name)
     whole = len(rows.counts) == table.num_rows
-    found = zip(TOKEN_CHECKS, (misspelt, misplaced, out_of_bounds), strict=True)
+    found = zip(TOKEN_CHECKS, (misnamed, misspelt, misplaced, out_of_bounds), strict=True)
     figures: dict[str, JsonValue] = {"genomes": len(rows.counts), "tokens_with_heteroplasmy": het_tokens}
     return [
         CheckResult(

@@ -26,7 +26,7 @@ from genolewm_assets.mito.genome_table import (
     place_genomes,
     reject_table,
 )
-from genolewm_assets.mito.heteroplasmy import HeteroplasmyCall, levels_of_genome
+from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
 from genolewm_assets.mito.token_store import LevelledGenome, read_placements
 from genolewm_assets.sources.mtdna import CollectionFormat, read_genomes
 from genolewm_assets.sources.mtdna_heteroplasmy import read_heteroplasmy
@@ -76,7 +76,13 @@ def write_genomes(
     table, rejects = (pq.read_table(out_dir / name) for name in (GENOMES_FILE, REJECTS_FILE))
     sides = Counter(f"split.{each}" for each in side.split)
     return BuildReport(
-        counts={**counts, **sides, "clusters": len(set(side.cluster)), "bases": sum(table["length_bp"].to_pylist())},
+        counts={
+            **counts,
+            **sides,
+            "clusters": len(set(side.cluster)),
+            "bases": sum(table["length_bp"].to_pylist()),
+            "reference_bp": len(reference),
+        },
         rows={GENOMES_FILE: table.num_rows, REJECTS_FILE: rejects.num_rows},
         checks=check_genomes(table, rejects, counts, reference, split),
     )
@@ -107,8 +113,8 @@ class SampleLevels:
     Attributes
     ----------
     counts
-        ``het.samples``, ``het.genomes`` (those met so far), ``het.calls``, and ``het.dropped.<reason>`` of the calls
-        that do not count.
+        ``het.samples``, ``het.calls``, and, once all genomes have been yielded, ``het.genomes`` that have a sample,
+        ``het.counted`` calls and ``het.dropped.<reason>``: ``het.calls`` are those counted and those dropped.
 
     Raises
     ------
@@ -127,14 +133,18 @@ class SampleLevels:
             self._calls |= found.calls
             self.counts.update({f"het.dropped.{reason}": n for reason, n in found.dropped.items()})
         self.counts["het.samples"] = len(self._calls)
-        self.counts["het.calls"] = sum(map(len, self._calls.values())) + self.counts["het.dropped.other_contig"]
+        self.counts["het.calls"] = (
+            sum(map(len, self._calls.values())) + self.counts[f"het.dropped.{CallDrop.OTHER_CONTIG}"]
+        )
 
     def levelled(self, table: pa.Table) -> Iterator[LevelledGenome]:
         """Yield the genomes of a table with their levels; None for one without a sample of its name."""
+        without_genome = dict(self._calls)
         for name, split, placement in read_placements(table, self._reference.decode("ascii")):
             levels = None
-            if (calls := self._calls.get(name)) is not None:
+            if (calls := without_genome.pop(name, None)) is not None:
                 levels, dropped = levels_of_genome(calls, self._reference, placement)
-                self.counts["het.genomes"] += 1
+                self.counts.update({"het.genomes": 1, "het.counted": len(calls) - dropped.total()})
                 self.counts.update({f"het.dropped.{reason}": n for reason, n in dropped.items()})
             yield LevelledGenome(name, split, placement, levels)
+        self.counts[f"het.dropped.{CallDrop.NO_GENOME}"] += sum(map(len, without_genome.values()))

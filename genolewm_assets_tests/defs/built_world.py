@@ -31,7 +31,18 @@ STEPS: list[tuple[tuple[str, ...], tuple[str | None, ...]]] = [
     (("gnomad/shard",), CONTIGS),
     (("windows/index", "embeddings/cache"), LINEAR),
     (("corpus/windows", "embeddings/corpus"), CORPUS),
-    (("clinvar/release", "clinvar/shard", "clinvar/changes", "holdouts/manifest", "packages/split"), RELEASES),
+    (("mito/genomes", "mito/tokens"), (None,)),
+    (
+        (
+            "clinvar/release",
+            "clinvar/shard",
+            "clinvar/changes",
+            "holdouts/manifest",
+            "packages/split",
+            "mito/variants",
+        ),
+        RELEASES,
+    ),
     (("packages/current",), (None,)),
 ]
 

@@ -50,15 +50,16 @@ def test_a_new_release_moves_the_pointer_and_nothing_else(world: BuiltWorld, aut
 
 
 def test_a_tick_in_the_middle_of_a_refresh_changes_nothing(world: BuiltWorld, automation: Automation) -> None:
-    """The five assets of a release one after the other, with a tick after each."""
+    """The assets of a release one after the other, with a tick after each."""
     world.register_release(NEW)
     automation.tick()
     assert world.materialize("clinvar/release", partition=NEW).success
     # Nobody builds the rest here, so automation does, as far as the packages: those are asked for by a person.
     assert automation.tick() == ({"clinvar/shard": {NEW}}, {})
     assert automation.run({"clinvar/shard": {NEW}}) == [("clinvar/shard", NEW, True)]
-    assert automation.tick() == ({"clinvar/changes": {NEW}}, {})
-    assert automation.run({"clinvar/changes": {NEW}}) == [("clinvar/changes", NEW, True)]
+    from_shard = {"clinvar/changes": {NEW}, "mito/variants": {NEW}}
+    assert automation.tick() == (from_shard, {})
+    assert automation.run(from_shard) == [("clinvar/changes", NEW, True), ("mito/variants", NEW, True)]
     assert automation.tick() == ({}, {})
 
 
@@ -97,13 +98,20 @@ FROM_GENOME = {
     "windows/index": set(LINEAR),
     "corpus/windows": set(CORPUS),
     "clinvar/shard": set(RELEASES),
+    "mito/genomes": {None},
 }
 
 
 def test_a_changed_genome_passes_through_the_graph_step_by_step(world: BuiltWorld, automation: Automation) -> None:
     # Seen for the first time: what is there is compared with it, and kept.
     assert world.run_job("observe_sources").success
-    for seen in ({"reference/genome": {None}}, {"gnomad/shard": set(CONTIGS)}, {}):
+    first = [
+        {"reference/genome": {None}},
+        {"gnomad/shard": set(CONTIGS), "mito/genomes": {None}},
+        {"mito/tokens": {None}},
+        {},
+    ]
+    for seen in first:
         assert automation.tick() == (seen, {})
         automation.run(seen)
 
@@ -114,7 +122,7 @@ def test_a_changed_genome_passes_through_the_graph_step_by_step(world: BuiltWorl
     steps = [
         ({"reference/genome": {None}}, {}),
         (FROM_GENOME, {}),
-        ({"clinvar/changes": both}, on_gpu),
+        ({"clinvar/changes": both, "mito/tokens": {None}, "mito/variants": both}, on_gpu),
         ({"holdouts/manifest": both}, {}),
         # Packages wait for the states, which nobody computes while the sensor for it is stopped.
         ({}, {}),
@@ -139,7 +147,7 @@ def test_one_failed_contig_holds_back_what_reads_it_and_nothing_else(world: Buil
     failed = [(asset, key) for asset, key, success in automation.run(FROM_GENOME) if not success]
     assert failed == [("gnomad/shard", "chr20")]
     cpu, gpu = automation.tick()
-    assert cpu == {"clinvar/changes": set(RELEASES)}
+    assert cpu == {"clinvar/changes": set(RELEASES), "mito/tokens": {None}, "mito/variants": set(RELEASES)}
     automation.run(cpu)
     automation.run(gpu)
     assert automation.tick() == ({}, {})

@@ -23,15 +23,17 @@ from genolewm_assets.lewm.package_schema import CacheRef, Split, VariantSource
 from genolewm_assets.lewm.release_changes import CHANGE_COLUMNS, COMPARED, find_changes
 from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.lewm.window_index import build_window_table
+from genolewm_assets.mito.variants import join_variants, tabulate_sites
 from genolewm_assets.sources.clinvar import build_clinvar_shard
 from genolewm_assets_tests.lewm import holdout_world, package_world
 from genolewm_assets_tests.lewm.release_world import Entry, allele_table
+from genolewm_assets_tests.mito.test_variants import CIRCLE, clinvar, gnomad
 from genolewm_assets_tests.sources.vcf_files import vcf_text
 
 SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
 
 #: Read as a FASTA, as files outside the graph, or followed as a pointer: no column is taken over.
-NOT_READ_AS_TABLES = {"reference/genome", "reference/source", "gnomad/source", "packages/split"}
+NOT_READ_AS_TABLES = {"reference/genome", "reference/source", "gnomad/source", "mito/source", "packages/split"}
 
 
 def columns_of(asset: str) -> list[str]:
@@ -197,6 +199,24 @@ def test_changes_come_from_the_columns_that_are_named(column: str) -> None:
     said = {name for name, sources in COLUMN_SOURCES["clinvar/changes"].items() if f"clinvar/shard.{column}" in sources}
     assert moved == said - {"change"}
     assert ("change" in said) is (column in COMPARED)
+
+
+@pytest.mark.parametrize("upstream", ["gnomad/shard", "clinvar/shard"])
+@pytest.mark.parametrize("noun", ["", "sites."])
+def test_mitochondrial_variants_come_from_the_columns_that_are_named(upstream: str, noun: str) -> None:
+    ours = gnomad(((2, "A", "G"), {"max_hl": 0.25, "af_het": 0.5}), ((4, "T", "C"), {}))
+    theirs = clinvar(((2, "A", "G"), {"label": "LP"}), ((7, "C", "T"), {}))
+
+    def make(table: pa.Table) -> pa.Table:
+        shards = (table, theirs) if upstream == "gnomad/shard" else (ours, table)
+        joined, _ = join_variants(*shards, CIRCLE, chrom="chrM")
+        return tabulate_sites(joined, CIRCLE, chrom="chrM") if noun else joined
+
+    given = ours if upstream == "gnomad/shard" else theirs
+    # Other alleles would not fit the reference.
+    for column in set(given.column_names) - set(ALLELE_KEY):
+        said = said_of("mito/variants", f"{upstream}.{column}", noun=noun, among=make(given))
+        assert moved_by(make, given, column) == said, column
 
 
 RECORD = {

@@ -22,8 +22,9 @@ from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld, bytes_of
 
 pytestmark = pytest.mark.slow
 
-#: genome, windows, corpus, gnomAD, releases, shards, changes, states of both, holdouts, packages, pointer.
-PARTITIONS = 1 + 3 + 4 + 4 + 2 + 2 + 2 + 3 + 4 + 2 + 2 + 1
+#: genome, windows, corpus, gnomAD, releases, shards, changes, states of both, holdouts, packages, pointer, and of the
+#: mitochondrion genomes, tokens, variants.
+PARTITIONS = 1 + 3 + 4 + 4 + 2 + 2 + 2 + 3 + 4 + 2 + 2 + 1 + 1 + 1 + 2
 
 
 def command(world: TinyWorld, root: Path, *more: str) -> list[str]:

@@ -65,6 +65,9 @@ ROWS = {
     ("embeddings/cache", "chr17"): 27,
     ("corpus/windows", CORPUS[0]): 3,
     ("embeddings/corpus", CORPUS[0]): 3,
+    ("mito/genomes", None): 0,
+    ("mito/tokens", None): 0,
+    ("mito/variants", RELEASES[1]): 0,
 }
 
 #: Partitions that are built, in the order of the graph.
@@ -81,6 +84,9 @@ STEPS: list[tuple[str, tuple[str | None, ...]]] = [
     ("holdouts/manifest", RELEASES[1:]),
     ("packages/split", RELEASES[1:]),
     ("packages/current", (None,)),
+    ("mito/genomes", (None,)),
+    ("mito/tokens", (None,)),
+    ("mito/variants", RELEASES[1:]),
 ]
 BUILT = [(asset, partition) for asset, partitions in STEPS for partition in partitions]
 

@@ -15,6 +15,7 @@ from genolewm_assets_tests.sources.web_server import WebServer
 from genolewm_assets_tests.tiny_world import LINEAR
 
 GENOME, GNOMAD = dg.AssetKey(["reference", "source"]), dg.AssetKey(["gnomad", "source"])
+MITO = dg.AssetKey(["mito", "source"])
 FASTA = "genome.fa.gz"
 WITH_SOURCE = LINEAR[:2]
 
@@ -82,7 +83,7 @@ def test_a_local_file_is_told_by_its_size_and_time(world: BuiltWorld) -> None:
     assert observe(world, GENOME) != before
 
 
-def test_where_a_file_is_not_there_the_run_fails_and_the_other_asset_is_observed(
+def test_where_a_file_is_not_there_the_run_fails_and_the_other_assets_are_observed(
     remote: BuiltWorld, site: WebServer
 ) -> None:
     known = observe(remote, GENOME)
@@ -92,14 +93,16 @@ def test_where_a_file_is_not_there_the_run_fails_and_the_other_asset_is_observed
     (failure,) = [event for event in result.all_events if event.is_step_failure]
     assert failure.step_key == "reference__source"
     assert "not there" in str(failure.step_failure_data.user_failure_data.description)
-    assert [event.asset_key for event in result.all_events if event.event_type_value == "ASSET_OBSERVATION"] == [GNOMAD]
+    observed = {event.asset_key for event in result.all_events if event.event_type_value == "ASSET_OBSERVATION"}
+    assert observed == {GNOMAD, MITO}
     latest = remote.instance.get_latest_data_version_record(GENOME)
     assert latest.asset_observation.tags["dagster/data_version"] == known
 
 
 def test_what_is_made_from_a_source_says_so() -> None:
     graph = defs.resolve_asset_graph()
-    for key, source in (("reference/genome", GENOME), ("gnomad/shard", GNOMAD)):
+    made_from = {"reference/genome": GENOME, "gnomad/shard": GNOMAD, "mito/genomes": MITO, "mito/tokens": MITO}
+    for key, source in made_from.items():
         node = graph.get(dg.AssetKey(key.split("/")))
         assert source in node.parent_keys
         assert isinstance(node.partition_mappings[source], dg.AllPartitionMapping)

@@ -201,6 +201,18 @@ def test_rcrs_itself_differs_only_in_writing_its_placeholder(rcrs: str, rcrs_ali
     assert rcrs_aligner.align(rcrs.replace("N", ""), where="rCRS").differences == ()
 
 
+@pytest.mark.parametrize(("start", "end"), [(3_105, 3_108), (3_106, 3_120), (3_090, 3_107), (3_000, 3_160)])
+def test_a_run_of_n_over_the_placeholder_shifts_nothing(
+    rcrs: str, rcrs_aligner: CircularAligner, start: int, end: int
+) -> None:
+    genome = rcrs[:start] + "N" * (end - start) + rcrs[end:]
+
+    aligned = rcrs_aligner.align(genome, where="genome")
+
+    assert names_of(aligned.differences) == [f"{pos}N" for pos in range(start + 1, end + 1)]
+    assert aligned.placement.coordinates.tolist() == list(range(16_569))
+
+
 def test_ambiguous_bases_are_stated_as_they_are(aligner: CircularAligner) -> None:
     genome = _edited(CIRCLE, (500, 501, "R"), (900, 902, "YY"))
 
@@ -227,6 +239,35 @@ def test_a_large_deletion_is_one(aligner: CircularAligner) -> None:
     at, _ = _moved_3_prime(CIRCLE, 8_481, 4_977, "")
 
     assert names_of(aligner.align(genome.replace("N", ""), where="genome").differences) == [f"{at + 1}-{at + 4_977}d"]
+
+
+@pytest.mark.parametrize("lost_bp", [-1_000, 1_000])
+def test_a_large_gap_beside_the_cut_is_found(aligner: CircularAligner, lost_bp: int) -> None:
+    # Every 300 bases one is another, so that the cut is in the middle of 299 shared ones, 150 from the gap.
+    codes = [base if place % 300 else "ACGT"["TGCA".index(base)] for place, base in enumerate(_BASES)]
+    codes[6_590:6_615] = _BASES[6_590:6_615]
+    genome = "".join(codes)
+    genome = genome[:6_660] + genome[6_660 + lost_bp :]
+
+    gaps = [d for d in aligner.align(genome, where="genome").differences if d.end - d.start != 1 or not d.bases]
+
+    assert [max(d.end - d.start, len(d.bases)) for d in gaps if d.start != _PLACEHOLDER] == [1_000]
+
+
+@pytest.mark.parametrize("cut", [0, 5_000, 9_000, 13_000])
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_of_alignments_that_score_alike_one_is_chosen_whatever_the_cut(
+    aligner: CircularAligner, cut: int, is_reversed: bool
+) -> None:
+    # Of two copies in a row, either may be the one that is inserted.
+    genome = _edited(CIRCLE, (700, 700, CIRCLE[500:560] + "T" + CIRCLE[561:700]), (640, 641, "C"), (530, 531, "N"))
+    turned = genome[cut:] + genome[:cut]
+    turned = reverse_complement(turned) if is_reversed else turned
+
+    aligned = aligner.align(turned, where="genome")
+
+    assert aligned.differences == aligner.align(genome, where="genome").differences
+    assert aligned.is_reversed == is_reversed
 
 
 def test_a_reference_without_bases_is_refused() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.mito.alignment import CircularAligner
-from genolewm_assets.mito.differences import Difference, names_of
+from genolewm_assets.mito.differences import Difference, names_of, parse_names
 from genolewm_assets.mito.genome_split import GenomeSplit, SplitPolicy, least_distance, near_clusters, split_genomes
 from genolewm_assets.mito.haplogroups import call_branch, is_rcrs, majors
 
@@ -35,13 +35,24 @@ def _genomes(draw: st.DrawFn) -> list[tuple[Difference, ...]]:
     return genomes
 
 
+def _differing(one: dict[object, str], other: dict[object, str]) -> int:
+    both = [(one.get(key, ""), other.get(key, "")) for key in one.keys() | other.keys()]
+    return sum(a != b and "N" not in a + b for a, b in both)
+
+
 def _plain_distance(one: tuple[Difference, ...], other: tuple[Difference, ...]) -> int:
-    """Count differences of one genome from the other with dictionaries."""
-    a, b = ({(d.start, d.end > d.start): d for d in genome} for genome in (one, other))
-    return sum(
-        a.get(key) != b.get(key) and not any("N" in d.bases for d in (a.get(key), b.get(key)) if d)
-        for key in a.keys() | b.keys()
-    )
+    """Count with dictionaries of text: insertions and deletions once, where they end, and base by base; the lesser."""
+    counts = []
+    for by_base in (False, True):
+        entries: list[dict[object, str]] = [{}, {}]
+        for genome, found in zip((one, other), entries, strict=True):
+            for d in genome:
+                if d.start == d.end or (not d.bases and not by_base):
+                    found[d.end, "indel"] = found.get((d.end, "indel"), "") + "-" * (d.end - d.start) + d.bases
+                else:
+                    found.update(dict.fromkeys(range(d.start, d.end), d.bases or "-"))
+        counts.append(_differing(*entries))
+    return min(counts)
 
 
 @settings(max_examples=200, deadline=None)
@@ -92,16 +103,56 @@ def test_relatives_stay_together_in_any_order(
         assert list(first.values()).count(side) <= np.ceil(share * len(rows))
 
 
-def test_the_audit_counts_bases_and_sees_a_pair_that_was_parted() -> None:
+@settings(max_examples=200, deadline=None)
+@given(genomes=_genomes(), sides=st.lists(st.sampled_from(GenomeSplit), min_size=9, max_size=9))
+def test_the_audit_counts_every_pair_of_two_sides(
+    genomes: list[tuple[Difference, ...]], sides: list[GenomeSplit]
+) -> None:
+    parted = [(a, b) for (a, x), (b, y) in itertools.combinations(zip(genomes, sides, strict=False), 2) if x != y]
+
+    expected = min((_plain_distance(a, b) for a, b in parted), default=None)
+    assert least_distance(genomes, sides[: len(genomes)]) == expected
+
+
+def test_the_audit_sees_a_pair_that_was_parted() -> None:
     near = (Difference(5, 14, ""), Difference(20, 21, "C")), (Difference(5, 14, ""), Difference(30, 30, "AC"))
     apart = (Difference(40, 41, "A"),)
     train, test = GenomeSplit.TRAIN, GenomeSplit.TEST
 
-    assert least_distance([*near, apart], [train, train, test]) == 11
+    assert least_distance([*near, apart], [train, train, test]) == 3
     assert least_distance([*near, apart], [train, test, test]) == 2
     assert least_distance([*near, apart], [train, train, train]) is None
     assert least_distance([(), ()], [train, test]) == 0
     assert least_distance([(Difference(3, 4, "R"),), ()], [train, test]) == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "distance"),
+    [
+        (["309d"], ["308-309d"], 1),
+        (["309d"], ["309.1C", "309.2C"], 1),
+        (["523-524d"], ["521-524d"], 1),
+        (["8281-8289d"], [], 1),
+        (["101-110d"], ["101-105d", "107-110d"], 1),
+        (["101-110d"], ["101-105d", "106N", "107-110d"], 0),
+        (["249d"], ["249C"], 1),
+    ],
+)
+def test_two_lengths_of_one_run_are_one_difference(one: list[str], other: list[str], distance: int) -> None:
+    genomes = [parse_names(names, where="genome") for names in (one, other)]
+
+    for limit in range(3):
+        assert near_clusters(genomes, limit) == [0, 0 if distance <= limit else 1]
+    assert least_distance(genomes, [GenomeSplit.TRAIN, GenomeSplit.TEST]) == distance
+
+
+def test_a_genome_may_have_the_name_of_a_haplogroup() -> None:
+    names, branches = ["H", "x", "L2"], [None, "H1", "L2a"]
+    genomes = [(Difference(place, place + 1, "A"),) for place in (10, 20, 30)]
+
+    found = split_genomes(names, genomes, branches, SplitPolicy(max_differences=0))
+
+    assert len(found.split) == 3
 
 
 def test_shares_that_leave_no_training_are_refused() -> None:

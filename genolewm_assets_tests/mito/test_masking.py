@@ -43,6 +43,9 @@ def test_a_kmer_that_reads_a_listed_base_across_a_deletion_is_spared(rules):
     positions = np.r_[:250, 306:600][np.newaxis]
     spared = np.flatnonzero(~rules.may_be_targets(np.full_like(positions, 6), positions)[0])
     assert spared.tolist() == list(range(245, 259))
+    # An N at base 255 makes the tokens from 250 on unknown; those before read base 250, which is listed, all the same.
+    ids = np.where((positions >= 306) & (positions < 312), 3, 6)
+    assert not rules.may_be_targets(ids, positions)[0, 245:250].any()
 
 
 def test_special_and_unknown_tokens_are_never_targets(rules):

@@ -226,7 +226,7 @@ def test_impossible_het_levels(vocabulary, levels, message):
         tokenize_batch(["ACGTACGT"] * 2, vocabulary, het_levels=[None, levels])
 
 
-@pytest.mark.parametrize("coordinates", [np.arange(7), np.arange(8.0), np.arange(8) - 1, 3])
+@pytest.mark.parametrize("coordinates", [np.arange(7), np.arange(8.0), np.arange(8) - 1, 3, np.arange(8) + 2**31])
 def test_impossible_coordinates(vocabulary, coordinates):
     with pytest.raises(InputError, match="genome, coordinates: not one coordinate per base"):
         tokenize_sequence("ACGTACGT", vocabulary, coordinates=coordinates)

@@ -1,0 +1,282 @@
+"""The mitochondrial assets on the sample's genomes: what pages show, what builds them again, what stops them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from genolewm_assets.defs.gates import INPUTS_ACCEPTED, STANDING_CHECKS
+from genolewm_assets.defs.workspace import NO_SOURCE
+from genolewm_assets.mito import KmerVocabulary, MtDNADataset
+from genolewm_assets.mito.genome_checks import GENOME_CHECKS
+from genolewm_assets.mito.genome_records import GenomeReject
+from genolewm_assets.mito.token_store import TOKEN_CHECKS
+from genolewm_assets.mito.variant_checks import VARIANT_CHECKS
+from genolewm_assets.sample.bgzip import write_bgzip
+from genolewm_assets.sample.facts import SAMPLE_FACTS
+from genolewm_assets.store import verify_root
+from genolewm_assets_tests.defs.mito_world import (
+    CALLS,
+    FASTA,
+    GENBANK,
+    GENOMES,
+    N_CLINICAL,
+    TOKENS,
+    VARIANTS,
+    MitoWorld,
+    mito_files,
+)
+from genolewm_assets_tests.defs.test_pictures import parse
+from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld, failed_checks
+
+pytestmark = pytest.mark.slow
+
+FACTS = SAMPLE_FACTS.mito_genomes
+CHECKSUM = "checksum_matches_published"
+PARTITIONS = ((GENOMES, None), (TOKENS, None), *((VARIANTS, release) for release in RELEASES))
+Events = dict[tuple[str, str | None], dg.AssetMaterialization]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[MitoWorld, Events]:
+    """Return a world in which everything is built, and what the pages of the mitochondrial assets show."""
+    world = MitoWorld(tmp_path_factory.mktemp("mito") / "world")
+    world.keep_history()
+    world.build()
+    return world, {place: world.make(*place) for place in PARTITIONS}
+
+
+@pytest.fixture
+def world(built: tuple[MitoWorld, Events], tmp_path: Path) -> Iterator[MitoWorld]:
+    """Return a copy that the test may change."""
+    with built[0].copied_to(tmp_path / "world") as copied:
+        assert isinstance(copied, MitoWorld)
+        yield copied
+
+
+def told(event: dg.AssetMaterialization, picture: str) -> str:
+    """Return a picture's alternative text; the picture is small, and as wide as the dialog that shows it."""
+    alt, data, svg = parse(event.metadata[picture])
+    assert len(data) < 60_000
+    assert round(float(svg.attrib["width"].removesuffix("pt")) * 96 / 72) == 560
+    return alt
+
+
+def shown_by(event: dg.AssetMaterialization) -> dict[str, Any]:
+    return {name: value.value for name, value in event.metadata.items()}
+
+
+def error_of(result: dg.ExecuteInProcessResult) -> str:
+    (check,) = (c for c in result.get_asset_check_evaluations() if c.check_name == INPUTS_ACCEPTED)
+    assert not check.passed
+    return str(check.metadata["error"].value)
+
+
+def test_what_the_page_of_the_genomes_shows(built: tuple[MitoWorld, Events]) -> None:
+    world, events = built
+    event = events[GENOMES, None]
+    shown = shown_by(event)
+    assert shown["dagster/row_count"] == shown["genomes"] == FACTS.kept
+    assert shown["rejected"] == sum(FACTS.rejects.values())
+    assert shown["clusters"] == FACTS.kept - FACTS.near_pairs
+    assert shown["train"] + shown["validation"] + shown["test"] == FACTS.kept
+    assert shown["train"] >= 0.8 * FACTS.kept
+    assert shown["reused"] is False
+    counts = world.workspace().open_input(GENOMES).manifest.counts
+    assert counts["records"] == FACTS.fasta_records + FACTS.genbank_records
+    assert {r: n for r in GenomeReject if (n := counts[f"rejected.{r}"])} == FACTS.rejects
+    assert counts["bases"] == FACTS.bases
+    assert f"| bases | {FACTS.bases:,} |" in shown["counts"]
+
+
+def test_the_pictures_of_the_genomes_tell_their_figures(built: tuple[MitoWorld, Events]) -> None:
+    event = built[1][GENOMES, None]
+    sizes = re.findall(r"[A-Za-z0-9]+ (\d+)", told(event, "haplogroups").partition(": ")[2])
+    assert told(event, "haplogroups").startswith(f"{FACTS.kept} genomes of {len(sizes)} haplogroups: ")
+    assert sum(map(int, sizes)) == FACTS.kept
+    said = told(event, "differences_along_circle")
+    assert re.fullmatch(
+        r"Where 40 genomes differ from the reference: up to \S+ genomes a position at [\d,]+ to [\d,]+", said
+    )
+
+
+def test_what_the_page_of_the_tokens_shows(built: tuple[MitoWorld, Events]) -> None:
+    world, events = built
+    event = events[TOKENS, None]
+    shown = shown_by(event)
+    assert shown["dagster/row_count"] == FACTS.kept
+    assert shown["tokens"] == FACTS.bases
+    assert shown["unknown_rate"] == pytest.approx(6 * FACTS.ambiguous_bases / FACTS.bases, abs=1e-6)
+    assert shown["kmer_coverage"] == pytest.approx(shown["kmers_seen"] / 4**6, abs=1e-6)
+    levels = SAMPLE_FACTS.heteroplasmy.values()
+    assert shown["genomes_with_heteroplasmy"] == sum(facts.genomes for facts in levels)
+    counts = world.workspace().open_input(TOKENS).manifest.counts
+    assert counts["het.calls"] == sum(facts.calls for facts in levels)
+    assert counts["het.dropped.filtered"] == sum(facts.failed_records for facts in levels)
+    dropped = sum(n for name, n in counts.items() if name.startswith("het.dropped."))
+    assert counts["het.calls"] == counts["het.counted"] + dropped
+    said = told(event, "entropy_along_circle")
+    assert re.fullmatch(r"Variety of k-mers among 40 genomes: up to \S+ bits a position at [\d,]+ to [\d,]+", said)
+    assert len(str(shown["most_frequent_kmers"]).splitlines()) > 3
+
+
+def test_variants_of_two_releases(built: tuple[MitoWorld, Events]) -> None:
+    world, events = built
+    rows = []
+    for release, clinical in zip(RELEASES, N_CLINICAL, strict=True):
+        event = events[VARIANTS, release]
+        shown = shown_by(event)
+        rows.append(shown["dagster/partition_row_count"])
+        assert shown["alleles_clinvar"] == clinical
+        assert rows[-1] == shown["alleles_gnomad"] + clinical - shown["alleles_in_both"]
+        published = world.workspace().open_input(VARIANTS, release)
+        assert {(ref.asset, ref.partition) for ref in published.manifest.inputs} == {
+            ("gnomad/shard", "chrM"),
+            ("clinvar/shard", release),
+            ("reference/genome", None),
+        }
+        sites = pq.read_table(published.file("sites.parquet"))
+        assert (sites.num_rows, sum(sites["clinvar_alleles"].to_pylist())) == (16_569, clinical)
+        assert shown["sites_with_heteroplasmy"] == sum(level > 0 for level in sites["pop_hl"].to_pylist())
+        said = told(event, "heteroplasmy_along_circle")
+        assert re.match(r"The population's highest level of heteroplasmy: up to 0\.\d+ on average at ", said)
+    assert rows[0] < rows[1]
+
+
+@pytest.mark.parametrize(
+    ("place", "own"),
+    [
+        ((GENOMES, None), (CHECKSUM, *GENOME_CHECKS)),
+        ((TOKENS, None), (CHECKSUM, *TOKEN_CHECKS)),
+        ((VARIANTS, RELEASES[1]), VARIANT_CHECKS),
+    ],
+)
+def test_a_second_run_records_its_checks_and_keeps_what_is_there(
+    world: MitoWorld, place: tuple[str, str | None], own: tuple[str, ...]
+) -> None:
+    before = world.workspace().open_input(*place).directory
+    result = world.materialize(place[0], partition=place[1])
+    assert result.success
+    checks = result.get_asset_check_evaluations()
+    assert {check.check_name for check in checks} == {*STANDING_CHECKS, *own}
+    assert all(check.passed and check.partition == place[1] for check in checks)
+    (event,) = result.asset_materializations_for_node(place[0].replace("/", "__"))
+    assert event.metadata["reused"].value is True
+    assert world.workspace().open_input(*place).directory == before
+
+
+def test_another_seed_divides_anew_and_tokens_follow(world: MitoWorld) -> None:
+    def sides() -> dict[str, str]:
+        table = pq.read_table(world.workspace().open_input(GENOMES).file("genomes.parquet"))
+        return dict(zip(table["name"].to_pylist(), table["split"].to_pylist(), strict=True))
+
+    before = sides()
+    world.edit_catalog(mito={"split": {"seed": 5}})
+    assert world.make(TOKENS).metadata["reused"].value is True, "genomes first"
+    for asset in (GENOMES, TOKENS):
+        assert world.make(asset).metadata["reused"].value is False
+    after = sides()
+    assert after != before
+    store, vocabulary = world.workspace().open_input(TOKENS).directory, KmerVocabulary.build(6)
+    for side in ("train", "validation", "test"):
+        windows = len(MtDNADataset.from_store(store, vocabulary, split=side))
+        assert windows == 65 * list(after.values()).count(side)
+    assert verify_root(world.workspace().root) == []
+
+
+def test_other_tokens_leave_the_genomes(world: MitoWorld) -> None:
+    world.edit_catalog(mito={"k": 8, "heteroplasmy": []})
+    assert world.make(GENOMES).metadata["reused"].value is True
+    event = world.make(TOKENS)
+    assert event.metadata["reused"].value is False
+    assert event.metadata["genomes_with_heteroplasmy"].value == 0
+    published = world.workspace().open_input(TOKENS)
+    assert not [name for name, n in published.manifest.counts.items() if name.startswith("het.") and n]
+    item = MtDNADataset.from_store(published.directory, KmerVocabulary.build(8))[0]
+    assert (item["input_ids"].dtype, item["het_values"].any()) == ("int32", False)
+
+
+def damage_bytes(world: MitoWorld) -> None:
+    file = world.folder / FASTA
+    content = bytearray(file.read_bytes())
+    content[5_000] ^= 1
+    file.write_bytes(content)
+
+
+def cut_short(world: MitoWorld) -> None:
+    file = world.folder / GENBANK
+    write_bgzip(file, mito_files()[1][GENBANK][:30_000])
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [(damage_bytes, r"genomes\.fa\.gz"), (cut_short, r"genomes\.gb\.gz: record 'SIMMT\d+' is cut short")],
+)
+def test_a_damaged_collection_publishes_nothing_and_says_so(world: MitoWorld, damage: object, said: str) -> None:
+    before = world.workspace().open_input(GENOMES).directory
+    assert callable(damage)
+    damage(world)
+    result = world.materialize(GENOMES)
+    assert not result.success
+    assert failed_checks(result) == {INPUTS_ACCEPTED}
+    assert re.search(said, error_of(result)), error_of(result)
+    assert not result.asset_materializations_for_node("mito__genomes")
+    assert (world.root / "mito/genomes").resolve() == before, "the last good version stays"
+    for name in (FASTA, GENBANK):
+        write_bgzip(world.folder / name, mito_files()[1][name])
+    assert world.make(GENOMES).metadata["reused"].value is True
+
+
+@pytest.mark.parametrize(
+    ("asset", "name", "more"), [(GENOMES, FASTA, b"\n\n"), (TOKENS, CALLS[1], b"\n##note=edited\n")]
+)
+def test_a_whole_file_that_is_not_the_published_one_is_rejected(
+    world: MitoWorld, asset: str, name: str, more: bytes
+) -> None:
+    before = world.workspace().open_input(asset).directory
+    published = (world.folder / f"{name}.md5").read_bytes()
+    write_bgzip(world.folder / name, mito_files()[1][name].replace(b"\n", more, 1))
+    (world.folder / f"{name}.md5").write_bytes(published)
+    assert failed_checks(world.materialize(asset)) == {CHECKSUM}
+    assert (world.root / asset).resolve() == before
+
+
+def test_without_collections_the_assets_are_declared_empty(tmp_path: Path) -> None:
+    world = TinyWorld(tmp_path / "world")
+    assert world.materialize("reference/genome").success
+    assert world.materialize("gnomad/shard", partition="chrM").success
+    assert world.materialize("clinvar/release", "clinvar/shard", partition=RELEASES[0]).success
+    pictures = {GENOMES: "differences_along_circle", TOKENS: "entropy_along_circle"}
+    for asset, partition in (*PARTITIONS[:2], (VARIANTS, RELEASES[0])):
+        result = world.materialize(asset, partition=partition)
+        assert result.success
+        assert failed_checks(result) == set()
+        (event,) = result.asset_materializations_for_node(asset.replace("/", "__"))
+        rows = "dagster/row_count" if partition is None else "dagster/partition_row_count"
+        assert event.metadata[rows].value == 0
+        assert told(event, pictures.get(asset, "heteroplasmy_along_circle")).endswith(": nothing")
+    genomes, tokens = (world.workspace().open_input(asset) for asset in (GENOMES, TOKENS))
+    assert genomes.manifest.recipe["sources"] == NO_SOURCE
+    assert len(MtDNADataset.from_store(tokens.directory, KmerVocabulary.build(6))) == 0
+    assert verify_root(world.workspace().root) == []
+
+
+def test_a_genome_without_a_circular_contig_is_a_mistake_of_the_catalogue(tmp_path: Path) -> None:
+    world = TinyWorld(tmp_path / "world")
+    catalog = yaml.safe_load(world.catalog.read_text())
+    for contig in catalog["genome"]["contigs"]:
+        contig["circular"] = False
+    world.catalog.write_text(yaml.safe_dump(catalog))
+    assert world.materialize("reference/genome").success
+    for asset, partition in ((GENOMES, None), (VARIANTS, RELEASES[0])):
+        result = world.materialize(asset, partition=partition)
+        assert failed_checks(result) == {INPUTS_ACCEPTED}
+        assert f"{world.catalog} (genome.contigs): no one mitochondrial contig: expected one" in error_of(result)
+    assert not (world.root / "mito").exists()
