@@ -220,5 +220,5 @@ def test_a_store_without_genomes(tmp_path: Path, vocabulary: KmerVocabulary) -> 
     folder = write(tmp_path / "store", [], vocabulary)
     assert failed(folder, MITO_GENOMES.empty(), vocabulary) == set()
     assert len(MtDNADataset.from_store(folder, vocabulary)) == 0
-    with pytest.raises(ConfigurationError, match="expected None: its genomes are not divided, got 'train'"):
+    with pytest.raises(ConfigurationError, match="expected None: it has no divided genome, got 'train'"):
         MtDNADataset.from_store(folder, vocabulary, split="train")
