@@ -17,6 +17,7 @@ from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadat
 from genolewm_assets.defs.partitions import on_every_partition
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_reader
+from genolewm_assets.genome import Contig
 from genolewm_assets.mito.differences import parse_names
 from genolewm_assets.mito.genome_checks import GENOME_CHECKS
 from genolewm_assets.mito.genome_qc import GenomeQcPolicy
@@ -49,7 +50,7 @@ _THREADS = os.cpu_count() or 1
 
 def plan_genomes(workspace: Workspace, _partition: str | None, progress: Progress) -> BuildPlan:
     """Plan the table of genomes; without collections it is declared empty."""
-    mito, genome = workspace.catalog.mito, workspace.open_input("reference/genome")
+    mito, contig, genome = workspace.catalog.mito, workspace.mitochondrion, workspace.open_input("reference/genome")
     sources = [workspace.source(each.url, md5=each.md5, progress=progress) for each in mito.genomes]
     formats = [None if each.format is None else CollectionFormat(each.format) for each in mito.genomes]
     qc, split = GenomeQcPolicy(**mito.qc.model_dump()), SplitPolicy(**mito.split.model_dump())
@@ -60,7 +61,7 @@ def plan_genomes(workspace: Workspace, _partition: str | None, progress: Progres
             report = write_genomes(
                 [CollectionFile(*each) for each in zip(paths, names, formats, strict=True)],
                 work,
-                reference=read_mitochondrion(workspace, genome),
+                reference=read_circle(workspace, genome, contig),
                 qc=qc,
                 split=split,
                 threads=_THREADS,
@@ -85,7 +86,7 @@ def plan_genomes(workspace: Workspace, _partition: str | None, progress: Progres
 
 def plan_tokens(workspace: Workspace, _partition: str | None, progress: Progress) -> BuildPlan:
     """Plan the token store of all genomes."""
-    mito = workspace.catalog.mito
+    mito, contig = workspace.catalog.mito, workspace.mitochondrion
     genome, genomes = workspace.open_input("reference/genome"), workspace.open_input("mito/genomes")
     sources = [workspace.source(each.url, md5=each.md5, progress=progress) for each in mito.heteroplasmy]
     (table_file,) = (entry for entry in genomes.manifest.files if entry.path == GENOMES_FILE)
@@ -97,10 +98,10 @@ def plan_tokens(workspace: Workspace, _partition: str | None, progress: Progress
     }
 
     def write(work: Path) -> BuildReport:
-        table, reference = pq.read_table(genomes.file(GENOMES_FILE)), read_mitochondrion(workspace, genome)
+        table, reference = pq.read_table(genomes.file(GENOMES_FILE)), read_circle(workspace, genome, contig)
         with _lent(sources) as (paths, checksum):
             named = {source.name: path for source, path in zip(sources, paths, strict=True)}
-            levels = SampleLevels(named, workspace.mitochondrion, reference)
+            levels = SampleLevels(named, contig, reference)
         vocabulary = KmerVocabulary.build(mito.k)
         rows = write_tokens(
             work,
@@ -108,7 +109,7 @@ def plan_tokens(workspace: Workspace, _partition: str | None, progress: Progress
             levels.levelled(table),
             vocabulary,
             het_pool=mito.het_pool,
-            max_tokens=max([len(reference), *table["length_bp"].to_pylist()]),
+            max_tokens=max([1, len(reference), *table["length_bp"].to_pylist()]),
             sources={str(each.artefact): each.manifest.sha256 for each in (genomes, genome)},
         )
         checks = check_tokens(work, table, reference, vocabulary)
@@ -125,9 +126,9 @@ def plan_tokens(workspace: Workspace, _partition: str | None, progress: Progress
     )
 
 
-def read_mitochondrion(workspace: Workspace, genome: Published) -> str:
-    """Read the mitochondrial reference, upper case."""
-    return reference_reader(genome, workspace.contigs)(workspace.mitochondrion).decode("ascii")
+def read_circle(workspace: Workspace, genome: Published, contig: Contig | None) -> str:
+    """Read the mitochondrial reference, upper case; nothing of a genome without one."""
+    return "" if contig is None else reference_reader(genome, workspace.contigs)(contig).decode("ascii")
 
 
 @contextmanager

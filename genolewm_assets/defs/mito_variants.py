@@ -9,7 +9,7 @@ from genolewm_assets.defs.automation import AUTOMATED
 from genolewm_assets.defs.failure_hook import report_failure
 from genolewm_assets.defs.gates import GatedAsset, GatedEvents
 from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
-from genolewm_assets.defs.mito import read_mitochondrion
+from genolewm_assets.defs.mito import read_circle
 from genolewm_assets.defs.partitions import (
     clinvar_release_partitions,
     on_circular_contigs,
@@ -17,7 +17,8 @@ from genolewm_assets.defs.partitions import (
     on_same_key,
 )
 from genolewm_assets.defs.resources import WorkspaceResource
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.workspace import NO_SOURCE, Workspace
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.mito.variant_checks import VARIANT_CHECKS, check_variants
 from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
 from genolewm_assets.mito.variants import join_variants, tabulate_sites
@@ -29,19 +30,21 @@ SITES_FILE = "sites.parquet"
 
 
 def plan_variants(workspace: Workspace, release: str | None, progress: Progress) -> BuildPlan:
-    """Plan the joined variants of one ClinVar release."""
-    contig = workspace.mitochondrion
-    genome = workspace.open_input("reference/genome")
-    gnomad = workspace.open_input("gnomad/shard", contig.name, progress=progress)
+    """Plan the joined variants of one ClinVar release; of a genome without a mitochondrion they are declared empty."""
+    contig, genome = workspace.mitochondrion, workspace.open_input("reference/genome")
+    chrom = NO_SOURCE if contig is None else contig.name
     clinvar = workspace.open_input("clinvar/shard", release, progress=progress)
+    gnomad = None if contig is None else workspace.open_input("gnomad/shard", chrom, progress=progress)
 
     def write(work: Path) -> BuildReport:
-        reference = read_mitochondrion(workspace, genome)
-        common = pq.read_table(gnomad.file(VARIANTS_FILE))
-        clinical = pq.read_table(clinvar.file(f"{contig.name}.parquet"))
+        reference = read_circle(workspace, genome, contig)
+        common, clinical = GNOMAD_VARIANTS.empty(), CLINVAR_VARIANTS.empty()
+        if gnomad is not None:
+            common = pq.read_table(gnomad.file(VARIANTS_FILE))
+            clinical = pq.read_table(clinvar.file(f"{chrom}.parquet"))
         bases = reference.encode("ascii")
-        variants, counts = join_variants(common, clinical, bases, chrom=contig.name)
-        sites = tabulate_sites(variants, bases, chrom=contig.name)
+        variants, counts = join_variants(common, clinical, bases, chrom=chrom)
+        sites = tabulate_sites(variants, bases, chrom=chrom)
         rows = {
             VARIANTS_FILE: write_shard_file([variants], work / VARIANTS_FILE, MITO_VARIANTS),
             SITES_FILE: write_shard_file([sites], work / SITES_FILE, MITO_SITES),
@@ -61,8 +64,8 @@ def plan_variants(workspace: Workspace, release: str | None, progress: Progress)
         artefact=artefact,
         location=workspace.location(artefact),
         code_version=CODE_VERSION,
-        recipe={"contig": contig.name},
-        inputs=(gnomad.ref, clinvar.ref, genome.ref),
+        recipe={"contig": chrom},
+        inputs=tuple(each.ref for each in (gnomad, clinvar, genome) if each is not None),
         write=write,
     )
 

@@ -97,23 +97,24 @@ class Workspace:
         return open_input(self.root, artefact, self.location(artefact), contents=contents, progress=progress)
 
     @property
-    def mitochondrion(self) -> Contig:
-        """The genome's circular contig.
+    def mitochondrion(self) -> Contig | None:
+        """The genome's circular contig; None in a genome that has none, whose mitochondrial assets are declared empty.
 
         Raises
         ------
         ConfigurationError
-            Unless it has just one.
+            If it has several, or none for the mitochondrial files that the catalogue names.
         """
         circular = [contig for contig in self.contigs if contig.circular]
-        if len(circular) != 1:
+        mito = self.catalog.mito
+        if len(circular) > 1 or (not circular and (mito.genomes or mito.heteroplasmy)):
             raise ConfigurationError(
                 f"{self.catalog.file} (genome.contigs)",
                 "no one mitochondrial contig",
                 expected="one contig that is circular",
                 got=", ".join(contig.name for contig in circular) or "none",
             )
-        return circular[0]
+        return next(iter(circular), None)
 
     def gnomad_release(self, contig: str) -> str:
         """Return the gnomAD release of a contig, or :data:`NO_SOURCE`."""

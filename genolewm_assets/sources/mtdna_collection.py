@@ -22,6 +22,7 @@ from genolewm_assets.mito.genome_split import SplitPolicy
 from genolewm_assets.mito.genome_table import (
     MITO_GENOME_REJECTS,
     MITO_GENOMES,
+    PlacedCollection,
     genome_tables,
     place_genomes,
     reject_table,
@@ -68,7 +69,9 @@ def write_genomes(
     # Imported here: an aligner takes its time to load.
     from genolewm_assets.mito.alignment import CircularAligner
 
-    placed = place_genomes(_records(files), CircularAligner(reference), qc, threads=threads, progress=progress)
+    placed = PlacedCollection((), ())
+    if files:
+        placed = place_genomes(_records(files), CircularAligner(reference), qc, threads=threads, progress=progress)
     counts = placed.counts()
     side, tables = genome_tables(placed.genomes, reference, split)
     _write(out_dir / GENOMES_FILE, tables, MITO_GENOMES.arrow)
@@ -108,7 +111,7 @@ class SampleLevels:
     files
         VCFs by what errors call them; a sample is in one of them only.
     contig, reference
-        The mitochondrial contig, and its bases in upper case.
+        The mitochondrial contig, and its bases in upper case; None and nothing where there are no files.
 
     Attributes
     ----------
@@ -122,11 +125,12 @@ class SampleLevels:
         If a sample is in two files.
     """
 
-    def __init__(self, files: Mapping[str, Path], contig: Contig, reference: str) -> None:
+    def __init__(self, files: Mapping[str, Path], contig: Contig | None, reference: str) -> None:
         self._reference = reference.encode("ascii")
         self._calls: dict[str, list[HeteroplasmyCall]] = {}
         self.counts: Counter[str] = Counter()
         for name, path in files.items():
+            assert contig is not None, "calls are on a contig"
             found = read_heteroplasmy(path, contig)
             if twice := sorted(self._calls.keys() & found.calls.keys()):
                 raise InputError(name, "has samples of another file", expected="each sample once", got=repr(twice[0]))

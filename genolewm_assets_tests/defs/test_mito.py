@@ -248,10 +248,14 @@ def test_a_whole_file_that_is_not_the_published_one_is_rejected(
     assert (world.root / asset).resolve() == before
 
 
-def test_without_collections_the_assets_are_declared_empty(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_circle", [True, False])
+def test_without_collections_the_assets_are_declared_empty(tmp_path: Path, has_circle: bool) -> None:
     world = TinyWorld(tmp_path / "world")
+    if not has_circle:
+        _cut_circles_open(world)
     assert world.materialize("reference/genome").success
-    assert world.materialize("gnomad/shard", partition="chrM").success
+    if has_circle:
+        assert world.materialize("gnomad/shard", partition="chrM").success
     assert world.materialize("clinvar/release", "clinvar/shard", partition=RELEASES[0]).success
     pictures = {GENOMES: "differences_along_circle", TOKENS: "entropy_along_circle"}
     for asset, partition in (*PARTITIONS[:2], (VARIANTS, RELEASES[0])):
@@ -268,15 +272,19 @@ def test_without_collections_the_assets_are_declared_empty(tmp_path: Path) -> No
     assert verify_root(world.workspace().root) == []
 
 
-def test_a_genome_without_a_circular_contig_is_a_mistake_of_the_catalogue(tmp_path: Path) -> None:
+def test_collections_need_a_circular_contig(tmp_path: Path) -> None:
     world = TinyWorld(tmp_path / "world")
-    catalog = yaml.safe_load(world.catalog.read_text())
-    for contig in catalog["genome"]["contigs"]:
-        contig["circular"] = False
-    world.catalog.write_text(yaml.safe_dump(catalog))
+    _cut_circles_open(world, mito={"genomes": [{"url": "genomes.fa"}]})
     assert world.materialize("reference/genome").success
     for asset, partition in ((GENOMES, None), (VARIANTS, RELEASES[0])):
         result = world.materialize(asset, partition=partition)
         assert failed_checks(result) == {INPUTS_ACCEPTED}
         assert f"{world.catalog} (genome.contigs): no one mitochondrial contig: expected one" in error_of(result)
     assert not (world.root / "mito").exists()
+
+
+def _cut_circles_open(world: TinyWorld, **sections: object) -> None:
+    catalog = yaml.safe_load(world.catalog.read_text())
+    for contig in catalog["genome"]["contigs"]:
+        contig["circular"] = False
+    world.catalog.write_text(yaml.safe_dump({**catalog, **sections}))
