@@ -213,6 +213,19 @@ def test_a_run_of_n_over_the_placeholder_shifts_nothing(
     assert aligned.placement.coordinates.tolist() == list(range(16_569))
 
 
+def test_rsrs_is_converted_by_alignment(rcrs: str, rcrs_aligner: CircularAligner) -> None:
+    # RSRS keeps rCRS's numbering by N at 523, 524 and 3,107 (Behar et al. 2012); these are some of its other bases.
+    names = ["73G", "146C", "152C", "195C", "247A", "263G", "523N", "524N", "769A", "825A", "1018A", "2706G", "3107N"]
+    rsrs = list(rcrs)
+    for name in names:
+        rsrs[int(name[:-1]) - 1] = name[-1]
+
+    aligned = rcrs_aligner.align("".join(rsrs), where="RSRS")
+
+    assert names_of(aligned.differences) == names
+    assert aligned.placement.coordinates.tolist() == list(range(16_569))
+
+
 def test_ambiguous_bases_are_stated_as_they_are(aligner: CircularAligner) -> None:
     genome = _edited(CIRCLE, (500, 501, "R"), (900, 902, "YY"))
 
