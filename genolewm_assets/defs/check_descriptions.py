@@ -83,8 +83,8 @@ _MITO: Mapping[str, str] = {
     "genomes_are_their_sources": "Each genome, turned and on either strand, is the one that its collection holds.",
     "levels_within_bounds": "Every level of heteroplasmy lies within 0 and 1.",
     "near_copies_on_one_side": (
-        "Genomes of different sides differ in more positions than the catalogue's bound, counted base by base, and no "
-        "haplogroup was parted."
+        "Any two genomes of different sides have more differences than the catalogue's bound, each pair counted to the "
+        "end, and no haplogroup was parted."
     ),
     "positions_are_the_references": "Every token has the reference's position of its first base.",
     "rows_are_the_genomes": "Each row has the name and the side of the split that its genome has.",
