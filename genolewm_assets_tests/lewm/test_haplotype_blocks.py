@@ -149,7 +149,7 @@ def test_choice_equals_a_referee_of_loops(drawn, fraction, max_blocks, random) -
         return sum(any(b.span.start < end and start < b.span.end for b in taken) for start, end in pairs)
 
     expected: list[HaplotypeBlock] = []
-    for candidate in sorted(blocks, key=lambda b: draws[b.id]):
+    for candidate in sorted(blocks, key=lambda b: (draws[b.id], b.id)):
         wanted = removed(expected) < fraction * 50 and len(expected) < int(max_blocks * len(blocks))
         if wanted and removed([*expected, candidate]) <= (fraction + 0.04) * 50:
             expected.append(candidate)
