@@ -1,6 +1,6 @@
-"""Mitochondrial tokens and items of data sets, as tasks of one process.
+"""Mitochondrial genomes, their tokens and items of data sets, as tasks of one process.
 
-``python -m benchmarks.mito_jobs PART GENOMES``; the parts are tokens and items.
+``python -m benchmarks.mito_jobs PART GENOMES``; the parts are genomes, tokens and items.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import numpy as np
 from benchmarks.stopwatch import serve_tasks
 from genolewm_assets.genome import Variant
 from genolewm_assets.mito import KmerVocabulary, MtDNADataset, MtDNAVariantDataset, tokenize_batch, tokenize_sequence
+from genolewm_assets.mito.alignment import CircularAligner
 from genolewm_assets.mito.token_rows import N_TOKENS, K, stored_row, token_arrays
 from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 
 LENGTH, SUBSTITUTIONS = 16_569, 30
 ITEMS = 20_000
-_ITEM_GENOMES, _SEED = 200, 7
+_ITEM_GENOMES, _ALIGNED_GENOMES, _SEED = 200, 50, 7
 
 
 def make_genomes(count: int) -> list[str]:
@@ -37,6 +38,18 @@ def make_genomes(count: int) -> list[str]:
         genome[rng.integers(0, LENGTH, SUBSTITUTIONS)] = np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, 30)]
         genomes.append(genome.tobytes().decode())
     return genomes
+
+
+def _genome_tasks(count: int) -> dict[str, Callable[[], int]]:
+    first, *genomes = make_genomes(1 + min(count, _ALIGNED_GENOMES))
+    aligner = CircularAligner(first)
+
+    def align() -> int:
+        for genome in genomes:
+            aligner.align(genome, where="genome")
+        return len(genomes)
+
+    return {"align": align}
 
 
 def _token_tasks(count: int) -> dict[str, Callable[[], int]]:
@@ -103,7 +116,11 @@ def _variants(genome: str, rng: np.random.Generator) -> list[Variant]:
     return [Variant("chrM", at + 1, genome[at], "CGTA"["ACGT".index(genome[at])]) for at in places]
 
 
-_PARTS: Mapping[str, Callable[[int], dict[str, Callable[[], int]]]] = {"tokens": _token_tasks, "items": _item_tasks}
+_PARTS: Mapping[str, Callable[[int], dict[str, Callable[[], int]]]] = {
+    "genomes": _genome_tasks,
+    "tokens": _token_tasks,
+    "items": _item_tasks,
+}
 
 
 def main() -> None:

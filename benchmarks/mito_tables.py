@@ -24,10 +24,23 @@ def mito_tables(runs: int, *, shrink: int) -> Iterator[str]:
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(allowed)[:1])
     try:
+        yield from _genome_table(runs, GENOMES // shrink)
         yield from _token_table(runs, GENOMES // shrink)
         yield from _item_table(runs, GENOMES // shrink)
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+def _genome_table(runs: int, genomes: int) -> Iterator[str]:
+    (row,) = measure([_job("genomes", genomes, "align", "aligned to the reference circle")], runs=runs)
+    yield "\n**mitochondrial genomes, one core**\n"
+    yield "| job | CPU ms per genome | lowest to highest |"
+    yield "|---|---:|---:|"
+    if row.failure:
+        yield _failed(row.name, row, columns=3)
+        return
+    each = 1e3 / (row.records or 1)
+    yield f"| {row.name} | {row.cpu_s * each:.1f} | {min(row.cpu) * each:.1f} to {max(row.cpu) * each:.1f} |"
 
 
 def _token_table(runs: int, genomes: int) -> Iterator[str]:
