@@ -166,5 +166,9 @@ class MtDNADataset(Dataset[Item]):
 
     def __getitem__(self, index: SupportsIndex) -> Item:
         number = operator.index(index)
-        genome, first = self.place(number)
+        if self._windows_each is None or not 0 <= number < self._length:
+            genome, first = self.place(number)
+        else:  # as :meth:`place` has it, without a call
+            genome, window = divmod(number, self._windows_each)
+            first = window * self._stride
         return self._item(self._rows[genome], first, number)

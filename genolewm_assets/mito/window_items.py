@@ -43,18 +43,23 @@ class WindowItems:
         self._id_dtype = id_dtype
         self._whole = np.ones(self._width, dtype=np.int8)
         self._no_het = np.zeros(self._width, dtype=np.float32)
-        self._own_positions = np.arange(longest, dtype=np.int32)
+        # From -1 on, because the place of [CLS] comes before the first token's.
+        self._own_positions = np.arange(-1, longest, dtype=np.int32)
         # Whole windows of genomes with coordinates of their own, by first token: copying one is cheaper than a slice.
         whole = range(0, longest - self._size + 1, tiling.stride_tokens)
         self._own_windows = {first: self._own_window(first) for first in whole}
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle what it was made from, which is less than what it holds."""
-        make = partial(WindowItems, add_cls=self.lead > 0, longest=len(self._own_positions), id_dtype=self._id_dtype)
+        make = partial(
+            WindowItems, add_cls=self.lead > 0, longest=len(self._own_positions) - 1, id_dtype=self._id_dtype
+        )
         return make, (self._tiling,)
 
     def _own_window(self, first: int) -> NDArray[np.int32]:
-        return np.append(self._own_positions[[first] * self.lead], self._own_positions[first : first + self._size])
+        positions = self._own_positions[first - self.lead + 1 : first + self._size + 1].copy()
+        positions[0] = first
+        return positions
 
     def item(self, row: TokenRow, first: int, number: int) -> Item:
         """Return the window of a genome that begins at token ``first``, as item ``number``."""
@@ -89,7 +94,7 @@ class WindowItems:
 
     def _item_in_parts(self, row: TokenRow, first: int, number: int) -> Item:
         """Return a window that begins with the genome, wraps, or is padded."""
-        own = self._own_positions[: len(row.input_ids)]
+        own = self._own_positions[1 : len(row.input_ids) + 1]
         cut = self._tiling.cut
         ids = cut(row.input_ids, first)
         used = slice(self.lead, self.lead + len(ids))
