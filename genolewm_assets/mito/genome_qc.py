@@ -6,8 +6,6 @@ Not here: reading them (``sources``), whether they align to the reference (``ali
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -96,20 +94,6 @@ class RejectedGenome:
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionQc:
-    """Every record of a collection is in one of the two, each in the order of the records."""
-
-    kept: tuple[KeptGenome, ...]
-    rejected: tuple[RejectedGenome, ...]
-
-    def counts(self) -> dict[str, int]:
-        """Return ``records``, ``kept`` and ``rejected.<reason>`` for every reason, also those that no record has."""
-        found = Counter(genome.reason for genome in self.rejected)
-        reasons = {f"rejected.{reason}": found[reason] for reason in GenomeReject}
-        return {"records": len(self.kept) + len(self.rejected), "kept": len(self.kept), **reasons}
-
-
-@dataclass(frozen=True, slots=True)
 class _Place:
     """What is remembered of a kept genome."""
 
@@ -160,16 +144,6 @@ class GenomeJudge:
         if twin := self._by_circle.get(digest):
             return GenomeReject.DUPLICATE_SEQUENCE, f"same circle as {twin.name!r} ({twin.where})"
         return None
-
-
-def check_collection(records: Iterable[GenomeRecord], policy: GenomeQcPolicy = DEFAULT_POLICY) -> CollectionQc:
-    """Judge all records of a collection, see :class:`GenomeJudge`."""
-    judge = GenomeJudge(policy)
-    judged = [judge.judge(record) for record in records]
-    return CollectionQc(
-        tuple(genome for genome in judged if isinstance(genome, KeptGenome)),
-        tuple(genome for genome in judged if isinstance(genome, RejectedGenome)),
-    )
 
 
 def find_fault(record: GenomeRecord, policy: GenomeQcPolicy = DEFAULT_POLICY) -> Fault | None:

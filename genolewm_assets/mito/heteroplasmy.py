@@ -68,28 +68,6 @@ class CallDrop(StrEnum):
     NO_GENOME = "no_genome"
 
 
-def levels_on_reference(
-    calls: Iterable[HeteroplasmyCall], reference: bytes
-) -> tuple[NDArray[np.float32], Counter[CallDrop]]:
-    """Return the share of a sample's copies that differ from the reference at each of its bases.
-
-    Returns
-    -------
-    levels : ndarray
-        float32, 0 to 1, shape (n_bases of the reference,).
-    dropped : Counter
-        Calls that do not count, by reason.
-
-    Raises
-    ------
-    InputError
-        As :func:`levels_of_genome`.
-    """
-    length = len(reference)
-    own = Placement(reference.decode("ascii"), np.arange(length, dtype=np.int32), np.zeros(length, dtype=np.int16))
-    return levels_of_genome(calls, reference, own)
-
-
 def levels_of_genome(
     calls: Iterable[HeteroplasmyCall], reference: bytes, genome: Placement
 ) -> tuple[NDArray[np.float32], Counter[CallDrop]]:

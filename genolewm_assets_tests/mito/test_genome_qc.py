@@ -12,10 +12,10 @@ from genolewm_assets.mito.genome_qc import (
     GenomeQcPolicy,
     KeptGenome,
     RejectedGenome,
-    check_collection,
     junction_repeat_bp,
 )
 from genolewm_assets.mito.genome_records import GenomeRecord, GenomeReject
+from genolewm_assets_tests.mito.judged import judge_all
 
 
 def circle(length: int, seed: int = 1) -> str:
@@ -39,7 +39,7 @@ def fate(sequence: str, **given: object) -> tuple[str, str]:
 
 
 def test_all_real_genomes_are_kept(rcrs: str, real_genomes: list[str]) -> None:
-    result = check_collection(records(rcrs, *real_genomes))
+    result = judge_all(records(rcrs, *real_genomes))
     assert result.rejected == ()
     assert [genome.record.number for genome in result.kept] == list(range(1, 42))
     assert [genome.n_bases for genome in result.kept] == [1] + [0] * 40
@@ -113,18 +113,18 @@ def test_what_could_not_be_read_and_what_has_no_name_are_told_first() -> None:
 def test_the_first_of_equal_circles_stays() -> None:
     turned = GENOME[700:] + GENOME[:700]
     other = circle(16_569, seed=2)
-    result = check_collection(records(turned, GENOME, other, reverse_complement(GENOME[9:] + GENOME[:9]), GENOME))
+    result = judge_all(records(turned, GENOME, other, reverse_complement(GENOME[9:] + GENOME[:9]), GENOME))
     assert [genome.record.name for genome in result.kept] == ["g1", "g3"]
     assert [(g.name, g.number, g.reason, g.detail) for g in result.rejected] == [
         (f"g{n}", n, GenomeReject.DUPLICATE_SEQUENCE, "same circle as 'g1' (c.fa, record 1)") for n in (2, 4, 5)
     ]
     # One base more or less is another circle.
-    assert len(check_collection(records(GENOME, GENOME[1:], GENOME[:99] + "R" + GENOME[100:])).kept) == 3
+    assert len(judge_all(records(GENOME, GENOME[1:], GENOME[:99] + "R" + GENOME[100:])).kept) == 3
 
 
 def test_the_first_of_a_name_stays_and_it_is_told_whether_the_others_are_the_same() -> None:
     given = [record(GENOME), record(GENOME[5:] + GENOME[:5], number=2), record(circle(16_569, 2), number=3)]
-    result = check_collection([*given, record(circle(16_569, 2), "b", 4)])
+    result = judge_all([*given, record(circle(16_569, 2), "b", 4)])
     assert [(g.record.name, g.record.number) for g in result.kept] == [("a", 1), ("b", 4)]
     assert [(g.number, str(g.reason), g.detail) for g in result.rejected] == [
         (2, "duplicate_name", "c.fa, record 1 has the name; the same circle"),
@@ -134,20 +134,8 @@ def test_the_first_of_a_name_stays_and_it_is_told_whether_the_others_are_the_sam
 
 def test_a_rejected_record_takes_up_neither_its_name_nor_its_circle() -> None:
     short, overlapping = GENOME[:9_000], GENOME + GENOME[:30]
-    result = check_collection([record(short), record(overlapping, "b", 2), record(GENOME, number=3)])
+    result = judge_all([record(short), record(overlapping, "b", 2), record(GENOME, number=3)])
     assert [genome.record.number for genome in result.kept] == [3]
-
-
-def test_counts_add_up_and_name_every_reason() -> None:
-    counts = check_collection(records(GENOME, GENOME, "", "ACGT", circle(16_000, 3))).counts()
-    assert (counts.pop("records"), counts.pop("kept")) == (5, 2)
-    assert list(counts) == [f"rejected.{reason}" for reason in GenomeReject]
-    assert {name: n for name, n in counts.items() if n} == {
-        "rejected.no_sequence": 1,
-        "rejected.too_short": 1,
-        "rejected.duplicate_sequence": 1,
-    }
-    assert "not_alignable" in set(GenomeReject)
 
 
 def plain_repeat_bp(sequence: str, least: int) -> int:

@@ -12,7 +12,8 @@ from genolewm_assets.genome import Variant
 from genolewm_assets.mito.alignment import CircularAligner
 from genolewm_assets.mito.circular_alleles import normalise_on_circle
 from genolewm_assets.mito.differences import Difference, Placement, lay_out
-from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome, levels_on_reference
+from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
+from genolewm_assets_tests.mito.judged import levels_on_reference
 
 #: 1-based: G1 A2 T3 T4 C5 C6 C7 T8 A9; base 10 is a placeholder.
 CIRCLE = "GATTCCCTAN"

@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from genolewm_assets.mito.canonical_rotation import canonical_rotation
-from genolewm_assets.mito.genome_qc import CollectionQc, check_collection
 from genolewm_assets.sample import SAMPLE_FACTS
 from genolewm_assets.sample.mito_genomes import simulate_mito_genomes
 from genolewm_assets.sample.reference import SimulatedContig
 from genolewm_assets.sources.mtdna import read_genomes
+from genolewm_assets_tests.mito.judged import Judged, judge_all
 
 FILES = ("genomes.fa.gz", "genomes.gb.gz")
 
 
 @pytest.fixture(scope="module")
-def checked(sample_dir: Path) -> CollectionQc:
+def checked(sample_dir: Path) -> Judged:
     paths = [sample_dir / "mtdna" / name for name in FILES]
-    return check_collection(record for path in paths for record in read_genomes(path, named=path.name))
+    return judge_all(record for path in paths for record in read_genomes(path, named=path.name))
 
 
-def test_qc_has_the_counts_of_the_facts(checked: CollectionQc) -> None:
-    facts, counts = SAMPLE_FACTS.mito_genomes, checked.counts()
-    assert (counts["records"], counts["kept"]) == (facts.fasta_records + facts.genbank_records, facts.kept)
-    found = {name.removeprefix("rejected."): n for name, n in counts.items() if name.startswith("rejected.") and n}
-    assert found == dict(facts.rejects)
+def test_qc_has_the_counts_of_the_facts(checked: Judged) -> None:
+    facts = SAMPLE_FACTS.mito_genomes
+    assert len(checked.kept) == facts.kept
+    assert len(checked.kept) + len(checked.rejected) == facts.fasta_records + facts.genbank_records
+    assert Counter(str(genome.reason) for genome in checked.rejected) == dict(facts.rejects)
     assert sum(len(genome.record.sequence) for genome in checked.kept) == facts.bases
     assert sum(genome.ambiguous_bases + genome.n_bases for genome in checked.kept) == facts.ambiguous_bases
     stated = [genome.record.haplogroup for genome in checked.kept if genome.record.haplogroup]
     assert (len(stated), len(set(stated))) == (facts.haplogroup_stated, facts.haplogroups)
 
 
-def test_the_planted_records_are_told_with_their_figures(checked: CollectionQc) -> None:
+def test_the_planted_records_are_told_with_their_figures(checked: Judged) -> None:
     assert [(genome.name, str(genome.reason), genome.detail) for genome in checked.rejected] == [
         ("SIMMT101", "duplicate_sequence", "same circle as 'SIMMT004' (genomes.fa.gz, record 4)"),
         ("SIMMT102", "too_short", "15,000 bp, expected at least 15,400"),
@@ -45,7 +46,7 @@ def test_the_planted_records_are_told_with_their_figures(checked: CollectionQc) 
 
 
 def test_every_kept_genome_is_one_of_the_simulated_however_it_is_cut(
-    checked: CollectionQc, genome: Mapping[str, SimulatedContig], sequences: dict[str, str]
+    checked: Judged, genome: Mapping[str, SimulatedContig], sequences: dict[str, str]
 ) -> None:
     simulated = simulate_mito_genomes(genome["chrM"])
     for kept, own in zip(checked.kept, simulated, strict=True):

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.mito.genome_qc import check_collection
 from genolewm_assets.mito.genome_records import GenomeRecord
 from genolewm_assets.sources.mtdna import CollectionFormat, find_format, read_genomes
+from genolewm_assets_tests.mito.judged import judge_all
 
 FASTA = b">SIM1 first one [haplogroup=H2a]\nACGTN\nacgur\n>SIM2\nAC\n"
 BASES = "gatcacaggtctatcaccctattaaccactcacgggagctctccatgcatttggtattttcgtctggggggtatg"
@@ -68,7 +68,7 @@ def test_real_genomes_and_rcrs_are_read_and_kept(shared_data: Path) -> None:
         assert [(r.name, r.sequence) for r in records[1:]] == [(n, file.fetch(n).upper()) for n in file.references]
     assert (records[0].name, len(records[0].sequence)) == ("chrM", 16_569)
     assert records[0].description.startswith("NC_012920.1 Homo sapiens mitochondrion")
-    assert check_collection(records).rejected == ()
+    assert judge_all(records).rejected == ()
 
 
 def test_every_packing_gives_the_same_records(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_bad_record_is_a_reject_and_the_next_one_is_read(
     raw = text.encode() if isinstance(text, str) else text
     good = FASTA if name == "c.fa" else genbank("SIM3").encode()
     found = read(tmp_path, raw + good, name)
-    rejected = check_collection(found[:1]).rejected
+    rejected = judge_all(found[:1]).rejected
     assert [str(r.reason) for r in rejected] == [reason]
     assert detail in rejected[0].detail
     assert found[-1].sequence == ("AC" if name == "c.fa" else BASES.upper())

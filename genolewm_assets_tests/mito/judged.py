@@ -1,0 +1,40 @@
+"""Collections of genomes judged record by record, and levels of a genome that is the reference."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.mito.differences import Placement
+from genolewm_assets.mito.genome_qc import GenomeJudge, KeptGenome, RejectedGenome
+from genolewm_assets.mito.genome_records import GenomeRecord
+from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
+
+
+class Judged(NamedTuple):
+    """Every record is in one of the two."""
+
+    kept: tuple[KeptGenome, ...]
+    rejected: tuple[RejectedGenome, ...]
+
+
+def judge_all(records: Iterable[GenomeRecord]) -> Judged:
+    judge = GenomeJudge()
+    outcomes = [judge.judge(record) for record in records]
+    return Judged(
+        tuple(each for each in outcomes if isinstance(each, KeptGenome)),
+        tuple(each for each in outcomes if isinstance(each, RejectedGenome)),
+    )
+
+
+def levels_on_reference(
+    calls: Iterable[HeteroplasmyCall], reference: bytes
+) -> tuple[NDArray[np.float32], Counter[CallDrop]]:
+    """Return the share of a sample's copies that differ from the reference at each of its bases."""
+    length = len(reference)
+    own = Placement(reference.decode(), np.arange(length, dtype=np.int32), np.zeros(length, dtype=np.int16))
+    return levels_of_genome(calls, reference, own)
