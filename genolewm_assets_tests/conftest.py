@@ -45,6 +45,11 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
         yield server
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes by their argument: what compresses them may stamp the time, and xdist needs equal names everywhere."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the logs of the servers that run beside a test that fails."""

@@ -165,7 +165,7 @@ TWO = genbank("SIM1") + "\n" + genbank("SIM2")
     [
         ("c.fa", b"", "c.fa: the file is empty"),
         ("c.fa", b"\n \n", "c.fa: holds no record: expected fasta records"),
-        ("c.fa.gz", gzip.compress(b""), "c.fa.gz: holds no record"),
+        ("c.fa.gz", gzip.compress(b"", mtime=0), "c.fa.gz: holds no record"),
         ("c.fa", b"ACGT\n>a\nACGT\n", "c.fa: not FASTA: expected '>' first, got 'ACGT'"),
         ("c.fa", b"\x89PNG\r\n\x1a\n" + b"\xff" * 9, "c.fa: not FASTA"),
         ("c.fa", genbank(), "c.fa: not FASTA: expected '>' first, got 'LOCUS"),
@@ -173,14 +173,14 @@ TWO = genbank("SIM1") + "\n" + genbank("SIM2")
         ("c.fa", FASTA[:30] + b"\0" + FASTA[30:], "c.fa:1: NUL byte"),
         ("c.fa", FASTA.decode().encode("utf-16-le"), "c.fa:1: NUL byte"),
         ("c.gb", TWO.replace("SIM2.2", "SIM2\0"), "c.gb:24: NUL byte"),
-        ("c.fa.gz", gzip.compress(FASTA)[:-9], "c.fa.gz: truncated or corrupt gzip"),
-        ("c.fa.gz", gzip.compress(FASTA)[:-5] + b"abcde", "c.fa.gz: truncated or corrupt gzip"),
+        ("c.fa.gz", gzip.compress(FASTA, mtime=0)[:-9], "c.fa.gz: truncated or corrupt gzip"),
+        ("c.fa.gz", gzip.compress(FASTA, mtime=0)[:-5] + b"abcde", "c.fa.gz: truncated or corrupt gzip"),
         ("c.gb", TWO[:-3], "c.gb: record 'SIM2' is cut short: expected // at its end"),
         ("c.gb", TWO.replace("//", "", 1), "c.gb: record 'SIM1' is cut short"),
         ("c.gb", TWO[: len(TWO) // 3], "c.gb: record 'SIM1' is cut short"),
         ("c.gb", TWO.replace("LOCUS  ", "HEAD   ", 1), "c.gb: not GenBank"),
         ("c.txt", FASTA, "c.txt: the name does not tell the format: expected .fa, .*got '.txt'.*fasta or genbank"),
-        ("c.gz", gzip.compress(FASTA), "c.gz: the name does not tell the format"),
+        ("c.gz", gzip.compress(FASTA, mtime=0), "c.gz: the name does not tell the format"),
     ],
 )
 def test_a_file_that_cannot_be_trusted_is_one_error(tmp_path: Path, name: str, text: str | bytes, message: str) -> None:
