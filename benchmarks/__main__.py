@@ -16,6 +16,7 @@ import pysam
 
 from benchmarks.gnomad_vcf import CONTIG
 from benchmarks.inputs import RECORDS, make_input
+from benchmarks.memory_tables import memory_table
 from benchmarks.mito_tables import mito_tables
 from benchmarks.simulated_genome import simulate_contig
 from benchmarks.store_tables import store_tables
@@ -23,7 +24,7 @@ from benchmarks.tables import Setting, scaling_table, speed_table
 from genolewm_assets.genome import PROFILES
 from genolewm_assets.lewm.window_index import build_window_table
 
-PARTS = ("speed", "scaling", "windows", "store", "mito")
+PARTS = ("speed", "scaling", "memory", "windows", "store", "mito")
 
 
 def window_table(runs: int) -> Iterator[str]:
@@ -83,6 +84,8 @@ def main() -> None:
 def _tables(part: str, given: argparse.Namespace, setting: Setting) -> Iterator[str]:
     if part == "windows":
         yield from window_table(given.runs)
+    if part == "memory":
+        yield from memory_table(setting, shrink=given.shrink)
     if part == "store":
         yield from store_tables(setting, shrink=given.shrink)
     if part == "mito":

@@ -41,22 +41,23 @@ _BATCH = 20_000
 
 @dataclass(frozen=True, slots=True)
 class GnomadShape:
-    """How many records a file has, and whether their INFO is wide (about 4 kB) or slim (about 0.5 kB)."""
+    """How many records a file has, whether their INFO is wide (about 4 kB) or slim (about 0.5 kB), and their contig."""
 
     records: int
     wide: bool = True
     seed: int = 2
+    contig: Contig = CONTIG
 
 
 def write_gnomad_vcf(path: Path, bases: bytes, shape: GnomadShape) -> None:
-    """Write a bgzipped file over the bases of :data:`CONTIG`; the same bytes of text for the same arguments."""
+    """Write a bgzipped file over the bases of its contig; the same bytes of text for the same arguments."""
     rng = np.random.default_rng([shape.seed, shape.records])
-    pos = spread_positions(rng, CONTIG, shape.records, shared=0.04)
+    pos = spread_positions(rng, shape.contig, shape.records, shared=0.04)
     pool = _rare_texts(rng, wide=shape.wide)
     with open_bgzf(path) as target:
         target.write(_header(shape).encode())
         for start in range(0, shape.records, _BATCH):
-            lines = _lines(rng, bases, pos[start : start + _BATCH], pool, wide=shape.wide)
+            lines = _lines(rng, bases, pos[start : start + _BATCH], pool, shape)
             target.write("".join(lines).encode())
 
 
@@ -85,7 +86,9 @@ def _rare_texts(rng: np.random.Generator, *, wide: bool) -> list[str]:
     return render(draw_info(rng, _rare_frequencies(rng, _POOL), np.ones(_POOL, dtype=np.int64), wide=wide))
 
 
-def _lines(rng: np.random.Generator, bases: bytes, pos: np.ndarray, pool: list[str], *, wide: bool) -> Iterator[str]:
+def _lines(
+    rng: np.random.Generator, bases: bytes, pos: np.ndarray, pool: list[str], shape: GnomadShape
+) -> Iterator[str]:
     count = len(pos)
     repeated = np.zeros(count, dtype=bool)
     repeated[1:] = pos[1:] == pos[:-1]
@@ -94,14 +97,14 @@ def _lines(rng: np.random.Generator, bases: bytes, pos: np.ndarray, pool: list[s
     infos = [pool[index] for index in rng.integers(0, len(pool), count).tolist()]
     own = np.flatnonzero(common | (alts == 2))
     frequency = np.where(common[own], 10 ** rng.uniform(-1.9, -0.02, len(own)), _rare_frequencies(rng, len(own)))
-    for index, text in zip(own.tolist(), render(draw_info(rng, frequency, alts[own], wide=wide)), strict=True):
+    for index, text in zip(own.tolist(), render(draw_info(rng, frequency, alts[own], wide=shape.wide)), strict=True):
         infos[index] = text
     names, shares = zip(*_FAILED, strict=True)
     filters = [names[index] for index in rng.choice(len(names), count, p=shares).tolist()]
     rsids = [f"rs{number}" if number % 10 else "." for number in rng.integers(10**5, 2 * 10**9, count).tolist()]
     rows = zip(_sites(rng, bases, pos, alts), rsids, filters, infos, strict=True)
     for site, rsid, verdict, info in rows:
-        yield f"{CONTIG.name}\t{site.pos}\t{rsid}\t{site.ref}\t{site.alts}\t.\t{verdict}\t{info}\n"
+        yield f"{shape.contig.name}\t{site.pos}\t{rsid}\t{site.ref}\t{site.alts}\t.\t{verdict}\t{info}\n"
 
 
 def _sites(rng: np.random.Generator, bases: bytes, pos: np.ndarray, alts: np.ndarray) -> Iterator[Site]:

@@ -1,6 +1,6 @@
-"""VCF to finished shard, and inflating alone, each in a process of its own.
+"""VCF to finished shard, the commands that prepare one, and inflating alone, each in a process of its own.
 
-``python -m benchmarks.own_jobs JOB VCF BASES OUT``
+``python -m benchmarks.own_jobs JOB VCF BASES OUT``; the commands take a FASTA for ``BASES``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks.stopwatch import serve
 from genolewm_assets.genome import ContigSet
+from genolewm_assets.store import Published
 
 _READ_BYTES = 1 << 20
 
@@ -57,10 +58,35 @@ def _clinvar(bases: Path) -> Callable[[Path, Path], int]:
     return build
 
 
+def _prepare_gnomad(fasta: Path) -> Callable[[Path, Path], int]:
+    from genolewm_assets.sources.prepare import prepare_gnomad
+
+    return lambda vcf, out: _records(prepare_gnomad(vcf, out, release="4.1", reference=fasta))
+
+
+def _prepare_clinvar(fasta: Path) -> Callable[[Path, Path], int]:
+    from benchmarks.clinvar_vcf import RELEASE
+    from genolewm_assets.sources.prepare import prepare_clinvar
+
+    return lambda vcf, out: _records(prepare_clinvar(vcf, out, release=RELEASE, reference=fasta))
+
+
+def _records(published: Published) -> int:
+    return published.manifest.counts["records"]
+
+
+_JOBS = {
+    "gnomad": _gnomad,
+    "clinvar": _clinvar,
+    "prepare-gnomad": _prepare_gnomad,
+    "prepare-clinvar": _prepare_clinvar,
+}
+
+
 def main() -> None:
     name, vcf, bases, out = sys.argv[1:]
     package = "isal" if name == "inflate" else "genolewm-assets"
-    work = _inflate if name == "inflate" else {"gnomad": _gnomad, "clinvar": _clinvar}[name](Path(bases))
+    work = _inflate if name == "inflate" else _JOBS[name](Path(bases))
 
     serve(lambda: work(Path(vcf), Path(out)), version=metadata.version(package), out=Path(out))
 

@@ -67,6 +67,8 @@ def train(package: Path, model: Path, *, epochs: int, windows_per_batch: int = 8
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (3, 4):
+        sys.exit("usage: python docs/train_example.py PACKAGE MODEL [EPOCHS]")
     folders, n_epochs = sys.argv[1:3], int(sys.argv[3]) if len(sys.argv) > 3 else 10
     for number, value in enumerate(train(Path(folders[0]), Path(folders[1]), epochs=n_epochs)):
         print(f"epoch {number}: loss {value:.3f} of that of predicting no change")

@@ -65,7 +65,9 @@ def cache_verify(path: CachePath, *, as_json: JsonOption = False) -> None:
 def cache_export(
     path: Annotated[Path, typer.Argument(help="A finished store, or the published link to it.")],
     form: Annotated[Literal["parquet", "arrow"], typer.Option("--format", help="File format.")] = "parquet",
-    output: Annotated[Path | None, typer.Option("--output", help="File to write; by default <store>.<format>.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="File to write; by default one here, named as the store.")
+    ] = None,
     layout: Annotated[
         Literal["store", "rfc-0002"],
         typer.Option("--layout", help="All of the store; or the columns of RFC-0002, one mean state per window."),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from genolewm_assets.artefact_commands import (
     DryRunOption,
@@ -50,14 +50,18 @@ app.add_typer(package_app, name="package")
 CatalogOption = Annotated[
     str, typer.Option("--catalog", help="Built-in catalogue or path of a YAML file.", envvar="GENOLEWM_CATALOG")
 ]
-VcfOption = Annotated[Path, typer.Option("--input-vcf", readable=False, help="VCF file: bgzip, gzip or plain text.")]
+PortOption = Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65_535)]
+VcfOption = Annotated[
+    Path, typer.Option("--input-vcf", readable=False, help="VCF file on GRCh38: bgzip, gzip or plain text.")
+]
 OutputOption = Annotated[Path, typer.Option("--output", help="Folder that the shard is written under.")]
 ReferenceOption = Annotated[
     Path | None,
     typer.Option(
         "--reference",
         readable=False,
-        help="FASTA to check REF and left-align against; without it alleles are only trimmed.",
+        help="FASTA to check REF and left-align against: a file with more than 0.1 % of alleles that do not fit is "
+        "refused. Without it alleles are only trimmed.",
     ),
 ]
 
@@ -103,7 +107,7 @@ def _demo_table(results: Sequence[PartitionResult]) -> Table:
 def cache_windows(root: RootOption = Path("data"), catalog: CatalogOption = "sample") -> None:
     """Cache the states of every reference and corpus window of a catalogue, and what they are made from.
 
-    Example: `geno-lewm cache-windows --catalog sample --root data`
+    Example: `genolewm cache-windows --catalog sample --root data`
     """
     enter_environment(root, catalog)
     from genolewm_assets.definitions import defs
@@ -133,7 +137,7 @@ def _exit_on_failure(results: Sequence[PartitionResult]) -> None:
 
 
 @app.command()
-def ui(root: RootOption = Path("data"), catalog: CatalogOption = "sample", port: int = 3000) -> None:
+def ui(root: RootOption = Path("data"), catalog: CatalogOption = "sample", port: PortOption = 3000) -> None:
     """Serve the Dagster UI of a root on this machine (127.0.0.1).
 
     Example: `genolewm ui --root data --port 3000`
@@ -162,11 +166,15 @@ def catalog_check(
         "windows": str(loaded.window_profile),
         "gnomAD sources": ", ".join(f"{name} {entry.release}" for name, entry in loaded.gnomad.sources.items()),
         "ClinVar listing": loaded.clinvar.listing,
+        "corpus sources": ", ".join(loaded.corpus.sources) or "none",
+        "encoder": loaded.encoder.model,
+        "held-out contigs": ", ".join((*loaded.holdouts.contigs_validation, *loaded.holdouts.contigs_test)) or "none",
+        "mitochondrial genomes": ", ".join(entry.url for entry in loaded.mito.genomes) or "none",
     }
     if as_json:
         out.print_json(json.dumps(facts))
         return
-    table = Table("what", "value", show_header=False)
+    table = Table("what", Column("value", overflow="fold"), show_header=False)
     for name, value in facts.items():
         table.add_row(name, escape(value))
     out.print(table)
@@ -210,7 +218,7 @@ def prepare_gnomad(
     min_af: Annotated[float, typer.Option("--min-af", help="Lowest allele frequency kept.", min=0, max=1)] = 0.01,
     reference: ReferenceOption = None,
 ) -> None:
-    """Turn a gnomAD VCF into DIR/gnomad/{release}/variants.parquet.
+    """Turn a gnomAD VCF into OUTPUT/gnomad/RELEASE/variants.parquet.
 
     Example: `genolewm prepare-gnomad --input-vcf gnomad.vcf.bgz --output shards --reference GRCh38.fa.gz`
     """
@@ -231,7 +239,7 @@ def prepare_clinvar(
     release: Annotated[str, typer.Option("--release", help="Release date, YYYY-MM-DD; must be the file's own.")],
     reference: ReferenceOption = None,
 ) -> None:
-    """Turn a ClinVar VCF into DIR/clinvar/{release}/variants.parquet.
+    """Turn a ClinVar VCF into OUTPUT/clinvar/RELEASE/variants.parquet.
 
     Example: `genolewm prepare-clinvar --input-vcf clinvar_20260226.vcf.gz --release 2026-02-26 --output shards`
     """

@@ -165,6 +165,21 @@ def test_bad_catalogue_is_exit_3(
     assert not (tmp_path / "root").exists()
 
 
+def test_catalog_check_prints_whole_values(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "catalog", "check", "grch38", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert run(monkeypatch, "catalog", "check", "grch38") == 0
+    assert "…" not in capsys.readouterr().out
+    assert facts["encoder"] == "tiny-llama-random"
+    assert facts["held-out contigs"] == "chr20, chr21"
+    assert facts["mitochondrial genomes"] == "none"
+
+
+def test_ui_refuses_an_impossible_port(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "ui", "--catalog", "nowhere", "--port", "65536") == 2
+    assert "65535" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "command",
     [

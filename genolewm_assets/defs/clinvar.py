@@ -5,6 +5,7 @@ from pathlib import Path
 import dagster as dg
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
@@ -15,7 +16,7 @@ from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadat
 from genolewm_assets.defs.partitions import clinvar_release_partitions, on_every_partition, on_same_key
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.vcf_columns import clinvar_vcf_schema
-from genolewm_assets.defs.workspace import Workspace, reference_reader
+from genolewm_assets.defs.workspace import Workspace, reference_opener
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
 from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, check_clinvar_table
 from genolewm_assets.sources.allele_count import count_records
@@ -70,7 +71,7 @@ def plan_clinvar_shard(workspace: Workspace, key: str | None, progress: Progress
     inputs = (genome.ref, release.ref)
 
     def write(work: Path) -> BuildReport:
-        reference = reference_reader(genome, workspace.contigs)
+        reference = reference_opener(genome, workspace.contigs)
         report = build_clinvar_shard(
             _vcf_of(release),
             release=str(key),
@@ -123,8 +124,9 @@ def describe_clinvar_shard(published: Published) -> dict[str, dg.MetadataValue]:
         if entry.path.endswith(".parquet") and entry.path != "rejects.parquet"
     ]
     table = pa.concat_tables(tables)
-    labels, stars = np.asarray(table["label"].to_pylist()), table["stars"].to_numpy()
-    by_class = {label: np.bincount(stars[labels == label], minlength=5) for label in LABEL_COLOURS}
+    stars = table["stars"].to_numpy()
+    of_class = {label: pc.equal(table["label"], label).to_numpy() for label in LABEL_COLOURS}
+    by_class = {label: np.bincount(stars[rows], minlength=5) for label, rows in of_class.items()}
     sizes = {label: int(by_stars.sum()) for label, by_stars in by_class.items()}
     return {
         **describe_published(published, rows=table.num_rows),

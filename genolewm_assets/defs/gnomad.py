@@ -14,7 +14,7 @@ from genolewm_assets.defs.gates import GatedAsset, GatedEvents
 from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
 from genolewm_assets.defs.partitions import contig_partitions, on_every_partition
 from genolewm_assets.defs.resources import WorkspaceResource
-from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_reader
+from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_opener
 from genolewm_assets.lewm.schema import GNOMAD_VARIANTS
 from genolewm_assets.lewm.shard_checks import GNOMAD_CHECKS
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, write_empty_shard
@@ -52,7 +52,7 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str | None, progress: P
     origin = state_origin(CODE_VERSION, recipe, [genome.ref])
 
     def write(work: Path) -> BuildReport:
-        reference = reference_reader(genome, workspace.contigs)
+        reference = reference_opener(genome, workspace.contigs)
         if source is None:
             report, checksum = write_empty_shard(work, origin=origin), _NO_CHECKSUM
         else:

@@ -99,7 +99,7 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
         **describe_published(published, rows=sum(entry.rows or 0 for entry in published.manifest.files)),
         **plotted(
             window_share_held_out=share(counts["windows.held_out"], counts["windows"]),
-            corpus_share_held_out=share(counts["corpus_windows.held_out"], counts["corpus_windows"]),
+            corpus_share_held_out=share(counts["corpus_windows.held_out"], counts.get("corpus_windows", 0)),
             alleles_held_out=alleles.num_rows,
         ),
         "composition": draw_composition(

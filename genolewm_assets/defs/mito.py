@@ -42,7 +42,7 @@ from genolewm_assets.store import (
     Published,
 )
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 
 #: Threads that align; nothing depends on it.
 _THREADS = os.cpu_count() or 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from genolewm_assets.encoders import TINY_LLAMA, EncoderIdentity, read_identity, write_tiny_llama
 from genolewm_assets.encoders.state_cache import state_config
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import Contig, ContigSet
+from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.lewm.package_pointer import read_latest
 from genolewm_assets.sample import write_sample
 from genolewm_assets.sources.catalogs import Catalog, load_catalog
@@ -202,3 +202,9 @@ def reference_reader(genome: Published, contigs: ContigSet) -> Callable[[Contig]
     """Return a function from a contig to its upper-case bases; the last contig stays in memory."""
     reader = FastaReader(genome.file("genome.fa.gz"), contigs)
     return lru_cache(maxsize=1)(lambda contig: reader.read_contig(contig.name))
+
+
+def reference_opener(genome: Published, contigs: ContigSet) -> Callable[[Contig], Bases]:
+    """Return a function from a contig to its upper-case bases, of which a few pieces at a time are in memory."""
+    reader = FastaReader(genome.file("genome.fa.gz"), contigs)
+    return lru_cache(maxsize=1)(lambda contig: reader.open_contig(contig.name))

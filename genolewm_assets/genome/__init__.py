@@ -25,10 +25,12 @@ from genolewm_assets.genome.intervals import Interval, IntervalArray, pos_from_s
 from genolewm_assets.genome.kmers import NO_KMER, decode_kmer, encode_kmers
 from genolewm_assets.genome.sequence import (
     AMBIGUOUS,
+    Bases,
     Codes,
     acgt_runs,
     decode_sequence,
     encode_sequence,
+    parts_around,
     reverse_complement,
 )
 from genolewm_assets.genome.variants import EditType, Variant, decompose, left_align, normalise, trim_alleles
@@ -48,6 +50,7 @@ __all__ = [
     "NO_KMER",
     "PROFILES",
     "TOKEN_BP",
+    "Bases",
     "Codes",
     "Contig",
     "ContigSet",
@@ -76,6 +79,7 @@ __all__ = [
     "is_inset",
     "left_align",
     "normalise",
+    "parts_around",
     "pos_from_start",
     "reverse_complement",
     "reverse_complement_edit",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import overload
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,23 @@ Codes = NDArray[np.uint8]
 
 #: Code of every base that is not A, C, G or T.
 AMBIGUOUS = 4
+
+#: Rows that begin in one stretch of this length are looked at together.
+_TOGETHER_BP = 1 << 22
+
+
+class Bases(Protocol):
+    """A contig as upper-case ASCII, 0-based: ``bytes``, or what reads them piece by piece as they are asked for."""
+
+    def __len__(self) -> int:
+        """Return the contig's length in bases."""
+        ...
+
+    @overload
+    def __getitem__(self, at: int, /) -> int: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> bytes: ...
+
 
 # NC-IUB 1984 (Cornish-Bowden 1985): symbol and complement; U is read as T.
 _SYMBOLS, _COMPLEMENTS = b"ACGTURYSWKMBDHVN", b"TGCAAYRSWMKVHDBN"
@@ -76,6 +95,27 @@ def reverse_complement(sequence: str | bytes | Codes) -> str | bytes | Codes:
         return _COMPLEMENT_CODES[_as_codes(sequence)[::-1]]
     turned = _checked(sequence).translate(_COMPLEMENT)[::-1]
     return turned.decode("ascii") if isinstance(sequence, str) else turned
+
+
+def parts_around(bases: Bases, start: NDArray[np.int64], end: NDArray[np.int64]) -> Iterator[tuple[slice, int, bytes]]:
+    """Yield rows that lie near one another, where the part of a contig begins that holds them all, and the part.
+
+    Parameters
+    ----------
+    start, end
+        Of each row, 0-based half-open, int64, shape (rows,); what of them is outside of the contig is in no part.
+
+    Yields
+    ------
+    tuple
+        Rows that follow one another, in the order given: all of them come, each once. Rows that lie in order need as
+        many parts as there are stretches of 4 Mbp; in the worst case each has its own.
+    """
+    start, end = np.clip(start, 0, len(bases)), np.clip(end, 0, len(bases))
+    cuts = np.flatnonzero(np.diff(start // _TOGETHER_BP)) + 1
+    for low, high in pairwise([0, *cuts.tolist(), len(start)] if len(start) else []):
+        first = int(start[low:high].min())
+        yield slice(low, high), first, bases[first : int(end[low:high].max())]
 
 
 def acgt_runs(sequence: bytes | Codes) -> IntervalArray:

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from genolewm_assets.errors import AlleleError, IntervalError, ReferenceMismatchError
 from genolewm_assets.genome.intervals import Interval, start_from_pos
+from genolewm_assets.genome.sequence import Bases
 
 # An ambiguity code of the reference counts as its alphabetically first base (VCF 4.3 section 1.6.1; GRCh38 chr3 holds
 # two). N stays N.
@@ -142,7 +143,7 @@ def trim_alleles(pos: int, ref: str, alt: str) -> tuple[int, str, str]:
     return pos + head, ref[head : len(ref) - tail], alt[head : len(alt) - tail]
 
 
-def left_align(pos: int, ref: str, alt: str, reference: bytes) -> tuple[int, str, str]:
+def left_align(pos: int, ref: str, alt: str, reference: Bases) -> tuple[int, str, str]:
     """Trim, then move an insertion or deletion to the left-most place that spells the same haplotype.
 
     Parameters
@@ -175,7 +176,7 @@ def left_align(pos: int, ref: str, alt: str, reference: bytes) -> tuple[int, str
     return (anchor + 1, base, base + event) if short == ref else (anchor + 1, base + event, base)
 
 
-def normalise(variant: Variant, reference: bytes) -> Variant:
+def normalise(variant: Variant, reference: Bases) -> Variant:
     """Bring a variant into the normal form, as ``bcftools norm`` does.
 
     Parameters
@@ -237,7 +238,7 @@ def _without_shared_n(ref: str, alt: str) -> str:
     return alt[:-1] if ref[-1] == alt[-1] == "N" else alt
 
 
-def _roll_left(event: bytes, anchor: int, reference: bytes) -> int:
+def _roll_left(event: bytes, anchor: int, reference: Bases) -> int:
     """Return the 0-based anchor after moving an event that follows ``anchor`` as far left as it goes."""
     size, first = len(event), anchor
     # While the base left of the event equals the event's last base, the event may start one base earlier. The first
@@ -250,5 +251,5 @@ def _roll_left(event: bytes, anchor: int, reference: bytes) -> int:
     return anchor
 
 
-def _bases(reference: bytes, start: int, end: int) -> str:
+def _bases(reference: Bases, start: int, end: int) -> str:
     return reference[start:end].translate(_CONCRETE).decode("ascii")

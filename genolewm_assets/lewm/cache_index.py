@@ -103,7 +103,13 @@ def parse_window_hash(text: str) -> bytes:
         If it is neither.
     """
     if not re.fullmatch(r"[0-9a-fA-F]{32}([0-9a-fA-F]{32})?", text):
-        raise InputError("window hash", "is none", expected="64 hex digits, or the 32 of a window_id", got=repr(text))
+        raise InputError(
+            repr(text),
+            "is no window hash",
+            expected="64 hex digits, or the 32 of a window_id",
+            got=f"{len(text)} characters",
+            remedy="Copy a window_id from the table of windows/index",
+        )
     return bytes.fromhex(text)
 
 

@@ -21,6 +21,7 @@ from genolewm_assets.lewm.package_files import GROUP_ROWS
 from genolewm_assets.lewm.package_info import PackageInfo, read_package_info
 from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_schema import (
+    CHECKSUMS,
     HOLDOUT_PATHS,
     PACKAGE_FILE,
     CacheRef,
@@ -152,6 +153,10 @@ def verify_package(
     directory = Path(path).resolve()
     if not directory.is_dir():
         raise MissingResourceError(str(path), "no such package", remedy="Name a package's folder")
+    if not any((directory / name).exists() for name in (PACKAGE_FILE, CHECKSUMS)):
+        raise MissingResourceError(
+            str(path), f"not a package: {PACKAGE_FILE} and {CHECKSUMS} are missing", remedy="Name a package's folder"
+        )
     total = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
     count = ByteCount(progress, total)
     findings = [as_finding(directory.name, damage) for damage in find_package_damage(directory, count)]

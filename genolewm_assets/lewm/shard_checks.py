@@ -7,14 +7,14 @@ Kang 2015, Bioinformatics 31:2202).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import Contig
+from genolewm_assets.genome import Bases, Contig, parts_around
 from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TableSchema
 from genolewm_assets.store.manifest import CheckResult, JsonValue
 from genolewm_assets.store.schema_check import check_schema, not_run
@@ -39,14 +39,14 @@ _Bools = npt.NDArray[np.bool_]
 
 
 def check_gnomad_table(
-    table: pa.Table, contig: Contig, reference: bytes | None, *, min_af: float, filters: Collection[str]
+    table: pa.Table, contig: Contig, reference: Bases | None, *, min_af: float, filters: Collection[str]
 ) -> tuple[CheckResult, ...]:
     """Check the rows of one contig of a gnomAD shard.
 
     Parameters
     ----------
     reference
-        The upper-case contig; None: alleles are trimmed only, and REF cannot be compared.
+        The contig; None: alleles are trimmed only, and REF cannot be compared.
     min_af, filters
         Smallest AF and the FILTER texts that were to be kept; on a circular contig every site is.
     """
@@ -56,7 +56,7 @@ def check_gnomad_table(
     return (*shared, check_frequencies(table), check_filters(table, contig, min_af=min_af, filters=filters))
 
 
-def check_clinvar_table(table: pa.Table, contig: Contig, reference: bytes | None) -> tuple[CheckResult, ...]:
+def check_clinvar_table(table: pa.Table, contig: Contig, reference: Bases | None) -> tuple[CheckResult, ...]:
     """Check the rows of one contig of a ClinVar shard; ``reference`` as in :func:`check_gnomad_table`."""
     shared = _check_alleles(table, CLINVAR_VARIANTS, contig, reference)
     if not shared[0].passed:
@@ -116,20 +116,17 @@ def check_normal_form(table: pa.Table, *, left_aligned: bool) -> CheckResult:
     return CheckResult("alleles_in_normal_form", passed=not any(figures.values()), figures=figures)
 
 
-def check_reference(table: pa.Table, reference: bytes) -> CheckResult:
+def check_reference(table: pa.Table, reference: Bases) -> CheckResult:
     """Compare every base of every REF with the contig.
 
     An ambiguity code of the assembly agrees with any base (GRCh38 has some on chr3; VCF writes one of their bases).
     """
-    bases = np.frombuffer(reference, dtype=np.uint8)
     lengths = pc.binary_length(table["ref"]).to_numpy().astype(np.int64)
     starts = table["pos"].to_numpy() - 1
-    inside = (starts >= 0) & (starts + lengths <= len(bases))
+    inside = (starts >= 0) & (starts + lengths <= len(reference))
     lengths, starts = lengths[inside], starts[inside]
     stated = np.frombuffer("".join(table["ref"].filter(pa.array(inside)).to_pylist()).encode(), dtype=np.uint8)
-    # Index of every base of every allele: its start, plus its place within the allele.
-    within = np.arange(len(stated)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    actual = bases[np.repeat(starts, lengths) + within]
+    actual = np.concatenate([stated[:0], *_bases_of(reference, starts, lengths)])
     wrong = (stated != actual) & ~np.isin(actual, _AMBIGUOUS)
     figures = {
         "compared_bases": len(stated),
@@ -138,6 +135,17 @@ def check_reference(table: pa.Table, reference: bytes) -> CheckResult:
     }
     passed = not figures["differing_bases"] and not figures["outside_contig"]
     return CheckResult("ref_agrees_with_genome", passed=passed, figures=figures)
+
+
+def _bases_of(
+    reference: Bases, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> Iterator[npt.NDArray[np.uint8]]:
+    """Yield the bases of stretches of a contig, one after another, uint8."""
+    for rows, first, part in parts_around(reference, starts, starts + lengths):
+        start, length = starts[rows] - first, lengths[rows]
+        # Index of every base of every stretch: its start, plus its place within the stretch.
+        within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+        yield np.frombuffer(part, np.uint8)[np.repeat(start, length) + within]
 
 
 def check_frequencies(table: pa.Table) -> CheckResult:
@@ -207,6 +215,7 @@ def check_ref_mismatches(counts: Mapping[str, int], *, max_fraction: float) -> C
     fraction = (mismatches + outside) / examined if examined else 0.0
     figures: dict[str, JsonValue] = {
         "fraction": fraction,
+        "max_fraction": max_fraction,
         "ref_mismatches": mismatches,
         "out_of_range": outside,
         "examined": examined,
@@ -253,7 +262,7 @@ def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table, *, al
 
 
 def _check_alleles(
-    table: pa.Table, schema: TableSchema, contig: Contig, reference: bytes | None
+    table: pa.Table, schema: TableSchema, contig: Contig, reference: Bases | None
 ) -> tuple[CheckResult, ...]:
     first = check_schema(table, schema)
     if not first.passed:

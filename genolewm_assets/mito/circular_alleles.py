@@ -14,6 +14,7 @@ as rCRS's placeholder at 3,107, which differs from every base.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import NamedTuple
 
 from genolewm_assets.errors import AlleleError, IntervalError, ReferenceMismatchError
@@ -123,8 +124,9 @@ def move_right_on_circle(variant: Variant, reference: bytes) -> Variant:
 def changed_bases(variant: Variant, reference: bytes) -> tuple[ChangedBase, ...]:
     """Return the places at which an allele differs from the reference, as alignment and the field's names place them.
 
-    An insertion or deletion stands as far 3' as it goes, an insertion never behind a placeholder N. Where alleles of
-    two lengths replace each other, their first bases face each other, and the longer one's last are inserted or lost.
+    An insertion or deletion stands as far 3' as it goes. Where alleles of two lengths replace each other, their first
+    bases face each other, and the longer one's last are inserted or lost. What faces a placeholder N, or comes behind
+    it, is inserted before it.
 
     Raises
     ------
@@ -133,13 +135,18 @@ def changed_bases(variant: Variant, reference: bytes) -> tuple[ChangedBase, ...]
     """
     moved = move_right_on_circle(variant, reference)
     start, length = start_from_pos(moved.pos), len(reference)
-    facing = min(len(moved.ref), len(moved.alt))
-    found = [ChangedBase((start + i) % length, 0, moved.alt[i]) for i in range(facing) if moved.alt[i] != moved.ref[i]]
-    found += [ChangedBase((start + i) % length, 0, "") for i in range(facing, len(moved.ref))]
-    last = (start + len(moved.ref) - 1) % length
-    while reference[last] == _PLACEHOLDER and len(moved.alt) > facing:
-        last = (last - 1) % length
-    found += [ChangedBase(last, n, base) for n, base in enumerate(moved.alt[facing:], 1)]
+    found, after, nth = [], start - 1, 0
+    for offset, (ref, alt) in enumerate(zip_longest(moved.ref, moved.alt, fillvalue="")):
+        place = (start + offset) % length
+        if alt and (not ref or (reference[place] == _PLACEHOLDER and alt != ref)):
+            while reference[after % length] == _PLACEHOLDER:
+                after -= 1
+            nth += 1
+            found.append(ChangedBase(after % length, nth, alt))
+            continue
+        after, nth = start + offset, 0
+        if alt != ref:
+            found.append(ChangedBase(place, 0, alt))
     return tuple(found)
 
 

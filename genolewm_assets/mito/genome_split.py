@@ -62,7 +62,7 @@ class SplitPolicy:
     Raises
     ------
     ConfigurationError
-        If the shares leave nothing for training.
+        If the shares leave nothing for training, or a value is impossible.
     """
 
     max_differences: int = 10
@@ -72,7 +72,9 @@ class SplitPolicy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.validation, self.test) < 0 or self.validation + self.test >= 1 or self.max_differences < 0:
+        # Written so that NaN, which compares as false, is caught too.
+        shares = self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1
+        if not shares or self.max_differences < 0:
             raise ConfigurationError(
                 "split of genomes",
                 "impossible",

@@ -27,8 +27,14 @@ class _Branch(NamedTuple):
 
 
 def _branch(name: str, states: str, *branches: _Branch) -> _Branch:
-    parsed = (_STATE.fullmatch(state) for state in states.split())
-    return _Branch(name, tuple((int(m[1]), int(m[2] or m[1]), m[3]) for m in parsed if m), branches)
+    return _Branch(name, tuple(map(_state, states.split())), branches)
+
+
+def _state(text: str) -> tuple[int, int, str]:
+    """Return first and last position, 1-based, and what is there."""
+    if (match := _STATE.fullmatch(text)) is None:
+        raise ValueError(f"state of a branch: expected such as 8281-8289d or 16189C, got {text!r}")
+    return int(match[1]), int(match[2] or match[1]), match[3]
 
 
 # H and V repeat what leads to them, so that one back mutation on the way does not end the walk.

@@ -31,8 +31,6 @@ _LAYOUT = Layout(
         ("PASS", "Passed all variant filters"),
     ),
 )
-#: Planted beyond the plain sites: one wrong REF, one copy under another spelling, one deletion of the N.
-N_MISMATCHES, N_DUPLICATES, N_UNKNOWN_BASES = 1, 1, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +105,7 @@ def _fields(ac_hom: I64, ac_het: I64, an: I64, max_hl: NDArray[np.float64]) -> l
 
 
 def _plant(contig: SimulatedContig, sites: MitoSites, filters: list[str]) -> list[Record]:
+    """Return what no shard may hold: a wrong REF, a copy under another spelling, a deletion of the N."""
     passing = [i for i, a in enumerate(sites.alleles) if a.is_snv and filters[i] == "PASS"]
     text = contig.sequence.decode("ascii")
     wrong_at, copied_at = passing[len(passing) // 3], passing[len(passing) // 2]

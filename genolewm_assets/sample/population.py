@@ -25,9 +25,6 @@ _FULL_CALL_SHARE = 0.15
 _DRIFT = {"afr": 0.12, "ami": 0.2, "amr": 0.06, "asj": 0.1, "eas": 0.14, "fin": 0.08, "mid": 0.05, "nfe": 0.03}
 _DRIFT_ELSE = 0.05
 
-#: How many alleles of each contig sit exactly on a threshold: AF 1 %, one copy less, AN half of the most, two less.
-N_BORDERS = 4
-
 
 @dataclass(frozen=True, slots=True)
 class Callset:
@@ -64,7 +61,8 @@ JOINT_V4 = Callset(
 class Counts:
     """Counts per allele: ``ac``, ``an``, ``nhomalt`` int64, shape (groups, alleles); ``filters`` one text per allele.
 
-    ``borders`` are the indices of the alleles put on the thresholds, in the order named at :data:`N_BORDERS`.
+    ``borders`` are the indices of the four alleles put exactly on a threshold: AF 1 %, one copy less, AN half of the
+    most, two less.
     """
 
     callset: Callset

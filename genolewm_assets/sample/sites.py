@@ -59,7 +59,7 @@ def simulate_sites(contig: SimulatedContig, *, clusters: int, rare: int, key: in
 
 
 def _callable_positions(contig: SimulatedContig) -> I64:
-    """Return the 0-based positions at least 64 bases from a gap, an end, or the middle of a satellite."""
+    """Return the 0-based positions in no excluded region that are more than 64 bases from a gap and from either end."""
     unknown = np.concatenate([[True], contig.codes == UNKNOWN, [True]])
     total = np.concatenate([[0], np.cumsum(unknown)])
     at = np.arange(contig.codes.size, dtype=np.int64)

@@ -51,7 +51,6 @@ from genolewm_assets.store import (
 CODE_VERSION = "3"
 LOCATION = "sample"
 _COMMON_AF = 0.05
-_N_FILES = 18
 _WAIT_S = 120.0
 
 
@@ -120,7 +119,7 @@ def write_sources(folder: Path, *, progress: Progress = NO_PROGRESS) -> BuildRep
             write_bgzip(folder / name, content)
         else:
             write_corpus_file(folder / name, content)
-        progress.advance(done, _N_FILES, "files")
+        progress.advance(done, len(CONTENT_MD5), "files")
     differing = sorted(name for name in {*found, *CONTENT_MD5} if found.get(name) != CONTENT_MD5.get(name))
     pinned = CheckResult(
         "contents_match_pins", passed=not differing, figures={name: found[name] for name in differing if name in found}

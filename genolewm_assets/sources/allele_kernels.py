@@ -41,15 +41,18 @@ class AlleleColumns(NamedTuple):
 
 
 @numba.njit(nogil=True, cache=True)
-def classify_alleles(columns: AlleleColumns, bases: Bytes, checked: bool, length: int, longest: int) -> Bytes:
+def classify_alleles(
+    columns: AlleleColumns, bases: Bytes, first: int, checked: bool, length: int, longest: int
+) -> Bytes:
     """Return uint8 per allele: whether it is sound and normal as it stands, but for lower case.
 
     Parameters
     ----------
     columns
         ``pos`` may have any value, the texts any bytes.
-    bases
-        The contig, upper-case; without ``checked`` it is not looked at, and alleles need only be trimmed.
+    bases, first
+        A part of the contig, upper-case, and where it begins, 0-based; REF of an allele beyond it stays undecided.
+        Without ``checked`` it is not looked at, and alleles need only be trimmed.
     length, longest
         Of the contig, and of the longest allele accepted, in bp.
 
@@ -69,7 +72,7 @@ def classify_alleles(columns: AlleleColumns, bases: Bytes, checked: bool, length
         if pos[row] < 1 or pos[row] > length - ref_bp + 1:
             continue
         start = pos[row] - 1
-        if checked and not agree(ref_text, ref, ref_bp, bases, start):
+        if checked and not agree(ref_text, ref, ref_bp, bases, start - first):
             continue
         case = min(case_of(ref_text, ref, ref_bp), case_of(alt_text, alt, alt_bp))
         if case == 0:
@@ -86,8 +89,8 @@ def classify_alleles(columns: AlleleColumns, bases: Bytes, checked: bool, length
 
 @numba.njit(nogil=True, cache=True)
 def agree(text: Bytes, at: int, size: int, bases: Bytes, start: int) -> bool:
-    """Return whether a part of a text is, but for its case, what the contig has from ``start`` on."""
-    if start + size > len(bases):
+    """Return whether a part of a text is, but for its case, what the bases are from ``start`` on."""
+    if start < 0 or start + size > len(bases):
         return False
     same = True
     for k in range(size):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from genolewm_assets.errors import ReferenceMismatchError
-from genolewm_assets.genome import Contig, Variant, normalise, trim_alleles
+from genolewm_assets.genome import Bases, Contig, Variant, normalise, trim_alleles
 from genolewm_assets.sources.allele_ledger import RejectReason
 
 #: ClinVar's VCF holds variants shorter than 10 kb; nothing longer is a short sequence variant.
@@ -46,13 +46,13 @@ class AlleleNormaliser:
         Longest REF or ALT accepted.
     """
 
-    def __init__(self, reference: Callable[[Contig], bytes] | None, *, max_allele_bp: int = MAX_ALLELE_BP) -> None:
+    def __init__(self, reference: Callable[[Contig], Bases] | None, *, max_allele_bp: int = MAX_ALLELE_BP) -> None:
         self._reference = reference
         self.max_allele_bp = max_allele_bp
         self._contig: Contig | None = None
-        self._bases = b""
+        self._bases: Bases = b""
 
-    def bases(self, contig: Contig) -> bytes | None:
+    def bases(self, contig: Contig) -> Bases | None:
         """Return the contig that REF is checked against, or None; the contig last asked for stays in memory."""
         if self._reference is None:
             return None

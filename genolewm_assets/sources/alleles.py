@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import Contig
+from genolewm_assets.genome import Contig, parts_around
 from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger, RejectReason
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser, NormalAllele, Rejection
 from genolewm_assets.sources.allele_order import (
@@ -30,7 +30,7 @@ from genolewm_assets.sources.allele_order import (
     order_alleles,
     without_rows,
 )
-from genolewm_assets.sources.arrow_columns import number_column, repeated_text, text_column
+from genolewm_assets.sources.arrow_columns import number_column, numbers_of, repeated_text, text_column
 from genolewm_assets.sources.batch_spool import BatchSpool
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
@@ -151,15 +151,16 @@ def _normal_rows(
 def _classify(batch: pa.RecordBatch, contig: Contig, normaliser: AlleleNormaliser) -> npt.NDArray[np.uint8]:
     from genolewm_assets.sources.allele_kernels import classify_alleles
 
-    bases = normaliser.bases(contig)
-    answer: npt.NDArray[np.uint8] = classify_alleles(
-        columns_of(batch, "raw_pos", "raw_ref", "raw_alt"),
-        np.frombuffer(bases or b"", dtype=np.uint8),
-        bases is not None,
-        contig.length,
-        normaliser.max_allele_bp,
-    )
-    return answer
+    bases, pos = normaliser.bases(contig), numbers_of(batch["raw_pos"])
+    parts: Iterable[tuple[slice, int, bytes]] = [(slice(0, len(pos)), 0, b"")]
+    if bases is not None:
+        parts = parts_around(bases, pos - 1, pos - 1 + normaliser.max_allele_bp)
+    answers = [np.empty(0, np.uint8)]
+    for rows, first, part in parts:
+        columns = columns_of(batch.slice(rows.start, rows.stop - rows.start), "raw_pos", "raw_ref", "raw_alt")
+        known, checked, longest = np.frombuffer(part, np.uint8), bases is not None, normaliser.max_allele_bp
+        answers.append(classify_alleles(columns, known, first, checked, contig.length, longest))
+    return np.concatenate(answers)
 
 
 def _one_by_one(

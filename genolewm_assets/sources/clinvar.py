@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.genome import Contig, ContigSet
+from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, REJECTS
 from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
@@ -85,7 +85,7 @@ def build_clinvar_shard(
     *,
     release: str,
     contigs: ContigSet,
-    reference: Callable[[Contig], bytes] | None,
+    reference: Callable[[Contig], Bases] | None,
     out_dir: Path,
     single_file: bool = False,
     origin: Mapping[str, str] = MappingProxyType({}),
@@ -99,7 +99,7 @@ def build_clinvar_shard(
     release
         Release key, such as ``2026-02-26``; kept in the files' metadata.
     reference
-        Returns a contig as upper-case ASCII. None: alleles are trimmed but not left-aligned, and REF is not checked.
+        Returns a contig's bases. None: alleles are trimmed but not left-aligned, and REF is not checked.
     out_dir
         Made if absent; the caller publishes it.
     single_file

@@ -7,10 +7,12 @@ import hashlib
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
+from typing import overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,10 +33,62 @@ CONTIGS_NAME = "contigs.parquet"
 #: Bases and ambiguity codes of IUPAC, upper-case.
 _IUPAC = b"ACGTURYKMSWBDHVN"
 _CHUNK_BYTES = 1 << 22
+#: Pieces of a contig that stay in memory, and reads of each, on average, after which all do.
+_PIECES_KEPT, _READS = 8, 8
+
+
+class ContigPieces:
+    """A contig's bases, 0-based, of which only the few pieces last read are in memory.
+
+    If pieces are read again and again, because they are not asked for in order, they stay: the contig is read nine
+    times at most.
+
+    Parameters
+    ----------
+    length
+        In bases.
+    read
+        Returns the bases from a start up to an end.
+    piece_bp
+        Bases that are read at once.
+    """
+
+    def __init__(self, length: int, read: Callable[[int, int], bytes], *, piece_bp: int = 1 << 20) -> None:
+        self._length, self._piece_bp, self._read = length, piece_bp, read
+        self._kept: dict[int, bytes] = {}
+        self._reads_left = _READS * -(-length // piece_bp)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, at: int, /) -> int: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> bytes: ...
+    def __getitem__(self, at: int | slice, /) -> int | bytes:
+        """Return one base, or those of a slice without a step; as of ``bytes``."""
+        if not isinstance(at, slice):
+            number, place = divmod(range(self._length)[at], self._piece_bp)
+            return self._piece(number)[place]
+        start, end, _ = at.indices(self._length)
+        if start >= end:
+            return b""
+        numbers = range(start // self._piece_bp, (end - 1) // self._piece_bp + 1)
+        firsts = ((number, number * self._piece_bp) for number in numbers)
+        return b"".join(self._piece(number)[max(0, start - first) : end - first] for number, first in firsts)
+
+    def _piece(self, number: int) -> bytes:
+        if number not in self._kept:
+            self._reads_left -= 1
+            if len(self._kept) >= _PIECES_KEPT and self._reads_left >= 0:
+                del self._kept[next(iter(self._kept))]
+            start = number * self._piece_bp
+            self._kept[number] = self._read(start, min(start + self._piece_bp, self._length))
+        return self._kept[number]
 
 
 class FastaReader:
-    """Read whole contigs of a FASTA file, plain or bgzipped.
+    """Read contigs of a FASTA file, plain or bgzipped.
 
     Parameters
     ----------
@@ -81,20 +135,36 @@ class FastaReader:
         FastaError
             If the sequence is cut short, corrupt or holds anything but IUPAC codes.
         """
+        return self._read(name, 0, self._length(name))
+
+    def open_contig(self, name: str) -> ContigPieces:
+        """Return the same, read as it is asked for: by one thread, and only while the reader is open.
+
+        Errors are those of :meth:`read_contig`, once what they are about is read; both ends are read at once, so that
+        an index that does not fit the file is found.
+        """
+        contig = ContigPieces(self._length(name), partial(self._read, name))
+        _ = contig[:1] + contig[-1:]
+        return contig
+
+    def _length(self, name: str) -> int:
         if name not in self._spelling:
             raise UnknownContigError(self._named, "no such contig", expected=_some(self._spelling), got=repr(name))
+        return self.contigs[name]
+
+    def _read(self, name: str, start: int, end: int) -> bytes:
         where = f"{self._named} ({name})"
         with _quiet_htslib():
             try:
-                sequence = self._file.fetch(self._spelling[name]).encode("latin-1").upper()
+                sequence = self._file.fetch(self._spelling[name], start, end).encode("latin-1").upper()
             except (OSError, ValueError, KeyError) as error:
                 raise FastaError(where, f"cannot be read ({error})", remedy="Fetch the file again") from error
-        if len(sequence) != self.contigs[name]:
-            expected, got = f"{self.contigs[name]:,} bases by its index", f"{len(sequence):,}"
+        if len(sequence) != end - start:
+            expected, got = f"{end:,} bases by its index", f"{start + len(sequence):,}"
             raise FastaError(where, "length", expected=expected, got=got, remedy="Remove the index files")
         foreign = sequence.translate(None, _IUPAC)
         if foreign:
-            base = sequence.index(foreign[:1]) + 1
+            base = start + sequence.index(foreign[:1]) + 1
             raise FastaError(f"{where}:{base:,}", "not a nucleotide", expected="IUPAC codes", got=repr(chr(foreign[0])))
         return sequence
 

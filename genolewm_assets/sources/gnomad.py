@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import Contig, ContigSet
+from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.lewm.schema import GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.lewm.shard_checks import check_gnomad_table
 from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
@@ -84,7 +84,7 @@ class GnomadParams:
             verdicts[None] = MAIN
         return verdicts
 
-    def check_table(self, table: pa.Table, contig: Contig, reference: bytes | None) -> tuple[CheckResult, ...]:
+    def check_table(self, table: pa.Table, contig: Contig, reference: Bases | None) -> tuple[CheckResult, ...]:
         """Check the rows of one contig against these parameters too; see :func:`check_gnomad_table`."""
         filters = {"PASS", *(["."] if self.accept_unfiltered else []), *(JOINT_FILTERS if self.joint_rescue else [])}
         return check_gnomad_table(table, contig, reference, min_af=self.min_af, filters=filters)
@@ -95,7 +95,7 @@ def build_gnomad_shard(
     *,
     contig: Contig | None,
     contigs: ContigSet,
-    reference: Callable[[Contig], bytes] | None,
+    reference: Callable[[Contig], Bases] | None,
     params: GnomadParams,
     out_dir: Path,
     origin: Mapping[str, str] = MappingProxyType({}),
@@ -110,7 +110,7 @@ def build_gnomad_shard(
         The one contig wanted; alleles elsewhere are counted as ``filtered.other_contig``, or not read where an index
         finds the contig. None: all, in one file, in the order of ``contigs``.
     reference
-        Returns a contig as upper-case ASCII. None: alleles are trimmed but not left-aligned, and REF is not checked.
+        Returns a contig's bases. None: alleles are trimmed but not left-aligned, and REF is not checked.
     out_dir
         Made if absent; the caller publishes it.
     origin

@@ -21,7 +21,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from genolewm_assets.errors import FastaError, InputError
-from genolewm_assets.genome import GRCH38, Contig, ContigSet
+from genolewm_assets.genome import GRCH38, Bases, Contig, ContigSet
 from genolewm_assets.lewm.shard_checks import check_clinvar_table
 from genolewm_assets.sources.catalog_fields import ReleaseKey
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
@@ -151,7 +151,7 @@ def _audited(
     *,
     check_table: TableCheck,
     contigs: ContigSet,
-    bases: Callable[[Contig], bytes] | None,
+    bases: Callable[[Contig], Bases] | None,
 ) -> BuildReport:
     checks = audit_shard(
         work,
@@ -186,7 +186,7 @@ def _check_date(vcf: Path, release: str) -> None:
         )
 
 
-def _genome(reference: Path | None) -> tuple[ContigSet, Callable[[Contig], bytes] | None]:
+def _genome(reference: Path | None) -> tuple[ContigSet, Callable[[Contig], Bases] | None]:
     """Return the contigs that records may lie on, and where their bases come from."""
     if reference is None:
         return GRCH38, None
@@ -200,7 +200,7 @@ def _genome(reference: Path | None) -> tuple[ContigSet, Callable[[Contig], bytes
             got=", ".join(map(repr, list(reader.contigs)[:6])),
             remedy="Give the GRCh38 FASTA, or leave --reference out",
         )
-    return ContigSet(contigs), lru_cache(maxsize=1)(lambda contig: reader.read_contig(contig.name))
+    return ContigSet(contigs), lru_cache(maxsize=1)(lambda contig: reader.open_contig(contig.name))
 
 
 def _recipe(vcf: Path, reference: Path | None) -> dict[str, JsonValue]:

@@ -1,4 +1,4 @@
-"""Every check of a shard, run on the files as they were written, contig by contig against the genome."""
+"""Every check of a shard, run on the files as they were written, piece by piece, against the genome."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from genolewm_assets.genome import Contig, ContigSet
-from genolewm_assets.lewm.shard_checks import check_account, check_ref_mismatches, merge_checks
-from genolewm_assets.sources.shard_file import REJECTS_FILE, VARIANTS_FILE
+from genolewm_assets.genome import Bases, Contig, ContigSet
+from genolewm_assets.lewm.shard_checks import check_account, check_order, check_ref_mismatches, merge_checks
+from genolewm_assets.sources.shard_file import REJECTS_FILE, VARIANTS_FILE, memory_given_back
 from genolewm_assets.store import CheckResult
 
+#: Rows that are checked at a time.
+_ROWS_AT_ONCE = 8_192
+
 #: Checks the rows of one contig: table, contig, the contig's bases or None.
-TableCheck = Callable[[pa.Table, Contig, bytes | None], tuple[CheckResult, ...]]
+TableCheck = Callable[[pa.Table, Contig, Bases | None], tuple[CheckResult, ...]]
 
 
 def audit_shard(
@@ -23,7 +26,7 @@ def audit_shard(
     check_table: TableCheck,
     *,
     contigs: ContigSet,
-    reference: Callable[[Contig], bytes] | None,
+    reference: Callable[[Contig], Bases] | None,
     counts: Mapping[str, int],
     alleles_in_source: int,
     max_ref_mismatch_fraction: float,
@@ -37,7 +40,7 @@ def audit_shard(
     check_table
         ``GnomadParams.check_table`` or ``lewm.shard_checks.check_clinvar_table``.
     reference
-        Returns a contig as upper-case ASCII; None: REF is not compared.
+        Returns a contig's bases; None: REF is not compared.
     counts
         What the builder says of the alleles it read.
     alleles_in_source
@@ -62,23 +65,39 @@ def audit_shard(
 
 
 def _audit_table(
-    path: Path, check_table: TableCheck, contigs: ContigSet, reference: Callable[[Contig], bytes] | None
+    path: Path, check_table: TableCheck, contigs: ContigSet, reference: Callable[[Contig], Bases] | None
 ) -> tuple[int, tuple[CheckResult, ...]]:
-    """Return the rows of a table and its checks, run by run of rows of one contig, as they lie in the file."""
-    table = pq.read_table(path, partitioning=None)
+    """Return the rows of a table and its checks, piece by piece of rows of one contig, as they lie in the file."""
     # Every other file is named after the one contig it holds.
     allowed = contigs.names if path.name == VARIANTS_FILE else [path.stem]
-    runs = list(_runs(table)) or [(allowed[0], table)]
-    names = [name for name, _ in runs]
-    parts = []
-    for name, rows in runs:
-        # Rows of a contig that is none of the genome's are checked as if they were of the first: they all fail.
-        contig = contigs[name if name in contigs else contigs.names[0]]
-        parts.append(check_table(rows, contig, _bases(rows, contig, reference)))
-    in_place = names == [name for name in allowed if name in names]
-    figures = {"contigs_out_of_place": 0 if in_place else len(names)}
-    parts.append((CheckResult("alleles_sorted_and_unique", passed=in_place, figures=figures),))
-    return table.num_rows, merge_checks(parts)
+    parts: list[tuple[CheckResult, ...]] = []
+    names: list[str] = []
+    last: pa.Table | None = None
+    with memory_given_back(), pq.ParquetFile(path) as file:
+        for name, rows in _pieces(file, allowed[0]):
+            # Rows of a contig that is none of the genome's are checked as if they were of the first: they all fail.
+            contig = contigs[name if name in contigs else contigs.names[0]]
+            checks = check_table(rows, contig, _bases(rows, contig, reference))
+            parts.append(checks)
+            sound = checks[0].passed
+            if names[-1:] != [name]:
+                names.append(name)
+            elif sound and last is not None:
+                parts.append((check_order(pa.concat_tables([last, rows.slice(0, 1)]), name),))
+            last = rows.slice(max(0, rows.num_rows - 1)) if sound else None
+        in_place = names == [name for name in allowed if name in names]
+        figures = {"contigs_out_of_place": 0 if in_place else len(names)}
+        parts.append((CheckResult("alleles_sorted_and_unique", passed=in_place, figures=figures),))
+        return file.metadata.num_rows, merge_checks(parts)
+
+
+def _pieces(file: pq.ParquetFile, first: str) -> Iterator[tuple[str, pa.Table]]:
+    """Yield rows of one contig that follow one another, some thousand at a time; of no rows one table of ``first``."""
+    if not file.metadata.num_rows:
+        yield first, file.schema_arrow.empty_table()
+    for batch in file.iter_batches(_ROWS_AT_ONCE):
+        table = pa.Table.from_batches([batch])
+        yield from list(_runs(table)) or [(first, table)]
 
 
 def _runs(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -90,7 +109,7 @@ def _runs(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
             start = end
 
 
-def _bases(rows: pa.Table, contig: Contig, reference: Callable[[Contig], bytes] | None) -> bytes | None:
+def _bases(rows: pa.Table, contig: Contig, reference: Callable[[Contig], Bases] | None) -> Bases | None:
     """Return what the rows are compared with; no contig is read for no rows."""
     if reference is None:
         return None

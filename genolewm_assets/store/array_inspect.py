@@ -122,10 +122,19 @@ def find_caches(path: Path) -> Iterator[Path]:
     Raises
     ------
     MissingResourceError
-        If there is no such directory.
+        If there is no such directory, or no store in it.
     """
     if not path.is_dir():
         raise MissingResourceError(str(path), "no such directory", remedy="Check the path")
+    found = _walk_caches(path)
+    first = next(found, None)
+    if first is None:
+        raise MissingResourceError(str(path), "holds no array store", remedy="Check the path")
+    yield first
+    yield from found
+
+
+def _walk_caches(path: Path) -> Iterator[Path]:
     for folder, names, _ in os.walk(path):
         here = Path(folder)
         if _is_store(here):

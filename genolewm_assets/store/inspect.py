@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from genolewm_assets.errors import GenoLeWMError, MissingResourceError
+from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.store.array_inspect import find_caches, inspect_cache
 
 
@@ -24,8 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         reports = [inspect_cache(directory) for directory in find_caches(options.path)]
-        if not reports:
-            raise MissingResourceError(str(options.path), "holds no array store", remedy="Check the path")
     except GenoLeWMError as err:
         sys.stderr.write(f"{err}\n")
         return err.exit_code

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import SequenceError
-from genolewm_assets.genome import acgt_runs, decode_sequence, encode_sequence, reverse_complement
+from genolewm_assets.genome import acgt_runs, decode_sequence, encode_sequence, parts_around, reverse_complement
 from genolewm_assets_tests.strategies import sequences
 
 IUPAC = "ACGTRYSWKMBDHVN"
@@ -73,3 +73,27 @@ def test_runs_equal_a_regular_expression(sequence: str) -> None:
     assert list(acgt_runs(sequence.encode())) == expected
     assert list(acgt_runs(sequence.lower().encode())) == expected
     assert list(acgt_runs(encode_sequence(sequence))) == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(-9, 120) | st.sampled_from([-(2**63), 2**62]), st.integers(0, 9)), max_size=30),
+    st.booleans(),
+    st.integers(1, 50),
+)
+def test_parts_hold_every_row_once_and_no_more_than_their_stretch(
+    rows: list[tuple[int, int]], ordered: bool, together_bp: int
+) -> None:
+    bases = bytes(range(100))
+    start = np.array([row[0] for row in (sorted(rows) if ordered else rows)], np.int64)
+    end = start + np.array([row[1] for row in (sorted(rows) if ordered else rows)], np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("genolewm_assets.genome.sequence._TOGETHER_BP", together_bp)
+        parts = list(parts_around(bases, start, end))
+    assert [row for rows_of, _, _ in parts for row in range(rows_of.start, rows_of.stop)] == list(range(len(start)))
+    for rows_of, first, part in parts:
+        assert len(part) < together_bp + 9
+        inside = (np.clip(bounds[rows_of], 0, 100).tolist() for bounds in (start, end))
+        for low, high in zip(*inside, strict=True):
+            assert part[low - first : high - first] == bases[low:high]
+    if ordered:
+        assert len(parts) <= 100 // together_bp + 1

@@ -78,6 +78,9 @@ def test_what_is_no_package_is_said_so(tmp_path):
             open_package(path)
     with pytest.raises(MissingResourceError, match="no such package"):
         verify_package(tmp_path / "nowhere")
+    (tmp_path / "latest.json").write_text("{}")
+    with pytest.raises(MissingResourceError, match="not a package"):
+        verify_package(tmp_path)
 
 
 def test_verify_tells_how_far_it_is(package):

@@ -213,6 +213,16 @@ def test_a_run_of_n_over_the_placeholder_shifts_nothing(
     assert aligned.placement.coordinates.tolist() == list(range(16_569))
 
 
+def test_of_a_reference_with_a_run_of_placeholders_each_is_named() -> None:
+    # As RSRS has at 523 and 524.
+    reference = f"{_BASES[:1_500]}NN{_BASES[1_502:4_000]}"
+
+    aligned = CircularAligner(reference).align(reference, where="genome")
+
+    assert names_of(aligned.differences) == ["1501N", "1502N"]
+    assert aligned.placement.coordinates.tolist() == list(range(4_000))
+
+
 def test_rsrs_is_converted_by_alignment(rcrs: str, rcrs_aligner: CircularAligner) -> None:
     # RSRS keeps rCRS's numbering by N at 523, 524 and 3,107 (Behar et al. 2012); these are some of its other bases.
     names = ["73G", "146C", "152C", "195C", "247A", "263G", "523N", "524N", "769A", "825A", "1018A", "2706G", "3107N"]

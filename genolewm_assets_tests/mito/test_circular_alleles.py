@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import AlleleError, IntervalError, ReferenceMismatchError
 from genolewm_assets.genome import Variant, normalise
-from genolewm_assets.mito.circular_alleles import move_right_on_circle, normalise_on_circle
+from genolewm_assets.mito.circular_alleles import (
+    ChangedBase,
+    changed_bases,
+    move_right_on_circle,
+    normalise_on_circle,
+)
 from genolewm_assets_tests.genome.bcftools_referee import bcftools_norm, read_alleles, write_fasta
 from genolewm_assets_tests.strategies import circular_genomes, sequences, variants
 
@@ -149,6 +154,43 @@ def test_moved_right_and_back_again(case: tuple[str, Variant]) -> None:
     if right.ref[0] == right.alt[0]:
         event = max(right.ref, right.alt, key=len)[1:]
         assert (spliced(right, reference) + right.alt)[len(right.alt)] != event[0]
+
+
+def spelt_from(changes: Iterable[ChangedBase], reference: str) -> str:
+    """Return the circle that has these bases, without the reference's placeholder."""
+    bases = {(place, 0): base.strip("N") for place, base in enumerate(reference)}
+    bases |= {(place, nth): base for place, nth, base in changes}
+    return "".join(base for _, base in sorted(bases.items()))
+
+
+@given(on_circle(), st.integers(0, 59))
+def test_changed_bases_spell_the_allele_also_over_a_placeholder(case: tuple[str, Variant], placeholder: int) -> None:
+    reference, variant = case
+    placeholder %= len(reference)
+    reference = f"{reference[:placeholder]}N{reference[placeholder + 1 :]}"
+    ref = turned(reference, variant.pos - 1)[: len(variant.ref)]
+    changes = changed_bases(Variant("chrM", variant.pos, ref, variant.alt), reference.encode())
+
+    allele = variant.alt + turned(reference, variant.pos - 1)[len(ref) :]
+    assert least_turn(spelt_from(changes, reference)) == least_turn(allele.replace("N", ""))
+    assert len({(place, nth) for place, nth, _ in changes}) == len(changes)
+    assert not any(place == placeholder and (nth or base) for place, nth, base in changes)
+
+
+@pytest.mark.parametrize(
+    ("pos", "ref", "alt", "changes"),
+    [
+        (9, "A", "G", [(8, 0, "G")]),
+        (10, "N", "C", [(8, 1, "C")]),
+        (9, "AN", "GCT", [(8, 0, "G"), (8, 1, "C"), (8, 2, "T")]),
+        (9, "ANG", "CCCC", [(8, 0, "C"), (8, 1, "C"), (0, 0, "C"), (0, 1, "C")]),
+        (9, "AN", "A", [(9, 0, "")]),
+        (10, "N", "NC", [(8, 1, "C")]),
+        (7, "CTA", "GC", [(6, 0, "G"), (7, 0, "C"), (8, 0, "")]),
+    ],
+)
+def test_changed_bases_by_name(pos: int, ref: str, alt: str, changes: list[tuple[int, int, str]]) -> None:
+    assert list(changed_bases(Variant("chrM", pos, ref, alt), b"GATTCCCTAN")) == changes
 
 
 @pytest.mark.parametrize(

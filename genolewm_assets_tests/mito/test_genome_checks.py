@@ -106,6 +106,7 @@ def test_a_near_copy_on_another_side(built: Built) -> None:
     changed = built.with_value("near", "split", built.other_side("near"))
     assert changed.failed() == {SIDES}
     assert changed.check()[SIDES].figures["least_difference"] == 1
+    assert replace(changed, policy=replace(POLICY, max_differences=1)).failed() == {SIDES}
     assert replace(changed, policy=replace(POLICY, max_differences=0)).failed() == set()
 
 
@@ -136,10 +137,13 @@ def test_a_wrong_count(built: Built, count: str) -> None:
 
 
 def test_a_reason_outside_the_closed_set(built: Built) -> None:
-    reasons = ["odd", *built.rejects["reason"].to_pylist()[1:]]
+    first, *others = built.rejects["reason"].to_pylist()
     at = built.rejects.schema.get_field_index("reason")
-    rejects = built.rejects.set_column(at, built.rejects.schema.field(at), pa.array(reasons))
+    rejects = built.rejects.set_column(at, built.rejects.schema.field(at), pa.array(["odd", *others]))
     assert replace(built, rejects=rejects).failed() == {ACCOUNT}
+    # Nor does it pass where the counts know as little of it as the set.
+    without = {**built.counts, f"rejected.{first}": built.counts[f"rejected.{first}"] - 1}
+    assert replace(built, rejects=rejects, counts=without).failed() == {ACCOUNT}
 
 
 def test_a_schema_that_is_not_the_declared_one(built: Built) -> None:

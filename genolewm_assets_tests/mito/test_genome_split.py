@@ -155,9 +155,21 @@ def test_a_genome_may_have_the_name_of_a_haplogroup() -> None:
     assert len(found.split) == 3
 
 
-def test_shares_that_leave_no_training_are_refused() -> None:
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"validation": 0.5, "test": 0.5},
+        {"validation": -0.1},
+        {"test": -0.1},
+        {"validation": float("nan")},
+        {"test": float("nan")},
+        {"max_differences": -1},
+    ],
+)
+def test_shares_that_leave_no_training_and_other_impossible_policies_are_refused(given: dict[str, float]) -> None:
     with pytest.raises(ConfigurationError, match="add up to less than 1"):
-        SplitPolicy(validation=0.5, test=0.5)
+        SplitPolicy(**given)  # type: ignore[arg-type]
+    assert SplitPolicy(validation=0, test=0, max_differences=0).test == 0
 
 
 @pytest.fixture(scope="module")
@@ -225,19 +237,6 @@ def test_branches_of_real_genomes(
     assert call_branch([], rcrs) == "H"
     assert is_rcrs(rcrs)
     assert not is_rcrs(rcrs[1:] + rcrs[0])
-
-
-def test_an_unknown_base_neither_makes_nor_breaks_a_branch(rcrs: str) -> None:
-    # rCRS is H, which 2706A 7028C 11719G 14766C define.
-    unknown = [Difference(place, place + 1, "N") for place in (2_705, 7_027)]
-    lost = [Difference(place, place + 1, "T") for place in (2_705, 7_027)]
-
-    assert call_branch(unknown, rcrs) == "H"
-    assert call_branch(lost, rcrs) == "HV"
-
-
-def test_majors_are_the_letter_and_the_digit_after_an_l() -> None:
-    assert majors(["H2a2a1", "HV0", "L0d1", "M7b", "", "?", None]) == ["H", "H", "L0", "M", None, None, None]
 
 
 def test_names_of_real_near_copies_differ_in_four_places(

@@ -133,6 +133,8 @@ def test_rows_say_what_was_placed(placed: PlacedCollection) -> None:
         assert (row["sequence"], row["length_bp"]) == (genome.spell(), len(genome.spell()))
         assert (row["differences"], row["file"], row["record"]) == (genome.names(), "a.fa", number)
         assert row["description"] == f"about {genome.name}"
+        stated = (genome.haplogroup, "stated") if genome.haplogroup else (None, None)
+        assert (row["haplogroup"], row["haplogroup_from"]) == stated
         given = genome.record(number).sequence
         given = reverse_complement(given) if row["is_reversed"] else given
         assert given[row["first_base"] :] + given[: row["first_base"]] == row["sequence"]

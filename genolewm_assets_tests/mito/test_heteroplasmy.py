@@ -119,6 +119,8 @@ def test_placeholder_is_no_base() -> None:
     assert levels(REFERENCE, call(10, "N", "NC", 0.5)) == levels(REFERENCE, call(9, "A", "AC", 0.5))
     assert levels(REFERENCE, call(9, "A", "AC", 0.5)) == changed(9, b8=0.5)
     assert levels(genome(Difference(9, 9, "C")), call(10, "N", "NC", 0.75)) == changed(10, b9=0.25)
+    # A caller that reads a base over it means one that is inserted, as alignment does.
+    assert levels(genome(Difference(9, 9, "C")), call(10, "N", "C", 0.75)) == changed(10, b9=0.25)
     written = Placement(CIRCLE, np.arange(10, dtype=np.int32), np.zeros(10, dtype=np.int16))
     assert levels(written, call(9, "AN", "A", 0.99)) == [0.0] * 10
 

@@ -121,6 +121,24 @@ def test_words_are_fixed_for_ever():
     assert words[0].tolist() == [17_991_866_017_942_339_502, 1_860_861_990_675_859_472, 14_660_990_534_192_133_969]
 
 
+def test_the_parts_of_a_word_say_whether_what_and_which(vocabulary):
+    """From the top: 24 bits for whether it is a target, 24 for what becomes of it, 16 for the k-mer; at every bound."""
+    share, masked, drawn = (round(part * (1 << 24)) for part in (0.15, 0.8, 0.1))
+    drawn += masked
+    words = [
+        share << 40,
+        (share - 1) << 40 | (masked - 1) << 16,
+        (share - 1) << 40 | masked << 16,
+        (share - 1) << 40 | (drawn - 1) << 16 | 0xFFFF,
+        (share - 1) << 40 | drawn << 16,
+        0xFFFF_FF << 16 | 0xFFFF,
+    ]
+    ids, positions = np.full((1, 6), 100), np.arange(6)[np.newaxis]
+    seen, labels = MaskingRules(vocabulary).mask(ids, positions, np.array([words], dtype=np.uint64))
+    assert seen.tolist() == [[100, 2, 6, 4101, 100, 100]]
+    assert labels.tolist() == [[-100, 100, 100, 100, 100, 100]]
+
+
 def test_no_and_all_tokens_can_be_targets(vocabulary, dataset):
     items = [dataset[5], dataset[6]]
     none = MaskingCollator(MaskingRules(vocabulary, share=0.0))(items)

@@ -87,7 +87,8 @@ def test_alleles_of_both_sources_meet_on_the_circle() -> None:
 
 
 def test_alleles_of_one_source_are_null_in_the_other() -> None:
-    rows, _ = joined(gnomad(((8, "T", "G"), {})), clinvar(((1, "G", "A"), {})))
+    rows, counts = joined(gnomad(((8, "T", "G"), {})), clinvar(((1, "G", "A"), {})))
+    assert counts["respelt"] == counts["in_both"] == 0
     assert [(row["pos"], row["in_gnomad"], row["in_clinvar"]) for row in rows] == [(1, False, True), (8, True, False)]
     assert all(rows[0][name] is None for name in FROM_GNOMAD)
     assert all(rows[1][name] is None for name in FROM_CLINVAR)

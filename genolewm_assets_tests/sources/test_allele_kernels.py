@@ -68,14 +68,17 @@ def columns(*alleles: tuple[int, str, str]) -> AlleleColumns:
 def test_which_alleles_are_normal_as_they_stand(pos: int, ref: str, alt: str, answer: int) -> None:
     # In the middle of a column, so that a look beside the allele's own bytes would show.
     table = columns((1, "GGG", "TTT"), (pos, ref, alt), (1, "CCC", "AAA"))
-    assert classify_alleles(table, BASES[:LENGTH], True, LENGTH, 8)[1] == answer
-    assert classify_alleles(table, BASES, True, LENGTH, 8)[1] == answer
+    assert classify_alleles(table, BASES[:LENGTH], 0, True, LENGTH, 8)[1] == answer
+    assert classify_alleles(table, BASES, 0, True, LENGTH, 8)[1] == answer
+    if 1 <= pos <= LENGTH:
+        assert classify_alleles(table, BASES[pos - 1 :], pos - 1, True, LENGTH, 8)[1] == answer
+        assert classify_alleles(table, BASES[pos:], pos, True, LENGTH, 8)[1] == UNDECIDED
 
 
 def test_a_reference_that_is_too_short_is_not_read_beyond_its_end() -> None:
     table = columns((9, "T", "A"), (11, "A", "C"), (9, "TCA", "G"))
-    assert classify_alleles(table, BASES, True, LENGTH, 8).tolist() == [NORMAL] * 3
-    assert classify_alleles(table, BASES[:10], True, LENGTH, 8).tolist() == [NORMAL, UNDECIDED, UNDECIDED]
+    assert classify_alleles(table, BASES, 0, True, LENGTH, 8).tolist() == [NORMAL] * 3
+    assert classify_alleles(table, BASES[:10], 0, True, LENGTH, 8).tolist() == [NORMAL, UNDECIDED, UNDECIDED]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +94,7 @@ def test_a_reference_that_is_too_short_is_not_read_beyond_its_end() -> None:
     ],
 )
 def test_without_a_reference_alleles_need_only_be_trimmed(pos: int, ref: str, alt: str, answer: int) -> None:
-    assert classify_alleles(columns((pos, ref, alt)), BASES[:0], False, LENGTH, 8).tolist() == [answer]
+    assert classify_alleles(columns((pos, ref, alt)), BASES[:0], 0, False, LENGTH, 8).tolist() == [answer]
 
 
 @pytest.mark.parametrize("ties", [1, 2, MOST_TIES, MOST_TIES + 1])

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.genome import Contig
+from genolewm_assets.genome import Bases, Contig
 from genolewm_assets.lewm.schema import REJECTS
 from genolewm_assets.sources import batch_spool
 from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
 from genolewm_assets.sources.alleles import settle_alleles
+from genolewm_assets.sources.fasta import ContigPieces
 from genolewm_assets_tests.sources.plain_alleles import Row, settle_plainly
 
 SEQUENCE = b"NNGATTTTTCACACACGTN"
@@ -26,6 +27,7 @@ SCHEMA = pa.schema([*RAW_FIELDS, ("score", pa.int64()), ("words", pa.list_(pa.st
 #: Repeats at the contig's start, of one, two and three bases, a gap, ambiguity codes, no gap at the end.
 REPETITIVE = b"AAAACACACACTTTTTTGNNNNNTTGATGATGATGAACCCCCRTRCMAAAAGTCTCTCTCAGGGGT"
 LONG = Contig("chr2", len(REPETITIVE))
+IN_PIECES = ContigPieces(len(REPETITIVE), lambda start, end: REPETITIVE[start:end], piece_bp=7)
 
 Spelling = tuple[int, str, str, int]
 
@@ -36,10 +38,11 @@ def best_score(row: Mapping[str, object]) -> tuple[object, ...]:
 
 @contextmanager
 def gathered(rows: int, memory_bytes: int) -> Iterator[None]:
-    """Make batches small, and spools go to disk early."""
+    """Make batches and what is compared at a time small, and spools go to disk early."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_spool, "_GATHER_ROWS", rows)
         patch.setattr(batch_spool, "_MEMORY_BYTES", memory_bytes)
+        patch.setattr("genolewm_assets.genome.sequence._TOGETHER_BP", rows)
         yield
 
 
@@ -72,7 +75,7 @@ def settle(
     spellings: Sequence[Spelling],
     *,
     contig: Contig = TOY,
-    reference: Callable[[Contig], bytes] | None = lambda _: SEQUENCE,
+    reference: Callable[[Contig], Bases] | None = lambda _: SEQUENCE,
     cuts: Sequence[int] = (),
 ) -> tuple[list[Row], AlleleLedger]:
     """Settle alleles; every table must go on where the one before it ended."""
@@ -196,15 +199,20 @@ def spellings(draw: st.DrawFn) -> Spelling:
     cuts=st.lists(st.integers(0, 40), max_size=8),
     together=st.sampled_from([1, 2, 5, 1_000]),
     memory=st.sampled_from([0, 2_000, 1 << 20]),
-    checked=st.booleans(),
+    reference=st.sampled_from([None, lambda _: REPETITIVE, lambda _: IN_PIECES]),
 )
 def test_equal_to_the_plain_way(
-    *, drawn: list[Spelling], sort: bool, cuts: list[int], together: int, memory: int, checked: bool
+    *,
+    drawn: list[Spelling],
+    sort: bool,
+    cuts: list[int],
+    together: int,
+    memory: int,
+    reference: Callable[[Contig], Bases] | None,
 ) -> None:
     if sort:
         drawn.sort(key=lambda spelling: spelling[0])
-    reference = (lambda _: REPETITIVE) if checked else None
-    normaliser = AlleleNormaliser(reference, max_allele_bp=20)
+    normaliser = AlleleNormaliser(None if reference is None else lambda _: REPETITIVE, max_allele_bp=20)
     expected, rejects = settle_plainly(rows_of(drawn), LONG, normaliser, best_score, file="a.vcf")
     with gathered(together, memory):
         found, ledger = settle(drawn, contig=LONG, reference=reference, cuts=[cut for cut in cuts if cut <= len(drawn)])

@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pysam
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import Contig, ContigSet
@@ -18,6 +20,7 @@ from genolewm_assets.sources.compression import Compression
 from genolewm_assets.sources.fasta import (
     CONTIGS_NAME,
     FASTA_NAME,
+    ContigPieces,
     FastaReader,
     check_fasta,
     compare_contigs,
@@ -281,8 +284,52 @@ def test_an_index_of_another_fasta_is_found(tmp_path: Path, replaced: dict[str, 
     pysam.faidx(str(source))
     source.write_bytes(fasta_text(replaced))
     os.utime(source, (1, 1))
-    with FastaReader(source) as reader, pytest.raises(FastaError, match=r"length|not a nucleotide|cannot be read"):
-        reader.read_contig("chr1")
+    with FastaReader(source) as reader:
+        for read in (reader.read_contig, reader.open_contig):
+            with pytest.raises(FastaError, match=r"length|not a nucleotide|cannot be read"):
+                read("chr1")
+
+
+@given(st.binary(max_size=60), st.integers(1, 9), st.integers(-70, 70), st.integers(-70, 70))
+def test_a_contig_in_pieces_is_sliced_as_bytes_are(whole: bytes, piece_bp: int, start: int, end: int) -> None:
+    pieces = ContigPieces(len(whole), lambda first, last: whole[first:last], piece_bp=piece_bp)
+    assert len(pieces) == len(whole)
+    for part in (slice(start, end), slice(start, None), slice(None, end)):
+        assert pieces[part] == whole[part]
+    assert [pieces[at] for at in range(-len(whole), len(whole))] == list(whole + whole)
+    with pytest.raises(IndexError):
+        _ = pieces[len(whole)]
+
+
+def test_a_contig_in_order_keeps_few_pieces_and_in_any_other_is_not_read_for_ever() -> None:
+    bases, read = random.Random(5).randbytes(5_000), []
+
+    def read_piece(start: int, end: int) -> bytes:
+        read.append(start)
+        return bases[start:end]
+
+    pieces = ContigPieces(len(bases), read_piece, piece_bp=10)
+    for _ in range(2):
+        assert b"".join(pieces[at : at + 7] for at in range(0, len(bases), 7)) == bases
+    assert read == 2 * list(range(0, len(bases), 10))
+    for at in random.Random(6).choices(range(len(bases)), k=20_000):
+        assert pieces[at] == bases[at]
+    assert len(read) <= 9 * 500
+
+
+@pytest.mark.parametrize("compression", [Compression.PLAIN, Compression.BGZF])
+def test_a_contig_is_read_only_where_it_is_asked_for(tmp_path: Path, compression: Compression) -> None:
+    long = CHR1[:-1] * 30
+    broken = f"{long[:1_500_000]}!{long[1_500_001:]}"
+    source = write(tmp_path / "source.fa", fasta_text({**SEQUENCES, "chr1": broken}), compression)
+    with FastaReader(source) as reader:
+        contig = reader.open_contig("chr1")
+        assert contig[1_048_000 - 10 : 1_048_576].decode() == long[1_048_000 - 10 : 1_048_576].upper()
+        assert contig[2_500_000] == ord(long[2_500_000].upper())
+        with pytest.raises(FastaError, match=r"chr1\):1,500,001: not a nucleotide"):
+            _ = contig[1_048_000:1_049_000]
+        with pytest.raises(UnknownContigError):
+            reader.open_contig("chrX")
 
 
 def test_gzip_without_blocks_cannot_be_read_at_random(tmp_path: Path) -> None:

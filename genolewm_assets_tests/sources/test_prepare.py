@@ -113,7 +113,7 @@ def test_a_failed_check_is_named_with_its_figures(
     with pytest.raises(BuildRejectedError) as raised:
         prepare_clinvar(vcf, tmp_path / "out", release=DATE, reference=fasta)
     assert str(raised.value) == (
-        f"{vcf}: the shard fails ref_mismatches_rare (examined 1, fraction 1.0, {figure}). "
+        f"{vcf}: the shard fails ref_mismatches_rare (examined 1, fraction 1.0, max_fraction 0.001, {figure}). "
         "Nothing was written; check the file and its assembly."
     )
     assert [check.name for check in raised.value.checks if not check.passed] == ["ref_mismatches_rare"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,9 +13,12 @@ import pytest
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, REJECTS
 from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, check_clinvar_table
+from genolewm_assets.sources import shard_audit
+from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.shard_audit import audit_shard
 from genolewm_assets.sources.shard_file import write_shard_file
 from genolewm_assets.store import CheckResult
+from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
 
 BASES = b"ACGTTTACGGACCATGAACG" * 5
 CONTIGS = ContigSet([Contig("chr17", len(BASES)), Contig("chr20", len(BASES))])
@@ -149,3 +153,64 @@ def test_without_a_reference_nothing_is_said_of_ref(tmp_path: Path) -> None:
     )
     assert [result.name for result in results] == [name for name in CLINVAR_CHECKS if name != "ref_agrees_with_genome"]
     assert all(result.passed for result in results)
+
+
+TWICE = {"variants.parquet": [GOOD[0], GOOD[1], GOOD[1], GOOD[2]]}
+REVERSED = {"variants.parquet": [GOOD[1], GOOD[0], GOOD[2]]}
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 2])
+@pytest.mark.parametrize("files", [{"variants.parquet": GOOD}, *MISPLACED.values(), TWICE, REVERSED])
+def test_the_outcome_does_not_depend_on_how_many_rows_are_checked_at_once(
+    files: dict[str, Rows], rows_at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = audit_files(tmp_path, files)
+    monkeypatch.setattr(shard_audit, "_ROWS_AT_ONCE", rows_at_once)
+    assert audit_files(tmp_path, files) == whole
+
+
+def test_a_contig_is_never_in_memory_whole(tmp_path: Path) -> None:
+    contig, step = Contig("chr20", 60_000_000), 10_000
+    longest = 0
+
+    class Watched(bytes):
+        """Six bases that stand for sixty million."""
+
+        def __len__(self) -> int:
+            return contig.length
+
+        def __getitem__(self, at: Any) -> Any:
+            nonlocal longest
+            if not isinstance(at, slice):
+                return b"CATGCA"[at % 6]
+            start, end, _ = at.indices(contig.length)
+            longest = max(longest, end - start)
+            return (b"CATGCA" * ((end - start) // 6 + 2))[start % 6 :][: end - start]
+
+    bases = Watched()
+    records = [
+        (contig.name, pos, ".", chr(bases[pos - 1]), "C" if chr(bases[pos - 1]) != "C" else "G", "PASS", "AF=0.5")
+        for pos in range(step, contig.length, step)
+    ]
+    vcf = write_text(tmp_path / "in.vcf.gz", vcf_text(records, info=["AF:A:Float"]), "bgzip")
+    report = build_gnomad_shard(
+        vcf,
+        contig=contig,
+        contigs=ContigSet([contig]),
+        reference=lambda _: bases,
+        params=GnomadParams(),
+        out_dir=tmp_path / "shard",
+    )
+    checks = audit_shard(
+        tmp_path / "shard",
+        GnomadParams().check_table,
+        contigs=ContigSet([contig]),
+        reference=lambda _: bases,
+        counts=report.counts,
+        alleles_in_source=len(records),
+        max_ref_mismatch_fraction=0.0,
+    )
+    assert report.counts["kept"] == len(records) == 5_999
+    assert all(check.passed for check in checks)
+    assert next(c.figures["compared_bases"] for c in checks if c.name == "ref_agrees_with_genome") == len(records)
+    assert longest < 5_000_000
