@@ -7,6 +7,7 @@ ROOT ?= data
 CATALOG ?= sample
 PORT ?= 3000
 WORKERS ?= 2
+LIVE_WORKERS ?= 4
 FUZZ_SECONDS ?= 300
 FUZZ_SEED ?= 1
 LIVE := $(addprefix genolewm_assets_tests/,live browser deploy)
@@ -29,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## Materialise the whole graph on the simulated sample (ROOT=data CATALOG=sample)
 	$(BIN)/genolewm demo --catalog $(CATALOG) --root $(ROOT)
 
-ui: $(STAMP)  ## Serve the Dagster UI of the demo's root on 127.0.0.1:$(PORT)
+ui: $(STAMP)  ## Serve the Dagster UI of the demo's root on 127.0.0.1 (PORT=3000)
 	$(BIN)/genolewm ui --catalog $(CATALOG) --root $(ROOT) --port $(PORT)
 
 check: $(STAMP)  ## Lint, types, import rules
@@ -46,7 +47,7 @@ test: $(STAMP)  ## All tests that need neither GPU, network nor a running server
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not gpu and not network' $(addprefix --ignore=,$(LIVE))
 
 test-live: $(STAMP)  ## The tests with a live Dagster, PostgreSQL, nginx and Chromium (.ci/system_packages installs them)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(LIVE)
+	$(BIN)/python -m pytest -n $(LIVE_WORKERS) --dist loadgroup $(LIVE)
 
 test-fast: $(STAMP)  ## The tests for every minute
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fast -m 'not gpu and not network and not slow' $(addprefix --ignore=,$(LIVE))

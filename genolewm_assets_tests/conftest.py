@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Generator, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +22,27 @@ if TYPE_CHECKING:
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
+#: Tests write here where it is: of what many of them do on a disk, most is waiting for it. The room is several times
+#: what they need.
+MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 << 30
+
+#: What takes longest; begun last, it would leave the other workers nothing to do. A worker with two tests left is given
+#: its next file, so a short one comes after the four that the live tests begin with.
+FIRST = (
+    "live/test_postgres.py",
+    "live/test_new_release.py",
+    "deploy/test_backup.py",
+    "browser/test_dagster_ui.py",
+    "live/test_web_directory.py",
+    "deploy/test_units.py",
+    "live/test_graphql.py",
+    "real/",
+    "defs/test_demo.py",
+    "crash/test_shard_builds.py",
+    "defs/test_automation.py",
+    "defs/test_old_runs.py",
+)
+
 # The default profile draws the same examples every time, and `make test-fast` fewer; `make fuzz` looks for new ones.
 settings.register_profile("default", derandomize=True, deadline=None)
 settings.register_profile("fast", settings.get_profile("default"), max_examples=25)
@@ -26,6 +50,22 @@ settings.register_profile(
     "fuzz", max_examples=2_000, deadline=timedelta(seconds=10), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("default")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the tests' folders in memory, unless ``PYTEST_DEBUG_TEMPROOT`` or ``--basetemp`` names a place."""
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """Return a folder of the test's own; with the mark ``disk`` it lies on a disk all the same."""
+    if request.node.get_closest_marker("disk") is None:
+        yield tmp_path
+    else:
+        with tempfile.TemporaryDirectory(prefix="genolewm-test-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder).resolve()
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +99,16 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest."""
+
+    def rank(item: pytest.Item) -> int:
+        path = item.nodeid.partition("/")[2]
+        return next((n for n, start in enumerate(FIRST) if path.startswith(start)), len(FIRST))
+
+    items.sort(key=rank)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """Keep each file's tests on one worker, and all of some folders on one: they share what is dear to build.
@@ -66,6 +116,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     Not by marks of ``xdist_group``: xdist 3.8 adds a group to a name that pytest 9.2 no longer reads.
     """
     from xdist.scheduler import LoadScopeScheduling
+
+    config.option.loadscopereorder = False
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:

@@ -78,12 +78,11 @@ def use_everything(directory: Path) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_a_flipped_bit_is_found_by_who_reads_it(store: Path, name: str) -> None:
     data = (store / name).read_bytes()
-    for at, bit, altered in flipped(data, bits=(3, 0, 6)):
+    for at, _, altered in flipped(data, bits=(3, 0, 6)):
         if at % 5 == 0 or len(data) < 100:
             (store / name).write_bytes(altered)
             with pytest.raises(CorruptResourceError, match=name):
                 use_everything(store)
-            assert bit < 8
 
 
 @pytest.mark.parametrize("name", FILES)

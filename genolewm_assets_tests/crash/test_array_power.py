@@ -90,6 +90,7 @@ def test_a_power_cut_at_any_call(tmp_path: Path, undisturbed: dict[str, bytes]) 
 def test_a_power_cut_after_a_kill(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
     """What a killed process left unsynced is not taken for safe by the one that goes on."""
     (tmp_path / "cut").mkdir()
+    checked = 0
     for die_at in (*range(12), *range(12, 200, 7)):
         cuts, folder = Cuts(random.Random(die_at), share=0.02), tmp_path / f"disk{die_at}"
         write = partial(write_promising, folder / "s", cuts)
@@ -97,9 +98,11 @@ def test_a_power_cut_after_a_kill(tmp_path: Path, undisturbed: dict[str, bytes])
             ended = disk.follow(write, die_at=die_at)
             disk.follow(write, before=cuts.at)
         check_cuts(cuts, tmp_path / "cut", undisturbed)
+        checked += len(cuts.left)
         if ended:
             break
     assert 60 < die_at < 199
+    assert checked > 100
 
 
 def followed(folder: Path, cuts: Cuts, action: Callable[[], object]) -> Cuts:

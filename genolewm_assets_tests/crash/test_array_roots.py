@@ -32,7 +32,7 @@ from genolewm_assets_tests.crash.killing import start
 from genolewm_assets_tests.store.array_stores import CONFIG, FINGERPRINT, key, meta, open_writer, values, write_rows
 from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs"), pytest.mark.disk]
 
 ROWS = 19
 

@@ -29,6 +29,8 @@ from genolewm_assets_tests.crash.killing import outcome, start
 from genolewm_assets_tests.store.leases import pretend_elsewhere, silence, wait_for
 from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
 
+pytestmark = pytest.mark.disk
+
 WORK = "work/gnomad~4.1~chr21"
 
 

@@ -95,12 +95,13 @@ def test_committed_rows_are_not_written_again(cache_dir: Path, files: dict[str, 
         again.commit()
 
 
-def test_milliseconds_are_passed_on(cache_dir: Path, files: dict[str, Path]) -> None:
-    writer = open_cache(cache_dir, files, commit_rows=1000, commit_ms=1, batch_rows=4)
-    write_rows(writer, files, 2)
-    time.sleep(0.002)
-    write_rows(writer, files, 3)
-    writer.close()
+def test_milliseconds_are_passed_on(cache_dir: Path, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_cache(cache_dir, files, commit_rows=1000, commit_ms=50, batch_rows=4) as writer:
+        now = time.monotonic()
+        for stop, elapsed_s in ((2, 0.0), (3, 0.06)):
+            monkeypatch.setattr(time, "monotonic", lambda elapsed_s=elapsed_s: now + elapsed_s)
+            write_rows(writer, files, stop)
+        monkeypatch.undo()
     with open_cache(cache_dir, files, commit_rows=1000, batch_rows=4) as again:
         assert again.n_rows == 3
 

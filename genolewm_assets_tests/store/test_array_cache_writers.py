@@ -35,24 +35,27 @@ from genolewm_assets_tests.store.array_caches import (
     write_sources,
 )
 from genolewm_assets_tests.store.array_stores import contents, restate
+from genolewm_assets_tests.store.leases import wait_for
 
 
 def test_another_writer_waits_or_fails(cache_dir: Path, files: dict[str, Path]) -> None:
-    ready = cache_dir.parent / "ready"
+    ready, refused = cache_dir.parent / "ready", cache_dir.parent / "refused"
 
     def slow() -> None:
         with open_cache(cache_dir, files) as writer:
             write_rows(writer, files, 5)
             ready.touch()
-            time.sleep(0.3)
+            wait_for(refused)
+            # So long that the other one waits, unless it is slower.
+            time.sleep(0.1)
             write_rows(writer, files)
             writer.finalize(writer.fingerprint())
 
     child = start(slow)
-    while not ready.exists():
-        time.sleep(0.01)
+    wait_for(ready)
     with pytest.raises(BusyError, match="another process"):
         open_cache(cache_dir, files)
+    refused.touch()
     with open_cache(cache_dir, files, lock_wait_s=30.0) as writer:
         assert writer.n_rows == N_ROWS, "what the other built is opened as finished"
     assert os.waitpid(child, 0)[1] == 0
@@ -122,23 +125,24 @@ def test_killed_at_every_call(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_readers_during_rebuilds_see_the_old_or_the_new(cache_dir: Path, files: dict[str, Path]) -> None:
-    data, stop = cache_dir.parent / "data", cache_dir.parent / "stop"
+    data, looks = cache_dir.parent / "data", cache_dir.parent / "looks"
+    looks.mkdir()
     versions = [expected_rows(write_sources(data, version)) for version in range(4)]
     build_cache(cache_dir, write_sources(data, 0))
 
     def read() -> str:
-        found: list[int] = []
-        while not stop.exists():
+        found, deadline = [0], time.monotonic() + 60
+        while found[-1] < 3:
+            assert time.monotonic() < deadline, "the last version was never shown"
             found.append(versions.index(rows_of(cache_key_dir(cache_dir, KEY))))
+            (looks / str(found[-1])).touch()
         assert found == sorted(found)
         return f"{len(found)} looks at {len(set(found))} versions"
 
     def build_all() -> None:
         for version in (1, 2, 3):
-            time.sleep(0.05)
+            wait_for(looks / str(version - 1))
             build_cache(cache_dir, write_sources(data, version), lock_wait_s=10.0)
-        time.sleep(0.05)
-        stop.touch()
 
     child = start(build_all)
     told = outcome(read)

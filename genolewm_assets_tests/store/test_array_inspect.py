@@ -47,6 +47,8 @@ def test_a_folder_without_a_store(tmp_path: Path) -> None:
         inspect_cache(tmp_path)
     with pytest.raises(MissingResourceError, match="no such directory"):
         list(find_caches(tmp_path / "none"))
+    with pytest.raises(MissingResourceError, match="holds no array store"):
+        list(find_caches(tmp_path))
 
 
 def test_a_tree_shows_published_stores_once_and_unfinished_ones(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.store import publish_generation, resolve_generation, sync_tree, write_atomic
 from genolewm_assets.store.atomic import make_directories, remove_tree, split_generation_name
 
+pytestmark = pytest.mark.disk
+
 DIGEST, OTHER = "0123456789ab", "ba9876543210"
 
 

@@ -34,6 +34,8 @@ from genolewm_assets.store import (
 from genolewm_assets.store.atomic import remove_tree
 from genolewm_assets_tests.store.plans import CONTENT, LOCATION, failing_plan, flip, make_plan, picture, write_files
 
+pytestmark = pytest.mark.disk
+
 
 def no_work_left(root: Root) -> bool:
     return root.leftovers(LOCATION) == []

@@ -18,6 +18,8 @@ from genolewm_assets_tests.store import refusing_disk as disk
 from genolewm_assets_tests.store.plans import LOCATION, make_plan
 from genolewm_assets_tests.store.refusing_disk import Refusals, on_refusing_disk
 
+pytestmark = pytest.mark.disk
+
 
 def test_a_file_system_that_has_everything_is_accepted_and_nothing_is_left_on_it(tmp_path: Path) -> None:
     check_file_system(tmp_path)

@@ -289,7 +289,9 @@ def take_after(delay_s: float, folder: Path, flags: Path, takers: int) -> None:
         (flags / f"lost{os.getpid()}").touch()
         return
     (flags / f"won{os.getpid()}").touch()
+    deadline = time.monotonic() + 20
     while len(list(flags.glob("lost*"))) < takers - 1:
+        assert time.monotonic() < deadline, "another one neither got the lock nor was told that it is busy"
         assert len(list(flags.glob("won*"))) == 1
         time.sleep(0.002)
     lease.check_held()

@@ -18,13 +18,6 @@ DAY_S = 24 * 3600
 HERE = LeaseOwner.of_this_process()
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "folder"
-    path.mkdir()
-    return path
-
-
 def lease_of(folder: Path) -> WriterLease:
     return WriterLease(folder, "here").acquire(0)
 
