@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MAX_RECORD_CHARACTERS = 1 << 20
 #: Longer lines are read in pieces.
 _PIECE = 1 << 16
+#: Longest line of a GenBank record, which has 80: Biopython takes the square of a line's length for some.
+_LONGEST_LINE = 1_000
 _END = "//"
 _LOCUS = "LOCUS"
 _FETCH_AGAIN = "Fetch the file again"
@@ -195,7 +197,9 @@ def _cut_short(where: str, record: _RecordText) -> InputError:
 
 def _parse(text: _RecordText, kind: CollectionFormat, where: str, number: int) -> GenomeRecord:
     problem = f"over {text.limit:,} characters: {text.size:,}"
-    if text.size <= text.limit:
+    if kind is CollectionFormat.GENBANK and max(map(len, text.pieces)) > _LONGEST_LINE:
+        problem = f"a line of over {_LONGEST_LINE:,} characters"
+    elif text.size <= text.limit:
         found = _parse_with_biopython("".join(text.pieces), kind)
         if not isinstance(found, str):
             return _as_record(found, kind, where, number)

@@ -259,7 +259,22 @@ def test_a_mark_inside_a_long_line_begins_no_record(tmp_path: Path, mark: str) -
     else:
         text, name = f">a {'x' * (65_536 - 3)}{mark}\nACGT\n", "c.fa"
     (record,) = read(tmp_path, text, name)
-    assert record.sequence in ("ACGT", BASES.upper())
+    if mark == "LOCUS":
+        assert (record.name, record.sequence, record.problem) == ("SIM1", "", "a line of over 1,000 characters")
+    else:
+        assert (record.sequence, record.problem) == ("ACGT", "")
+
+
+def test_a_line_of_a_genbank_record_has_an_end(tmp_path: Path) -> None:
+    """Biopython would take minutes for a comment of a million characters in one line."""
+    for size, problem in (
+        (988, ""),
+        (989, "a line of over 1,000 characters"),
+        (10**6, "a line of over 1,000 characters"),
+    ):
+        text = genbank().replace("FEATURES", f"COMMENT     {'x' * (size - 1)}\nFEATURES")
+        (record,) = read(tmp_path, text, "c.gb")
+        assert record.problem == problem
 
 
 @pytest.mark.slow
