@@ -6,13 +6,16 @@ what was left and gives the bytes that an undisturbed one would have given.
 
 from __future__ import annotations
 
+import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
+import genolewm_assets
 from genolewm_assets.errors import (
     BusyError,
     ChecksumError,
@@ -45,6 +48,7 @@ from genolewm_assets.store.generation import (
 from genolewm_assets.store.lease import WriterLease
 from genolewm_assets.store.manifest import (
     MANIFEST,
+    PROVENANCE,
     CheckResult,
     FileEntry,
     InputRef,
@@ -56,7 +60,6 @@ from genolewm_assets.store.manifest import (
     read_manifest,
 )
 from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.provenance import write_provenance
 from genolewm_assets.store.rejected import clear_rejected, reject, write_failure
 from genolewm_assets.store.root import Root
 from genolewm_assets.store.surface import check_surface, hidden_files, lay_surface
@@ -260,6 +263,31 @@ def _build_afresh(root: Root, plan: BuildPlan, lease: WriterLease, run_id: str |
         if work != resumed:
             shutil.rmtree(work, ignore_errors=True)
     return Published(plan.artefact, directory, manifest, reused=False)
+
+
+def write_provenance(directory: Path, *, run_id: str | None, duration_s: float) -> None:
+    """Write ``directory/provenance.json``: when, where and by which run a directory was built.
+
+    No digest covers it, and no reader may decide anything by it; what has to be the same in every build is in the
+    manifest.
+
+    Parameters
+    ----------
+    run_id
+        Identifier that the orchestrator gave the run, if there was one.
+    duration_s
+        Wall-clock seconds the build took.
+    """
+    record: Mapping[str, JsonValue] = {
+        "built_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "duration_s": round(duration_s, 3),
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "run_id": run_id,
+        "version": genolewm_assets.__version__,
+    }
+    write_atomic(directory / PROVENANCE, canonical_json(record, PROVENANCE))
 
 
 def _write(root: Root, plan: BuildPlan, work: Path, lease: WriterLease, progress: Progress) -> Manifest:

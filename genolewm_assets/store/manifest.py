@@ -1,8 +1,8 @@
 """``manifest.json``: what a published directory holds, what it was made from, and how its checks went.
 
 Canonical JSON of root-relative names and content digests only, so that the same build gives the same bytes in any
-folder, on any host, at any time. What differs between two runs of one build belongs in ``provenance.py``, or
-``stamps.py``.
+folder, on any host, at any time. What differs between two runs of one build belongs in ``provenance.json``, or
+``stamps.json``.
 """
 
 from __future__ import annotations
