@@ -15,7 +15,7 @@ from genolewm_assets.mito.genome_split import GenomeSplit, SplitPolicy, least_di
 from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
 from genolewm_assets.mito.haplogroups import majors
 from genolewm_assets.store.manifest import CheckResult
-from genolewm_assets.store.schema_check import check_schema, not_run
+from genolewm_assets.store.table_schema import check_schema, not_run
 
 #: Names of the checks of :func:`check_genomes`, in its order.
 GENOME_CHECKS = (

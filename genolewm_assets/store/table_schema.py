@@ -1,4 +1,4 @@
-"""What a persisted table is declared with: its name, what a row is, its columns and its key.
+"""What a persisted table is declared with: its name, what a row is, its columns and its key; and the check of it.
 
 The tables themselves are declared where they are made: ``lewm.schema`` and beside it, ``mito.variant_schema``.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.store.manifest import CheckResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +59,21 @@ def column(name: str, kind: pa.DataType, description: str, *, nullable: bool = F
 def nullable(name: str, kind: pa.DataType, description: str) -> pa.Field:
     """Declare a column that may hold nulls."""
     return column(name, kind, description, nullable=True)
+
+
+def check_schema(table: pa.Table, schema: TableSchema) -> CheckResult:
+    """Compare columns, types and nullability with the declared ones, and every value with its type."""
+    try:
+        schema.check(table.schema, where=schema.name)
+        table.validate(full=True)
+    except (CorruptResourceError, pa.ArrowInvalid) as err:
+        return CheckResult("schema_as_declared", passed=False, figures={"error": str(err)})
+    nulls = sum(table[field.name].null_count for field in schema.arrow if not field.nullable)
+    return CheckResult(
+        "schema_as_declared", passed=not nulls, figures={"rows": table.num_rows, "forbidden_nulls": nulls}
+    )
+
+
+def not_run(name: str) -> CheckResult:
+    """Return the outcome of a check that needs the schema of a table that does not have it."""
+    return CheckResult(name, passed=False, figures={"error": "not run: the table does not have its schema"})
