@@ -1,9 +1,10 @@
-"""Rows on their way into an array store: values that fit their array, side-car texts in one spelling."""
+"""Rows on their way into an array store: values that fit, side-car texts in one spelling, and what waits for commit."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -206,3 +207,32 @@ def _one_spelling(text: str, where: str) -> str:
 
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
+
+
+class CommitGroup:
+    """Rows whose data are written and that wait for the next commit.
+
+    Attributes
+    ----------
+    n_rows
+        How many.
+    columns
+        Their index values, by column.
+    """
+
+    def __init__(self, layout: ArrayLayout) -> None:
+        self.n_rows = 0
+        self.columns: list[list[Any]] = [[] for _ in layout.index_schema.names[1:]]
+        self._began_s = 0.0
+
+    def add(self, columns: Sequence[Sequence[Any]]) -> None:
+        """Add rows."""
+        if not self.n_rows:
+            self._began_s = time.monotonic()
+        self.n_rows += len(columns[0])
+        for column, values in zip(self.columns, columns, strict=True):
+            column.extend(values)
+
+    def waited_ms(self) -> float:
+        """Return how long the oldest row has waited; 0 without rows."""
+        return (time.monotonic() - self._began_s) * 1_000 if self.n_rows else 0.0

@@ -22,7 +22,6 @@ from genolewm_assets.errors import ConfigurationError, InputError, ResourceError
 from genolewm_assets.store.array_checksums import read_checksums
 from genolewm_assets.store.array_files import WrittenFiles
 from genolewm_assets.store.array_finish import finish_store
-from genolewm_assets.store.array_group import CommitGroup
 from genolewm_assets.store.array_keys import (
     check_fingerprint,
     compute_key,
@@ -45,7 +44,7 @@ from genolewm_assets.store.array_log import (
     extend_checksums,
     recover,
 )
-from genolewm_assets.store.array_rows import SidecarTexts, fit_rows, index_columns, read_sidecar_log
+from genolewm_assets.store.array_rows import CommitGroup, SidecarTexts, fit_rows, index_columns, read_sidecar_log
 from genolewm_assets.store.atomic import make_directories, sync_directory
 from genolewm_assets.store.manifest import JsonValue
 
