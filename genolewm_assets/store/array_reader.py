@@ -14,8 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from genolewm_assets.errors import CorruptResourceError, InputError, ResourceError
-from genolewm_assets.store.array_checksums import BUILD_AGAIN, find_differences, read_checksums
-from genolewm_assets.store.array_documents import sidecar_texts_from_json
+from genolewm_assets.store.array_checksums import BUILD_AGAIN, find_differences, read_checksums, sidecar_texts_from_json
 from genolewm_assets.store.array_keys import FINGERPRINT, read_fingerprint
 from genolewm_assets.store.array_layout import (
     ArraySpec,
