@@ -43,7 +43,8 @@ from genolewm_assets.store import (
     Root,
     build,
 )
-from genolewm_assets.store.atomic import check_publishable, make_directories, publish_generation
+from genolewm_assets.store.atomic import make_directories
+from genolewm_assets.store.generations import check_publishable, publish_generation
 
 CODE_VERSION = "2"
 

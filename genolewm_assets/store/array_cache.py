@@ -33,19 +33,17 @@ from genolewm_assets.store.array_keys import (
 )
 from genolewm_assets.store.array_layout import CHECKSUMS, ArrayLayout, ArraySpec, is_complete
 from genolewm_assets.store.array_reader import ArrayStoreReader, verify_array_store
-from genolewm_assets.store.atomic import (
+from genolewm_assets.store.atomic import link_target, remove_tree, sync_directory
+from genolewm_assets.store.file_system import check_file_system
+from genolewm_assets.store.generations import (
     GENERATIONS,
     check_publishable,
     generation_path,
     generations_of,
-    link_target,
+    is_linked,
     publish_generation,
-    remove_tree,
     replace_link,
-    sync_directory,
 )
-from genolewm_assets.store.file_system import check_file_system
-from genolewm_assets.store.inventory import is_linked
 from genolewm_assets.store.manifest import JsonValue, canonical_json, normal_json
 from genolewm_assets.store.root import WORK, Root, enclosing_root
 from genolewm_assets.store.stamp_log import StampedStoreWriter

@@ -27,15 +27,7 @@ from genolewm_assets.errors import (
     ResourceError,
     VersionError,
 )
-from genolewm_assets.store.atomic import (
-    check_publishable,
-    generation_path,
-    generations_of,
-    publish_generation,
-    resolve_generation,
-    switch_link,
-    write_atomic,
-)
+from genolewm_assets.store.atomic import write_atomic
 from genolewm_assets.store.generation import (
     ArtefactId,
     Published,
@@ -44,6 +36,14 @@ from genolewm_assets.store.generation import (
     list_files,
     measure_file,
     total_bytes,
+)
+from genolewm_assets.store.generations import (
+    check_publishable,
+    generation_path,
+    generations_of,
+    publish_generation,
+    resolve_generation,
+    switch_link,
 )
 from genolewm_assets.store.lease import WriterLease
 from genolewm_assets.store.manifest import (

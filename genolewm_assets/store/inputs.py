@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
-from genolewm_assets.store.atomic import resolve_generation
 from genolewm_assets.store.generation import ArtefactId, Published, find_damage, total_bytes
+from genolewm_assets.store.generations import resolve_generation
 from genolewm_assets.store.manifest import Manifest, read_manifest
 from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.rejected import rejection_reason

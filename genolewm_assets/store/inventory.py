@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from genolewm_assets.store.atomic import GENERATIONS, LINK_SUFFIX, link_target, split_generation_name
+from genolewm_assets.store.generations import GENERATIONS, LINK_SUFFIX, generations_in
 from genolewm_assets.store.manifest import MANIFEST, SCHEMA
 from genolewm_assets.store.root import RESERVED
 from genolewm_assets.store.walk import walk
@@ -30,34 +30,10 @@ def links(base: Path) -> Iterator[Path]:
         yield from sorted(path for path in folder.iterdir() if path.is_symlink())
 
 
-def is_published_link(link: Path) -> bool:
-    """Tell whether a symlink has, or had, a generation as its target."""
-    return (link_target(link) or "").startswith(f"{GENERATIONS}/")
-
-
 def generations(base: Path) -> Iterator[Path]:
     """Yield every generation below ``base``, linked or not."""
     for folder in _folders(base):
         yield from generations_in(folder)
-
-
-def generations_in(folder: Path) -> Iterator[Path]:
-    """Yield every generation of the links in one folder, linked or not, sorted."""
-    inside = folder / GENERATIONS
-    for path in sorted(inside.iterdir()) if inside.is_dir() and not inside.is_symlink() else ():
-        if split_generation_name(path.name) and path.is_dir() and not path.is_symlink():
-            yield path
-
-
-def link_of_generation(generation: Path) -> Path:
-    """Return the link that a generation was made for."""
-    parts = split_generation_name(generation.name)
-    return generation.parent.parent / (parts[0] if parts else generation.name)
-
-
-def is_linked(generation: Path) -> bool:
-    """Tell whether readers reach a generation."""
-    return link_target(link_of_generation(generation)) == f"{GENERATIONS}/{generation.name}"
 
 
 def unfinished_files(base: Path) -> Iterator[Path]:

@@ -11,14 +11,8 @@ import json
 from pathlib import Path
 
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.store.atomic import (
-    GENERATIONS,
-    publish_generation,
-    remove_tree,
-    split_generation_name,
-    sync_directory,
-    write_atomic,
-)
+from genolewm_assets.store.atomic import remove_tree, sync_directory, write_atomic
+from genolewm_assets.store.generations import GENERATIONS, publish_generation, split_generation_name
 from genolewm_assets.store.lease import WriterLease
 from genolewm_assets.store.manifest import MANIFEST, canonical_json, read_manifest
 from genolewm_assets.store.root import Root

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from genolewm_assets.store import ArtefactId, Root, build
-from genolewm_assets.store.inventory import generations, is_linked, link_of_generation, links, plain_directories
+from genolewm_assets.store.generations import is_linked, link_of_generation
+from genolewm_assets.store.inventory import generations, links, plain_directories
 from genolewm_assets_tests.store.plans import make_plan
 
 
