@@ -18,7 +18,7 @@ from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.sources.source_file import SourceFile
-from genolewm_assets.store.manifest import canonical_json
+from genolewm_assets.store.canonical_json import canonical_json
 
 CODE_VERSION = "1"
 

@@ -35,7 +35,7 @@ from genolewm_assets.lewm.package_schema import (
 from genolewm_assets.lewm.package_split import EVALUATION
 from genolewm_assets.lewm.packages import PackageSources, write_package
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, JsonValue, Progress, Published
-from genolewm_assets.store.manifest import canonical_json
+from genolewm_assets.store.canonical_json import canonical_json
 
 CODE_VERSION = "1"
 

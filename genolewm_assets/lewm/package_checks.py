@@ -35,7 +35,8 @@ from genolewm_assets.lewm.package_schema import (
     variants_path,
 )
 from genolewm_assets.lewm.schema import TableSchema
-from genolewm_assets.store.manifest import CheckResult, JsonValue
+from genolewm_assets.store.canonical_json import JsonValue
+from genolewm_assets.store.manifest import CheckResult
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 #: Names of the checks of :func:`check_package`, in its order.

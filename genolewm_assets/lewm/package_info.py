@@ -21,7 +21,8 @@ from genolewm_assets.lewm.package_schema import (
     CacheRef,
     Split,
 )
-from genolewm_assets.store.manifest import FileEntry, canonical_json
+from genolewm_assets.store.canonical_json import canonical_json
+from genolewm_assets.store.manifest import FileEntry
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

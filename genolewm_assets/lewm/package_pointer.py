@@ -17,7 +17,7 @@ from pathlib import Path
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.lewm.packages import verify_package
 from genolewm_assets.store import NO_PROGRESS, Progress, read_manifest, resolve_generation, write_atomic
-from genolewm_assets.store.manifest import canonical_json
+from genolewm_assets.store.canonical_json import canonical_json
 
 PACKAGES = "packages"
 CURRENT_FILE, PIN_FILE, LATEST_FILE = "current.json", "pin.json", "latest.json"

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from genolewm_assets.genome import Bases, Contig, parts_around
 from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TableSchema
-from genolewm_assets.store.manifest import CheckResult, JsonValue
+from genolewm_assets.store.canonical_json import JsonValue
+from genolewm_assets.store.manifest import CheckResult
 from genolewm_assets.store.table_schema import check_schema, not_run
 
 _SHARED_CHECKS = (

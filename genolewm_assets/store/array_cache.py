@@ -34,6 +34,7 @@ from genolewm_assets.store.array_keys import (
 from genolewm_assets.store.array_layout import CHECKSUMS, ArrayLayout, ArraySpec, is_complete
 from genolewm_assets.store.array_reader import ArrayStoreReader, verify_array_store
 from genolewm_assets.store.atomic import link_target, remove_tree, sync_directory
+from genolewm_assets.store.canonical_json import JsonValue, canonical_json, normal_json
 from genolewm_assets.store.file_system import check_file_system
 from genolewm_assets.store.generations import (
     GENERATIONS,
@@ -44,7 +45,6 @@ from genolewm_assets.store.generations import (
     publish_generation,
     replace_link,
 )
-from genolewm_assets.store.manifest import JsonValue, canonical_json, normal_json
 from genolewm_assets.store.root import WORK, Root, enclosing_root
 from genolewm_assets.store.stamp_log import StampedStoreWriter
 from genolewm_assets.store.stamps import SourceChangedError, Stamp, changed_files, read_stamps, stamp_files

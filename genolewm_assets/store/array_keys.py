@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
-from genolewm_assets.store.manifest import JsonValue, canonical_json, normal_json
+from genolewm_assets.store.canonical_json import JsonValue, canonical_json, normal_json
 from genolewm_assets.store.plain_file import parse_json, read_plain
 from genolewm_assets.store.stamps import Stamp, changed_files, read_stamps
 

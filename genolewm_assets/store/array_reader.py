@@ -24,7 +24,7 @@ from genolewm_assets.store.array_layout import (
     sidecar_file,
 )
 from genolewm_assets.store.array_memory import check_fits_memory
-from genolewm_assets.store.manifest import JsonValue
+from genolewm_assets.store.canonical_json import JsonValue
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 #: How rows will be read: what the operating system should read ahead (madvise(2)).

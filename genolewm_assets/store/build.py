@@ -28,6 +28,7 @@ from genolewm_assets.errors import (
     VersionError,
 )
 from genolewm_assets.store.atomic import write_atomic
+from genolewm_assets.store.canonical_json import JsonValue, canonical_json
 from genolewm_assets.store.generation import (
     ArtefactId,
     Published,
@@ -52,9 +53,7 @@ from genolewm_assets.store.manifest import (
     CheckResult,
     FileEntry,
     InputRef,
-    JsonValue,
     Manifest,
-    canonical_json,
     check_file_path,
     integer,
     read_manifest,

@@ -15,12 +15,12 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path, PurePosixPath
-from typing import SupportsIndex, TypeAlias, TypeVar
+from typing import SupportsIndex, TypeVar
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.store.atomic import link_target
+from genolewm_assets.store.canonical_json import JsonValue, canonical_json, normal_json
 
-JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 _Value = TypeVar("_Value")
 
 MANIFEST = "manifest.json"
@@ -134,24 +134,6 @@ class Manifest:
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
 
-def canonical_json(value: object, where: str) -> bytes:
-    """Serialise to the one spelling used on disk: sorted keys, UTF-8, indent 2, a final newline.
-
-    Raises
-    ------
-    ConfigurationError
-        If a value is not JSON, or not finite.
-    """
-    try:
-        _check_keys(value)
-        text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=2)
-        return f"{text}\n".encode()
-    except (TypeError, ValueError, RecursionError) as err:
-        raise ConfigurationError(
-            where, f"cannot be written as JSON ({err})", remedy="Use finite numbers, text, lists and dicts only"
-        ) from err
-
-
 def integer(value: SupportsIndex, where: str) -> int:
     """Return a plain int for one of any make (NumPy's among them).
 
@@ -164,24 +146,6 @@ def integer(value: SupportsIndex, where: str) -> int:
         return operator.index(value)
     except TypeError as err:
         raise ConfigurationError(where, "wrong type", expected="an integer", got=repr(value)) from err
-
-
-def _check_keys(value: object) -> None:
-    # json.dumps would quietly turn the keys 1, None and True into text.
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"key {key!r} is not text")
-            _check_keys(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _check_keys(inner)
-
-
-def normal_json(value: Mapping[str, JsonValue], where: str) -> dict[str, JsonValue]:
-    """Return a private copy in the types that reading it back from disk gives."""
-    copied: dict[str, JsonValue] = json.loads(canonical_json(dict(value), where))
-    return copied
 
 
 def check_file_path(path: str, where: str) -> None:

@@ -13,7 +13,7 @@ from genolewm_assets.store.array_files import open_to_write
 from genolewm_assets.store.array_layout import crc32c, is_complete
 from genolewm_assets.store.array_writer import ArrayStoreWriter
 from genolewm_assets.store.atomic import sync_directory
-from genolewm_assets.store.manifest import JsonValue
+from genolewm_assets.store.canonical_json import JsonValue
 from genolewm_assets.store.stamps import (
     SourceChangedError,
     Stamp,
