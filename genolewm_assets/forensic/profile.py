@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy.typing as npt
 
-from genolewm_assets.store import JsonValue, Stamp
+from genolewm_assets.store import JsonValue, RowStamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class PreprocessedProfile:
     path: str
     data: npt.ArrayLike
     scaler: npt.ArrayLike
-    stamps: Mapping[str, Stamp]
+    stamps: Mapping[str, RowStamp]
     annotation: npt.ArrayLike | None = None
     panel: JsonValue = None
     alleles: JsonValue = None

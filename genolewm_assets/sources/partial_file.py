@@ -13,7 +13,7 @@ from io import FileIO
 from pathlib import Path
 
 from genolewm_assets.errors import BusyError, FetchError
-from genolewm_assets.sources.remote import Stamp
+from genolewm_assets.sources.remote import RemoteStamp
 
 _CHECKPOINT_BYTES = 16 << 20
 _CHUNK_BYTES = 1 << 20
@@ -30,7 +30,7 @@ class PartialFile:
         self.path, self.url, self._file = path, url, file
         self._record = path.with_name(f"{path.name}.json")
         self._gone = False
-        self._reset(Stamp())
+        self._reset(RemoteStamp())
         self._resume()
 
     @classmethod
@@ -54,7 +54,7 @@ class PartialFile:
             finally:
                 partial._leave()
 
-    def _reset(self, stamp: Stamp) -> None:
+    def _reset(self, stamp: RemoteStamp) -> None:
         self.done, self.stamp = 0, stamp
         self._recorded = 0
         self._digests = {"md5": hashlib.md5(usedforsecurity=False), "sha256": hashlib.sha256()}
@@ -63,7 +63,7 @@ class PartialFile:
         """Take up the bytes that the record vouches for."""
         try:
             record = json.loads(self._record.read_bytes())
-            done, md5, stamp = int(record["done"]), record["md5"], Stamp(**record["stamp"])
+            done, md5, stamp = int(record["done"]), record["md5"], RemoteStamp(**record["stamp"])
             known = record["url"] == self.url and done > 0
         except (OSError, ValueError, KeyError, TypeError):
             known = False
@@ -82,13 +82,13 @@ class PartialFile:
         for digest in self._digests.values():
             digest.update(chunk)
 
-    def restart(self, stamp: Stamp | None = None) -> None:
+    def restart(self, stamp: RemoteStamp | None = None) -> None:
         """Drop every byte; what is appended next belongs to this stamp."""
         with _writing(self.path):
             self._record.unlink(missing_ok=True)
             self._file.seek(0)
             self._file.truncate(0)
-        self._reset(stamp or Stamp())
+        self._reset(stamp or RemoteStamp())
 
     def append(self, chunk: bytes) -> None:
         """Add bytes to the end."""

@@ -19,7 +19,7 @@ from genolewm_assets.sources.remote import (
     BACK_OFF,
     Body,
     RemoteChangedError,
-    Stamp,
+    RemoteStamp,
     ask_remote,
     fetch_error,
     open_remote,
@@ -68,7 +68,7 @@ class RangeFile(io.RawIOBase):
         self,
         url: str,
         *,
-        stamp: Stamp | None = None,
+        stamp: RemoteStamp | None = None,
         until: int | None = None,
         read_ahead_bytes: int = READ_AHEAD_BYTES,
         attempts: int = ATTEMPTS,
@@ -190,7 +190,7 @@ class RangeFile(io.RawIOBase):
 class _Stream:
     """The bytes of one version of a remote file from ``position`` to ``end``, in portions; may be asked again."""
 
-    def __init__(self, url: str, stamp: Stamp, position: int, end: int) -> None:
+    def __init__(self, url: str, stamp: RemoteStamp, position: int, end: int) -> None:
         self.url, self.position, self.end = url, position, end
         self._stamp, self._portion_bytes = stamp, _FIRST_BYTES
         self._opened = ExitStack()
@@ -221,7 +221,7 @@ class _Stream:
 
 
 @contextmanager
-def _open_pinned(url: str, start: int, stamp: Stamp) -> Iterator[Body]:
+def _open_pinned(url: str, start: int, stamp: RemoteStamp) -> Iterator[Body]:
     """Open a remote file at an offset, or raise what no repetition mends: another version, a server without ranges."""
     try:
         with open_remote(url, start=start, stamp=stamp) as body:
@@ -231,7 +231,7 @@ def _open_pinned(url: str, start: int, stamp: Stamp) -> Iterator[Body]:
         raise FetchError(url, f"not the version that was there at first ({error})", remedy="Run it again") from error
 
 
-def _check_answer(body: Body, url: str, start: int, stamp: Stamp) -> None:
+def _check_answer(body: Body, url: str, start: int, stamp: RemoteStamp) -> None:
     if body.stamp != stamp:
         raise RemoteChangedError(f"the file on the server changed from {stamp} to {body.stamp}")
     if body.start != start:

@@ -32,7 +32,7 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class RemoteStamp:
     """What a server says about a file's content; a field it does not give is None."""
 
     size: int | None = None
@@ -49,7 +49,7 @@ class Stamp:
 class Body:
     """An open remote file: ``read(n)`` gives up to ``n`` bytes from offset ``start`` on, and ``b""`` at the end."""
 
-    stamp: Stamp
+    stamp: RemoteStamp
     start: int
     read: Callable[[int], bytes]
 
@@ -67,7 +67,7 @@ class RemoteChangedError(OSError):
 
 
 @contextmanager
-def open_remote(url: str, *, start: int = 0, stamp: Stamp | None = None) -> Iterator[Body]:
+def open_remote(url: str, *, start: int = 0, stamp: RemoteStamp | None = None) -> Iterator[Body]:
     """Open a remote (or local) file at an offset.
 
     Parameters
@@ -85,7 +85,7 @@ def open_remote(url: str, *, start: int = 0, stamp: Stamp | None = None) -> Iter
         If the content is another than the stamp's and the server did not begin again by itself.
     """
     opener = _open_http if url.startswith(("http://", "https://")) else _open_other
-    with opener(url, start, stamp or Stamp()) as body:
+    with opener(url, start, stamp or RemoteStamp()) as body:
         if body.start and body.stamp != stamp:
             raise RemoteChangedError(f"the file on the server changed from {stamp} to {body.stamp}")
         yield body
@@ -120,7 +120,7 @@ def read_remote(url: str, *, limit_bytes: int, attempts: int = ATTEMPTS, wait: w
     return content
 
 
-def ask_remote(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> Stamp:
+def ask_remote(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> RemoteStamp:
     """Return what a server says of a file without fetching it (HTTP: by HEAD).
 
     Raises
@@ -176,7 +176,7 @@ def fetch_error(url: str, error: BaseException, *, got: str | None = None) -> Fe
 
 
 @contextmanager
-def _open_http(url: str, start: int, stamp: Stamp) -> Iterator[Body]:
+def _open_http(url: str, start: int, stamp: RemoteStamp) -> Iterator[Body]:
     filesystem = _http_filesystem()
     response = fsspec.asyn.sync(filesystem.loop, _request, filesystem, "GET", url, _headers(start, stamp))
     try:
@@ -192,7 +192,7 @@ def _open_http(url: str, start: int, stamp: Stamp) -> Iterator[Body]:
         filesystem.loop.call_soon_threadsafe(response.close)
 
 
-def _ask_http(url: str) -> Stamp:
+def _ask_http(url: str) -> RemoteStamp:
     filesystem = _http_filesystem()
     headers = {"Accept-Encoding": "identity"}
     response = fsspec.asyn.sync(filesystem.loop, _request, filesystem, "HEAD", url, headers)
@@ -217,7 +217,7 @@ def _http_filesystem() -> Any:
     )
 
 
-def _headers(start: int, stamp: Stamp) -> dict[str, str]:
+def _headers(start: int, stamp: RemoteStamp) -> dict[str, str]:
     headers = {"Accept-Encoding": "identity"}
     if start:
         headers["Range"] = f"bytes={start}-"
@@ -246,8 +246,8 @@ async def _take(response: aiohttp.ClientResponse, n: int) -> bytes:
     return b"".join(parts)
 
 
-def _stamp_of(response: aiohttp.ClientResponse) -> Stamp:
-    return Stamp(_total(response), response.headers.get("ETag"), response.headers.get("Last-Modified"))
+def _stamp_of(response: aiohttp.ClientResponse) -> RemoteStamp:
+    return RemoteStamp(_total(response), response.headers.get("ETag"), response.headers.get("Last-Modified"))
 
 
 def _begins(response: aiohttp.ClientResponse) -> int:
@@ -264,7 +264,7 @@ def _total(response: aiohttp.ClientResponse) -> int | None:
 
 
 @contextmanager
-def _open_other(url: str, start: int, stamp: Stamp) -> Iterator[Body]:
+def _open_other(url: str, start: int, stamp: RemoteStamp) -> Iterator[Body]:
     filesystem, path = fsspec.core.url_to_fs(url)
     found = _stamp_at(filesystem, path)
     with filesystem.open(path, "rb", block_size=_BLOCK_BYTES, cache_type="none") as file:
@@ -273,15 +273,15 @@ def _open_other(url: str, start: int, stamp: Stamp) -> Iterator[Body]:
         yield Body(found, begins, lambda n: file.read(min(n, _BLOCK_BYTES)))
 
 
-def _ask_other(url: str) -> Stamp:
+def _ask_other(url: str) -> RemoteStamp:
     return _stamp_at(*fsspec.core.url_to_fs(url))
 
 
-def _stamp_at(filesystem: Any, path: str) -> Stamp:
+def _stamp_at(filesystem: Any, path: str) -> RemoteStamp:
     filesystem.invalidate_cache()
     info = filesystem.info(path)
     if info["type"] == "directory":
         raise IsADirectoryError(f"{path} is a folder")
     etag = info.get("ETag") or info.get("etag")
     modified = next((str(info[key]) for key in ("LastModified", "updated", "mtime", "created") if key in info), None)
-    return Stamp(info.get("size"), etag, modified)
+    return RemoteStamp(info.get("size"), etag, modified)

@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 from urllib.parse import urlsplit
 
 from genolewm_assets.sources.range_file import RangeFile
-from genolewm_assets.sources.remote import Stamp, ask_remote, read_remote
+from genolewm_assets.sources.remote import RemoteStamp, ask_remote, read_remote
 from genolewm_assets.sources.variant_index import INDEX_LIMIT_BYTES, INDEX_SUFFIXES, VariantIndex, read_index
 
 
@@ -33,7 +33,7 @@ class RemoteVcf:
         return self.url
 
     @cached_property
-    def stamp(self) -> Stamp:
+    def stamp(self) -> RemoteStamp:
         """What the server said of the file when it was first asked."""
         return ask_remote(self.url)
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from genolewm_assets.sources.catalog_fields import SCHEME
 from genolewm_assets.sources.fetch import fetch, published_md5
 from genolewm_assets.sources.local_file import check_local_file
-from genolewm_assets.sources.remote import Stamp, ask_remote, fetch_error, open_remote
+from genolewm_assets.sources.remote import RemoteStamp, ask_remote, fetch_error, open_remote
 from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
 
 #: Value of a catalogue's ``md5`` key that stands for the ``.md5`` file beside the source.
@@ -101,7 +101,7 @@ class SourceFile:
         status = self._local_path().stat()
         return {"file": self.name, "size_bytes": status.st_size, "modified_ns": status.st_mtime_ns, **pin}
 
-    def _stamped(self, stamp: Stamp) -> dict[str, str | int]:
+    def _stamped(self, stamp: RemoteStamp) -> dict[str, str | int]:
         return {"file": self.name, "size_bytes": stamp.size or 0, "version": stamp.etag or stamp.modified or ""}
 
     @contextmanager

@@ -34,7 +34,14 @@ from genolewm_assets.store.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.root import Root
 from genolewm_assets.store.row_index import IndexedStore, RowAddress, RowIndex
 from genolewm_assets.store.stamp_log import StampedStoreWriter
-from genolewm_assets.store.stamps import SourceChangedError, Stamp, changed_files, read_stamped, stamp_file, stamp_files
+from genolewm_assets.store.stamps import (
+    RowStamp,
+    SourceChangedError,
+    changed_files,
+    read_stamped,
+    stamp_file,
+    stamp_files,
+)
 from genolewm_assets.store.table_file import TableFormat
 from genolewm_assets.store.verify import Finding, FindingKind, Verification, Verified, verify_root
 
@@ -67,8 +74,8 @@ __all__ = [
     "Root",
     "RowAddress",
     "RowIndex",
+    "RowStamp",
     "SourceChangedError",
-    "Stamp",
     "StampedStoreWriter",
     "TableFormat",
     "Verification",

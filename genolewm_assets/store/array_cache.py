@@ -47,7 +47,7 @@ from genolewm_assets.store.generations import (
 )
 from genolewm_assets.store.root import WORK, Root, enclosing_root
 from genolewm_assets.store.stamp_log import StampedStoreWriter
-from genolewm_assets.store.stamps import SourceChangedError, Stamp, changed_files, read_stamps, stamp_files
+from genolewm_assets.store.stamps import RowStamp, SourceChangedError, changed_files, read_stamps, stamp_files
 from genolewm_assets.store.work import RESUMABLE
 
 
@@ -122,7 +122,7 @@ class ArrayCacheWriter:
         self._layout = ArrayLayout(self.key, tuple(arrays), batch_rows, key_column, named, tuple(sidecars))
         self._store: StampedStoreWriter | None = None
         self._published: Path | None = None
-        self._latest: dict[str, Stamp] = {}
+        self._latest: dict[str, RowStamp] = {}
         self._held = ExitStack()
         try:
             with self._root.storage_errors(self.key):
@@ -213,11 +213,11 @@ class ArrayCacheWriter:
         return self._writable().resume_keys()
 
     @property
-    def stamps(self) -> dict[str, Stamp]:
+    def stamps(self) -> dict[str, RowStamp]:
         """Stamps of the files that the rows so far were made from."""
         return self._writable().stamps if self._published is None else read_stamps(self._published)
 
-    def add_stamps(self, stamps: Mapping[str, Stamp]) -> None:
+    def add_stamps(self, stamps: Mapping[str, RowStamp]) -> None:
         """Keep the stamps of files that were read just now, whether or not a row comes of them.
 
         Raises
@@ -240,7 +240,7 @@ class ArrayCacheWriter:
         key: str,
         meta: Mapping[str, JsonValue] | None = None,
         sidecars: Mapping[str, str] | None = None,
-        stamps: Mapping[str, Stamp] | None = None,
+        stamps: Mapping[str, RowStamp] | None = None,
     ) -> None:
         """Append one row.
 
@@ -269,7 +269,7 @@ class ArrayCacheWriter:
         keys: Sequence[str],
         metas: Sequence[Mapping[str, JsonValue]] | None = None,
         sidecars: Sequence[Mapping[str, str]] | None = None,
-        stamps: Mapping[str, Stamp] | None = None,
+        stamps: Mapping[str, RowStamp] | None = None,
     ) -> None:
         """Append rows; parameters and errors as of :meth:`write` and :meth:`ArrayStoreWriter.write_batch`."""
         if stamps:

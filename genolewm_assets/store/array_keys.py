@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.store.canonical_json import JsonValue, canonical_json, normal_json
 from genolewm_assets.store.plain_file import parse_json, read_plain
-from genolewm_assets.store.stamps import Stamp, changed_files, read_stamps
+from genolewm_assets.store.stamps import RowStamp, changed_files, read_stamps
 
 #: Version of the layout on disk. Part of every key: stores of another version are missed, and built again.
 CACHE_VERSION = 1
@@ -54,7 +54,7 @@ def cache_key_dir(root: Path, key: str) -> Path:
     return root / key
 
 
-def compute_fingerprint(config: Mapping[str, JsonValue], sources: Mapping[str, str | Stamp]) -> dict[str, JsonValue]:
+def compute_fingerprint(config: Mapping[str, JsonValue], sources: Mapping[str, str | RowStamp]) -> dict[str, JsonValue]:
     """Return what ``fingerprint.json`` says: configuration, digest of every source, and one digest over all of it.
 
     Parameters
@@ -69,7 +69,7 @@ def compute_fingerprint(config: Mapping[str, JsonValue], sources: Mapping[str, s
     ConfigurationError
         If a name is absolute or leaves the root, a digest is malformed, or the configuration is not JSON.
     """
-    digests = {name: source.sha256 if isinstance(source, Stamp) else source for name, source in sources.items()}
+    digests = {name: source.sha256 if isinstance(source, RowStamp) else source for name, source in sources.items()}
     for name, digest in digests.items():
         parts = name.split("/")
         if PurePosixPath(name).is_absolute() or {"", ".", ".."} & set(parts):
@@ -163,7 +163,7 @@ def validate_sources(
     wanted = compute_fingerprint(config, {})
     if set(files) != set(digests) or any(wanted[part] != stored[part] for part in ("cache_version", "config")):
         return False
-    unread = {name: Stamp(digest, 0, None) for name, digest in digests.items()}
+    unread = {name: RowStamp(digest, 0, None) for name, digest in digests.items()}
     kept = {name: stamp for name, stamp in read_stamps(directory).items() if digests.get(name) == stamp.sha256}
     return not any(changed_files(files, {**unread, **kept}, strict=strict))
 

@@ -34,7 +34,7 @@ Entry: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LogRecord:
     """One commit.
 
     Attributes

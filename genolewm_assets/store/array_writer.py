@@ -38,7 +38,7 @@ from genolewm_assets.store.array_layout import (
 )
 from genolewm_assets.store.array_log import (
     Committed,
-    Record,
+    LogRecord,
     check_same_layout,
     create_log,
     extend_checksums,
@@ -297,7 +297,7 @@ class ArrayStoreWriter:
         new = self._sidecars.take_new()
         size, crc = self._sidecar_log
         self._sidecar_log = (size + len(new), crc32c(new, crc))
-        line = Record(self.n_rows, checksums, *self._sidecar_log, group.columns).to_line()
+        line = LogRecord(self.n_rows, checksums, *self._sidecar_log, group.columns).to_line()
         with self._storage_errors():
             files.check_in_place()
             files.write(SIDECAR_LOG, new)

@@ -15,8 +15,8 @@ from genolewm_assets.store.array_writer import ArrayStoreWriter
 from genolewm_assets.store.atomic import sync_directory
 from genolewm_assets.store.canonical_json import JsonValue
 from genolewm_assets.store.stamps import (
+    RowStamp,
     SourceChangedError,
-    Stamp,
     read_stamps,
     stamps_as_json,
     stamps_from_json,
@@ -49,11 +49,11 @@ class StampedStoreWriter(ArrayStoreWriter):
                 self._log = StampLog(self.directory / STAMP_LOG, self.n_rows)
 
     @property
-    def stamps(self) -> dict[str, Stamp]:
+    def stamps(self) -> dict[str, RowStamp]:
         """Stamps of the files that the rows so far were made from, by name."""
         return read_stamps(self.directory) if self._log is None else dict(self._log.stamps)
 
-    def add_stamps(self, stamps: Mapping[str, Stamp]) -> None:
+    def add_stamps(self, stamps: Mapping[str, RowStamp]) -> None:
         """Keep the stamps of files that were read just now; call it before the rows made from them are written.
 
         Raises
@@ -117,7 +117,7 @@ class StampLog:
 
     def __init__(self, path: Path, n_rows: int) -> None:
         self.path = path
-        self.stamps: dict[str, Stamp] = {}
+        self.stamps: dict[str, RowStamp] = {}
         end = marked = 0
         for row, stamps, offset in _lines(path):
             if row > n_rows or (stamps and row == n_rows):
@@ -138,7 +138,7 @@ class StampLog:
             self._handle.close()
             raise
 
-    def add(self, row: int, stamps: Mapping[str, Stamp]) -> None:
+    def add(self, row: int, stamps: Mapping[str, RowStamp]) -> None:
         """Keep the stamps of files from which the next rows are made.
 
         Parameters
@@ -180,12 +180,12 @@ class StampLog:
             self._handle.close()
 
 
-def _line(row: int, stamps: Mapping[str, Stamp]) -> bytes:
+def _line(row: int, stamps: Mapping[str, RowStamp]) -> bytes:
     text = json.dumps([row, stamps_as_json(stamps)], ensure_ascii=False, separators=(",", ":")).encode()
     return f"{crc32c(text):08x} ".encode() + text + b"\n"
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Stamp], int]]:
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, RowStamp], int]]:
     """Yield each row number, its stamps and the offset behind its line, up to the first line that is not whole."""
     if not path.is_file():
         return

@@ -32,7 +32,7 @@ class SourceChangedError(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class RowStamp:
     """What a file was when it was read.
 
     Attributes
@@ -53,7 +53,7 @@ class Stamp:
         return (status.st_size, status.st_mtime_ns) == (self.size_bytes, self.mtime_ns)
 
 
-def read_stamped(path: Path) -> tuple[bytes, Stamp]:
+def read_stamped(path: Path) -> tuple[bytes, RowStamp]:
     """Read a file and stamp the very bytes that are returned.
 
     Raises
@@ -69,7 +69,7 @@ def read_stamped(path: Path) -> tuple[bytes, Stamp]:
         return data, _stamp(path, before, now_ns, hashlib.sha256(data).hexdigest(), len(data))
 
 
-def stamp_file(path: Path) -> Stamp:
+def stamp_file(path: Path) -> RowStamp:
     """Stamp a file without keeping its bytes; raises as :func:`read_stamped`."""
     with _open_source(path) as handle:
         before, now_ns = os.fstat(handle.fileno()), time.time_ns()
@@ -89,7 +89,7 @@ def _open_source(path: Path) -> Iterator[io.BufferedReader]:
         raise InputError(str(path), f"cannot be read ({err.strerror})", remedy="Check the path") from err
 
 
-def _stamp(path: Path, before: os.stat_result, now_ns: int, sha256: str, size_bytes: int) -> Stamp:
+def _stamp(path: Path, before: os.stat_result, now_ns: int, sha256: str, size_bytes: int) -> RowStamp:
     # By its name again, so that a file that was renamed over the one read is noticed too.
     after = path.stat()
     facts = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns) for s in (before, after)]
@@ -98,12 +98,12 @@ def _stamp(path: Path, before: os.stat_result, now_ns: int, sha256: str, size_by
             str(path), "was changed while it was being read", remedy="Run it again when nothing writes to it"
         )
     settled = now_ns - after.st_mtime_ns > _SETTLED_AFTER_NS
-    return Stamp(sha256, size_bytes, after.st_mtime_ns if settled else None)
+    return RowStamp(sha256, size_bytes, after.st_mtime_ns if settled else None)
 
 
 def stamp_files(
-    files: Mapping[str, Path], *, known: Mapping[str, Stamp] | None = None, strict: bool = False
-) -> dict[str, Stamp]:
+    files: Mapping[str, Path], *, known: Mapping[str, RowStamp] | None = None, strict: bool = False
+) -> dict[str, RowStamp]:
     """Stamp files as they are now, reading those that may have changed.
 
     Parameters
@@ -124,7 +124,7 @@ def stamp_files(
     return {name: _stamp_again(path, known.get(name)) for name, path in files.items()}
 
 
-def _stamp_again(path: Path, known: Stamp | None) -> Stamp:
+def _stamp_again(path: Path, known: RowStamp | None) -> RowStamp:
     try:
         untouched = known is not None and known.is_of(path.stat())
     except OSError:
@@ -132,7 +132,7 @@ def _stamp_again(path: Path, known: Stamp | None) -> Stamp:
     return known if known is not None and untouched else stamp_file(path)
 
 
-def changed_files(files: Mapping[str, Path], stamps: Mapping[str, Stamp], *, strict: bool = False) -> Iterator[str]:
+def changed_files(files: Mapping[str, Path], stamps: Mapping[str, RowStamp], *, strict: bool = False) -> Iterator[str]:
     """Yield the name of every stamp whose file is gone, unreadable or of another content now, as they are found.
 
     Parameters
@@ -151,12 +151,12 @@ def changed_files(files: Mapping[str, Path], stamps: Mapping[str, Stamp], *, str
             yield name
 
 
-def write_stamps(directory: Path, stamps: Mapping[str, Stamp]) -> None:
+def write_stamps(directory: Path, stamps: Mapping[str, RowStamp]) -> None:
     """Write ``directory/stamps.json``."""
     write_atomic(directory / STAMPS, canonical_json(stamps_as_json(stamps), STAMPS))
 
 
-def read_stamps(directory: Path) -> dict[str, Stamp]:
+def read_stamps(directory: Path) -> dict[str, RowStamp]:
     """Read ``directory/stamps.json``; empty where it is missing or damaged, for it is only a shortcut."""
     try:
         return stamps_from_json(json.loads((directory / STAMPS).read_bytes()))
@@ -164,12 +164,12 @@ def read_stamps(directory: Path) -> dict[str, Stamp]:
         return {}
 
 
-def stamps_as_json(stamps: Mapping[str, Stamp]) -> dict[str, list[str | int | None]]:
+def stamps_as_json(stamps: Mapping[str, RowStamp]) -> dict[str, list[str | int | None]]:
     """Return what :func:`stamps_from_json` reads: digest, size and time by name."""
     return {name: [stamp.sha256, stamp.size_bytes, stamp.mtime_ns] for name, stamp in stamps.items()}
 
 
-def stamps_from_json(document: object) -> dict[str, Stamp]:
+def stamps_from_json(document: object) -> dict[str, RowStamp]:
     """Read what :func:`stamps_as_json` gives.
 
     Raises
@@ -179,4 +179,4 @@ def stamps_from_json(document: object) -> dict[str, Stamp]:
     """
     if not isinstance(document, dict):
         raise TypeError(f"expected stamps by name, got {type(document).__name__}")
-    return {name: Stamp(*values) for name, values in document.items()}
+    return {name: RowStamp(*values) for name, values in document.items()}

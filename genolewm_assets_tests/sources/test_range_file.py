@@ -22,7 +22,7 @@ from genolewm_assets.errors import FetchError
 from genolewm_assets.sources import range_file
 from genolewm_assets.sources.compression import Compression, detect_compression, has_bgzf_end
 from genolewm_assets.sources.range_file import RangeFile
-from genolewm_assets.sources.remote import Stamp, ask_remote
+from genolewm_assets.sources.remote import RemoteStamp, ask_remote
 from genolewm_assets_tests.sources.s3_server import running_s3
 from genolewm_assets_tests.sources.served_file import AT_ONCE
 from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
@@ -98,7 +98,7 @@ def test_any_reads_give_what_a_local_file_gives(
     site: WebServer, reads: list[tuple[int | None, int]], stop: int | None
 ) -> None:
     local = io.BytesIO(CONTENT)
-    with opened(site, until=stop, stamp=Stamp(len(CONTENT), '"v1"')) as file:
+    with opened(site, until=stop, stamp=RemoteStamp(len(CONTENT), '"v1"')) as file:
         for offset, size in reads:
             if offset is not None:
                 assert file.seek(offset) == local.seek(offset)
@@ -302,7 +302,7 @@ def test_a_file_that_is_not_there(site: WebServer, tmp_path: Path) -> None:
 
 def test_an_unknown_size_is_refused(site: WebServer) -> None:
     with pytest.raises(FetchError, match="does not tell the size of the file"):
-        opened(site, stamp=Stamp(None, '"v1"'))
+        opened(site, stamp=RemoteStamp(None, '"v1"'))
 
 
 def test_an_empty_file(site: WebServer) -> None:

@@ -11,8 +11,8 @@ import pytest
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.store import (
     ArrayStoreReader,
+    RowStamp,
     SourceChangedError,
-    Stamp,
     cache_key_dir,
     compute_fingerprint,
     read_stamped,
@@ -136,7 +136,7 @@ def test_rows_without_files_are_as_current_as_their_maker_says(cache_dir: Path) 
         with pytest.raises(ConfigurationError, match="no files were declared"):
             writer.fingerprint()
         with pytest.raises(ConfigurationError, match="stamps of files that were not declared"):
-            writer.add_stamps({"a": Stamp("a" * 64, 0, None)})
+            writer.add_stamps({"a": RowStamp("a" * 64, 0, None)})
         generation = writer.finalize(fingerprint)
     assert not (generation / "stamps.json").exists()
     assert ArrayStoreReader(cache_key_dir(cache_dir, KEY)).fingerprint == fingerprint
@@ -147,4 +147,4 @@ def test_names_of_files_stay_inside_the_root(cache_dir: Path, files: dict[str, P
         open_cache(cache_dir, {"../a.hid": files[PANEL]})
     assert not cache_dir.exists()
     with open_cache(cache_dir, files) as writer, pytest.raises(ConfigurationError, match=r"got \['b\.hid'\]"):
-        writer.write(arrays_of(b"", b""), key="b", stamps={"b.hid": Stamp("a" * 64, 0, None)})
+        writer.write(arrays_of(b"", b""), key="b", stamps={"b.hid": RowStamp("a" * 64, 0, None)})

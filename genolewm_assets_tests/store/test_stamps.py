@@ -10,8 +10,8 @@ import pytest
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, InputError
 from genolewm_assets.store import (
+    RowStamp,
     SourceChangedError,
-    Stamp,
     StampedStoreWriter,
     changed_files,
     compute_fingerprint,
@@ -75,7 +75,7 @@ def test_a_stamp_is_of_the_bytes_that_were_read(tmp_path: Path) -> None:
     path = write_old(tmp_path / "a.hid", b"trace")
     data, stamp = read_stamped(path)
     assert data == b"trace"
-    assert stamp == stamp_file(path) == Stamp(hashlib.sha256(data).hexdigest(), 5, LONG_AGO_NS)
+    assert stamp == stamp_file(path) == RowStamp(hashlib.sha256(data).hexdigest(), 5, LONG_AGO_NS)
 
 
 def test_a_fingerprint_of_stamps_is_one_of_their_digests(files: dict[str, Path]) -> None:
@@ -216,8 +216,8 @@ def open_stamped(directory: Path) -> StampedStoreWriter:
     return writer
 
 
-def stamp(text: str) -> Stamp:
-    return Stamp(hashlib.sha256(text.encode()).hexdigest(), len(text), LONG_AGO_NS)
+def stamp(text: str) -> RowStamp:
+    return RowStamp(hashlib.sha256(text.encode()).hexdigest(), len(text), LONG_AGO_NS)
 
 
 def write_stamped(writer: StampedStoreWriter, row: int) -> None:
@@ -296,7 +296,7 @@ def test_finished_bytes_do_not_depend_on_when_files_were_touched(tmp_path: Path)
         with open_stamped(directory) as writer:
             for row in range(6):
                 text = f"{row}"
-                taken = Stamp(stamp(text).sha256, len(text), LONG_AGO_NS + number)
+                taken = RowStamp(stamp(text).sha256, len(text), LONG_AGO_NS + number)
                 writer.add_stamps({f"{row}.hid": taken})
                 writer.write_batch(values(row, row + 1), keys=[key(row)])
             stamps = writer.stamps
