@@ -13,7 +13,7 @@ Such a folder needs no root around it and must not lie in one, whose manifests a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -33,22 +33,14 @@ from genolewm_assets.store.array_keys import (
 )
 from genolewm_assets.store.array_layout import CHECKSUMS, ArrayLayout, ArraySpec, is_complete
 from genolewm_assets.store.array_reader import ArrayStoreReader, verify_array_store
-from genolewm_assets.store.atomic import link_target, remove_tree, sync_directory
+from genolewm_assets.store.atomic import remove_tree
 from genolewm_assets.store.canonical_json import JsonValue, canonical_json, normal_json
 from genolewm_assets.store.file_system import check_file_system
-from genolewm_assets.store.generations import (
-    GENERATIONS,
-    check_publishable,
-    generation_path,
-    generations_of,
-    is_linked,
-    publish_generation,
-    replace_link,
-)
+from genolewm_assets.store.generations import GENERATIONS
+from genolewm_assets.store.location import locked_location, resumable_name
 from genolewm_assets.store.root import WORK, Root, enclosing_root
 from genolewm_assets.store.stamp_log import StampedStoreWriter
 from genolewm_assets.store.stamps import RowStamp, SourceChangedError, changed_files, read_stamps, stamp_files
-from genolewm_assets.store.work import RESUMABLE
 
 
 class ArrayCacheWriter:
@@ -125,40 +117,35 @@ class ArrayCacheWriter:
         self._latest: dict[str, RowStamp] = {}
         self._held = ExitStack()
         try:
+            resumed = resumable_name(_digest12(canonical_json(self._layout.as_json(), self.key)))
+            self._site = self._held.enter_context(locked_location(self._root, self.key, resumed=resumed))
             with self._root.storage_errors(self.key):
-                self._lease = self._held.enter_context(self._root.lock(self.key))
                 self._open()
         except BaseException:
             self.close()
             raise
 
     def _open(self) -> None:
-        check_publishable(self.directory)
         if not (self._root.path / GENERATIONS).exists():
             check_file_system(self._root.path / WORK / self.key)
-        self._published = next(self._finished(), None)
+        # Without files only their maker knows what rows were made from.
+        found = self._site.generations() if self._files is not None else iter(())
+        self._published = next(filter(self._is_finished, found), None)
         if self._published is not None:
-            self._link(self._published)
-            self._root.sweep(self.key, self._lease)
+            self._site.adopt(self._published)
             return
-        name = f"{RESUMABLE}{_digest12(canonical_json(self._layout.as_json(), self.key))}"
-        self._root.sweep(self.key, self._lease, keep=name)
-        work = self._root.work_dir(self.key, self._lease, name=name)
+        work = self._site.work_dir()
         if not self._open_work(work):
             self._discard(work)
-            self._open_work(self._root.work_dir(self.key, self._lease, name=name))
+            self._open_work(self._site.work_dir())
 
-    def _finished(self) -> Iterator[Path]:
-        """Yield intact generations of this layout that were made from the files as they are, a linked one first."""
-        # One that a kill kept from being linked is as good.
-        own = generations_of(self.directory) if self._files is not None else ()
-        for generation in sorted(own, key=is_linked, reverse=True):
-            try:
-                same = ArrayStoreReader(generation).layout == self._layout
-                if same and self._is_current(generation) and not verify_array_store(generation):
-                    yield generation
-            except ResourceError:
-                continue
+    def _is_finished(self, generation: Path) -> bool:
+        """Tell whether a generation is intact, of this layout, and made from the files as they are."""
+        try:
+            same = ArrayStoreReader(generation).layout == self._layout
+            return same and self._is_current(generation) and not verify_array_store(generation)
+        except ResourceError:
+            return False
 
     def _is_current(self, directory: Path) -> bool:
         return self._files is None or validate_sources(directory, self.config, self._files, strict=self._strict)
@@ -351,20 +338,7 @@ class ArrayCacheWriter:
             store.add_stamps(self._latest)
         store.finalize(fingerprint)
         self._store = None
-        digest12 = _digest12((work / CHECKSUMS).read_bytes())
-        if generation_path(self.directory, digest12).exists():
-            # Files are moved out one by one then; cut in the middle of that, there is nothing to go on from.
-            work = work.rename(self._root.work_dir(self.key, self._lease))
-        generation = publish_generation(work, self.directory, digest12, fenced=self._lease.fenced)
-        self._root.sweep(self.key, self._lease)
-        return generation
-
-    def _link(self, generation: Path) -> None:
-        target = f"{GENERATIONS}/{generation.name}"
-        if link_target(self.directory) != target:
-            with self._lease.fenced():
-                replace_link(self.directory, target)
-            sync_directory(self.directory.parent)
+        return self._site.publish(work, _digest12((work / CHECKSUMS).read_bytes()))
 
     def close(self) -> None:
         """Give up the lock; rows after the last commit are dropped."""

@@ -10,7 +10,6 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,15 +37,8 @@ from genolewm_assets.store.generation import (
     measure_file,
     total_bytes,
 )
-from genolewm_assets.store.generations import (
-    check_publishable,
-    generation_path,
-    generations_of,
-    publish_generation,
-    resolve_generation,
-    switch_link,
-)
-from genolewm_assets.store.lease import WriterLease
+from genolewm_assets.store.generations import is_linked, resolve_generation
+from genolewm_assets.store.location import LockedLocation, locked_location, resumable_name
 from genolewm_assets.store.manifest import (
     MANIFEST,
     PROVENANCE,
@@ -62,7 +54,6 @@ from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.rejected import clear_rejected, reject, write_failure
 from genolewm_assets.store.root import Root
 from genolewm_assets.store.surface import check_surface, hidden_files, lay_surface
-from genolewm_assets.store.work import RESUMABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,19 +145,11 @@ def build(
     GenoLeWMError
         Whatever ``plan.write`` raised, its text in ``<root>/rejected/<location>/failure.json``.
     """
-    link = root.link_of(plan.location)
-    with root.storage_errors(plan.location), root.lock(plan.location, wait_s=lock_wait_s) as lease:
-        check_publishable(link)
-        root.sweep(plan.location, lease, keep=_resumed_name(plan))
-        published = _reusable(link, plan, progress)
-        if published is None and plan.resumable:
-            published = _adopted(link, plan, lease, progress)
-        if published is None:
-            published = _build_afresh(root, plan, lease, run_id, progress)
-        root.sweep(plan.location, lease)
-        with lease.fenced():
+    with locked_location(root, plan.location, resumed=_resumed_name(plan), wait_s=lock_wait_s) as site:
+        published = _finished(site, plan, progress) or _build_afresh(site, plan, run_id, progress)
+        with site.lease.fenced():
             if plan.surface:
-                lay_surface(link)
+                lay_surface(site.link)
             # Last, and never earlier: without its marker a failed build would leave its predecessor looking current.
             clear_rejected(root, plan.location)
     return published
@@ -207,59 +190,51 @@ def _manifest(plan: BuildPlan, files: tuple[FileEntry, ...], report: BuildReport
     )
 
 
-def _reusable(link: Path, plan: BuildPlan, progress: Progress) -> Published | None:
+def _finished(site: LockedLocation, plan: BuildPlan, progress: Progress) -> Published | None:
+    """Return what is published, or what an earlier build finished and was killed before it could switch the link to."""
+    for directory in site.generations():
+        # Of a build that cannot be gone on with, what was not linked is not worth reading: it is made again.
+        manifest = _intact_manifest(directory, plan, progress) if plan.resumable or is_linked(directory) else None
+        if manifest is not None:
+            site.adopt(directory)
+            return Published(plan.artefact, directory, manifest, reused=True)
+    return None
+
+
+def _intact_manifest(directory: Path, plan: BuildPlan, progress: Progress) -> Manifest | None:
+    """Return the manifest of what was made as the plan says and is intact to the last byte; None for anything else."""
     try:
-        directory = resolve_generation(link)
         manifest = read_manifest(directory)
     except (MissingResourceError, CorruptResourceError):
         return None
     if not _made_by(plan, manifest):
         return None
     damages = find_damage(directory, manifest, ByteCount(progress, total_bytes(manifest)))
-    return None if any(damages) else Published(plan.artefact, directory, manifest, reused=True)
-
-
-def _adopted(link: Path, plan: BuildPlan, lease: WriterLease, progress: Progress) -> Published | None:
-    """Publish what an earlier build finished and was killed before it could switch the link to."""
-    for directory in generations_of(link):
-        with suppress(MissingResourceError, CorruptResourceError):
-            manifest = read_manifest(directory)
-            if not _made_by(plan, manifest):
-                continue
-            if not any(find_damage(directory, manifest, ByteCount(progress, total_bytes(manifest)))):
-                with lease.fenced():
-                    switch_link(link, directory)
-                return Published(plan.artefact, directory, manifest, reused=True)
-    return None
+    return None if any(damages) else manifest
 
 
 def _resumed_name(plan: BuildPlan) -> str | None:
     """Return the name of the work directory that builds of the same code version, recipe and inputs share."""
-    return f"{RESUMABLE}{_manifest(plan, (), BuildReport()).sha256[:12]}" if plan.resumable else None
+    return resumable_name(_manifest(plan, (), BuildReport()).sha256[:12]) if plan.resumable else None
 
 
-def _build_afresh(root: Root, plan: BuildPlan, lease: WriterLease, run_id: str | None, progress: Progress) -> Published:
-    link = root.link_of(plan.location)
-    work = root.work_dir(plan.location, lease, name=_resumed_name(plan))
-    resumed = work if plan.resumable else None
+def _build_afresh(site: LockedLocation, plan: BuildPlan, run_id: str | None, progress: Progress) -> Published:
+    work = site.work_dir()
     started = time.monotonic()
     try:
-        manifest = _write(root, plan, work, lease, progress)
-        if resumed is not None and generation_path(link, manifest.sha256[:12]).exists():
-            # Publishing may move files out one by one; cut in the middle of that, there is nothing to go on from.
-            work = work.rename(root.work_dir(plan.location, lease))
+        manifest = _write(site, plan, work, progress)
         write_atomic(work / MANIFEST, manifest.to_bytes())
         write_provenance(work, run_id=run_id, duration_s=time.monotonic() - started)
         if manifest.failed_checks:
-            err = _rejection(plan, manifest, root.rejected_path(plan.location))
-            _keep_rejected(root, plan, work, lease, err, sha256=manifest.sha256)
+            err = _rejection(plan, manifest, site.root.rejected_path(plan.location))
+            _keep_rejected(site, plan, work, err, sha256=manifest.sha256)
             raise err
         if plan.surface:
-            check_surface(link, work)
-        directory = publish_generation(work, link, manifest.sha256[:12], fenced=lease.fenced)
+            check_surface(site.link, work)
+        directory = site.publish(work, manifest.sha256[:12])
     finally:
         # Gone already where it was published or rejected; after another failure what can be continued is kept.
-        if work != resumed:
+        if not plan.resumable:
             shutil.rmtree(work, ignore_errors=True)
     return Published(plan.artefact, directory, manifest, reused=False)
 
@@ -289,7 +264,7 @@ def write_provenance(directory: Path, *, run_id: str | None, duration_s: float) 
     write_atomic(directory / PROVENANCE, canonical_json(record, PROVENANCE))
 
 
-def _write(root: Root, plan: BuildPlan, work: Path, lease: WriterLease, progress: Progress) -> Manifest:
+def _write(site: LockedLocation, plan: BuildPlan, work: Path, progress: Progress) -> Manifest:
     """Fill the work directory and describe it; an error that the package raises on purpose rejects the build."""
     try:
         report = plan.write(work)
@@ -297,8 +272,8 @@ def _write(root: Root, plan: BuildPlan, work: Path, lease: WriterLease, progress
             raise ResourceError(str(work), "was removed while it was written", remedy="Leave it alone and run it again")
         return _manifest(plan, _measure_files(plan, work, report, progress), report)
     except GenoLeWMError as err:
-        if work.is_dir() and _blames_content(root, err):
-            _keep_rejected(root, plan, work, lease, err, sha256=None)
+        if work.is_dir() and _blames_content(site.root, err):
+            _keep_rejected(site, plan, work, err, sha256=None)
         raise
 
 
@@ -309,13 +284,13 @@ def _blames_content(root: Root, err: GenoLeWMError) -> bool:
 
 
 def _keep_rejected(
-    root: Root, plan: BuildPlan, work: Path, lease: WriterLease, err: GenoLeWMError, *, sha256: str | None
+    site: LockedLocation, plan: BuildPlan, work: Path, err: GenoLeWMError, *, sha256: str | None
 ) -> None:
     """Move a failed build to ``rejected/``; where even that fails, the reason of the build's failure goes first."""
     try:
-        reject(root, plan.location, work, sha256 or write_failure(work, str(plan.artefact), err), lease)
+        reject(site.root, plan.location, work, sha256 or write_failure(work, str(plan.artefact), err), site.lease)
     except OSError as refused:
-        err.add_note(f"The build could not be kept in {root.rejected_path(plan.location)}: {refused}")
+        err.add_note(f"The build could not be kept in {site.root.rejected_path(plan.location)}: {refused}")
         # Nor may it be continued, if it is one that could be.
         shutil.rmtree(work, ignore_errors=True)
 
