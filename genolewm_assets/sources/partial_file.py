@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import BusyError, FetchError
 from genolewm_assets.sources.remote import RemoteStamp
+from genolewm_assets.store.guard import flock
 
 _CHECKPOINT_BYTES = 16 << 20
 _CHUNK_BYTES = 1 << 20
@@ -143,14 +143,12 @@ def _open_locked(path: Path) -> FileIO:
     while True:
         # Unbuffered: a buffer that the disk refuses would be refused again on closing.
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held the lock may have renamed the file to its target in the meantime.
-            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                return file
-        except BlockingIOError as error:
+        if not flock(file.fileno()):
             file.close()
-            raise BusyError(str(path), "another process is downloading to it", remedy="Wait for it to end") from error
+            raise BusyError(str(path), "another process is downloading to it", remedy="Wait for it to end")
+        # Whoever held the lock may have renamed the file to its target in the meantime.
+        if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            return file
         file.close()
 
 

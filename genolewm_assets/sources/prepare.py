@@ -6,7 +6,6 @@ It is built in a root of its own beside the output, so that a command that fails
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -45,6 +44,7 @@ from genolewm_assets.store import (
 )
 from genolewm_assets.store.atomic import make_directories
 from genolewm_assets.store.generations import check_publishable, publish_generation
+from genolewm_assets.store.guard import lock_folder
 
 CODE_VERSION = "2"
 
@@ -266,7 +266,7 @@ def _remove_abandoned(folder: Path) -> None:
         for private in folder.glob(f"{_PRIVATE}*"):
             if private.is_symlink():
                 continue
-            with suppress(OSError), _locked(private, fcntl.LOCK_NB):
+            with suppress(OSError), _locked(private, wait=False):
                 shutil.rmtree(private)
 
 
@@ -279,10 +279,9 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(folder: Path, flags: int = 0) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    descriptor = lock_folder(folder, wait=wait)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | flags)
         yield
     finally:
         os.close(descriptor)

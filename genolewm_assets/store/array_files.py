@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 from contextlib import suppress
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.errors import BusyError, ResourceError
+from genolewm_assets.store.guard import lock_folder
 
 
 class WrittenFiles:
@@ -32,7 +32,13 @@ class WrittenFiles:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._handles: dict[str, BinaryIO] = {}
-        self._lock: int | None = _lock(directory)
+        self._lock: int | None = None
+        try:
+            self._lock = lock_folder(directory, wait=False)
+        except BusyError as err:
+            raise BusyError(
+                str(directory), "another writer has this array store open", remedy="Wait for it to finish, or stop it"
+            ) from err
 
     @property
     def are_open(self) -> bool:
@@ -90,21 +96,6 @@ class WrittenFiles:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def _lock(directory: Path) -> int:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as err:
-        os.close(descriptor)
-        raise BusyError(
-            str(directory), "another writer has this array store open", remedy="Wait for it to finish, or stop it"
-        ) from err
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def open_to_write(path: Path) -> int:

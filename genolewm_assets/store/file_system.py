@@ -6,7 +6,6 @@ Whatever is missing would show later, and worse: in the middle of a build, or as
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import secrets
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import RootError
 from genolewm_assets.store.atomic import remove_tree
+from genolewm_assets.store.guard import flock
 
 _PROBE = ".probe."
 _DATA = b"genolewm\n"
@@ -138,12 +138,7 @@ def _maps(probe: Path) -> bool:
 def _locks(probe: Path) -> bool:
     """Lock a file twice: the second must be refused."""
     with (probe / "a").open("w+b") as first, (probe / "a").open("r+b") as second:
-        fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        try:
-            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
+        return flock(first.fileno()) and not flock(second.fileno())
 
 
 def _stamps(probe: Path) -> bool:

@@ -1,4 +1,4 @@
-"""A lock that is held for moments, by flock(2): the operating system lets go of it when a process dies."""
+"""Locks of open files and folders, by flock(2): the operating system lets go of them when a process dies."""
 
 from __future__ import annotations
 
@@ -18,6 +18,58 @@ NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL
 _POLL_S = 0.01
 
 
+def flock(descriptor: int, *, shared: bool = False, wait: bool = False) -> bool:
+    """Lock an open file or folder; False if another has it locked, and ``wait`` is False.
+
+    Closing the descriptor unlocks it, once processes forked meanwhile have closed theirs.
+
+    Parameters
+    ----------
+    shared
+        Together with others that lock it shared.
+    """
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_flocked(descriptor: int) -> bool:
+    """Tell whether another has an open file locked; when that cannot be found out, yes."""
+    try:
+        free = flock(descriptor, shared=True)
+    except OSError:
+        return True
+    if free:
+        _unlock(descriptor)
+    return not free
+
+
+def _unlock(descriptor: int) -> None:
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def lock_folder(folder: Path, *, wait: bool) -> int:
+    """Lock a folder itself, so that no lock file stays in it; returns a descriptor, to be closed.
+
+    Raises
+    ------
+    BusyError
+        If another has it locked, and ``wait`` is False.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        locked = flock(descriptor, wait=wait)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if not locked:
+        os.close(descriptor)
+        raise BusyError(str(folder), "another process has the folder locked", remedy="Wait for it to finish")
+    return descriptor
+
+
 @contextmanager
 def guarded(path: Path, wait_s: float) -> Iterator[int]:
     """Hold a lock file alone; it is made if missing and stays there. Yields its descriptor.
@@ -29,21 +81,21 @@ def guarded(path: Path, wait_s: float) -> Iterator[int]:
     ResourceError
         If the file system has no locks.
     """
-    with _locked(path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX, wait_s) as descriptor:
+    with _locked(path, os.O_RDWR | os.O_CREAT, shared=False, wait_s=wait_s) as descriptor:
         yield descriptor
 
 
 @contextmanager
 def looked_through(path: Path) -> Iterator[int]:
     """Hold an existing lock file together with others that only look; no waiting, no right to write needed."""
-    with _locked(path, os.O_RDONLY, fcntl.LOCK_SH, 0.0) as descriptor:
+    with _locked(path, os.O_RDONLY, shared=True, wait_s=0.0) as descriptor:
         yield descriptor
 
 
 @contextmanager
-def _locked(path: Path, flags: int, kind: int, wait_s: float) -> Iterator[int]:
+def _locked(path: Path, flags: int, *, shared: bool, wait_s: float) -> Iterator[int]:
     deadline = time.monotonic() + wait_s
-    while (descriptor := _try_to_lock(path, flags, kind)) is None:
+    while (descriptor := _try_to_lock(path, flags, shared=shared)) is None:
         if time.monotonic() >= deadline:
             raise BusyError(
                 str(path),
@@ -56,21 +108,18 @@ def _locked(path: Path, flags: int, kind: int, wait_s: float) -> Iterator[int]:
     finally:
         try:
             # Closing would do, but for processes forked meanwhile: they have the descriptor too.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            _unlock(descriptor)
         finally:
             os.close(descriptor)
 
 
-def _try_to_lock(path: Path, flags: int, kind: int) -> int | None:
+def _try_to_lock(path: Path, flags: int, *, shared: bool) -> int | None:
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     try:
         with naming(path):
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        # Somebody may have removed the file: then the next one to come locks another.
-        if os.fstat(descriptor).st_nlink:
-            return descriptor
-    except BlockingIOError:
-        pass
+            # Somebody may have removed the file: then the next one to come locks another.
+            if flock(descriptor, shared=shared) and os.fstat(descriptor).st_nlink:
+                return descriptor
     except OSError as err:
         os.close(descriptor)
         if err.errno not in NO_LOCKS:

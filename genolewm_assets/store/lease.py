@@ -13,7 +13,6 @@ another's token in the record when it wants to publish, and publishes nothing.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
@@ -26,7 +25,7 @@ from typing import Self
 
 from genolewm_assets.errors import BusyError, GenoLeWMError, ResourceError
 from genolewm_assets.store.atomic import naming
-from genolewm_assets.store.guard import guarded, looked_through
+from genolewm_assets.store.guard import flock, guarded, looked_through
 from genolewm_assets.store.lock_record import (
     HELD,
     LEASE_S,
@@ -244,7 +243,7 @@ def _take(folder: Path, found: FoundRecord | None) -> _Hold:
         os.rename(scratch, record)  # noqa: PTH104 - the crash tests kill at the functions of `os`
         descriptor = os.open(record, os.O_RDWR | os.O_NOFOLLOW)
         with naming(record):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # at most a look of another's is waited for
+            flock(descriptor, wait=True)  # at most a look of another's is waited for
         hold = _Hold(owner, descriptor)
         HELD.add(owner.token)
         threading.Thread(target=hold.keep_renewing, name=f"lease of {folder.name}", daemon=True).start()

@@ -7,7 +7,6 @@ so clocks of machines may differ (where the server stamps files; SMB clients sta
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from genolewm_assets.errors import ResourceError
+from genolewm_assets.store.guard import is_flocked
 from genolewm_assets.store.processes import boot_id, is_same_process, pid_namespace, started_ticks
 
 RECORD = "lock.json"
@@ -195,11 +195,11 @@ def _standing_here(owner: LeaseOwner | None, descriptor: int) -> Standing | None
         return None
     if (owner.host, owner.pid_namespace) == (os.uname().nodename, pid_namespace()):
         # A living process does not hold it either whose disk failed when the record was to be removed.
-        held = owner.token in HELD if owner.pid == os.getpid() else _is_flocked(descriptor)
+        held = owner.token in HELD if owner.pid == os.getpid() else is_flocked(descriptor)
         alive = held and is_same_process(owner.pid, owner.started_ticks)
     else:
         # In another container on this kernel: its numbers say nothing here, but the lock it keeps on its record does.
-        alive = _is_flocked(descriptor)
+        alive = is_flocked(descriptor)
     return Standing.HOLDS if alive else Standing.DEAD
 
 
@@ -218,12 +218,3 @@ def _silence_s(descriptor: int, renewed_s: float, now_s: float) -> float:
         os.utime(descriptor)
         return 0.0
     return now_s - renewed_s
-
-
-def _is_flocked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
-    return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import InputError, ResourceError
 from genolewm_assets.store.atomic import sync_directory
+from genolewm_assets.store.guard import flock
 
 # A page of distinct texts may be as long as there are such texts; beyond the limit each row would hold its own.
 _DICTIONARY_BYTES = 1 << 30
@@ -107,7 +107,7 @@ def _scratch(output: Path) -> Iterator[BinaryIO]:
         path = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
         with path.open("x+b") as handle:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                flock(handle.fileno(), wait=True)
                 # A sweep may have come between making the file and locking it.
                 if not os.fstat(handle.fileno()).st_nlink:
                     continue
@@ -121,6 +121,6 @@ def _sweep(output: Path) -> None:
     """Remove what killed writers of the same file left; a living one holds a lock on its own."""
     pattern = re.compile(rf"\.{re.escape(output.name)}\.[0-9a-f]{{8}}\.tmp", re.DOTALL)
     for path in sorted(path for path in output.parent.iterdir() if pattern.fullmatch(path.name)):
-        with suppress(FileNotFoundError, BlockingIOError), path.open("rb") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
+        with suppress(FileNotFoundError), path.open("rb") as handle:
+            if flock(handle.fileno()):
+                path.unlink()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import BusyError, ResourceError
-from genolewm_assets.store.guard import NO_LOCKS, guarded, looked_through
+from genolewm_assets.store.guard import NO_LOCKS, flock, guarded, is_flocked, lock_folder, looked_through
 from genolewm_assets_tests.crash.killing import outcome, start
 
 
@@ -23,6 +23,21 @@ def test_one_alone_or_several_that_look(tmp_path: Path) -> None:
         pass
     with guarded(path, 0):
         pass
+
+
+def test_an_open_file_or_folder_is_locked_until_it_is_closed(tmp_path: Path) -> None:
+    with (tmp_path / "a").open("wb") as first, (tmp_path / "a").open("rb") as second:
+        assert not is_flocked(second.fileno())
+        assert flock(first.fileno())
+        assert is_flocked(second.fileno())
+        assert not flock(second.fileno(), shared=True)
+        first.close()
+        assert flock(second.fileno(), wait=True)
+    held = lock_folder(tmp_path, wait=True)
+    with pytest.raises(BusyError, match=f"{tmp_path}: another process has the folder locked"):
+        lock_folder(tmp_path, wait=False)
+    os.close(held)
+    os.close(lock_folder(tmp_path, wait=False))
 
 
 def test_who_waits_gets_it(tmp_path: Path) -> None:
