@@ -16,6 +16,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.lewm.packages import verify_package
+from genolewm_assets.lewm.release_key import in_order
 from genolewm_assets.store import NO_PROGRESS, Progress, read_manifest, resolve_generation, write_atomic
 from genolewm_assets.store.manifest import canonical_json
 
@@ -57,7 +58,7 @@ def read_current(root: Path) -> PackageRef:
 
 def released(root: Path) -> list[str]:
     """Return the releases that have a package, newest first."""
-    return sorted((path.parent.name for path in (root / PACKAGES).glob(f"*/{LATEST_FILE}")), reverse=True)
+    return in_order(path.parent.name for path in (root / PACKAGES).glob(f"*/{LATEST_FILE}"))[::-1]
 
 
 def read_pin(root: Path) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,14 @@ def test_the_newest_that_verifies_is_in_use(root: Path) -> None:
     assert released(root) == [NEW, OLD]
     assert move_current(root).release == NEW
     assert read_current(root).release == NEW
+
+
+def test_the_tenth_file_of_a_day_is_newer_than_the_ninth(root: Path) -> None:
+    ref = read_latest(root, NEW)
+    for number in (10, 9):
+        write_latest(root, replace(ref, release=f"{NEW}.{number}"))
+    assert released(root) == [f"{NEW}.10", f"{NEW}.9", NEW, OLD]
+    assert move_current(root).release == f"{NEW}.10"
 
 
 def test_a_bad_release_is_passed_over(root: Path) -> None:
