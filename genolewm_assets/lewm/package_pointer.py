@@ -13,9 +13,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.packages import verify_package
+from genolewm_assets.lewm.packages import Package, open_package, verify_package
 from genolewm_assets.lewm.release_key import in_order
 from genolewm_assets.store import NO_PROGRESS, Progress, read_manifest, resolve_generation, write_atomic
 from genolewm_assets.store.manifest import canonical_json
@@ -54,6 +55,16 @@ def read_latest(root: Path, release: str) -> PackageRef:
 def read_current(root: Path) -> PackageRef:
     """Return the package in use; raises as :func:`read_latest`."""
     return _read_ref(root / PACKAGES / CURRENT_FILE, "no package is in use")
+
+
+def current_folder(root: Path | str) -> Path:
+    """Return the folder of the package in use; raises as :func:`read_latest`."""
+    return Path(root) / read_current(Path(root)).path
+
+
+def open_current(root: Path | str, *, contents: Literal["hash", "sizes"] = "hash") -> Package:
+    """Open the package in use of a root, such as ``data``; ``contents`` and errors as for ``packages.open_package``."""
+    return open_package(current_folder(root), cache_root=root, contents=contents)
 
 
 def released(root: Path) -> list[str]:

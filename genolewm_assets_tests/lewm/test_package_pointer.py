@@ -13,6 +13,7 @@ from genolewm_assets.lewm.package_pointer import (
     PackageRef,
     choose_current,
     move_current,
+    open_current,
     pin_release,
     read_current,
     read_latest,
@@ -20,6 +21,7 @@ from genolewm_assets.lewm.package_pointer import (
     released,
     write_latest,
 )
+from genolewm_assets.lewm.packages import open_package
 from genolewm_assets.store import Published, Root
 
 OLD, NEW = "2024-01-07", "2025-01-05"
@@ -80,6 +82,18 @@ def test_a_bad_package_cannot_be_pinned(root: Path) -> None:
         pin_release(root, OLD)
     assert read_pin(root) is None
     assert read_current(root).release == NEW
+
+
+def test_the_package_in_use_is_opened(root: Path, package: Published) -> None:
+    with pytest.raises(MissingResourceError, match="no package is in use"):
+        open_current(root)
+    move_current(root)
+    opened = open_current(str(root), contents="sizes")
+    assert opened.info == open_package(package.directory).info
+    assert all(root in folder.parents for folder in opened.caches.values())
+    (opened.directory / "package.json").write_text("{}")
+    with pytest.raises(CorruptResourceError):
+        open_current(root)
 
 
 def test_what_is_not_there_is_named(root: Path, tmp_path: Path) -> None:
