@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from genolewm_assets.encoders.state_cache import STATE_ROWS
-from genolewm_assets.lewm.corpus_windows import CORPUS_SKIPPED, CORPUS_WINDOWS
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_TABLES
-from genolewm_assets.lewm.package_schema import PACKAGE_TABLES
-from genolewm_assets.lewm.schema import TABLES, TableSchema
-from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
-from genolewm_assets.mito.token_store import MITO_TOKENS
-from genolewm_assets.mito.variant_schema import MITO_TABLES
+from genolewm_assets.encoders import state_cache
+from genolewm_assets.lewm import corpus_windows, holdout_schema, package_schema, schema
+from genolewm_assets.mito import genome_table, token_store, variant_schema
+from genolewm_assets.store.table_schema import TableSchema
 
-EVERY_TABLE = (
-    *TABLES,
-    CORPUS_WINDOWS,
-    CORPUS_SKIPPED,
-    STATE_ROWS,
-    *HOLDOUT_TABLES,
-    *PACKAGE_TABLES,
-    MITO_GENOMES,
-    MITO_GENOME_REJECTS,
-    MITO_TOKENS,
-    *MITO_TABLES,
+MODULES = (
+    schema,
+    corpus_windows,
+    state_cache,
+    holdout_schema,
+    package_schema,
+    genome_table,
+    token_store,
+    variant_schema,
 )
+EVERY_TABLE = [table for module in MODULES for table in module.TABLES]
 TARGET = Path(__file__).parent / "data_model.md"
 
 

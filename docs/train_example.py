@@ -1,6 +1,7 @@
 """Train a linear predictor of edited states: the smallest trainer over a package.
 
-``python docs/train_example.py PACKAGE MODEL [EPOCHS]``: MODEL is the encoder that the package's caches were made with,
+``python docs/train_example.py ROOT MODEL [EPOCHS]``: it trains on the package in use of a root; a package's folder may
+stand for ROOT. MODEL is the encoder that the package's caches were made with,
 a folder in Hugging Face format. The source state comes from the cache, the target is encoded here, and both are pooled
 over the same tokens; the predictor learns their difference from the source state and the edit.
 """
@@ -17,6 +18,8 @@ from torch.utils.data import DataLoader
 from genolewm_assets.encoders import CausalLMStateEncoder
 from genolewm_assets.lewm.batches import TrainingBatch, encode_targets
 from genolewm_assets.lewm.dataset import GenoLeWMDataset, as_tensors
+from genolewm_assets.lewm.package_pointer import open_current
+from genolewm_assets.lewm.packages import Package
 from genolewm_assets.lewm.tuples import TrainingTuple
 
 
@@ -36,7 +39,7 @@ def make_features(batch: TrainingBatch) -> Tensor:
     return torch.cat((source, edits, shifted * source), dim=1)
 
 
-def train(package: Path, model: Path, *, epochs: int, windows_per_batch: int = 8) -> list[float]:
+def train(package: Path | Package, model: Path, *, epochs: int, windows_per_batch: int = 8) -> list[float]:
     """Return the mean loss of every epoch, as a share of the loss of predicting no change."""
     dataset = GenoLeWMDataset(package, windows_per_batch=windows_per_batch)
     encoder = CausalLMStateEncoder(model)
@@ -68,7 +71,8 @@ def train(package: Path, model: Path, *, epochs: int, windows_per_batch: int = 8
 
 if __name__ == "__main__":
     if len(sys.argv) not in (3, 4):
-        sys.exit("usage: python docs/train_example.py PACKAGE MODEL [EPOCHS]")
-    folders, n_epochs = sys.argv[1:3], int(sys.argv[3]) if len(sys.argv) > 3 else 10
-    for number, value in enumerate(train(Path(folders[0]), Path(folders[1]), epochs=n_epochs)):
+        sys.exit("usage: python docs/train_example.py ROOT MODEL [EPOCHS]")
+    (place, model), n_epochs = map(Path, sys.argv[1:3]), int(sys.argv[3]) if len(sys.argv) > 3 else 10
+    package = open_current(place) if (place / "packages").is_dir() else place
+    for number, value in enumerate(train(package, model, epochs=n_epochs)):
         print(f"epoch {number}: loss {value:.3f} of that of predicting no change")

@@ -1,6 +1,5 @@
 """``clinvar/changes``: what a ClinVar release added, removed and reclassified, against the release before it."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,8 +22,8 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Mis
 from genolewm_assets.lewm.footprints import Int64s
 from genolewm_assets.lewm.release_change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
 from genolewm_assets.lewm.release_changes import CHANGE_COLUMNS, CLASSES, COMPARED, find_changes, transitions
+from genolewm_assets.lewm.release_key import ReleaseKey, is_before
 from genolewm_assets.lewm.schema import CLINVAR_CHANGES
-from genolewm_assets.sources.clinvar_listing import release_order
 from genolewm_assets.sources.shard_file import write_shard_file
 from genolewm_assets.store import (
     ArtefactId,
@@ -38,9 +37,6 @@ from genolewm_assets.store import (
 
 CODE_VERSION = "1"
 CHANGES_FILE = "changes.parquet"
-
-#: Folders of ``clinvar/`` that are releases.
-_RELEASE = re.compile(r"\d{4}-\d{2}-\d{2}(\.\d+)?")
 
 _FIGURES = ("added", "removed", *COMPARED.values())
 
@@ -69,7 +65,7 @@ def predecessor_of(workspace: Workspace, release: str, named: str | None = None)
         If the one named is no earlier release.
     """
     known = workspace.catalog.clinvar.predecessors.get(release)
-    if known is None and named is not None and not _is_before(named, release):
+    if known is None and named is not None and not is_before(named, release):
         raise ConfigurationError(
             f"clinvar/changes[{release}] (config: predecessor)",
             "is no earlier release",
@@ -80,10 +76,6 @@ def predecessor_of(workspace: Workspace, release: str, named: str | None = None)
     return known or named or _compared_before(workspace, release) or _newest_before(workspace, release)
 
 
-def _is_before(release: str, other: str) -> bool:
-    return _RELEASE.fullmatch(release) is not None and release_order(release) < release_order(other)
-
-
 def _compared_before(workspace: Workspace, release: str) -> str | None:
     """Return the predecessor in the recipe of the published changes."""
     link = workspace.root.link_of(workspace.location(ArtefactId("clinvar/changes", release)))
@@ -91,7 +83,7 @@ def _compared_before(workspace: Workspace, release: str) -> str | None:
         predecessor = read_manifest(resolve_generation(link)).recipe.get("predecessor")
     except (MissingResourceError, CorruptResourceError):
         return None
-    return predecessor if isinstance(predecessor, str) and _is_before(predecessor, release) else None
+    return predecessor if isinstance(predecessor, str) and is_before(predecessor, release) else None
 
 
 def _newest_before(workspace: Workspace, release: str) -> str | None:
@@ -100,11 +92,11 @@ def _newest_before(workspace: Workspace, release: str) -> str | None:
     found = [
         link.parent.name
         for link in root.link_of("clinvar").glob("*/shard")
-        if _is_before(link.parent.name, release)
+        if is_before(link.parent.name, release)
         and link.exists()
         and not root.is_rejected(workspace.location(ArtefactId("clinvar/shard", link.parent.name)))
     ]
-    return max(found, key=release_order, default=None)
+    return max(found, key=ReleaseKey.parse, default=None)
 
 
 def plan_changes(workspace: Workspace, key: str | None, progress: Progress, *, named: str | None = None) -> BuildPlan:

@@ -17,9 +17,10 @@ from genolewm_assets.defs.partitions import clinvar_release_partitions
 from genolewm_assets.defs.resources import WorkspaceResource, configured_catalog
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, RejectedResourceError, ResourceError
-from genolewm_assets.sources.catalog_fields import ReleaseKey
+from genolewm_assets.lewm.release_key import ReleaseKey, is_before
+from genolewm_assets.sources.catalog_fields import Release
 from genolewm_assets.sources.catalogs import load_catalog
-from genolewm_assets.sources.clinvar_listing import Listing, read_listing, release_order
+from genolewm_assets.sources.clinvar_listing import Listing, read_listing
 from genolewm_assets.sources.release_ledger import (
     RegisteredRelease,
     offered_releases,
@@ -50,7 +51,7 @@ class _Cursor(BaseModel):
         Identities of new files without a published checksum, by name. One is complete when two ticks find it alike.
     """
 
-    newest: ReleaseKey | None = None
+    newest: Release | None = None
     arriving: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
@@ -186,14 +187,12 @@ def clinvar_release_sensor(
 
 def _candidates(look: _Look, new: list[str], cursor: _Cursor) -> list[str]:
     newest = cursor.newest
-    return [
-        key for key in look.offered if key in new or (newest is not None and release_order(key) > release_order(newest))
-    ]
+    return [key for key in look.offered if key in new or (newest is not None and is_before(newest, key))]
 
 
 def _newest(look: _Look, cursor: _Cursor) -> str | None:
     seen = [*look.offered, *([cursor.newest] if cursor.newest else [])]
-    return max(seen, key=release_order, default=None)
+    return max(seen, key=ReleaseKey.parse, default=None)
 
 
 def _newest_request(
@@ -204,13 +203,13 @@ def _newest_request(
         return []
     key = candidates[-1]
     published = [release.key for release in look.known if _is_published(workspace, "clinvar/shard", release.key)]
-    if any(release_order(other) > release_order(key) for other in published):
+    if any(is_before(key, other) for other in published):
         context.log.info(f"{key} is older than what is published: it is registered, and built when a person asks")
         return []
     if _runs(context.instance, key):
         context.log.info(f"{key} has been requested before")
         return []
-    earlier = [other for other in published if release_order(other) < release_order(key)]
+    earlier = [other for other in published if is_before(other, key)]
     return [_refresh(workspace, key, run_key=key, predecessor=earlier[-1] if earlier else None)]
 
 
@@ -242,7 +241,7 @@ def clinvar_release_schedule(
     # Newer ones count too: a checksum that cannot be read today must not bring an older release up.
     for release in look.known:
         product = "packages/split" if _is_packaged(opened, release.key) else "clinvar/shard"
-        if release_order(release.key) >= release_order(key) and _is_published(opened, product, release.key):
+        if not is_before(release.key, key) and _is_published(opened, product, release.key):
             return dg.SkipReason(f"{product}[{release.key}] is published: {look}")
     if _runs(context.instance, key, tuple(status for status in dg.DagsterRunStatus if status not in _ENDED)):
         return dg.SkipReason(f"a run for {key} is under way")

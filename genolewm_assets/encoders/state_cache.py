@@ -38,6 +38,8 @@ STATE_ROWS = TableSchema(
     ("row",),
 )
 
+TABLES: tuple[TableSchema, ...] = (STATE_ROWS,)
+
 #: Rows under one checksum; the bytes of the store depend on it. Each is committed: a row is dearer than a sync.
 BATCH_ROWS = 64
 

@@ -80,6 +80,8 @@ CORPUS_SKIPPED = TableSchema(
     ("source", "record_id", "reason"),
 )
 
+TABLES: tuple[TableSchema, ...] = (CORPUS_WINDOWS, CORPUS_SKIPPED)
+
 
 @dataclass(frozen=True, slots=True)
 class CorpusParams:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from torch import Tensor, from_numpy, int64, tensor, zeros
 from torch.utils.data import IterableDataset, get_worker_info
@@ -18,6 +18,7 @@ from genolewm_assets.genome import LengthPolicy
 from genolewm_assets.lewm.batches import TrainingBatch
 from genolewm_assets.lewm.edit_mix import EditMix
 from genolewm_assets.lewm.edit_sampling import EditSampler, SamplingRules
+from genolewm_assets.lewm.package_pointer import current_folder
 from genolewm_assets.lewm.package_schema import Split
 from genolewm_assets.lewm.packages import Package, open_package, open_tables
 from genolewm_assets.lewm.split_sources import read_split
@@ -213,7 +214,7 @@ class GenoLeWMDataset(_PackageDataset):
 
     Examples
     --------
-    >>> dataset = GenoLeWMDataset("data/packages/current", seed=7)  # doctest: +SKIP
+    >>> dataset = GenoLeWMDataset.current("data", seed=7)  # doctest: +SKIP
     >>> for batch in DataLoader(dataset, batch_size=None, num_workers=3):  # doctest: +SKIP
     ...     tensors = as_tensors(batch)
     """
@@ -229,6 +230,11 @@ class GenoLeWMDataset(_PackageDataset):
     ) -> None:
         self._source_mix, self._windows_per_epoch = source_mix, windows_per_epoch
         super().__init__(package, cache_root, Split.TRAIN, None, **options)
+
+    @classmethod
+    def current(cls, root: Path | str, **options: Any) -> Self:
+        """Read the package in use of a root, such as ``data``; options and errors as for the class."""
+        return cls(current_folder(root), root, **options)
 
     def _schedule(self, windows: SplitWindows) -> Schedule:
         mix = self.package.info.mix if self._source_mix is None else self._source_mix
@@ -277,6 +283,11 @@ class GenoLeWMValDataset(_PackageDataset):
         options.setdefault("min_left_context_bp", EVALUATION_CONTEXT_BP)
         super().__init__(package, cache_root, Split.VALIDATION, holdout, **options)
 
+    @classmethod
+    def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
+        """Read the package in use of a root, such as ``data``; options and errors as for the class."""
+        return cls(current_folder(root), holdout, cache_root=root, **options)
+
 
 class GenoLeWMTestDataset(_PackageDataset):
     """Batches of test tuples of one holdout, for a final figure; parameters and errors as for validation."""
@@ -291,6 +302,11 @@ class GenoLeWMTestDataset(_PackageDataset):
     ) -> None:
         options.setdefault("min_left_context_bp", EVALUATION_CONTEXT_BP)
         super().__init__(package, cache_root, Split.TEST, holdout, **options)
+
+    @classmethod
+    def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
+        """Read the package in use of a root, such as ``data``; options and errors as for the class."""
+        return cls(current_folder(root), holdout, cache_root=root, **options)
 
 
 def as_tensors(batch: TrainingBatch) -> dict[str, Tensor]:

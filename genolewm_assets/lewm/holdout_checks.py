@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.holdout_policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_TABLES, Holdout
+from genolewm_assets.lewm.holdout_schema import TABLES, Holdout
 from genolewm_assets.lewm.holdouts import HoldoutInputs, HoldoutTables
 from genolewm_assets.lewm.schema import TableSchema
 from genolewm_assets.store import CheckResult, JsonValue
@@ -125,7 +125,7 @@ HOLDOUT_CHECKS = ("schema_as_declared", *_CHECKS)
 
 
 def _tables(held: HoldoutTables) -> list[tuple[pa.Table, TableSchema]]:
-    return list(zip((held.intervals, held.alleles, held.corpus), HOLDOUT_TABLES, strict=True))
+    return list(zip((held.intervals, held.alleles, held.corpus), TABLES, strict=True))
 
 
 def _spans(held: HoldoutTables) -> dict[tuple[str, str], list[tuple[int, int]]]:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
 from genolewm_assets.genome import GRCH38, ContigSet
 from genolewm_assets.lewm.holdout_schema import Role
+from genolewm_assets.lewm.release_key import is_before
 from genolewm_assets.store import JsonValue
 
 #: How far the share of windows that the haplotype blocks remove may lie from the policy's.
@@ -37,7 +38,7 @@ class HoldoutPolicy:
     max_block_bp
         A block is cut before it gets longer, in bases.
     temporal
-        (earlier, later) ClinVar release, ISO dates; None: no temporal holdout.
+        (earlier, later) ClinVar release; None: no temporal holdout.
     min_stars
         Review stars that a label needs to be measured on.
     validation_windows
@@ -71,7 +72,7 @@ class HoldoutPolicy:
         _check_range("max_block_bp", self.max_block_bp, max(1, self.link_bp), None)
         _check_range("min_stars", self.min_stars, 0, 4)
         _check_range("validation_windows", self.validation_windows, 0, None)
-        if self.temporal is not None and not self.temporal[0] < self.temporal[1]:
+        if self.temporal is not None and not is_before(*self.temporal):
             raise ConfigurationError(
                 "holdouts.temporal",
                 "releases are not in order",

@@ -131,4 +131,4 @@ HOLDOUT_CORPUS = TableSchema(
 )
 
 #: The tables that this module declares.
-HOLDOUT_TABLES: tuple[TableSchema, ...] = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS)
+TABLES: tuple[TableSchema, ...] = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS)

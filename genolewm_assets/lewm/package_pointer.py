@@ -13,9 +13,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.packages import verify_package
+from genolewm_assets.lewm.packages import Package, open_package, verify_package
+from genolewm_assets.lewm.release_key import in_order
 from genolewm_assets.store import NO_PROGRESS, Progress, read_manifest, resolve_generation, write_atomic
 from genolewm_assets.store.canonical_json import canonical_json
 
@@ -55,9 +57,19 @@ def read_current(root: Path) -> PackageRef:
     return _read_ref(root / PACKAGES / CURRENT_FILE, "no package is in use")
 
 
+def current_folder(root: Path | str) -> Path:
+    """Return the folder of the package in use; raises as :func:`read_latest`."""
+    return Path(root) / read_current(Path(root)).path
+
+
+def open_current(root: Path | str, *, contents: Literal["hash", "sizes"] = "hash") -> Package:
+    """Open the package in use of a root, such as ``data``; ``contents`` and errors as for ``packages.open_package``."""
+    return open_package(current_folder(root), cache_root=root, contents=contents)
+
+
 def released(root: Path) -> list[str]:
     """Return the releases that have a package, newest first."""
-    return sorted((path.parent.name for path in (root / PACKAGES).glob(f"*/{LATEST_FILE}")), reverse=True)
+    return in_order(path.parent.name for path in (root / PACKAGES).glob(f"*/{LATEST_FILE}"))[::-1]
 
 
 def read_pin(root: Path) -> str | None:

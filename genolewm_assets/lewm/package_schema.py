@@ -172,7 +172,7 @@ PACKAGE_CONTROLS = TableSchema(
 )
 
 #: The tables that this module declares.
-PACKAGE_TABLES: tuple[TableSchema, ...] = (PACKAGE_WINDOWS, PACKAGE_VARIANTS, PACKAGE_CONTROLS)
+TABLES: tuple[TableSchema, ...] = (PACKAGE_WINDOWS, PACKAGE_VARIANTS, PACKAGE_CONTROLS)
 
 
 def window_pattern(split: Split) -> str:

@@ -1,7 +1,8 @@
-"""The schema of every table this platform persists: one declaration each, nowhere else.
+"""Schemas of the genome, variant and window tables; each other one stands in the room that writes it.
 
-Writers cast to it, asset checks validate against it, ``docs/data_model.md`` and the column schemas in the Dagster UI
-are made from it. Coordinates: ``start``/``end`` are 0-based half-open, ``pos`` is 1-based as in VCF.
+A table is declared once: writers cast to its schema, asset checks validate against it, ``docs/data_model.md`` and the
+column schemas in the Dagster UI are made from it. Coordinates: ``start``/``end`` are 0-based half-open, ``pos`` is
+1-based as in VCF.
 """
 
 from __future__ import annotations

@@ -68,6 +68,8 @@ MITO_GENOME_REJECTS = TableSchema(
     ("file", "record"),
 )
 
+TABLES: tuple[TableSchema, ...] = (MITO_GENOMES, MITO_GENOME_REJECTS)
+
 
 @dataclass(frozen=True, slots=True)
 class PlacedGenome:

@@ -50,6 +50,8 @@ MITO_TOKENS = TableSchema(
     ("row",),
 )
 
+TABLES: tuple[TableSchema, ...] = (MITO_TOKENS,)
+
 
 class LevelledGenome(NamedTuple):
     """A genome with the heteroplasmy of its bases: float32, shape (n_bases,); None: 0 everywhere."""

@@ -61,4 +61,4 @@ MITO_SITES = TableSchema(
 )
 
 #: The tables that this module declares.
-MITO_TABLES: tuple[TableSchema, ...] = (MITO_VARIANTS, MITO_SITES)
+TABLES: tuple[TableSchema, ...] = (MITO_VARIANTS, MITO_SITES)

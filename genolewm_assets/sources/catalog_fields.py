@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from datetime import date
 from pathlib import Path
 from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
@@ -13,7 +12,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from genolewm_assets.errors import CatalogError
+from genolewm_assets.errors import CatalogError, InputError
+from genolewm_assets.lewm.release_key import ReleaseKey
 
 _SCHEMES = ("file", "http", "https", "s3", "gs")
 
@@ -21,7 +21,6 @@ SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _MD5 = re.compile(r"[0-9a-f]{32}")
-_RELEASE_KEY = re.compile(r"(\d{4}-\d{2}-\d{2})(\.(?:[2-9]|[1-9]\d+))?")
 
 
 def refusal(
@@ -67,23 +66,19 @@ def _check_file_md5(digest: str) -> str:
 
 
 def _check_release_key(key: str) -> str:
-    match = _RELEASE_KEY.fullmatch(key)
     try:
-        date.fromisoformat(match[1] if match else "")
-    except ValueError as error:
-        raise refusal(
-            "not a release key", expected="an ISO date such as '2026-02-26' or '2026-02-26.2'", got=repr(key)
-        ) from error
-    return key
+        return str(ReleaseKey.parse(key))
+    except InputError as error:
+        raise refusal(error.problem, expected=error.expected, got=error.got) from error
 
 
 Url: TypeAlias = Annotated[str, AfterValidator(_check_url)]
 FolderName: TypeAlias = Annotated[str, AfterValidator(_check_folder_name)]
 Md5: TypeAlias = Annotated[str, AfterValidator(_check_md5)]
 FileMd5: TypeAlias = Annotated[str, AfterValidator(_check_file_md5)]
-ReleaseKey: TypeAlias = Annotated[str, AfterValidator(_check_release_key)]
+Release: TypeAlias = Annotated[str, AfterValidator(_check_release_key)]
 #: YAML has lists only; strict validation would ask for a tuple.
-Keys: TypeAlias = Annotated[tuple[ReleaseKey, ...], Field(strict=False)]
+Keys: TypeAlias = Annotated[tuple[Release, ...], Field(strict=False)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 

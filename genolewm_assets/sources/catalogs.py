@@ -18,6 +18,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from genolewm_assets.errors import CatalogError, GenoLeWMError, UnknownContigError
 from genolewm_assets.genome.contigs import Contig, ContigSet, genome_digest, standard_aliases
 from genolewm_assets.genome.windows import PROFILES, WindowProfile
+from genolewm_assets.lewm.release_key import in_order, is_before
 from genolewm_assets.sources.catalog_fields import (
     FOLDER_NAME,
     SCHEME,
@@ -25,7 +26,7 @@ from genolewm_assets.sources.catalog_fields import (
     FolderName,
     Keys,
     Md5,
-    ReleaseKey,
+    Release,
     Section,
     Share,
     Url,
@@ -215,13 +216,13 @@ class ClinvarSection(Section):
     freshness: FreshnessSection = FreshnessSection()
     releases: Keys | None = None
     packaged: Keys | None = None
-    predecessors: dict[ReleaseKey, ReleaseKey] = Field(default_factory=dict)
+    predecessors: dict[Release, Release] = Field(default_factory=dict)
     max_ref_mismatch_fraction: Share = 0.001
 
     @model_validator(mode="after")
     def _keys_agree(self) -> ClinvarSection:
         for later, earlier in self.predecessors.items():
-            if earlier >= later:
+            if not is_before(earlier, later):
                 raise refusal(
                     "predecessor is not earlier", key=f"predecessors.{later}", expected=f"before {later}", got=earlier
                 )
@@ -230,7 +231,7 @@ class ClinvarSection(Section):
             "predecessors": (*self.predecessors, *self.predecessors.values()),
         }
         for name, keys in named.items():
-            unknown = sorted(set(keys) - set(self.releases or keys))
+            unknown = in_order(set(keys) - set(self.releases or keys))
             if unknown:
                 expected = f"one of {', '.join(self.releases or ())}"
                 raise refusal("release is not in 'releases'", key=name, expected=expected, got=repr(unknown[0]))

@@ -168,12 +168,6 @@ def day_of(name: str) -> str | None:
     return parsed[0] if parsed else None
 
 
-def release_order(key: str) -> tuple[str, int]:
-    """Return what puts release keys in order: as text, ``2026-02-26.10`` would come before ``2026-02-26.2``."""
-    day, _, repeat = key.partition(".")
-    return day, int(repeat or 1)
-
-
 def _parse_name(name: str) -> tuple[str, str, str] | None:
     """Return ISO date, words behind it and the name itself; None for anything but a release's VCF."""
     match = _RELEASE_FILE.fullmatch(name) if len(name) <= _MAX_NAME else None

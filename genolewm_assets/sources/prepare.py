@@ -13,16 +13,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
-from datetime import date
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
-
 from genolewm_assets.errors import FastaError, InputError
 from genolewm_assets.genome import GRCH38, Bases, Contig, ContigSet
+from genolewm_assets.lewm.release_key import ReleaseKey
 from genolewm_assets.lewm.shard_checks import check_clinvar_table
-from genolewm_assets.sources.catalog_fields import ReleaseKey
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.fasta import FastaReader
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
@@ -176,8 +173,8 @@ def _check_local(*paths: Path | None) -> None:
 
 def _check_date(vcf: Path, release: str) -> None:
     try:
-        wanted = date.fromisoformat(TypeAdapter(ReleaseKey).validate_python(release)[: len("YYYY-MM-DD")])
-    except ValidationError as err:
+        wanted = ReleaseKey.parse(release).day
+    except InputError as err:
         expected = "YYYY-MM-DD, or YYYY-MM-DD.2 for a second file of that date"
         raise InputError("--release", "is not a ClinVar release", expected=expected, got=repr(release)) from err
     stated = read_release_date(vcf)

@@ -15,10 +15,11 @@ import re
 import reprlib
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.lewm.release_key import ReleaseKey, is_release_key
 from genolewm_assets.sources.clinvar_listing import (
     EXAMPLE,
     Listing,
@@ -26,7 +27,6 @@ from genolewm_assets.sources.clinvar_listing import (
     md5_in,
     read_identity,
     read_listing,
-    release_order,
     stamp_identity,
 )
 from genolewm_assets.store import Root, read_manifest, resolve_generation, write_atomic
@@ -39,7 +39,6 @@ LEDGER = f"{CLINVAR}/releases.json"
 
 _SCHEMA, _SCHEMA_VERSION = "genolewm.clinvar_releases", "1.0"
 _NO_RELEASE = "holds an entry that is no release"
-_KEY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:\.(?:[2-9]|[1-9][0-9]{1,5}))?")
 _IDENTITY = re.compile(r"[ -~]+")
 #: The record is held for a moment only; a sensor cannot wait long.
 _LOCK_WAIT_S = 10.0
@@ -84,7 +83,7 @@ def register_releases(root: Path, listing: Listing) -> tuple[RegisteredRelease, 
         for file in listing.files:
             if (file.file_name, file.identity) not in map(_bytes_of, known):
                 known.append(RegisteredRelease(_next_key(known, file.day), file.file_name, file.identity))
-        known.sort(key=lambda release: release_order(release.key))
+        known.sort(key=_order)
         if known != _read_record(root / LEDGER):
             with lease.fenced():
                 _write_record(root / LEDGER, known)
@@ -102,7 +101,7 @@ def read_ledger(root: Path) -> tuple[RegisteredRelease, ...]:
     recorded = _read_record(root / LEDGER)
     keys, held = {release.key for release in recorded}, set(map(_bytes_of, recorded))
     published = (each for each in _published_releases(root, keys) if _bytes_of(each) not in held)
-    return tuple(sorted([*recorded, *published], key=lambda release: release_order(release.key)))
+    return tuple(sorted([*recorded, *published], key=_order))
 
 
 def offered_releases(known: Iterable[RegisteredRelease], listing: Listing) -> tuple[RegisteredRelease, ...]:
@@ -198,16 +197,20 @@ def _bytes_of(release: RegisteredRelease) -> tuple[str, str]:
     return release.file_name, release.identity
 
 
+def _order(release: RegisteredRelease) -> ReleaseKey:
+    return ReleaseKey.parse(release.key)
+
+
 def _next_key(known: Iterable[RegisteredRelease], day: str) -> str:
-    taken = [release_order(release.key)[1] for release in known if release.key[:10] == day]
-    return f"{day}.{max(taken) + 1}" if taken else day
+    taken = [key for key in map(_order, known) if str(key.day) == day]
+    return str(replace(max(taken), number=max(taken).number + 1)) if taken else day
 
 
 def _published_releases(root: Path, recorded: Collection[str]) -> Iterator[RegisteredRelease]:
     """Yield what is published under keys that the record lacks: a key stands for what was downloaded under it."""
     for link in sorted((root / CLINVAR).glob("*/vcf")):
         key = link.parent.name
-        if not _KEY.fullmatch(key) or key in recorded:
+        if not is_release_key(key) or key in recorded:
             continue
         try:
             source = read_manifest(resolve_generation(link)).recipe["source"]
@@ -237,7 +240,7 @@ def _read_record(path: Path) -> list[RegisteredRelease]:
     releases = [_parse_entry(entry, path) for entry in document["releases"]]
     _check_distinct([release.key for release in releases], path)
     _check_distinct([" ".join(_bytes_of(release)) for release in releases], path)
-    return sorted(releases, key=lambda release: release_order(release.key))
+    return sorted(releases, key=_order)
 
 
 def _check_distinct(values: list[str], path: Path) -> None:
@@ -250,9 +253,9 @@ def _parse_entry(entry: object, path: Path) -> RegisteredRelease:
     if not isinstance(entry, dict) or set(entry) != names or not all(isinstance(v, str) for v in entry.values()):
         raise _corrupt(path, _NO_RELEASE, expected=f"texts {sorted(names)}", got=entry)
     release = RegisteredRelease(**entry)
-    match = _KEY.fullmatch(release.key)
+    day = str(_order(release).day) if is_release_key(release.key) else ""
     # The name becomes part of a URL or a path: nothing but the name of a release of that day may stand there.
-    if match is None or day_of(release.file_name) != match[1] or not _IDENTITY.fullmatch(release.identity):
+    if day_of(release.file_name) != day or not _IDENTITY.fullmatch(release.identity):
         raise _corrupt(path, _NO_RELEASE, expected="a date, a file of that date and its identity", got=entry)
     return release
 

@@ -147,6 +147,16 @@ def test_a_file_changed_under_its_name_becomes_a_release_of_its_own(world: TinyW
     assert ticks.tick() == []
 
 
+def test_the_tenth_file_of_a_day_is_registered_last_and_requested(world: TinyWorld, ticks: Ticks) -> None:
+    world.write_clinvar(LATER, header_date=LATER)
+    for word in "abcdefghi":
+        copy = vcf(world, LATER).with_name(vcf(world, LATER).name.replace(".vcf", f".{word}.vcf"))
+        copy.write_bytes(vcf(world, LATER).read_bytes())
+        world.publish_md5(copy)
+    assert ticks.tick() == [f"{LATER}.10"]
+    assert ticks.partitions == [OLD, NEW, LATER, *(f"{LATER}.{number}" for number in range(2, 11))]
+
+
 def test_half_uploaded_files_wait_and_hold_nobody_up(
     world: TinyWorld, ticks: Ticks, capsys: pytest.CaptureFixture[str]
 ) -> None:

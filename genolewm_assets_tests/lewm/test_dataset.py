@@ -16,9 +16,12 @@ from torch.utils.data import DataLoader
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, InputError, MissingResourceError
 from genolewm_assets.lewm.batches import merge_batches
 from genolewm_assets.lewm.dataset import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset, as_tensors
+from genolewm_assets.lewm.package_pointer import PackageRef, pin_release, write_latest
 from genolewm_assets.lewm.package_schema import SOURCE_MIX, Split
 from genolewm_assets.lewm.packages import open_package
 from genolewm_assets.lewm.state_pooling import pool_blocks
+from genolewm_assets.store import read_manifest
+from genolewm_assets.store.root import enclosing_root
 from genolewm_assets_tests.lewm.dataset_world import publish_package, states_of
 from genolewm_assets_tests.lewm.package_world import SEQUENCES, held_alleles
 
@@ -44,6 +47,19 @@ def same(left, right) -> bool:
 
 def load(dataset, workers: int, **options) -> list[object]:
     return list(DataLoader(dataset, batch_size=None, num_workers=workers, **options))
+
+
+@pytest.mark.parametrize("kind", [GenoLeWMDataset, GenoLeWMValDataset, GenoLeWMTestDataset])
+def test_the_package_in_use_of_a_root_is_read(kind, package):
+    root = enclosing_root(package)
+    (link,) = (path for path in (root / "packages").rglob("*") if path.is_symlink())
+    write_latest(root, PackageRef("2025-01-05", str(link.relative_to(root)), read_manifest(package).sha256))
+    pin_release(root, None)
+    holdout = () if kind is GenoLeWMDataset else ("holdout-chr",)
+    options = {"seed": 3, "min_left_context_bp": 100, "windows_per_batch": 2}
+    current = kind.current(root, *holdout, **options)
+    assert current.package == open_package(package)
+    assert same([next(iter(current))], [next(iter(kind(package, *holdout, **options)))])
 
 
 def test_any_number_of_workers_gives_the_same_batches_in_the_same_order(package):

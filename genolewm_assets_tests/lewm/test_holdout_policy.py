@@ -22,12 +22,18 @@ from genolewm_assets_tests.lewm.holdout_world import CONTIGS
         {"validation_windows": -1},
         {"temporal": ("2026-02-26", "2020-11-07")},
         {"temporal": ("2026-02-26", "2026-02-26")},
+        {"temporal": ("2026-02-26.10", "2026-02-26.9")},
         {"contigs_test": ("chr20",)},
     ],
 )
 def test_impossible_settings(setting: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=r"holdouts\."):
         HoldoutPolicy(**setting)  # type: ignore[arg-type]
+
+
+def test_the_tenth_file_of_a_day_comes_after_the_ninth() -> None:
+    temporal = ("2026-02-26.9", "2026-02-26.10")
+    assert HoldoutPolicy(temporal=temporal).temporal == temporal
 
 
 def test_contigs_by_any_name() -> None:

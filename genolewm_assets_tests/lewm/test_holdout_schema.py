@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_TABLES
+from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, TABLES
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
 
 
 def test_every_column_is_described_and_keys_are_columns() -> None:
-    for table in HOLDOUT_TABLES:
+    for table in TABLES:
         assert all(table.describe(column) for column in table.columns)
         assert set(table.key) <= set(table.columns)
         assert not any(table.arrow.field(name).nullable for name in table.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from genolewm_assets.lewm.package_pointer import (
     PackageRef,
     choose_current,
     move_current,
+    open_current,
     pin_release,
     read_current,
     read_latest,
@@ -19,6 +21,7 @@ from genolewm_assets.lewm.package_pointer import (
     released,
     write_latest,
 )
+from genolewm_assets.lewm.packages import open_package
 from genolewm_assets.store import Published, Root
 
 OLD, NEW = "2024-01-07", "2025-01-05"
@@ -46,6 +49,14 @@ def test_the_newest_that_verifies_is_in_use(root: Path) -> None:
     assert read_current(root).release == NEW
 
 
+def test_the_tenth_file_of_a_day_is_newer_than_the_ninth(root: Path) -> None:
+    ref = read_latest(root, NEW)
+    for number in (10, 9):
+        write_latest(root, replace(ref, release=f"{NEW}.{number}"))
+    assert released(root) == [f"{NEW}.10", f"{NEW}.9", NEW, OLD]
+    assert move_current(root).release == f"{NEW}.10"
+
+
 def test_a_bad_release_is_passed_over(root: Path) -> None:
     damage(root, NEW)
     assert move_current(root).release == OLD
@@ -71,6 +82,18 @@ def test_a_bad_package_cannot_be_pinned(root: Path) -> None:
         pin_release(root, OLD)
     assert read_pin(root) is None
     assert read_current(root).release == NEW
+
+
+def test_the_package_in_use_is_opened(root: Path, package: Published) -> None:
+    with pytest.raises(MissingResourceError, match="no package is in use"):
+        open_current(root)
+    move_current(root)
+    opened = open_current(str(root), contents="sizes")
+    assert opened.info == open_package(package.directory).info
+    assert all(root in folder.parents for folder in opened.caches.values())
+    (opened.directory / "package.json").write_text("{}")
+    with pytest.raises(CorruptResourceError):
+        open_current(root)
 
 
 def test_what_is_not_there_is_named(root: Path, tmp_path: Path) -> None:

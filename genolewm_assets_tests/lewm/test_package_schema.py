@@ -7,9 +7,9 @@ import pytest
 from genolewm_assets.lewm.corpus_records import CorpusSource
 from genolewm_assets.lewm.holdout_schema import Role
 from genolewm_assets.lewm.package_schema import (
-    PACKAGE_TABLES,
     SOURCE_MIX,
     STRATA,
+    TABLES,
     Split,
     window_pattern,
     window_shard,
@@ -17,11 +17,11 @@ from genolewm_assets.lewm.package_schema import (
 from genolewm_assets.lewm.schema import WINDOWS
 
 
-@pytest.mark.parametrize("table", PACKAGE_TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_every_column_is_described_and_the_key_is_made_of_columns(table):
     assert all(table.describe(name) for name in table.columns)
     assert set(table.key) <= set(table.columns)
-    assert len({table.name for table in PACKAGE_TABLES}) == len(PACKAGE_TABLES)
+    assert len({table.name for table in TABLES}) == len(TABLES)
 
 
 def test_the_mix_covers_every_source_of_the_corpus():

@@ -11,7 +11,7 @@ import pytest
 from genolewm_assets.errors import InputError, ReferenceMismatchError
 from genolewm_assets.genome import GRCH38, ContigSet
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS, TableSchema
-from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_TABLES, MITO_VARIANTS
+from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS, TABLES
 from genolewm_assets.mito.variants import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
 from genolewm_assets.sources.clinvar import build_clinvar_shard, contig_file
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
@@ -144,7 +144,7 @@ def test_population_level_of_a_site_is_the_highest_of_its_passing_alleles() -> N
     assert "".join(sites["ref"].to_pylist()).encode() == CIRCLE
 
 
-@pytest.mark.parametrize("table", MITO_TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_declared_tables(table: TableSchema) -> None:
     assert not any(table.arrow.field(name).nullable for name in table.key)
     assert all(len(table.describe(name)) > 3 for name in table.columns)

@@ -116,6 +116,11 @@ REFUSED: dict[str, tuple[str, object, str]] = {
         {"2026-02-26": "2026-03-01"},
         "(clinvar.predecessors.2026-02-26): predecessor is not earlier: expected before 2026-02-26, got 2026-03-01.",
     ),
+    "predecessor is a later file of the day": (
+        "clinvar.predecessors",
+        {"2026-02-26.9": "2026-02-26.10"},
+        "(clinvar.predecessors.2026-02-26.9): predecessor is not earlier: expected before 2026-02-26.9, got",
+    ),
     "warned too late": (
         "clinvar.freshness",
         {"warn_days": 45},

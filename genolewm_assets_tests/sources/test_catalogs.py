@@ -74,6 +74,12 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     assert catalog.clinvar.predecessors == {"2026-02-26.2": "2020-11-07"}
 
 
+def test_the_tenth_file_of_a_day_comes_after_the_ninth(tmp_path: Path) -> None:
+    data = copy.deepcopy(MINIMAL)
+    data["clinvar"]["predecessors"] = {"2026-02-26.10": "2026-02-26.9"}
+    assert load_catalog(write(tmp_path, data)).clinvar.predecessors == {"2026-02-26.10": "2026-02-26.9"}
+
+
 def test_catalogues_cannot_be_changed(tmp_path: Path) -> None:
     catalog = load_catalog(write(tmp_path, MINIMAL))
     with pytest.raises(ValueError, match="frozen"):

@@ -17,7 +17,6 @@ from genolewm_assets.sources.clinvar_listing import (
     day_of,
     read_identity,
     read_listing,
-    release_order,
 )
 from genolewm_assets.sources.fetch import fetch
 from genolewm_assets_tests.sources.release_files import directory_page, md5_line, publish
@@ -283,11 +282,6 @@ def test_files_of_one_date_are_listed_with_the_plain_one_first(tmp_path: Path) -
 def test_names_longer_than_a_file_can_have_are_no_releases() -> None:
     assert day_of(f"clinvar_20260226.{'a' * 231}.vcf.gz") == "2026-02-26"
     assert day_of(f"clinvar_20260226.{'a' * 232}.vcf.gz") is None
-
-
-def test_keys_are_ordered_by_date_and_number() -> None:
-    keys = ["2026-02-26", *(f"2026-02-26.{number}" for number in range(2, 13)), "2026-03-05"]
-    assert sorted([*keys[5:], *keys[:5]], key=release_order) == keys
 
 
 def test_places_that_are_no_listing(folder: Path, site: WebServer) -> None:
