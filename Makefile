@@ -11,9 +11,13 @@ LIVE_WORKERS ?= 4
 FUZZ_SECONDS ?= 300
 FUZZ_SEED ?= 1
 LIVE := $(addprefix genolewm_assets_tests/,live browser deploy)
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --durations=25
+HERE := not gpu and not network
+# Without compiled files every process that a test starts compiles the package again, and each run all test modules.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui check format test test-live test-fast fuzz golden bench docs clean
+.PHONY: help setup demo ui check format test test-all test-live test-fast fuzz golden bench docs clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -43,20 +47,24 @@ format: $(STAMP)  ## Rewrite the code in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(STAMP)  ## All tests that need neither GPU, network nor a running server
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m 'not gpu and not network' $(addprefix --ignore=,$(LIVE))
+test: $(STAMP)  ## All tests that need neither GPU, network nor a running server; of kill points, a sample
+	$(PYTEST) -n $(WORKERS) -m '$(HERE) and not exhaustive' $(addprefix --ignore=,$(LIVE))
 
 test-live: $(STAMP)  ## The tests with a live Dagster, PostgreSQL, nginx and Chromium (.ci/system_packages installs them)
-	$(BIN)/python -m pytest -n $(LIVE_WORKERS) --dist loadgroup $(LIVE)
+	$(PYTEST) -n $(LIVE_WORKERS) $(LIVE)
 
-test-fast: $(STAMP)  ## The tests for every minute
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fast -m 'not gpu and not network and not slow' $(addprefix --ignore=,$(LIVE))
+test-all: $(STAMP)  ## The tests of `make test` with every kill point, then the live ones
+	$(PYTEST) -n $(WORKERS) -m '$(HERE)' $(addprefix --ignore=,$(LIVE))
+	$(MAKE) test-live
+
+test-fast: $(STAMP)  ## The unit tests: neither Dagster nor torch is imported
+	$(PYTEST) -n $(WORKERS) -m 'unit and not slow and $(HERE)'
 
 fuzz: $(STAMP)  ## Mutated files for the VCF and index readers (FUZZ_SECONDS=300 each), then the property tests with many more examples
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,fuzz]' || \
 		echo "make fuzz: atheris cannot be installed here: inputs are mutated without looking at coverage"
 	$(BIN)/python -m genolewm_assets_tests.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --hypothesis-profile=fuzz -m 'not gpu and not network'
+	$(PYTEST) -n $(WORKERS) --hypothesis-profile=fuzz -m '$(HERE)'
 
 golden: $(STAMP)  ## Rewrite the golden files after a deliberate change
 	GENOLEWM_WRITE_GOLDEN=1 $(BIN)/python -m pytest genolewm_assets_tests/defs/test_graph.py

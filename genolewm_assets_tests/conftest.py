@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Generator, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from genolewm_assets_tests.kinds import BUDGET_S, budget_lines, heavy_imports, kind_of, module_kind, only_units
 from genolewm_assets_tests.live.server_logs import log_tails
 from genolewm_assets_tests.sources.web_server import WebServer, running_server
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
 
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+HERE = Path(__file__).resolve().parent
+SHARED_DATA = HERE.parents[1] / "shared" / "data"
 
 #: Tests write here where it is: of what many of them do on a disk, most is waiting for it. The room is several times
 #: what they need.
@@ -97,6 +100,38 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if report.failed:
         report.sections.extend(log_tails())
     return report
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out modules without a unit test where only those are asked for: importing them takes seconds."""
+    inside = collection_path.is_relative_to(HERE) and collection_path != HERE
+    return True if inside and only_units(config) and module_kind(collection_path) != "unit" else None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark a test with its kind."""
+    item.add_marker(kind_of(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fail a unit test that imports what none may, where nothing else has imported it."""
+    yield
+    if only_units(item.config) and (heavy := heavy_imports()):
+        pytest.fail(f"this test, its module or an earlier one imports {' and '.join(heavy)}", pytrace=False)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show how long the tests of each kind took together."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for report in (report for reports in terminalreporter.stats.values() for report in reports):
+        if isinstance(report, pytest.TestReport):
+            for kind in BUDGET_S.keys() & report.keywords.keys():
+                seconds[kind] += report.duration
+    if seconds:
+        terminalreporter.section("seconds by kind, all workers together")
+    for line in budget_lines(seconds):
+        terminalreporter.line(line)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

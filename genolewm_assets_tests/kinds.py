@@ -1,0 +1,79 @@
+"""Kinds of tests, told by folder and by what a test module uses, and how long all tests of a kind may take."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+Kind = Literal["unit", "property", "crash", "model", "graph", "real", "live"]
+
+#: Seconds of all workers together, as measured on an idle machine with 2 cores, and a third more.
+BUDGET_S: dict[str, float] = {
+    "unit": 150,
+    "property": 150,
+    "crash": 150,
+    "model": 60,
+    "graph": 350,
+    "real": 120,
+    "live": 1_200,
+}
+
+#: What no unit test imports: seconds each, in every worker.
+HEAVY = ("dagster", "torch")
+
+_FOLDERS: dict[str, Kind] = {
+    "browser": "live",
+    "deploy": "live",
+    "live": "live",
+    "real": "real",
+    "crash": "crash",
+    "defs": "graph",
+    "encoders": "model",
+}
+_USES: tuple[tuple[re.Pattern[str], Kind], ...] = (
+    (re.compile(r"\b(kill_points|LossyDisk|on_refusing_disk|on_small_disk)\b"), "crash"),
+    (re.compile(r"^(import|from) dagster\b|\b(tiny_world|command_line)\b|_assets\.(defs|definitions|cli)\b", re.M), "graph"),
+    (re.compile(r"^(import|from) torch\b|_assets\.encoders\b|\b(MtDNA|GenoLeWM)\w*Dataset\b", re.M), "model"),
+)
+_HERE = Path(__file__).parent
+
+
+@cache
+def module_kind(path: Path) -> Kind:
+    """Return the kind of the tests of a module, or of a folder, without importing it."""
+    folder = path.relative_to(_HERE).parts[0]
+    if folder in _FOLDERS:
+        return _FOLDERS[folder]
+    text = path.read_text() if path.is_file() else ""
+    return next((kind for pattern, kind in _USES if pattern.search(text)), "unit")
+
+
+def kind_of(item: pytest.Item) -> Kind:
+    """Return the kind of a test."""
+    kind = module_kind(item.path)
+    drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    return "property" if drawn and kind == "unit" else kind
+
+
+def only_units(config: pytest.Config) -> bool:
+    """Tell whether a run asks for unit tests and nothing else."""
+    return re.match(r"unit\b(?! or\b)", config.getoption("markexpr")) is not None
+
+
+def heavy_imports() -> list[str]:
+    """Return which of the packages that no unit test imports have been imported."""
+    return [name for name in HEAVY if name in sys.modules]
+
+
+def budget_lines(seconds: dict[str, float]) -> list[str]:
+    """Return a line for each kind: what its tests took, and a warning where that is more than its budget."""
+    return [
+        f"{'WARNING: ' if seconds[kind] > budget else ''}{kind}: {seconds[kind]:.0f} s of {budget:.0f} s"
+        for kind, budget in BUDGET_S.items()
+        if kind in seconds
+    ]
