@@ -21,6 +21,7 @@ from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.holdout_schema import Holdout
 from genolewm_assets.lewm.package_checks import PACKAGE_CHECKS, realised_mix
 from genolewm_assets.lewm.package_info import PackageInfo, read_package_info
+from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_pointer import PACKAGES, PackageRef, move_current, write_latest
 from genolewm_assets.lewm.package_schema import (
     CARD,
@@ -33,7 +34,7 @@ from genolewm_assets.lewm.package_schema import (
     VariantSource,
 )
 from genolewm_assets.lewm.package_split import EVALUATION
-from genolewm_assets.lewm.packages import PackageSources, write_package
+from genolewm_assets.lewm.package_writer import write_package
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, JsonValue, Progress, Published
 from genolewm_assets.store.manifest import canonical_json
 

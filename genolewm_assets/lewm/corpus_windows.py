@@ -17,8 +17,8 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import PROFILES, TOKEN_BP, WindowProfile, acgt_runs, encode_sequence
 from genolewm_assets.lewm.corpus_placement import CorpusPlacer, Placement, PlacementHow, Span, Verdict
 from genolewm_assets.lewm.corpus_records import CorpusRecord, SkipReason
-from genolewm_assets.lewm.schema import TableSchema, column, nullable
 from genolewm_assets.store import JsonValue
+from genolewm_assets.store.table_schema import TableSchema, column, nullable
 
 #: Shortest stretch of ACGT that gives a short window, in bases.
 SHORTEST_BP = 2_048

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from genolewm_assets.lewm.schema import ALLELE_KEY, TableSchema, column, nullable
+from genolewm_assets.lewm.schema import ALLELE_KEY
+from genolewm_assets.store.table_schema import TableSchema, column, nullable
 
 
 class Holdout(StrEnum):

@@ -34,9 +34,9 @@ from genolewm_assets.lewm.package_schema import (
     controls_path,
     variants_path,
 )
-from genolewm_assets.lewm.schema import TableSchema
 from genolewm_assets.store.manifest import CheckResult, JsonValue
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
+from genolewm_assets.store.table_schema import TableSchema
 
 #: Names of the checks of :func:`check_package`, in its order.
 PACKAGE_CHECKS = (

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.lewm.package_schema import CHECKSUMS, PACKAGE_WINDOWS, Split, window_shard
-from genolewm_assets.lewm.schema import TableSchema
 from genolewm_assets.store import write_atomic
 from genolewm_assets.store.generation import MISSING_FILE, list_files, measure_file
 from genolewm_assets.store.manifest import (
@@ -24,6 +23,7 @@ from genolewm_assets.store.manifest import (
     check_file_path,
 )
 from genolewm_assets.store.progress import ByteCount
+from genolewm_assets.store.table_schema import TableSchema
 
 #: Windows per file, and per row group: a reader of random rows holds one group of about 13 MB.
 SHARD_ROWS = 32_768

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from genolewm_assets.lewm.corpus_records import CorpusSource
-from genolewm_assets.lewm.schema import TableSchema, column, nullable
+from genolewm_assets.store.table_schema import TableSchema, column, nullable
 
 #: Name and version of ``package.json``; another major version is refused.
 PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "1.0"

@@ -19,7 +19,6 @@ from genolewm_assets.lewm.package_caches import as_finding, check_root, find_cac
 from genolewm_assets.lewm.package_damage import find_package_damage, find_size_damage
 from genolewm_assets.lewm.package_files import GROUP_ROWS
 from genolewm_assets.lewm.package_info import PackageInfo, read_package_info
-from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_schema import (
     CHECKSUMS,
     HOLDOUT_PATHS,
@@ -29,13 +28,10 @@ from genolewm_assets.lewm.package_schema import (
     controls_path,
     variants_path,
 )
-from genolewm_assets.lewm.package_writer import write_package
 from genolewm_assets.store import NO_PROGRESS, Progress
 from genolewm_assets.store.progress import ByteCount
 from genolewm_assets.store.root import enclosing_root
 from genolewm_assets.store.verify import Finding
-
-__all__ = ["Package", "PackageSources", "open_package", "open_tables", "verify_package", "write_package"]
 
 HoldoutNoun: TypeAlias = Literal["intervals", "alleles", "corpus"]
 

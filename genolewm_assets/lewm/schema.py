@@ -12,21 +12,6 @@ import pyarrow as pa
 
 from genolewm_assets.store.table_schema import TableSchema, column, nullable
 
-__all__ = [
-    "ALLELE_KEY",
-    "ANCESTRY_GROUPS",
-    "CLINVAR_CHANGES",
-    "CLINVAR_VARIANTS",
-    "GENOME_CONTIGS",
-    "GNOMAD_VARIANTS",
-    "REJECTS",
-    "TABLES",
-    "WINDOWS",
-    "TableSchema",
-    "column",
-    "nullable",
-]
-
 
 def _allele_fields() -> list[pa.Field]:
     return [

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import Bases, Contig, parts_around
-from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TableSchema
+from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.store.manifest import CheckResult, JsonValue
 from genolewm_assets.store.schema_check import check_schema, not_run
+from genolewm_assets.store.table_schema import TableSchema
 
 _SHARED_CHECKS = (
     "schema_as_declared",

@@ -26,11 +26,11 @@ from genolewm_assets.lewm.corpus_windows import (
     CorpusParams,
     build_corpus_windows,
 )
-from genolewm_assets.lewm.schema import TableSchema
 from genolewm_assets.sources.corpus_layouts import find_layout
 from genolewm_assets.sources.remote import fetch_error
 from genolewm_assets.sources.shard_file import ShardReport
 from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
+from genolewm_assets.store.table_schema import TableSchema
 
 WINDOWS_NAME = "windows.parquet"
 SKIPPED_NAME = "skipped.parquet"

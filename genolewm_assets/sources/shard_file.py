@@ -13,9 +13,9 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.lewm.schema import TableSchema
 from genolewm_assets.sources.text_chunks import map_ahead
 from genolewm_assets.store.manifest import InputRef, JsonValue
+from genolewm_assets.store.table_schema import TableSchema
 
 #: The table of a shard that is one file, and the table of what it does not hold.
 VARIANTS_FILE = "variants.parquet"

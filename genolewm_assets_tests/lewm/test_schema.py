@@ -4,14 +4,8 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.schema import (
-    ANCESTRY_GROUPS,
-    CLINVAR_VARIANTS,
-    GNOMAD_VARIANTS,
-    REJECTS,
-    TABLES,
-    TableSchema,
-)
+from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TABLES
+from genolewm_assets.store.table_schema import TableSchema
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
