@@ -9,6 +9,7 @@ from genolewm_assets.lewm.corpus_windows import CORPUS_SKIPPED, CORPUS_WINDOWS
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_TABLES
 from genolewm_assets.lewm.package_schema import PACKAGE_TABLES
 from genolewm_assets.lewm.schema import TABLES
+from genolewm_assets.lewm.window_schema import WINDOW_TABLES
 from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
 from genolewm_assets.mito.token_store import MITO_TOKENS
 from genolewm_assets.mito.variant_schema import MITO_TABLES
@@ -16,6 +17,7 @@ from genolewm_assets.store.table_schema import TableSchema
 
 EVERY_TABLE = (
     *TABLES,
+    *WINDOW_TABLES,
     CORPUS_WINDOWS,
     CORPUS_SKIPPED,
     STATE_ROWS,

@@ -16,9 +16,9 @@ from genolewm_assets.defs.partitions import linear_contig_partitions, on_every_p
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.genome import ContigSet, IntervalArray
-from genolewm_assets.lewm.schema import WINDOWS
 from genolewm_assets.lewm.window_checks import WINDOW_CHECKS, check_window_table
 from genolewm_assets.lewm.window_index import build_window_table, coverage_counts
+from genolewm_assets.lewm.window_schema import WINDOWS
 from genolewm_assets.sources.bed import read_bed_track
 from genolewm_assets.sources.shard_file import write_shard_file
 from genolewm_assets.sources.source_file import SourceFile

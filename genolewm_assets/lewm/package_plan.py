@@ -46,7 +46,7 @@ class PackageSources:
     genome_digest
         Digest of the reference genome.
     windows
-        Window index (``lewm.schema.WINDOWS``) by linear contig, in the genome's order.
+        Window index (``lewm.window_schema.WINDOWS``) by linear contig, in the genome's order.
     corpus
         Corpus windows (``CORPUS_WINDOWS``) by source, in memory or as a dataset over their file.
     gnomad, clinvar

@@ -64,7 +64,7 @@ def reference_rows(
     Parameters
     ----------
     windows
-        Schema ``lewm.schema.WINDOWS``.
+        Schema ``lewm.window_schema.WINDOWS``.
     rows
         Which of its rows, in the order wanted.
     sequence

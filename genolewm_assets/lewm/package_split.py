@@ -104,7 +104,7 @@ def split_windows(
     Parameters
     ----------
     windows
-        Schema ``lewm.schema.WINDOWS``, sorted by start.
+        Schema ``lewm.window_schema.WINDOWS``, sorted by start.
     margin_bp
         Bases behind a window that its footprint includes.
 

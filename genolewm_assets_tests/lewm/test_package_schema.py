@@ -14,7 +14,7 @@ from genolewm_assets.lewm.package_schema import (
     window_pattern,
     window_shard,
 )
-from genolewm_assets.lewm.schema import WINDOWS
+from genolewm_assets.lewm.window_schema import WINDOWS
 
 
 @pytest.mark.parametrize("table", PACKAGE_TABLES, ids=lambda table: table.name)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GENOME_CONTIGS, GNOMAD_VARIANTS
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.lewm.window_schema import GENOME_CONTIGS
 from genolewm_assets.sources import shard_file
 from genolewm_assets.sources.shard_file import cast_table, choose_encodings, write_shard_file, write_shard_files
 
