@@ -23,6 +23,7 @@ from genolewm_assets.genome.edits import (
 )
 from genolewm_assets.genome.intervals import Interval, IntervalArray, pos_from_start, split_wrapping, start_from_pos
 from genolewm_assets.genome.kmers import NO_KMER, decode_kmer, encode_kmers
+from genolewm_assets.genome.linkage import connect
 from genolewm_assets.genome.sequence import (
     AMBIGUOUS,
     Bases,
@@ -67,6 +68,7 @@ __all__ = [
     "apply_edit",
     "apply_edits",
     "check_inset",
+    "connect",
     "decode_kmer",
     "decode_sequence",
     "decompose",

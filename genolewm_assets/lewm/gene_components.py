@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import Interval
-from genolewm_assets.lewm.footprints import Int64s, allele_spans
-from genolewm_assets.lewm.linkage import connect
+from genolewm_assets.genome import Interval, connect
+from genolewm_assets.lewm.spans import Int64s, allele_spans
 
 #: Columns of a ClinVar table that are read here.
 GENE_COLUMNS = ("chrom", "pos", "ref", "gene_symbols", "gene_ids")

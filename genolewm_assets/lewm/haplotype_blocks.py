@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.genome import Interval
-from genolewm_assets.lewm.footprints import Bools, Int64s, allele_spans
-from genolewm_assets.lewm.linkage import connect
+from genolewm_assets.genome import Interval, connect
+from genolewm_assets.lewm.spans import Bools, Int64s, allele_spans
 
 #: Columns of a gnomAD table that are read here.
 BLOCK_COLUMNS = ("chrom", "pos", "ref", "alt")

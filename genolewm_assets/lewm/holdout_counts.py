@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.lewm.footprints import NO_INTERVALS, Int64s, as_bools, meets, merge_stretches
+from genolewm_assets.lewm.footprints import NO_INTERVALS, meets, merge_stretches
 from genolewm_assets.lewm.holdout_alleles import find_newly_labelled
 from genolewm_assets.lewm.holdout_schema import AlleleReason, CorpusReason, Holdout, Role
+from genolewm_assets.lewm.spans import Int64s, as_bools
 
 
 def count_windows(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, Int64s]]) -> Counter[str]:

@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import IntervalArray
-from genolewm_assets.lewm.footprints import NO_INTERVALS, Int64s, first_met
+from genolewm_assets.lewm.footprints import NO_INTERVALS, first_met
 from genolewm_assets.lewm.gene_components import GeneComponent, GeneComponents
 from genolewm_assets.lewm.haplotype_blocks import HaplotypeBlock
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_INTERVALS, Holdout, IntervalReason, Role
+from genolewm_assets.lewm.spans import Int64s
 
 
 @dataclass(frozen=True, slots=True)

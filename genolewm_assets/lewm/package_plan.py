@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import GRCH38, ContigSet, reverse_complement
-from genolewm_assets.lewm.footprints import Bools, Int64s, meets
+from genolewm_assets.lewm.footprints import meets
 from genolewm_assets.lewm.holdout_index import HoldoutIndex
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.lewm.holdout_schema import Holdout
@@ -30,6 +30,7 @@ from genolewm_assets.lewm.package_split import (
     find_regions,
     split_windows,
 )
+from genolewm_assets.lewm.spans import Bools, Int64s
 
 #: Rows of a corpus table read at a time; with their sequences about 25 MB.
 _BATCH_ROWS = 2_048

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import TOKEN_BP
-from genolewm_assets.lewm.footprints import Int64s
 from genolewm_assets.lewm.package_schema import (
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
@@ -26,6 +25,7 @@ from genolewm_assets.lewm.package_schema import (
     Split,
     VariantSource,
 )
+from genolewm_assets.lewm.spans import Int64s
 from genolewm_assets.store.table_schema import TableSchema
 
 #: Shifts of the control windows in bases: every frame of the 6-mers but the window's own.

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import INSET_BP, IntervalArray
-from genolewm_assets.lewm.footprints import Bools, Int64s, allele_keys, allele_spans, as_bools, meets
+from genolewm_assets.lewm.footprints import meets
 from genolewm_assets.lewm.package_schema import Split
+from genolewm_assets.lewm.spans import Bools, Int64s, allele_keys, allele_spans, as_bools
 
 #: The roles that a holdout is divided into.
 EVALUATION: tuple[Split, ...] = (Split.VALIDATION, Split.TEST)
@@ -45,7 +46,7 @@ class RoleRegions:
     alleles
         Spans ``[pos - 1, pos - 1 + len(ref))`` of the alleles by (holdout, split), of holdouts that have no intervals.
     keys
-        Keys of all held-out alleles (see :func:`genolewm_assets.lewm.footprints.allele_keys`) by (holdout, split).
+        Keys of all held-out alleles (see :func:`genolewm_assets.lewm.spans.allele_keys`) by (holdout, split).
     """
 
     intervals: Mapping[tuple[str, Split], IntervalArray]

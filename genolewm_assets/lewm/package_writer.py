@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import IntervalArray
-from genolewm_assets.lewm.footprints import Bools, Int64s, allele_spans, meets
+from genolewm_assets.lewm.footprints import meets
 from genolewm_assets.lewm.holdout_index import HoldoutIndex
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
 from genolewm_assets.lewm.package_card import render_card
@@ -49,6 +49,7 @@ from genolewm_assets.lewm.package_schema import (
     variants_path,
 )
 from genolewm_assets.lewm.package_split import EVALUATION, split_alleles
+from genolewm_assets.lewm.spans import Bools, Int64s, allele_spans
 from genolewm_assets.store import NO_PROGRESS, BuildReport, Progress, write_atomic
 from genolewm_assets.store.progress import ByteCount
 

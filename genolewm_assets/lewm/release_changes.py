@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.lewm.footprints import Bools, Int64s, allele_keys, as_bools
 from genolewm_assets.lewm.schema import ALLELE_KEY, CLINVAR_CHANGES
+from genolewm_assets.lewm.spans import Bools, Int64s, allele_keys, as_bools
 
 #: Classes in the order of every from -> to matrix, from harmful to harmless.
 CLASSES = ("P", "LP", "VUS", "LB", "B", "OTHER")

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.genome import connect
 from genolewm_assets.mito.differences import Difference
 from genolewm_assets.mito.haplogroups import majors
 
@@ -179,18 +180,12 @@ def _encoded(genomes: Iterable[_Entries]) -> tuple[NDArray[np.int64], NDArray[np
 
 def _groups(names: Sequence[str], cluster: Sequence[int], branches: Sequence[str | None]) -> dict[_Group, list[int]]:
     """Return genomes that may not be parted, by a name that does not depend on the order of genomes."""
-    root: dict[object, object] = {}
-
-    def find(item: object) -> object:
-        while root.setdefault(item, item) != item:
-            item = root[item]
-        return item
-
-    for first, branch in zip(cluster, branches, strict=True):
-        root[find(first)] = find(branch if branch is not None else first)
-    members = defaultdict(list)
+    links: list[tuple[int | str, int | str]] = [
+        (first, first if branch is None else branch) for first, branch in zip(cluster, branches, strict=True)
+    ]
+    group, members = connect(links), defaultdict(list)
     for genome, first in enumerate(cluster):
-        members[find(first)].append(genome)
+        members[group[first]].append(genome)
     return {
         min(((b, True) for i in m if (b := branches[i]) is not None), default=(min(names[i] for i in m), False)): m
         for m in members.values()
