@@ -26,12 +26,12 @@ from genolewm_assets.genome import (
     is_inset,
 )
 from genolewm_assets.lewm.allele_index import AlleleIndex
-from genolewm_assets.lewm.edit_mix import EditSource
 from genolewm_assets.lewm.edit_place import EditPlace
 from genolewm_assets.lewm.randomness import DrawKey, Draws
 from genolewm_assets.lewm.split_windows import WindowRecord
 from genolewm_assets.lewm.state_pooling import RADIUS_TOKENS
 from genolewm_assets.lewm.synthetic_edits import draw_indel, draw_snv
+from genolewm_assets.lewm.window_schedule import EditSource
 
 __all__ = ["EditSampler", "Redraw", "SampledHaplotype", "SamplingRules"]
 

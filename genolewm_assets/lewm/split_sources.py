@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import IntervalArray
 from genolewm_assets.lewm.allele_index import AlleleIndex
-from genolewm_assets.lewm.edit_mix import EditSource
 from genolewm_assets.lewm.package_schema import REFERENCE_ORIGIN, Split, VariantSource
 from genolewm_assets.lewm.packages import Package
 from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.lewm.split_windows import SplitWindows
+from genolewm_assets.lewm.window_schedule import EditSource
 from genolewm_assets.store import usable_memory_bytes
 
 __all__ = ["SplitSources", "read_split"]
