@@ -26,8 +26,8 @@ from genolewm_assets.lewm.holdout_schema import (
     Role,
 )
 from genolewm_assets.lewm.holdouts import HoldoutInputs, build_holdouts
-from genolewm_assets.sources.shard_file import write_shard_file
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Progress, Published
+from genolewm_assets.store.parquet import write_table
 
 CODE_VERSION = "1"
 
@@ -53,7 +53,7 @@ def plan_holdouts(workspace: Workspace, release: str | None, progress: Progress)
         )
         held = build_holdouts(given, policy)
         rows = {
-            f"{noun}.parquet": write_shard_file([table], work / f"{noun}.parquet", schema)
+            f"{noun}.parquet": write_table([table], work / f"{noun}.parquet", schema)
             for noun, table, schema in (
                 ("intervals", held.intervals, HOLDOUT_INTERVALS),
                 ("alleles", held.alleles, HOLDOUT_ALLELES),
