@@ -34,6 +34,7 @@ from genolewm_assets.genome.sequence import (
     parts_around,
     reverse_complement,
 )
+from genolewm_assets.genome.splits import EVALUATION, Split
 from genolewm_assets.genome.variants import EditType, Variant, decompose, left_align, normalise, trim_alleles
 from genolewm_assets.genome.windows import (
     PROFILES,
@@ -46,6 +47,7 @@ from genolewm_assets.genome.windows import (
 
 __all__ = [
     "AMBIGUOUS",
+    "EVALUATION",
     "GRCH38",
     "INSET_BP",
     "NO_KMER",
@@ -62,6 +64,7 @@ __all__ = [
     "IntervalArray",
     "LengthPolicy",
     "RelEdit",
+    "Split",
     "Variant",
     "WindowProfile",
     "acgt_runs",

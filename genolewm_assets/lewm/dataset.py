@@ -14,10 +14,9 @@ from torch import Tensor, from_numpy, int64, tensor, zeros
 from torch.utils.data import IterableDataset, get_worker_info
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import LengthPolicy
+from genolewm_assets.genome import LengthPolicy, Split
 from genolewm_assets.lewm.batches import TrainingBatch
 from genolewm_assets.lewm.edit_sampling import EditSampler, SamplingRules
-from genolewm_assets.lewm.package_schema import Split
 from genolewm_assets.lewm.packages import Package, open_package, open_tables
 from genolewm_assets.lewm.split_sources import read_split
 from genolewm_assets.lewm.split_windows import SplitWindows

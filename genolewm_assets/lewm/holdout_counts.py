@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from genolewm_assets.genome import EVALUATION
 from genolewm_assets.lewm.footprints import NO_INTERVALS, meets, merge_stretches
 from genolewm_assets.lewm.holdout_alleles import find_newly_labelled
-from genolewm_assets.lewm.holdout_schema import AlleleReason, CorpusReason, Holdout, Role
+from genolewm_assets.lewm.holdout_schema import AlleleReason, CorpusReason, Holdout
 from genolewm_assets.lewm.spans import Int64s, as_bools
 
 
@@ -35,7 +36,7 @@ def count_windows(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, In
     for holdout in Holdout:
         ours = intervals.filter(pc.equal(intervals["holdout"], holdout))
         counts[f"windows.{holdout}"] = _count_met(ours, footprints)
-        for role in Role:
+        for role in EVALUATION:
             counts[f"windows.{holdout}.{role}"] = _count_met(ours.filter(pc.equal(ours["role"], role)), footprints)
     counts["windows"] = sum(len(start) for start, _ in footprints.values())
     counts["windows.held_out"] = _count_met(intervals, footprints)
@@ -46,7 +47,7 @@ def count_rows(intervals: pa.Table, alleles: pa.Table, corpus: pa.Table) -> Coun
     """Count units, alleles and corpus windows by holdout and reason, zeros included."""
     counts: Counter[str] = Counter()
     for holdout in Holdout:
-        for role in Role:
+        for role in EVALUATION:
             ours = pc.and_(pc.equal(intervals["holdout"], holdout), pc.equal(intervals["role"], role))
             counts[f"units.{holdout}.{role}"] = len(pc.unique(intervals["unit"].filter(ours)))
         for noun, table, reasons in (("alleles", alleles, AlleleReason), ("corpus_windows", corpus, CorpusReason)):

@@ -22,13 +22,6 @@ class Holdout(StrEnum):
     TEMPORAL = "holdout-temporal"
 
 
-class Role(StrEnum):
-    """The two parts of a holdout; a contig, gene component or block belongs to one as a whole."""
-
-    VALIDATION = "validation"
-    TEST = "test"
-
-
 class IntervalReason(StrEnum):
     """Why a stretch of a contig is held out."""
 

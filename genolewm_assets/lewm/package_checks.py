@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import TOKEN_BP, reverse_complement
+from genolewm_assets.genome import EVALUATION, TOKEN_BP, Split, reverse_complement
 from genolewm_assets.lewm.corpus_records import CorpusSource
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, Holdout
 from genolewm_assets.lewm.package_info import PackageInfo
@@ -29,7 +29,6 @@ from genolewm_assets.lewm.package_schema import (
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
     REFERENCE_ORIGIN,
-    Split,
     VariantSource,
     controls_path,
     variants_path,
@@ -55,7 +54,6 @@ PACKAGE_CHECKS = (
 MIX_TOLERANCE = 0.02
 
 _READ_ROWS = 512
-_EVALUATION = (Split.VALIDATION, Split.TEST)
 _ALLELE = ("chrom", "pos", "ref", "alt")
 _Row: TypeAlias = dict[str, Any]
 _Spans: TypeAlias = dict[str, list[tuple[int, int]]]
@@ -87,7 +85,7 @@ def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
     nouns = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS)
     declared: dict[str, TableSchema] = dict(zip(HOLDOUT_PATHS.values(), nouns, strict=True))
     declared |= {variants_path(split): PACKAGE_VARIANTS for split in Split}
-    declared |= {controls_path(split): PACKAGE_CONTROLS for split in _EVALUATION}
+    declared |= {controls_path(split): PACKAGE_CONTROLS for split in EVALUATION}
     problems: list[str] = []
     for entry in info.files:
         try:
@@ -190,7 +188,7 @@ def check_disjoint(directory: Path, info: PackageInfo) -> CheckResult:
     """
     areas = {row["holdout"] for row in _rows(directory / HOLDOUT_PATHS["intervals"], ("holdout",))}
     held, reversed_held, keys = set[bytes](), set[bytes](), dict[Split, set[object]]()
-    for split in _EVALUATION:
+    for split in EVALUATION:
         keys[split] = set()
         columns = ["holdout", "contig", "start", "window_hash", "sequence"]
         for row in (row for row in _windows(directory, info, split, columns) if row["holdout"] in areas):
@@ -201,7 +199,7 @@ def check_disjoint(directory: Path, info: PackageInfo) -> CheckResult:
     for row in _windows(directory, info, Split.TRAIN, ["window_hash"]):
         copies += row["window_hash"] in held
         reverse_copies += row["window_hash"] in reversed_held
-    validation, test = ({_key(row) for row in _rows(directory / variants_path(s), _ALLELE)} for s in _EVALUATION)
+    validation, test = ({_key(row) for row in _rows(directory / variants_path(s), _ALLELE)} for s in EVALUATION)
     train = map(_key, _rows(directory / variants_path(Split.TRAIN), _ALLELE))
     figures: dict[str, int] = {
         "train_windows_equal_to_evaluation": copies,
@@ -234,7 +232,7 @@ def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) ->
         if n != train + out or train != alleles[source]:
             fates = f"{train + out} are accounted for, {alleles[source]} in train"
             problems.append(f"alleles of {source}: {n} came, {fates}")
-    for split in _EVALUATION:
+    for split in EVALUATION:
         found = Counter(row["holdout"] for row in _windows(directory, info, split, ["holdout"]))
         stated = Counter({str(name): counts.get(f"{split}.{name}.windows", 0) for name in Holdout})
         if stated != found:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.lewm.package_schema import Split, VariantSource
+from genolewm_assets.genome import Split
+from genolewm_assets.lewm.package_schema import VariantSource
 from genolewm_assets.lewm.packages import HoldoutNoun, Package, open_tables
 from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.lewm.spans import join_columns

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.package_schema import CHECKSUMS, PACKAGE_WINDOWS, Split, window_shard
+from genolewm_assets.genome import Split
+from genolewm_assets.lewm.package_schema import CHECKSUMS, PACKAGE_WINDOWS, window_shard
 from genolewm_assets.store import write_atomic
 from genolewm_assets.store.generation import MISSING_FILE, list_files, measure_file
 from genolewm_assets.store.manifest import (

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import TOKEN_BP
+from genolewm_assets.genome import TOKEN_BP, Split
 from genolewm_assets.lewm.package_schema import (
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
@@ -22,7 +22,6 @@ from genolewm_assets.lewm.package_schema import (
     REFERENCE_ORIGIN,
     STRATA,
     CacheRef,
-    Split,
     VariantSource,
 )
 from genolewm_assets.lewm.spans import Int64s

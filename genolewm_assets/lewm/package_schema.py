@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm.corpus_records import CorpusSource
 from genolewm_assets.store.table_schema import TableSchema, column, nullable
 
@@ -39,14 +40,6 @@ SOURCE_MIX: Mapping[str, float] = MappingProxyType(
 
 #: Tracks of the reference by which results are reported apart.
 STRATA: tuple[str, ...] = ("segmental_duplication", "excluded_region", "repeat")
-
-
-class Split(StrEnum):
-    """Splits of a package, under the names that Hugging Face datasets gives them."""
-
-    TRAIN = "train"
-    VALIDATION = "validation"
-    TEST = "test"
 
 
 class VariantSource(StrEnum):

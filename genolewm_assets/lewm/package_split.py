@@ -16,13 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import INSET_BP, IntervalArray
+from genolewm_assets.genome import INSET_BP, IntervalArray, Split
 from genolewm_assets.lewm.footprints import meets
-from genolewm_assets.lewm.package_schema import Split
 from genolewm_assets.lewm.spans import Bools, Int64s, allele_keys, allele_spans, as_bools
-
-#: The roles that a holdout is divided into.
-EVALUATION: tuple[Split, ...] = (Split.VALIDATION, Split.TEST)
 
 
 class HoldoutFilter(Protocol):

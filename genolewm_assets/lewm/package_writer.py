@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.genome import IntervalArray
+from genolewm_assets.genome import EVALUATION, IntervalArray, Split
 from genolewm_assets.lewm.footprints import meets
 from genolewm_assets.lewm.holdout_index import HoldoutIndex
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
@@ -43,12 +43,11 @@ from genolewm_assets.lewm.package_schema import (
     PACKAGE_CONTROLS,
     PACKAGE_FILE,
     PACKAGE_VARIANTS,
-    Split,
     VariantSource,
     controls_path,
     variants_path,
 )
-from genolewm_assets.lewm.package_split import EVALUATION, split_alleles
+from genolewm_assets.lewm.package_split import split_alleles
 from genolewm_assets.lewm.spans import Bools, Int64s, allele_spans
 from genolewm_assets.store import NO_PROGRESS, BuildReport, Progress, write_atomic
 from genolewm_assets.store.progress import ByteCount

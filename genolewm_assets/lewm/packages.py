@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm.package_caches import as_finding, check_root, find_cache, verify_caches
 from genolewm_assets.lewm.package_damage import find_package_damage, find_size_damage
 from genolewm_assets.lewm.package_files import GROUP_ROWS
@@ -24,7 +25,6 @@ from genolewm_assets.lewm.package_schema import (
     HOLDOUT_PATHS,
     PACKAGE_FILE,
     CacheRef,
-    Split,
     controls_path,
     variants_path,
 )

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
-from genolewm_assets.genome import IntervalArray
+from genolewm_assets.genome import IntervalArray, Split
 from genolewm_assets.lewm.allele_index import AlleleIndex
-from genolewm_assets.lewm.package_schema import REFERENCE_ORIGIN, Split, VariantSource
+from genolewm_assets.lewm.package_schema import REFERENCE_ORIGIN, VariantSource
 from genolewm_assets.lewm.packages import Package
 from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.lewm.split_windows import SplitWindows

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm import package_files
 from genolewm_assets.lewm.package_files import WindowShardWriter, read_sha256sums, write_package_table
-from genolewm_assets.lewm.package_schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, Split
+from genolewm_assets.lewm.package_schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
 from genolewm_assets_tests.lewm.package_world import table
 
 

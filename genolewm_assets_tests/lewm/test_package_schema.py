@@ -4,16 +4,9 @@ from fnmatch import fnmatch
 
 import pytest
 
+from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.corpus_records import CorpusSource
-from genolewm_assets.lewm.holdout_schema import Role
-from genolewm_assets.lewm.package_schema import (
-    PACKAGE_TABLES,
-    SOURCE_MIX,
-    STRATA,
-    Split,
-    window_pattern,
-    window_shard,
-)
+from genolewm_assets.lewm.package_schema import PACKAGE_TABLES, SOURCE_MIX, STRATA, window_pattern, window_shard
 from genolewm_assets.lewm.window_schema import WINDOWS
 
 
@@ -30,7 +23,7 @@ def test_the_mix_covers_every_source_of_the_corpus():
 
 
 def test_every_role_of_a_holdout_is_a_split_and_strata_are_columns_of_the_window_index():
-    assert {str(role) for role in Role} | {"train"} == {str(split) for split in Split}
+    assert {str(role) for role in EVALUATION} | {"train"} == {str(split) for split in Split}
     assert set(STRATA) <= set(WINDOWS.columns)
 
 
