@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from genolewm_assets.defs.pictures import BLUE, LABEL_COLOURS, embed_figure, ink_on
-from genolewm_assets.lewm.release_changes import CLASSES
+from genolewm_assets.genome import CLASSES
 from genolewm_assets.lewm.spans import Int64s
 
 #: From nearly white to blue: lightness alone tells the counts apart.

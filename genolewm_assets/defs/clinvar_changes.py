@@ -20,8 +20,9 @@ from genolewm_assets.defs.partitions import clinvar_release_partitions, on_same_
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.genome import CLASSES
 from genolewm_assets.lewm.release_change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
-from genolewm_assets.lewm.release_changes import CHANGE_COLUMNS, CLASSES, COMPARED, find_changes, transitions
+from genolewm_assets.lewm.release_changes import CHANGE_COLUMNS, COMPARED, find_changes, transitions
 from genolewm_assets.lewm.schema import CLINVAR_CHANGES
 from genolewm_assets.lewm.spans import Int64s
 from genolewm_assets.sources.clinvar_listing import release_order

@@ -1,12 +1,15 @@
 """The genome vocabulary that every other part shares: pure values and arithmetic.
 
-Here: contigs, intervals (the only +-1 conversions), sequence codes, k-mers, windows, variants, edits. Not here: files
-(``sources``, ``store``), tables and what is learnt from them (``lewm``), anything Dagster (``defs``).
+Here: contigs, intervals (the only +-1 conversions), sequence codes, k-mers, windows, variants, edits, the names of
+clinical classes and splits, keyed draws. Not here: files (``sources``, ``store``), tables and what is learnt from them
+(``lewm``), anything Dagster (``defs``).
 """
 
 from __future__ import annotations
 
+from genolewm_assets.genome.clinical_classes import CLASSES, DECIDED, HARMFUL, Label
 from genolewm_assets.genome.contigs import GRCH38, Contig, ContigSet, genome_digest, standard_aliases
+from genolewm_assets.genome.draws import draw_bits
 from genolewm_assets.genome.edits import (
     INSET_BP,
     EditedWindow,
@@ -47,8 +50,11 @@ from genolewm_assets.genome.windows import (
 
 __all__ = [
     "AMBIGUOUS",
+    "CLASSES",
+    "DECIDED",
     "EVALUATION",
     "GRCH38",
+    "HARMFUL",
     "INSET_BP",
     "NO_KMER",
     "PROFILES",
@@ -62,6 +68,7 @@ __all__ = [
     "EditedWindow",
     "Interval",
     "IntervalArray",
+    "Label",
     "LengthPolicy",
     "RelEdit",
     "Split",
@@ -75,6 +82,7 @@ __all__ = [
     "decode_kmer",
     "decode_sequence",
     "decompose",
+    "draw_bits",
     "encode_kmers",
     "encode_sequence",
     "expected_covered_bases",

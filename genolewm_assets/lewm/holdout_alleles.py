@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import Split
+from genolewm_assets.genome import DECIDED, Split
 from genolewm_assets.lewm.gene_components import GeneComponents
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, AlleleReason, Holdout, VariantOrigin
@@ -18,9 +18,6 @@ from genolewm_assets.lewm.spans import Bools, Int64s, allele_keys, allele_spans,
 
 #: Columns of a ClinVar table that are read here.
 CLINVAR_COLUMNS = (*ALLELE_KEY, "label", "stars", "clinvar_id", "gene_symbols", "gene_ids")
-
-#: Classes that a holdout measures.
-MEASURED_LABELS: tuple[str, ...] = ("P", "LP", "B", "LB")
 
 
 def list_in_stretches(
@@ -118,7 +115,7 @@ def list_newly_labelled(
 
 def is_labelled(clinvar: pa.Table) -> Bools:
     """Tell which alleles have a class that is measured: bool, shape (n_rows,)."""
-    return as_bools(pc.is_in(clinvar["label"], value_set=pa.array(MEASURED_LABELS)))
+    return as_bools(pc.is_in(clinvar["label"], value_set=pa.array(DECIDED)))
 
 
 def _rows(

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import EVALUATION
+from genolewm_assets.genome import EVALUATION, HARMFUL
 from genolewm_assets.lewm.footprints import NO_INTERVALS, meets, merge_stretches
 from genolewm_assets.lewm.holdout_alleles import find_newly_labelled
 from genolewm_assets.lewm.holdout_schema import AlleleReason, CorpusReason, Holdout
@@ -67,7 +67,7 @@ def count_new_labels(later: Mapping[str, pa.Table], earlier: Mapping[str, pa.Tab
     counts: Counter[str] = Counter()
     for contig, table in later.items():
         newly, is_new = find_newly_labelled(table, earlier.get(contig, table.slice(0, 0)))
-        pathogenic = as_bools(pc.is_in(table["label"], value_set=pa.array(["P", "LP"])))
+        pathogenic = as_bools(pc.is_in(table["label"], value_set=pa.array(HARMFUL)))
         for reason, among in ((AlleleReason.BECAME_LABELLED, ~is_new), (AlleleReason.NEW, is_new)):
             for side, labels in (("pathogenic", pathogenic), ("benign", ~pathogenic)):
                 counts[f"new_labels.{reason}.{side}"] += int(np.count_nonzero(newly & among & labels))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
-from genolewm_assets.genome import GRCH38, ContigSet, Split
+from genolewm_assets.genome import GRCH38, ContigSet, Split, draw_bits
 from genolewm_assets.store import JsonValue
 
 #: How far the share of windows that the haplotype blocks remove may lie from the policy's.
@@ -104,8 +103,7 @@ class HoldoutPolicy:
 
     def draw(self, purpose: str, unit: str) -> int:
         """Return 64 random bits that depend on the seed and the arguments alone."""
-        text = f"{purpose}\0{self.seed}\0{unit}".encode()
-        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+        return draw_bits(purpose, self.seed, unit)
 
     def divide(self, units: Iterable[str]) -> dict[str, Split]:
         """Divide units into validation and test, by hash of each alone.

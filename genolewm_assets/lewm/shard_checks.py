@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import Bases, Contig, parts_around
+from genolewm_assets.genome import CLASSES, Bases, Contig, parts_around
 from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.store.manifest import CheckResult, JsonValue
 from genolewm_assets.store.schema_check import check_schema, not_run
@@ -33,7 +33,6 @@ GNOMAD_CHECKS = (*_SHARED_CHECKS, *_OWN_GNOMAD_CHECKS, *_ACCOUNT_CHECKS)
 #: Names of the checks of a ClinVar shard, in their order; without a reference there is no ``ref_agrees_with_genome``.
 CLINVAR_CHECKS = (*_SHARED_CHECKS, "labels_follow_clnsig", *_ACCOUNT_CHECKS)
 
-_LABELS = ("P", "LP", "LB", "B", "VUS", "OTHER")
 _AMBIGUOUS = np.frombuffer(b"RYSWKMBDHV", dtype=np.uint8)
 
 _Bools = npt.NDArray[np.bool_]
@@ -184,7 +183,7 @@ def check_labels(table: pa.Table) -> CheckResult:
     def says(pattern: str) -> _Bools:
         return _bools(pc.match_substring_regex(clnsig, pattern, ignore_case=True))
 
-    labelled = {name: _bools(pc.equal(label, name)) for name in _LABELS}
+    labelled = {name: _bools(pc.equal(label, name)) for name in CLASSES}
     harmful, harmless, conflict = says(r"pathogenic\b|pathogenic_"), says("benign"), says("conflicting")
     as_harmful, as_harmless = labelled["P"] | labelled["LP"], labelled["B"] | labelled["LB"]
     contradicted = (

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.genome import Bases, Contig, ContigSet
+from genolewm_assets.genome import Bases, Contig, ContigSet, Label
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, REJECTS
 from genolewm_assets.lewm.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
 from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
@@ -27,7 +27,6 @@ from genolewm_assets.sources.allele_order import OutOfOrderError
 from genolewm_assets.sources.alleles import settle_alleles, settle_sorted_alleles
 from genolewm_assets.sources.batch_spool import BatchSpool
 from genolewm_assets.sources.clinvar_rows import SPOOLED, read_rows
-from genolewm_assets.sources.clinvar_terms import Label
 from genolewm_assets.sources.contig_names import ContigNames, check_assembly
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.sources.vcf_source import LocalVcf
