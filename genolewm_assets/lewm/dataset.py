@@ -26,8 +26,6 @@ from genolewm_assets.lewm.tuples import Pooling, TupleKind
 from genolewm_assets.lewm.window_schedule import EditMix, FileOrder, Schedule, WindowSchedule, count_visits
 from genolewm_assets.store import ArrayStoreReader
 
-__all__ = ["GenoLeWMDataset", "GenoLeWMTestDataset", "GenoLeWMValDataset", "StreamOptions", "as_tensors"]
-
 #: Left context of evaluation: the radius of a local state, so that no state round an edit lacks its left half.
 EVALUATION_CONTEXT_BP = 1_536
 

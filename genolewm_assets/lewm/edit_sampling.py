@@ -33,8 +33,6 @@ from genolewm_assets.lewm.state_pooling import RADIUS_TOKENS
 from genolewm_assets.lewm.synthetic_edits import draw_indel, draw_snv
 from genolewm_assets.lewm.window_schedule import EditSource
 
-__all__ = ["EditSampler", "Redraw", "SampledHaplotype", "SamplingRules"]
-
 #: Synthetic proposals for one slot before it is given up.
 _ATTEMPTS = 64
 

@@ -17,8 +17,6 @@ from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS,
 from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.lewm.spans import Bools, allele_keys, allele_spans, as_bools, join_columns
 
-_CORPUS_KEY = ("source", "record_id", "window_index")
-
 
 class HoldoutIndex:
     """The three holdout tables, ready to be asked.

@@ -33,6 +33,7 @@ from genolewm_assets.lewm.package_schema import (
     controls_path,
     variants_path,
 )
+from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.store.manifest import CheckResult, JsonValue
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.table_schema import TableSchema
@@ -54,7 +55,6 @@ PACKAGE_CHECKS = (
 MIX_TOLERANCE = 0.02
 
 _READ_ROWS = 512
-_ALLELE = ("chrom", "pos", "ref", "alt")
 _Row: TypeAlias = dict[str, Any]
 _Spans: TypeAlias = dict[str, list[tuple[int, int]]]
 
@@ -139,11 +139,11 @@ def check_no_window(directory: Path, info: PackageInfo) -> CheckResult:
 
 def check_no_allele(directory: Path) -> CheckResult:
     """Look every allele of train up among the held-out ones, and sweep the held-out intervals over them."""
-    listed = {_key(row) for row in _rows(directory / HOLDOUT_PATHS["alleles"], _ALLELE)}
+    listed = {_key(row) for row in _rows(directory / HOLDOUT_PATHS["alleles"], ALLELE_KEY)}
     held = _held_spans(directory)
     by_key = by_place = n = 0
     # Contig by contig, as the file is sorted: a genome has millions of common alleles.
-    for contig, rows in groupby(_rows(directory / variants_path(Split.TRAIN), _ALLELE), key=itemgetter("chrom")):
+    for contig, rows in groupby(_rows(directory / variants_path(Split.TRAIN), ALLELE_KEY), key=itemgetter("chrom")):
         keys = [_key(row) for row in rows]
         n += len(keys)
         by_key += sum(key in listed for key in keys)
@@ -199,8 +199,8 @@ def check_disjoint(directory: Path, info: PackageInfo) -> CheckResult:
     for row in _windows(directory, info, Split.TRAIN, ["window_hash"]):
         copies += row["window_hash"] in held
         reverse_copies += row["window_hash"] in reversed_held
-    validation, test = ({_key(row) for row in _rows(directory / variants_path(s), _ALLELE)} for s in EVALUATION)
-    train = map(_key, _rows(directory / variants_path(Split.TRAIN), _ALLELE))
+    validation, test = ({_key(row) for row in _rows(directory / variants_path(s), ALLELE_KEY)} for s in EVALUATION)
+    train = map(_key, _rows(directory / variants_path(Split.TRAIN), ALLELE_KEY))
     figures: dict[str, int] = {
         "train_windows_equal_to_evaluation": copies,
         "train_windows_reverse_complement_of_evaluation": reverse_copies,

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.corpus_records import CorpusSource
+from genolewm_assets.lewm.schema import ALLELE_KEY, allele_fields
 from genolewm_assets.store.table_schema import TableSchema, column, nullable
 
 #: Name and version of ``package.json``; another major version is refused.
@@ -129,10 +130,7 @@ PACKAGE_VARIANTS = TableSchema(
     pa.schema(
         [
             column("source", pa.string(), "gnomad or clinvar"),
-            column("chrom", pa.string(), "canonical contig name"),
-            column("pos", pa.int64(), "1-based position of the first base of ref, left-aligned and trimmed"),
-            column("ref", pa.string(), "reference allele, upper-case ACGT"),
-            column("alt", pa.string(), "alternate allele, upper-case ACGT"),
+            *allele_fields(),
             nullable("af", pa.float64(), "gnomad: allele frequency, 0 to 1"),
             nullable("label", pa.string(), "clinvar: P, LP, B, LB, VUS or OTHER; in train at the earlier release"),
             nullable("stars", pa.int8(), "clinvar: review stars, 0 to 4"),
@@ -141,7 +139,7 @@ PACKAGE_VARIANTS = TableSchema(
             *_membership_fields(),
         ]
     ),
-    ("holdout", "source", "chrom", "pos", "ref", "alt"),
+    ("holdout", "source", *ALLELE_KEY),
 )
 
 PACKAGE_CONTROLS = TableSchema(

@@ -24,7 +24,6 @@ from genolewm_assets.lewm.package_schema import (
     CHECKSUMS,
     HOLDOUT_PATHS,
     PACKAGE_FILE,
-    CacheRef,
     controls_path,
     variants_path,
 )
@@ -79,10 +78,6 @@ class Package:
     def holdouts(self, noun: HoldoutNoun) -> pa.Table:
         """Read a holdout table (``lewm.holdout_schema``)."""
         return pq.read_table(self.directory / HOLDOUT_PATHS[noun])
-
-    def cache_ref(self, source: str) -> CacheRef | None:
-        """Return the cache of a contig or corpus source, as the package records it."""
-        return next((ref for ref in self.info.caches if ref.source == source), None)
 
 
 def open_package(

@@ -13,7 +13,8 @@ import pyarrow as pa
 from genolewm_assets.store.table_schema import TableSchema, column, nullable
 
 
-def _allele_fields() -> list[pa.Field]:
+def allele_fields() -> list[pa.Field]:
+    """Declare the columns of ``ALLELE_KEY``."""
     return [
         column("chrom", pa.string(), "canonical contig name"),
         column("pos", pa.int64(), "1-based position of the first base of ref, left-aligned and trimmed"),
@@ -37,7 +38,7 @@ GNOMAD_VARIANTS = TableSchema(
     "normalised allele of gnomAD",
     pa.schema(
         [
-            *_allele_fields(),
+            *allele_fields(),
             nullable("rsid", pa.string(), "dbSNP identifiers as the VCF gives them, ';' between several"),
             column("filter", pa.string(), "FILTER of the record: PASS, '.', or the failed filters with ';' between"),
             column("af", pa.float64(), "allele frequency, 0 to 1; on chrM the share of homoplasmic carriers (AF_hom)"),
@@ -66,7 +67,7 @@ CLINVAR_VARIANTS = TableSchema(
     "normalised allele of ClinVar with its class",
     pa.schema(
         [
-            *_allele_fields(),
+            *allele_fields(),
             column("clinvar_id", pa.int64(), "VariationID"),
             nullable("allele_id", pa.int64(), "AlleleID"),
             column("label", pa.string(), "class from CLNSIG alone: P, LP, B, LB, VUS or OTHER"),
@@ -94,7 +95,7 @@ CLINVAR_CHANGES = TableSchema(
     "normalised allele that a ClinVar release added, removed or changed against its predecessor",
     pa.schema(
         [
-            *_allele_fields(),
+            *allele_fields(),
             column("change", pa.string(), "added, removed or changed; an allele without any change has no row"),
             nullable("clinvar_id_from", pa.int64(), "VariationID in the predecessor; null for an added allele"),
             nullable("clinvar_id_to", pa.int64(), "VariationID in the release; null for a removed allele"),

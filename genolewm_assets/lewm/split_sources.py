@@ -21,8 +21,6 @@ from genolewm_assets.lewm.split_windows import SplitWindows
 from genolewm_assets.lewm.window_schedule import EditSource
 from genolewm_assets.store import usable_memory_bytes
 
-__all__ = ["SplitSources", "read_split"]
-
 #: Share of the memory this process may use that the bases of a split may take.
 _MEMORY_SHARE = 0.5
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from genolewm_assets.genome import RelEdit
 from genolewm_assets.lewm.randomness import TrainDraws
 
-__all__ = ["MAX_EVENT_BP", "draw_event_bp", "draw_indel", "draw_snv"]
-
 #: Longest synthetic insertion or deletion in bases; the anchor base makes it 16 (RFC-0006 §3.4).
 MAX_EVENT_BP = 15
 

@@ -22,8 +22,6 @@ from genolewm_assets.lewm.state_pooling import block_count
 from genolewm_assets.lewm.tuples import Pooling, TrainingTuple, build_tuples
 from genolewm_assets.lewm.window_schedule import EDIT_MIXES, EditMix
 
-__all__ = ["StateReader", "StreamSettings", "TupleStream", "Visit"]
-
 #: Name of the array in a cache of states.
 _STATES = "states"
 

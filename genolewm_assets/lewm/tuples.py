@@ -25,8 +25,6 @@ from genolewm_assets.lewm.state_pooling import (
 )
 from genolewm_assets.lewm.window_schedule import EditSource
 
-__all__ = ["Phase", "Pooling", "TrainingTuple", "TupleKind", "build_tuples", "encode_tokens"]
-
 Tokens = NDArray[np.int16]
 
 
