@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from genolewm_assets.defs.pictures import BLUE, LABEL_COLOURS, embed_figure, ink_on
-from genolewm_assets.lewm.footprints import Int64s
-from genolewm_assets.lewm.release_changes import CLASSES
+from genolewm_assets.genome import CLASSES
+from genolewm_assets.lewm.spans import Int64s
 
 #: From nearly white to blue: lightness alone tells the counts apart.
 _SHADES = LinearSegmentedColormap.from_list("shades", ["#E6F1F8", BLUE])

@@ -18,12 +18,12 @@ from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.vcf_columns import clinvar_vcf_schema
 from genolewm_assets.defs.workspace import Workspace, reference_opener
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
+from genolewm_assets.lewm.shard import state_origin
 from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, check_clinvar_table
 from genolewm_assets.sources.allele_count import count_records
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.release_ledger import check_offered, find_release
 from genolewm_assets.sources.shard_audit import audit_shard
-from genolewm_assets.sources.shard_file import state_origin
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, JsonValue, Progress, Published
 
 RELEASE_CODE_VERSION = "1"

@@ -19,12 +19,12 @@ from genolewm_assets.defs.partitions import clinvar_release_partitions, on_same_
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.footprints import Int64s
+from genolewm_assets.genome import CLASSES
 from genolewm_assets.lewm.release_change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
-from genolewm_assets.lewm.release_changes import CHANGE_COLUMNS, CLASSES, COMPARED, find_changes, transitions
+from genolewm_assets.lewm.release_changes import CHANGE_COLUMNS, COMPARED, find_changes, transitions
 from genolewm_assets.lewm.release_key import ReleaseKey, is_before
 from genolewm_assets.lewm.schema import CLINVAR_CHANGES
-from genolewm_assets.sources.shard_file import write_shard_file
+from genolewm_assets.lewm.spans import Int64s
 from genolewm_assets.store import (
     ArtefactId,
     BuildPlan,
@@ -34,6 +34,7 @@ from genolewm_assets.store import (
     read_manifest,
     resolve_generation,
 )
+from genolewm_assets.store.parquet import write_table
 
 CODE_VERSION = "1"
 CHANGES_FILE = "changes.parquet"
@@ -110,10 +111,10 @@ def plan_changes(workspace: Workspace, key: str | None, progress: Progress, *, n
     def write(work: Path) -> BuildReport:
         written = work / CHANGES_FILE
         if earlier is None:
-            rows = write_shard_file([], written, CLINVAR_CHANGES)
+            rows = write_table([], written, CLINVAR_CHANGES)
             return BuildReport(rows={CHANGES_FILE: rows}, checks=check_nothing_to_compare(pq.read_table(written)))
         counts: Counter[str] = Counter()
-        rows = write_shard_file(_compare(workspace, earlier, later, counts, progress), written, CLINVAR_CHANGES)
+        rows = write_table(_compare(workspace, earlier, later, counts, progress), written, CLINVAR_CHANGES)
         checks = check_changes(
             workspace.contigs.names,
             changes=lambda contig: pq.read_table(written, filters=[("chrom", "==", contig)]),

@@ -16,11 +16,11 @@ from genolewm_assets.defs.partitions import contig_partitions, on_every_partitio
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_opener
 from genolewm_assets.lewm.schema import GNOMAD_VARIANTS
+from genolewm_assets.lewm.shard import state_origin
 from genolewm_assets.lewm.shard_checks import GNOMAD_CHECKS
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, write_empty_shard
 from genolewm_assets.sources.remote_vcf import RemoteVcf
 from genolewm_assets.sources.shard_audit import audit_shard
-from genolewm_assets.sources.shard_file import state_origin
 from genolewm_assets.sources.source_file import SourceFile
 from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, JsonValue, Progress, Published

@@ -16,6 +16,7 @@ from genolewm_assets.defs.partitions import clinvar_release_partitions, on_every
 from genolewm_assets.defs.release_inputs import ReleaseInputs, holdout_policy
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.genome import EVALUATION
 from genolewm_assets.lewm.holdout_checks import HOLDOUT_CHECKS, check_holdouts
 from genolewm_assets.lewm.holdout_schema import (
     HOLDOUT_ALLELES,
@@ -23,11 +24,10 @@ from genolewm_assets.lewm.holdout_schema import (
     HOLDOUT_INTERVALS,
     CorpusReason,
     Holdout,
-    Role,
 )
 from genolewm_assets.lewm.holdouts import HoldoutInputs, build_holdouts
-from genolewm_assets.sources.shard_file import write_shard_file
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Progress, Published
+from genolewm_assets.store.parquet import write_table
 
 CODE_VERSION = "1"
 
@@ -53,7 +53,7 @@ def plan_holdouts(workspace: Workspace, release: str | None, progress: Progress)
         )
         held = build_holdouts(given, policy)
         rows = {
-            f"{noun}.parquet": write_shard_file([table], work / f"{noun}.parquet", schema)
+            f"{noun}.parquet": write_table([table], work / f"{noun}.parquet", schema)
             for noun, table, schema in (
                 ("intervals", held.intervals, HOLDOUT_INTERVALS),
                 ("alleles", held.alleles, HOLDOUT_ALLELES),
@@ -90,8 +90,8 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
     alleles = pq.read_table(published.file("alleles.parquet"), columns=["holdout", "role"])
     held = Counter(zip(*(alleles[name].to_pylist() for name in ("holdout", "role")), strict=True))
     panels: dict[str, dict[str, dict[str, int]]] = {
-        "windows": {name: {role: counts[f"windows.{name}.{role}"] for role in Role} for name in Holdout},
-        "alleles": {name: {role: held[name, role] for role in Role} for name in Holdout},
+        "windows": {name: {role: counts[f"windows.{name}.{role}"] for role in EVALUATION} for name in Holdout},
+        "alleles": {name: {role: held[name, role] for role in EVALUATION} for name in Holdout},
         "corpus windows": {name: {_NO_ROLE: _corpus_windows(counts, name)} for name in Holdout},
     }
     title = f"{counts['windows.held_out']:,} of {counts['windows']:,} reference windows leave training"
@@ -103,7 +103,7 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
             alleles_held_out=alleles.num_rows,
         ),
         "composition": draw_composition(
-            panels, title=title, parts={part: PART_COLOURS[part] for part in (*Role, _NO_ROLE)}
+            panels, title=title, parts={part: PART_COLOURS[part] for part in (*EVALUATION, _NO_ROLE)}
         ),
     }
 

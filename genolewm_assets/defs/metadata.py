@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 
 from genolewm_assets.defs.column_lineage import COLUMN_SOURCES, Sources, column_lineage
-from genolewm_assets.lewm.schema import TableSchema
 from genolewm_assets.store import FileEntry, Published
+from genolewm_assets.store.table_schema import TableSchema
 
 OWNERS = ["team:genolewm"]
 

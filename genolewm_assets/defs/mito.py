@@ -17,11 +17,11 @@ from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadat
 from genolewm_assets.defs.partitions import on_every_partition
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_reader
-from genolewm_assets.genome import Contig
+from genolewm_assets.genome import Contig, Split
 from genolewm_assets.mito.differences import parse_names
 from genolewm_assets.mito.genome_checks import GENOME_CHECKS
 from genolewm_assets.mito.genome_qc import GenomeQcPolicy
-from genolewm_assets.mito.genome_split import GenomeSplit, SplitPolicy
+from genolewm_assets.mito.genome_split import SplitPolicy
 from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
 from genolewm_assets.mito.haplogroups import majors
 from genolewm_assets.mito.statistics import describe_tokens
@@ -161,7 +161,7 @@ def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
             genomes=table.num_rows,
             rejected=counts["records"] - counts["kept"],
             clusters=counts["clusters"],
-            **{side.value: counts.get(f"split.{side}", 0) for side in GenomeSplit},
+            **{side.value: counts.get(f"split.{side}", 0) for side in Split},
         ),
         "haplogroups": draw_haplogroups(majors(table["haplogroup"].to_pylist()), table["split"].to_pylist()),
         "differences_along_circle": draw_on_circle(

@@ -19,11 +19,12 @@ from genolewm_assets.defs.partitions import (
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.lewm.shard import VARIANTS_FILE
 from genolewm_assets.mito.variant_checks import VARIANT_CHECKS, check_variants
 from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
 from genolewm_assets.mito.variants import join_variants, tabulate_sites
-from genolewm_assets.sources.shard_file import VARIANTS_FILE, write_shard_file
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Progress, Published
+from genolewm_assets.store.parquet import write_table
 
 CODE_VERSION = "1"
 SITES_FILE = "sites.parquet"
@@ -46,8 +47,8 @@ def plan_variants(workspace: Workspace, release: str | None, progress: Progress)
         variants, counts = join_variants(common, clinical, bases, chrom=chrom)
         sites = tabulate_sites(variants, bases, chrom=chrom)
         rows = {
-            VARIANTS_FILE: write_shard_file([variants], work / VARIANTS_FILE, MITO_VARIANTS),
-            SITES_FILE: write_shard_file([sites], work / SITES_FILE, MITO_SITES),
+            VARIANTS_FILE: write_table([variants], work / VARIANTS_FILE, MITO_VARIANTS),
+            SITES_FILE: write_table([sites], work / SITES_FILE, MITO_SITES),
         }
         checks = check_variants(
             pq.read_table(work / VARIANTS_FILE),

@@ -18,9 +18,11 @@ from genolewm_assets.defs.release_inputs import ReleaseInputs, check_held_out_un
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.holdout_schema import Holdout
 from genolewm_assets.lewm.package_checks import PACKAGE_CHECKS, realised_mix
 from genolewm_assets.lewm.package_info import PackageInfo, read_package_info
+from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_pointer import PACKAGES, PackageRef, move_current, write_latest
 from genolewm_assets.lewm.package_schema import (
     CARD,
@@ -29,11 +31,9 @@ from genolewm_assets.lewm.package_schema import (
     PACKAGE_WINDOWS,
     SOURCE_MIX,
     CacheRef,
-    Split,
     VariantSource,
 )
-from genolewm_assets.lewm.package_split import EVALUATION
-from genolewm_assets.lewm.packages import PackageSources, write_package
+from genolewm_assets.lewm.package_writer import write_package
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, JsonValue, Progress, Published
 from genolewm_assets.store.canonical_json import canonical_json
 

@@ -12,7 +12,7 @@ from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadat
 from genolewm_assets.defs.partitions import on_every_partition
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
-from genolewm_assets.lewm.schema import GENOME_CONTIGS
+from genolewm_assets.lewm.window_schema import GENOME_CONTIGS
 from genolewm_assets.sources.fasta import compare_contigs, prepare_genome
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, Progress, Published
 

@@ -16,13 +16,13 @@ from genolewm_assets.defs.partitions import linear_contig_partitions, on_every_p
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.genome import ContigSet, IntervalArray
-from genolewm_assets.lewm.schema import WINDOWS
 from genolewm_assets.lewm.window_checks import WINDOW_CHECKS, check_window_table
 from genolewm_assets.lewm.window_index import build_window_table, coverage_counts
+from genolewm_assets.lewm.window_schema import WINDOWS
 from genolewm_assets.sources.bed import read_bed_track
-from genolewm_assets.sources.shard_file import write_shard_file
 from genolewm_assets.sources.source_file import SourceFile
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Progress, Published
+from genolewm_assets.store.parquet import write_table
 
 CODE_VERSION = "1"
 
@@ -39,7 +39,7 @@ def plan_windows(workspace: Workspace, contig_name: str | None, progress: Progre
         sequence = reference_reader(genome, workspace.contigs)(contig)
         intervals = _read_tracks(tracks, workspace.contigs, contig.name)
         table = build_window_table(contig, sequence, profile, intervals, progress=progress)
-        write_shard_file([table], work / "windows.parquet", WINDOWS)
+        write_table([table], work / "windows.parquet", WINDOWS)
         written = pq.read_table(work / "windows.parquet")
         return BuildReport(
             counts=coverage_counts(written, sequence, profile),

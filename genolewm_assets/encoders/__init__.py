@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, StateEncoder, read_identity
 from genolewm_assets.encoders.model_files import ModelFiles, locate_model
-from genolewm_assets.encoders.null_edit import NULL_EDIT_BOUND, null_edit_ratio
-from genolewm_assets.encoders.pooling import block_means
+from genolewm_assets.encoders.state_checks import NULL_EDIT_BOUND, null_edit_ratio
 from genolewm_assets.encoders.tiny_llama import TINY_LLAMA, write_hybrid_fixture, write_tiny_llama
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.lewm.state_pooling import (
     BLOCK_TOKENS,
     RADIUS_TOKENS,
     block_count,
+    block_means,
     global_mean,
     locus_blocks,
     pool_blocks,

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, identify
 from genolewm_assets.encoders.model_files import ModelFiles, locate_model
-from genolewm_assets.encoders.pooling import block_means, store_states
 from genolewm_assets.encoders.tokens import CLOSE_TAG, OPEN_TAG, DnaTokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
-from genolewm_assets.lewm.state_pooling import BLOCK_TOKENS, block_count
+from genolewm_assets.lewm.state_pooling import BLOCK_TOKENS, block_count, block_means
 
 #: Every 6-mer shape that a window can hold: all bases, lower case, ambiguity.
 _PROBE = "ACGTTGCAAGCTTTTTTTNNNNNNGATTACACGTNRacgtgaCCGGATCTGACT"
@@ -268,6 +267,30 @@ def _equal_length_batches(ids: Sequence[NDArray[np.int64]], batch_windows: int) 
     for rows in by_length.values():
         for first in range(0, len(rows), batch_windows):
             yield rows[first : first + batch_windows]
+
+
+def store_states(states: NDArray[np.float32], dtype: StateDtype, *, where: str) -> NDArray[Any]:
+    """Round states to their stored dtype.
+
+    Raises
+    ------
+    CorruptResourceError
+        If a state is not finite: the model's weights are damaged.
+    ConfigurationError
+        If a state is too large for the dtype.
+    """
+    if not np.isfinite(states).all():
+        raise CorruptResourceError(where, "hidden states are not finite", remedy="Check the model's weights")
+    largest = float(np.abs(states).max(initial=0.0))
+    if dtype is StateDtype.FLOAT16 and largest > float(np.finfo(np.float16).max):
+        raise ConfigurationError(
+            where,
+            "a state does not fit float16",
+            expected=f"at most {np.finfo(np.float16).max:g}",
+            got=f"{largest:g}",
+            remedy="Store the states as float32, or choose a layer behind a norm",
+        )
+    return states.astype(dtype.value)
 
 
 @contextmanager

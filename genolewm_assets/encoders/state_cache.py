@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from genolewm_assets.encoders.identity import EncoderIdentity, StateEncoder
 from genolewm_assets.encoders.state_checks import check_states
-from genolewm_assets.lewm.schema import TableSchema, column
 from genolewm_assets.store import (
     NO_PROGRESS,
     ArraySpec,
@@ -20,6 +19,7 @@ from genolewm_assets.store import (
     Progress,
     compute_fingerprint,
 )
+from genolewm_assets.store.table_schema import TableSchema, column
 
 #: Name of the one array of such a store.
 STATES = "states"

@@ -1,16 +1,20 @@
-"""Checks of cached states: what any cache must satisfy, and a second opinion from the encoder itself."""
+"""Checks of cached states: what any cache must satisfy, and a second opinion from the encoder itself.
+
+The null edit tells how much of an edit's effect is an artefact of how source and target were computed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.encoders.identity import StateEncoder
-from genolewm_assets.encoders.null_edit import NULL_EDIT_BOUND, null_edit_ratio
-from genolewm_assets.genome import TOKEN_BP, RelEdit
-from genolewm_assets.lewm.state_pooling import block_count
+from genolewm_assets.errors import EditError
+from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
+from genolewm_assets.lewm.state_pooling import RADIUS_TOKENS, PoolSide, block_count, locus_blocks, pool_blocks
 from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
 
 #: Names of the checks, in the order of :func:`check_states`.
@@ -20,6 +24,8 @@ STATE_CHECKS = ("rows_equal_windows", "states_finite", "norms_plausible", "state
 REENCODED_ROWS = 32
 #: Windows that get a null edit and a SNV.
 NULL_EDIT_ROWS = 8
+#: A null edit may move the pooled state by this share of what a SNV moves it by.
+NULL_EDIT_BOUND = 0.02
 #: A block's norm may be so many times above or below the median one.
 _NORM_FACTOR = 100.0
 
@@ -62,6 +68,60 @@ def check_states(
         _reencode(read, encoder, sequences, sample, n_blocks),
         _null_edit(read, encoder, sequences, spread(n_rows, NULL_EDIT_ROWS)),
     )
+
+
+def null_edit_ratio(
+    encoder: StateEncoder,
+    windows: Sequence[str],
+    snvs: Sequence[RelEdit],
+    *,
+    cached: NDArray[Any] | None = None,
+    radius_tokens: int = RADIUS_TOKENS,
+    side: PoolSide = "both",
+) -> float:
+    """Compare null edits with SNVs at the same places.
+
+    Every null edit (ALT = REF) takes the whole path of an edit: it is applied to its window, encoded among the edited
+    windows, pooled round its locus, and compared with the source state.
+
+    Parameters
+    ----------
+    windows
+        Unedited windows, upper-case, of one length.
+    snvs
+        One single-base edit per window.
+    cached
+        The windows' block states as a cache holds them, shape (n_windows, n_blocks, hidden); encoded here if absent.
+
+    Returns
+    -------
+    float
+        Largest difference that a null edit makes, over the median difference that the SNVs make (Euclidean norms of
+        pooled states). To stay under :data:`NULL_EDIT_BOUND`; infinite where half of the SNVs make no difference.
+
+    Raises
+    ------
+    EditError
+        If there is no window, not one SNV per window, or an edit is no SNV.
+    """
+    _check_snvs(windows, snvs)
+    source = encoder.encode_windows(windows) if cached is None else cached
+    edited = [
+        apply_edit(window, edit, right_flank="").sequence
+        for window, snv in zip(windows, snvs, strict=True)
+        for edit in (RelEdit(snv.rel_pos, snv.ref, snv.ref), snv)
+    ]
+    target = encoder.encode_edited(edited)
+    block_tokens = encoder.identity.block_tokens
+    differences = np.empty((len(windows), 2))
+    for row, (window, snv) in enumerate(zip(windows, snvs, strict=True)):
+        n_tokens = len(window) // TOKEN_BP
+        start, stop = locus_blocks(snv.rel_pos // TOKEN_BP, n_tokens, radius_tokens, block_tokens, side)
+        before = pool_blocks(source[row], start, stop, n_tokens, block_tokens)
+        after = pool_blocks(target[2 * row : 2 * row + 2], start, stop, n_tokens, block_tokens)
+        differences[row] = np.linalg.norm((after - before).astype(np.float64), axis=-1)
+    typical = float(np.median(differences[:, 1]))
+    return float(differences[:, 0].max()) / typical if typical > 0 else float("inf")
 
 
 def spread(n_rows: int, wanted: int) -> list[int]:
@@ -123,3 +183,13 @@ def _null_edit(read: ReadRows, encoder: StateEncoder, sequences: Sequence[str], 
         passed=ratio < NULL_EDIT_BOUND,
         figures={"windows": len(rows), "ratio": ratio if np.isfinite(ratio) else None, "bound": NULL_EDIT_BOUND},
     )
+
+
+def _check_snvs(windows: Sequence[str], snvs: Sequence[RelEdit]) -> None:
+    if not windows or len(windows) != len(snvs):
+        raise EditError(
+            "null edit", "needs one SNV per window", expected=f"{max(1, len(windows))}", got=f"{len(snvs)} SNVs"
+        )
+    for snv in snvs:
+        if len(snv.ref) != 1 or len(snv.alt) != 1 or snv.ref == snv.alt:
+            raise EditError(f"edit {snv}", "is no SNV", expected="one base for another")

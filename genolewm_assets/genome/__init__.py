@@ -1,12 +1,15 @@
 """The genome vocabulary that every other part shares: pure values and arithmetic.
 
-Here: contigs, intervals (the only +-1 conversions), sequence codes, k-mers, windows, variants, edits. Not here: files
-(``sources``, ``store``), tables and what is learnt from them (``lewm``), anything Dagster (``defs``).
+Here: contigs, intervals (the only +-1 conversions), sequence codes, k-mers, windows, variants, edits, the names of
+clinical classes and splits, keyed draws. Not here: files (``sources``, ``store``), tables and what is learnt from them
+(``lewm``), anything Dagster (``defs``).
 """
 
 from __future__ import annotations
 
+from genolewm_assets.genome.clinical_classes import CLASSES, DECIDED, HARMFUL, Label
 from genolewm_assets.genome.contigs import GRCH38, Contig, ContigSet, genome_digest, standard_aliases
+from genolewm_assets.genome.draws import draw_bits
 from genolewm_assets.genome.edits import (
     INSET_BP,
     EditedWindow,
@@ -23,6 +26,7 @@ from genolewm_assets.genome.edits import (
 )
 from genolewm_assets.genome.intervals import Interval, IntervalArray, pos_from_start, split_wrapping, start_from_pos
 from genolewm_assets.genome.kmers import NO_KMER, decode_kmer, encode_kmers
+from genolewm_assets.genome.linkage import connect
 from genolewm_assets.genome.sequence import (
     AMBIGUOUS,
     Bases,
@@ -33,6 +37,7 @@ from genolewm_assets.genome.sequence import (
     parts_around,
     reverse_complement,
 )
+from genolewm_assets.genome.splits import EVALUATION, Split
 from genolewm_assets.genome.variants import EditType, Variant, decompose, left_align, normalise, trim_alleles
 from genolewm_assets.genome.windows import (
     PROFILES,
@@ -45,7 +50,11 @@ from genolewm_assets.genome.windows import (
 
 __all__ = [
     "AMBIGUOUS",
+    "CLASSES",
+    "DECIDED",
+    "EVALUATION",
     "GRCH38",
+    "HARMFUL",
     "INSET_BP",
     "NO_KMER",
     "PROFILES",
@@ -59,17 +68,21 @@ __all__ = [
     "EditedWindow",
     "Interval",
     "IntervalArray",
+    "Label",
     "LengthPolicy",
     "RelEdit",
+    "Split",
     "Variant",
     "WindowProfile",
     "acgt_runs",
     "apply_edit",
     "apply_edits",
     "check_inset",
+    "connect",
     "decode_kmer",
     "decode_sequence",
     "decompose",
+    "draw_bits",
     "encode_kmers",
     "encode_sequence",
     "expected_covered_bases",

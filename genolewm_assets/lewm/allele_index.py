@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from genolewm_assets.genome import pos_from_start, start_from_pos
 from genolewm_assets.lewm.schema import ALLELE_KEY
 
-__all__ = ["AlleleIndex"]
-
 
 class AlleleIndex:
     """Alleles of a table, sorted by contig and position.

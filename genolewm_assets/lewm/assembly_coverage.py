@@ -52,7 +52,7 @@ def assembled_shares(genome: pa.Table, contigs: Iterable[str]) -> dict[str, floa
     Parameters
     ----------
     genome
-        Schema ``lewm.schema.GENOME_CONTIGS``.
+        Schema ``lewm.window_schema.GENOME_CONTIGS``.
     contigs
         Canonical names.
 

@@ -18,8 +18,6 @@ from genolewm_assets.genome import NO_KMER
 from genolewm_assets.lewm.state_pooling import BLOCK_TOKENS, pool_blocks
 from genolewm_assets.lewm.tuples import Tokens, TrainingTuple, TupleKind
 
-__all__ = ["TargetEncoder", "TrainingBatch", "encode_targets", "make_batch", "merge_batches", "pool_states"]
-
 
 class TargetEncoder(Protocol):
     """What encodes windows to block states, as ``encoders.CausalLMStateEncoder`` does."""

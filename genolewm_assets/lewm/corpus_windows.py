@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass, field
 import pyarrow as pa
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import PROFILES, TOKEN_BP, WindowProfile, acgt_runs, encode_sequence
+from genolewm_assets.genome import PROFILES, TOKEN_BP, WindowProfile, acgt_runs, draw_bits, encode_sequence
 from genolewm_assets.lewm.corpus_placement import CorpusPlacer, Placement, PlacementHow, Span, Verdict
 from genolewm_assets.lewm.corpus_records import CorpusRecord, SkipReason
-from genolewm_assets.lewm.schema import TableSchema, column, nullable
 from genolewm_assets.store import JsonValue
+from genolewm_assets.store.table_schema import TableSchema, column, nullable
 
 #: Shortest stretch of ACGT that gives a short window, in bases.
 SHORTEST_BP = 2_048
@@ -138,15 +138,9 @@ class CorpusBatch:
     skipped: pa.Table
 
 
-def draw(purpose: str, seed: int, record_id: str) -> int:
-    """Return 64 random bits that depend on nothing but the arguments."""
-    text = f"{purpose}\0{seed}\0{record_id}".encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
-
-
 def is_in_slice(record_id: str, *, fraction: float, seed: int) -> bool:
     """Tell whether a record belongs to the slice: order-free, and nested in every larger fraction of that seed."""
-    return draw("slice", seed, record_id) < int(fraction * 2**64)
+    return draw_bits("slice", seed, record_id) < int(fraction * 2**64)
 
 
 def tile_record(runs: Sequence[Span], record_id: str, params: CorpusParams) -> list[Span]:
@@ -170,7 +164,7 @@ def tile_record(runs: Sequence[Span], record_id: str, params: CorpusParams) -> l
     too short for a window gives none, or a short one (``params.short_windows``).
     """
     margin, stride = params.profile.margin_bp, params.profile.stride_bp
-    bits = draw("phase", params.seed, record_id)
+    bits = draw_bits("phase", params.seed, record_id)
     windows: list[Span] = []
     for run_start, run_end in runs:
         window = _window_bp(run_end - run_start, params)

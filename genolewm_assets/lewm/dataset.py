@@ -14,22 +14,18 @@ from torch import Tensor, from_numpy, int64, tensor, zeros
 from torch.utils.data import IterableDataset, get_worker_info
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import LengthPolicy
+from genolewm_assets.genome import LengthPolicy, Split
 from genolewm_assets.lewm.batches import TrainingBatch
-from genolewm_assets.lewm.edit_mix import EditMix
 from genolewm_assets.lewm.edit_sampling import EditSampler, SamplingRules
 from genolewm_assets.lewm.package_pointer import current_folder
-from genolewm_assets.lewm.package_schema import Split
 from genolewm_assets.lewm.packages import Package, open_package, open_tables
 from genolewm_assets.lewm.split_sources import read_split
 from genolewm_assets.lewm.split_windows import SplitWindows
 from genolewm_assets.lewm.state_pooling import RADIUS_TOKENS, PoolSide
 from genolewm_assets.lewm.tuple_stream import StreamSettings, TupleStream, Visit
 from genolewm_assets.lewm.tuples import Pooling, TupleKind
-from genolewm_assets.lewm.window_schedule import FileOrder, Schedule, WindowSchedule, count_visits
+from genolewm_assets.lewm.window_schedule import EditMix, FileOrder, Schedule, WindowSchedule, count_visits
 from genolewm_assets.store import ArrayStoreReader
-
-__all__ = ["GenoLeWMDataset", "GenoLeWMTestDataset", "GenoLeWMValDataset", "StreamOptions", "as_tensors"]
 
 #: Left context of evaluation: the radius of a local state, so that no state round an edit lacks its left half.
 EVALUATION_CONTEXT_BP = 1_536

@@ -23,8 +23,6 @@ from genolewm_assets.genome import (
 )
 from genolewm_assets.lewm.split_windows import WindowRecord
 
-__all__ = ["EditPlace"]
-
 
 class EditPlace:
     """One window with what edits of it need to know.

@@ -26,14 +26,12 @@ from genolewm_assets.genome import (
     is_inset,
 )
 from genolewm_assets.lewm.allele_index import AlleleIndex
-from genolewm_assets.lewm.edit_mix import EditSource
 from genolewm_assets.lewm.edit_place import EditPlace
-from genolewm_assets.lewm.randomness import DrawKey, Draws
+from genolewm_assets.lewm.randomness import DrawKey, TrainDraws
 from genolewm_assets.lewm.split_windows import WindowRecord
 from genolewm_assets.lewm.state_pooling import RADIUS_TOKENS
 from genolewm_assets.lewm.synthetic_edits import draw_indel, draw_snv
-
-__all__ = ["EditSampler", "Redraw", "SampledHaplotype", "SamplingRules"]
+from genolewm_assets.lewm.window_schedule import EditSource
 
 #: Synthetic proposals for one slot before it is given up.
 _ATTEMPTS = 64
@@ -212,7 +210,7 @@ class EditSampler:
             filled.append(haplotype)
         return tuple(filled), site.redraws
 
-    def _with_companions(self, site: _Site, first: SampledHaplotype, size: int, draws: Draws) -> SampledHaplotype:
+    def _with_companions(self, site: _Site, first: SampledHaplotype, size: int, draws: TrainDraws) -> SampledHaplotype:
         """Add edits of the same source near the first, or SNVs where it has none left, up to a number of edits."""
         at, haplotype = first.edited.edits[0].rel_pos, first
         low, high = at - _COMPANION_BP, at + _COMPANION_BP
@@ -289,7 +287,7 @@ class EditSampler:
     def _is_held_out(self, allele: EditSpec) -> bool:
         return self._held_out.contains(allele.chrom, allele.pos, allele.ref, allele.alt)
 
-    def _alleles(self, site: _Site, source: EditSource, low: int, high: int, draws: Draws) -> Iterator[_Proposal]:
+    def _alleles(self, site: _Site, source: EditSource, low: int, high: int, draws: TrainDraws) -> Iterator[_Proposal]:
         """Yield the alleles of a source in the window's bases ``[low, high)``, each once, in random order."""
         index = self._real[source]
         low, high = self._clip(site, low, high)
@@ -302,7 +300,9 @@ class EditSampler:
             else:
                 yield _Proposal(edit, source, index.label(rows[choice]))
 
-    def _synthetic(self, site: _Site, source: EditSource, low: int, high: int, draws: Draws) -> Iterator[_Proposal]:
+    def _synthetic(
+        self, site: _Site, source: EditSource, low: int, high: int, draws: TrainDraws
+    ) -> Iterator[_Proposal]:
         """Propose synthetic edits in the window's bases ``[low, high)``, up to a number of attempts."""
         low, high = self._clip(site, low, high)
         draw = draw_indel if source is EditSource.SYNTHETIC_INDEL else draw_snv

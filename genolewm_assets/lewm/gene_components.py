@@ -16,12 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import Interval
-from genolewm_assets.lewm.footprints import Int64s, allele_spans
-from genolewm_assets.lewm.linkage import connect
-
-#: Columns of a ClinVar table that are read here.
-GENE_COLUMNS = ("chrom", "pos", "ref", "gene_symbols", "gene_ids")
+from genolewm_assets.genome import Interval, connect
+from genolewm_assets.lewm.spans import Int64s, allele_spans
 
 # What NCBI calls elements and loci that have no name of their own.
 _LOCUS = re.compile(r"LOC\d+")
@@ -120,7 +116,7 @@ def find_gene_components(clinvar: Iterable[pa.Table], *, reach_bp: int) -> GeneC
     Parameters
     ----------
     clinvar
-        With the columns :data:`GENE_COLUMNS`; of any number of contigs and releases.
+        With chrom, pos, ref, gene_symbols and gene_ids; of any number of contigs and releases.
     reach_bp
         Genes with fewer bases than this between them belong together: the size of a window's footprint.
 

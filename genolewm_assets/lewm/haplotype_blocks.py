@@ -15,12 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.genome import Interval
-from genolewm_assets.lewm.footprints import Bools, Int64s, allele_spans
-from genolewm_assets.lewm.linkage import connect
-
-#: Columns of a gnomAD table that are read here.
-BLOCK_COLUMNS = ("chrom", "pos", "ref", "alt")
+from genolewm_assets.genome import Interval, connect
+from genolewm_assets.lewm.schema import ALLELE_KEY
+from genolewm_assets.lewm.spans import Bools, Int64s, allele_spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ def find_blocks(
     Parameters
     ----------
     table
-        Common alleles with the columns :data:`BLOCK_COLUMNS`, sorted by them.
+        Common alleles with the columns ``ALLELE_KEY``, sorted by them.
     link_bp
         Alleles whose positions are at most this far apart are linked, in bases.
     max_block_bp
@@ -80,7 +77,7 @@ def find_blocks(
     groups = chain.from_iterable(_cut(rows, start, end, max_block_bp) for rows in _rows_by_group(linked))
     several = [rows for rows in groups if start[rows[0]] != start[rows[-1]]]
     first = table.take(pa.array([int(rows[0]) for rows in several], pa.int64()))
-    ids = [":".join(map(str, row)) for row in zip(*(first[name].to_pylist() for name in BLOCK_COLUMNS), strict=True)]
+    ids = [":".join(map(str, row)) for row in zip(*(first[name].to_pylist() for name in ALLELE_KEY), strict=True)]
     contig = table["chrom"][0].as_py()
     return [
         HaplotypeBlock(

@@ -8,18 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.lewm.footprints import Bools, Int64s, allele_keys, allele_spans, as_bools
+from genolewm_assets.genome import DECIDED, Split
 from genolewm_assets.lewm.gene_components import GeneComponents
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, AlleleReason, Holdout, Role, VariantOrigin
+from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, AlleleReason, Holdout, VariantOrigin
 from genolewm_assets.lewm.holdout_stretches import HeldStretches
 from genolewm_assets.lewm.schema import ALLELE_KEY
+from genolewm_assets.lewm.spans import Bools, Int64s, allele_keys, allele_spans, as_bools
 
 #: Columns of a ClinVar table that are read here.
 CLINVAR_COLUMNS = (*ALLELE_KEY, "label", "stars", "clinvar_id", "gene_symbols", "gene_ids")
-
-#: Classes that a holdout measures.
-MEASURED_LABELS: tuple[str, ...] = ("P", "LP", "B", "LB")
 
 
 def list_in_stretches(
@@ -89,13 +87,13 @@ def list_newly_labelled(
     -----
     An allele takes the side of the stretch it lies in; else that of its gene component; else that of its contig.
     """
-    chosen: list[tuple[pa.Table, Int64s, list[tuple[Role | None, str, AlleleReason]]]] = []
+    chosen: list[tuple[pa.Table, Int64s, list[tuple[Split | None, str, AlleleReason]]]] = []
     for contig, table in later.items():
         newly, is_new = find_newly_labelled(table, earlier.get(contig, table.slice(0, 0)))
         rows = np.flatnonzero(newly & (table["stars"].to_numpy() >= policy.min_stars))
         home = components.of_alleles(table)
         met = stretches.find_largest(contig, *(bounds[rows] for bounds in allele_spans(table)))
-        fates: list[tuple[Role | None, str, AlleleReason]] = []
+        fates: list[tuple[Split | None, str, AlleleReason]] = []
         for row, stretch in zip(rows.tolist(), met, strict=True):
             unit = components[home[row]].id if home[row] >= 0 else contig
             side = (None, unit) if stretch is None else (stretch.role, stretch.unit)
@@ -117,7 +115,7 @@ def list_newly_labelled(
 
 def is_labelled(clinvar: pa.Table) -> Bools:
     """Tell which alleles have a class that is measured: bool, shape (n_rows,)."""
-    return as_bools(pc.is_in(clinvar["label"], value_set=pa.array(MEASURED_LABELS)))
+    return as_bools(pc.is_in(clinvar["label"], value_set=pa.array(DECIDED)))
 
 
 def _rows(
@@ -125,7 +123,7 @@ def _rows(
     rows: Int64s,
     origin: VariantOrigin,
     holdout: Holdout,
-    fates: Sequence[tuple[Role, str, AlleleReason]],
+    fates: Sequence[tuple[Split, str, AlleleReason]],
 ) -> pa.Table:
     """Return some rows of an allele table in the schema of the held-out ones; ``fates`` are role, unit and reason."""
     n = len(rows)

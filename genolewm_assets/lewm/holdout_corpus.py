@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from genolewm_assets.genome import IntervalArray
 from genolewm_assets.lewm.corpus_placement import PlacementHow
-from genolewm_assets.lewm.footprints import Bools, as_bools, meets
+from genolewm_assets.lewm.footprints import meets
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_CORPUS, CorpusReason, Holdout
+from genolewm_assets.lewm.spans import Bools, as_bools
 
 #: Columns of ``CORPUS_WINDOWS`` that are read here.
 CORPUS_COLUMNS = (

@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.lewm.footprints import NO_INTERVALS, Int64s, as_bools, meets, merge_stretches
+from genolewm_assets.genome import EVALUATION, HARMFUL
+from genolewm_assets.lewm.footprints import NO_INTERVALS, meets, merge_stretches
 from genolewm_assets.lewm.holdout_alleles import find_newly_labelled
-from genolewm_assets.lewm.holdout_schema import AlleleReason, CorpusReason, Holdout, Role
+from genolewm_assets.lewm.holdout_schema import AlleleReason, CorpusReason, Holdout
+from genolewm_assets.lewm.spans import Int64s, as_bools
 
 
 def count_windows(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, Int64s]]) -> Counter[str]:
@@ -34,7 +36,7 @@ def count_windows(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, In
     for holdout in Holdout:
         ours = intervals.filter(pc.equal(intervals["holdout"], holdout))
         counts[f"windows.{holdout}"] = _count_met(ours, footprints)
-        for role in Role:
+        for role in EVALUATION:
             counts[f"windows.{holdout}.{role}"] = _count_met(ours.filter(pc.equal(ours["role"], role)), footprints)
     counts["windows"] = sum(len(start) for start, _ in footprints.values())
     counts["windows.held_out"] = _count_met(intervals, footprints)
@@ -45,7 +47,7 @@ def count_rows(intervals: pa.Table, alleles: pa.Table, corpus: pa.Table) -> Coun
     """Count units, alleles and corpus windows by holdout and reason, zeros included."""
     counts: Counter[str] = Counter()
     for holdout in Holdout:
-        for role in Role:
+        for role in EVALUATION:
             ours = pc.and_(pc.equal(intervals["holdout"], holdout), pc.equal(intervals["role"], role))
             counts[f"units.{holdout}.{role}"] = len(pc.unique(intervals["unit"].filter(ours)))
         for noun, table, reasons in (("alleles", alleles, AlleleReason), ("corpus_windows", corpus, CorpusReason)):
@@ -65,7 +67,7 @@ def count_new_labels(later: Mapping[str, pa.Table], earlier: Mapping[str, pa.Tab
     counts: Counter[str] = Counter()
     for contig, table in later.items():
         newly, is_new = find_newly_labelled(table, earlier.get(contig, table.slice(0, 0)))
-        pathogenic = as_bools(pc.is_in(table["label"], value_set=pa.array(["P", "LP"])))
+        pathogenic = as_bools(pc.is_in(table["label"], value_set=pa.array(HARMFUL)))
         for reason, among in ((AlleleReason.BECAME_LABELLED, ~is_new), (AlleleReason.NEW, is_new)):
             for side, labels in (("pathogenic", pathogenic), ("benign", ~pathogenic)):
                 counts[f"new_labels.{reason}.{side}"] += int(np.count_nonzero(newly & among & labels))

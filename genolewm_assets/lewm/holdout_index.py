@@ -11,21 +11,11 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import AlleleError
 from genolewm_assets.genome import GRCH38, ContigSet, IntervalArray
-from genolewm_assets.lewm.footprints import (
-    NO_INTERVALS,
-    Bools,
-    allele_keys,
-    allele_spans,
-    as_bools,
-    join_columns,
-    meets,
-    merge_stretches,
-)
+from genolewm_assets.lewm.footprints import NO_INTERVALS, meets, merge_stretches
 from genolewm_assets.lewm.holdout_policy import canonical_name
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
 from genolewm_assets.lewm.schema import ALLELE_KEY
-
-_CORPUS_KEY = ("source", "record_id", "window_index")
+from genolewm_assets.lewm.spans import Bools, allele_keys, allele_spans, as_bools, join_columns
 
 
 class HoldoutIndex:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
-from genolewm_assets.genome import GRCH38, ContigSet
-from genolewm_assets.lewm.holdout_schema import Role
+from genolewm_assets.genome import GRCH38, ContigSet, Split, draw_bits
 from genolewm_assets.lewm.release_key import is_before
 from genolewm_assets.store import JsonValue
 
@@ -99,17 +97,16 @@ class HoldoutPolicy:
             contigs_test=tuple(canonical_name(name, contigs) for name in self.contigs_test),
         )
 
-    def contig_roles(self) -> dict[str, Role]:
+    def contig_roles(self) -> dict[str, Split]:
         """Return the role of every contig that is held out as a whole."""
-        roles = dict.fromkeys(self.contigs_validation, Role.VALIDATION)
-        return roles | dict.fromkeys(self.contigs_test, Role.TEST)
+        roles = dict.fromkeys(self.contigs_validation, Split.VALIDATION)
+        return roles | dict.fromkeys(self.contigs_test, Split.TEST)
 
     def draw(self, purpose: str, unit: str) -> int:
         """Return 64 random bits that depend on the seed and the arguments alone."""
-        text = f"{purpose}\0{self.seed}\0{unit}".encode()
-        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+        return draw_bits(purpose, self.seed, unit)
 
-    def divide(self, units: Iterable[str]) -> dict[str, Role]:
+    def divide(self, units: Iterable[str]) -> dict[str, Split]:
         """Divide units into validation and test, by hash of each alone.
 
         Notes
@@ -118,11 +115,11 @@ class HoldoutPolicy:
         validation, since that is what training is watched with.
         """
         draws = {unit: self.draw("role", unit) for unit in sorted(set(units))}
-        roles = {unit: Role.VALIDATION if bits >> 63 == 0 else Role.TEST for unit, bits in draws.items()}
-        if draws and Role.VALIDATION not in roles.values():
-            roles[min(draws, key=lambda unit: draws[unit])] = Role.VALIDATION
-        elif len(draws) > 1 and Role.TEST not in roles.values():
-            roles[max(draws, key=lambda unit: draws[unit])] = Role.TEST
+        roles = {unit: Split.VALIDATION if bits >> 63 == 0 else Split.TEST for unit, bits in draws.items()}
+        if draws and Split.VALIDATION not in roles.values():
+            roles[min(draws, key=lambda unit: draws[unit])] = Split.VALIDATION
+        elif len(draws) > 1 and Split.TEST not in roles.values():
+            roles[max(draws, key=lambda unit: draws[unit])] = Split.TEST
         return roles
 
     def as_recipe(self) -> dict[str, JsonValue]:

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from genolewm_assets.lewm.schema import ALLELE_KEY, TableSchema, column, nullable
+from genolewm_assets.lewm.schema import ALLELE_KEY, allele_fields
+from genolewm_assets.store.table_schema import TableSchema, column, nullable
 
 
 class Holdout(StrEnum):
@@ -19,13 +20,6 @@ class Holdout(StrEnum):
     CLINVAR = "holdout-clinvar"
     HAPLOTYPES = "holdout-haplotypes"
     TEMPORAL = "holdout-temporal"
-
-
-class Role(StrEnum):
-    """The two parts of a holdout; a contig, gene component or block belongs to one as a whole."""
-
-    VALIDATION = "validation"
-    TEST = "test"
 
 
 class IntervalReason(StrEnum):
@@ -100,10 +94,7 @@ HOLDOUT_ALLELES = TableSchema(
             _HOLDOUT,
             _ROLE,
             column("source", pa.string(), "gnomad or clinvar"),
-            column("chrom", pa.string(), "canonical contig name"),
-            column("pos", pa.int64(), "1-based position of the first base of ref, left-aligned and trimmed"),
-            column("ref", pa.string(), "reference allele, upper-case ACGT"),
-            column("alt", pa.string(), "alternate allele, upper-case ACGT"),
+            *allele_fields(),
             nullable("label", pa.string(), "clinvar: class at the package's release; P, LP, B, LB, VUS or OTHER"),
             nullable("stars", pa.int8(), "clinvar: review stars, 0 to 4"),
             nullable("clinvar_id", pa.int64(), "clinvar: VariationID"),

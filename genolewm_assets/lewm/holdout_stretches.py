@@ -12,12 +12,13 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.genome import IntervalArray
-from genolewm_assets.lewm.footprints import NO_INTERVALS, Int64s, first_met
+from genolewm_assets.genome import IntervalArray, Split
+from genolewm_assets.lewm.footprints import NO_INTERVALS, first_met
 from genolewm_assets.lewm.gene_components import GeneComponent, GeneComponents
 from genolewm_assets.lewm.haplotype_blocks import HaplotypeBlock
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_INTERVALS, Holdout, IntervalReason, Role
+from genolewm_assets.lewm.holdout_schema import HOLDOUT_INTERVALS, Holdout, IntervalReason
+from genolewm_assets.lewm.spans import Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class HeldStretch:
     """A row of the interval table; ``start``, ``end`` are 0-based half-open."""
 
     holdout: Holdout
-    role: Role
+    role: Split
     contig: str
     start: int
     end: int
@@ -101,7 +102,7 @@ def hold_genes(
     """
     chosen = _choose_components(policy, components)
     by_contig = policy.contig_roles()
-    roles: dict[str, Role] = {}
+    roles: dict[str, Split] = {}
     for component in chosen:
         for span in component.spans:
             if span.contig in by_contig:

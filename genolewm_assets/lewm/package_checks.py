@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import TOKEN_BP, reverse_complement
+from genolewm_assets.genome import EVALUATION, TOKEN_BP, Split, reverse_complement
 from genolewm_assets.lewm.corpus_records import CorpusSource
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, Holdout
 from genolewm_assets.lewm.package_info import PackageInfo
@@ -29,15 +29,15 @@ from genolewm_assets.lewm.package_schema import (
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
     REFERENCE_ORIGIN,
-    Split,
     VariantSource,
     controls_path,
     variants_path,
 )
-from genolewm_assets.lewm.schema import TableSchema
+from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.store.canonical_json import JsonValue
 from genolewm_assets.store.manifest import CheckResult
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
+from genolewm_assets.store.table_schema import TableSchema
 
 #: Names of the checks of :func:`check_package`, in its order.
 PACKAGE_CHECKS = (
@@ -56,8 +56,6 @@ PACKAGE_CHECKS = (
 MIX_TOLERANCE = 0.02
 
 _READ_ROWS = 512
-_EVALUATION = (Split.VALIDATION, Split.TEST)
-_ALLELE = ("chrom", "pos", "ref", "alt")
 _Row: TypeAlias = dict[str, Any]
 _Spans: TypeAlias = dict[str, list[tuple[int, int]]]
 
@@ -88,7 +86,7 @@ def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
     nouns = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS)
     declared: dict[str, TableSchema] = dict(zip(HOLDOUT_PATHS.values(), nouns, strict=True))
     declared |= {variants_path(split): PACKAGE_VARIANTS for split in Split}
-    declared |= {controls_path(split): PACKAGE_CONTROLS for split in _EVALUATION}
+    declared |= {controls_path(split): PACKAGE_CONTROLS for split in EVALUATION}
     problems: list[str] = []
     for entry in info.files:
         try:
@@ -142,11 +140,11 @@ def check_no_window(directory: Path, info: PackageInfo) -> CheckResult:
 
 def check_no_allele(directory: Path) -> CheckResult:
     """Look every allele of train up among the held-out ones, and sweep the held-out intervals over them."""
-    listed = {_key(row) for row in _rows(directory / HOLDOUT_PATHS["alleles"], _ALLELE)}
+    listed = {_key(row) for row in _rows(directory / HOLDOUT_PATHS["alleles"], ALLELE_KEY)}
     held = _held_spans(directory)
     by_key = by_place = n = 0
     # Contig by contig, as the file is sorted: a genome has millions of common alleles.
-    for contig, rows in groupby(_rows(directory / variants_path(Split.TRAIN), _ALLELE), key=itemgetter("chrom")):
+    for contig, rows in groupby(_rows(directory / variants_path(Split.TRAIN), ALLELE_KEY), key=itemgetter("chrom")):
         keys = [_key(row) for row in rows]
         n += len(keys)
         by_key += sum(key in listed for key in keys)
@@ -191,7 +189,7 @@ def check_disjoint(directory: Path, info: PackageInfo) -> CheckResult:
     """
     areas = {row["holdout"] for row in _rows(directory / HOLDOUT_PATHS["intervals"], ("holdout",))}
     held, reversed_held, keys = set[bytes](), set[bytes](), dict[Split, set[object]]()
-    for split in _EVALUATION:
+    for split in EVALUATION:
         keys[split] = set()
         columns = ["holdout", "contig", "start", "window_hash", "sequence"]
         for row in (row for row in _windows(directory, info, split, columns) if row["holdout"] in areas):
@@ -202,8 +200,8 @@ def check_disjoint(directory: Path, info: PackageInfo) -> CheckResult:
     for row in _windows(directory, info, Split.TRAIN, ["window_hash"]):
         copies += row["window_hash"] in held
         reverse_copies += row["window_hash"] in reversed_held
-    validation, test = ({_key(row) for row in _rows(directory / variants_path(s), _ALLELE)} for s in _EVALUATION)
-    train = map(_key, _rows(directory / variants_path(Split.TRAIN), _ALLELE))
+    validation, test = ({_key(row) for row in _rows(directory / variants_path(s), ALLELE_KEY)} for s in EVALUATION)
+    train = map(_key, _rows(directory / variants_path(Split.TRAIN), ALLELE_KEY))
     figures: dict[str, int] = {
         "train_windows_equal_to_evaluation": copies,
         "train_windows_reverse_complement_of_evaluation": reverse_copies,
@@ -235,7 +233,7 @@ def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) ->
         if n != train + out or train != alleles[source]:
             fates = f"{train + out} are accounted for, {alleles[source]} in train"
             problems.append(f"alleles of {source}: {n} came, {fates}")
-    for split in _EVALUATION:
+    for split in EVALUATION:
         found = Counter(row["holdout"] for row in _windows(directory, info, split, ["holdout"]))
         stated = Counter({str(name): counts.get(f"{split}.{name}.windows", 0) for name in Holdout})
         if stated != found:

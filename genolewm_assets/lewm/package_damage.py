@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.package_files import read_checksums
+from genolewm_assets.lewm.package_files import read_sha256sums
 from genolewm_assets.lewm.package_info import read_package_info
 from genolewm_assets.lewm.package_schema import CHECKSUMS, PACKAGE_FILE
 from genolewm_assets.store.generation import MISSING_FILE, Damage, list_files, measure_file
@@ -182,7 +182,7 @@ def _manifest_claims(directory: Path) -> _Claims | Damage | None:
 
 def _checksum_claims(directory: Path) -> _Claims | Damage | None:
     try:
-        digests = read_checksums(directory)
+        digests = read_sha256sums(directory)
     except (CorruptResourceError, MissingResourceError) as err:
         return Damage(CHECKSUMS, err.problem, err.expected, err.got)
     return _Claims(CHECKSUMS, {path: _Claim(sha256) for path, sha256 in digests.items()})

@@ -15,15 +15,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.package_schema import CHECKSUMS, PACKAGE_WINDOWS, Split, window_shard
-from genolewm_assets.lewm.schema import TableSchema
+from genolewm_assets.genome import Split
+from genolewm_assets.lewm.package_schema import CHECKSUMS, PACKAGE_WINDOWS, window_shard
 from genolewm_assets.store import write_atomic
 from genolewm_assets.store.generation import MISSING_FILE, list_files, measure_file
 from genolewm_assets.store.manifest import (
     FileEntry,
     check_file_path,
 )
+from genolewm_assets.store.parquet import cast_table, open_table
 from genolewm_assets.store.progress import ByteCount
+from genolewm_assets.store.table_schema import TableSchema
 
 #: Windows per file, and per row group: a reader of random rows holds one group of about 13 MB.
 SHARD_ROWS = 32_768
@@ -84,7 +86,7 @@ class WindowShardWriter:
 
     def _write_group(self) -> None:
         size, rows = min(GROUP_ROWS, self._left), pa.concat_tables(self._pending)
-        self._writer.write_table(_cast(rows.slice(0, size), PACKAGE_WINDOWS), GROUP_ROWS)
+        self._writer.write_table(cast_table(rows.slice(0, size), PACKAGE_WINDOWS), GROUP_ROWS)
         self._pending, self._waiting = [rows.slice(size)], rows.num_rows - size
         self._left -= size
         if not self._left:
@@ -94,42 +96,27 @@ class WindowShardWriter:
     def _open_next(self) -> None:
         path = next(self._unopened, None)
         if path is not None:
-            self._writer = _open_writer(path, PACKAGE_WINDOWS)
+            self._writer = _open(path, PACKAGE_WINDOWS)
             self._left = self._sizes[f"data/{path.name}"]
 
 
-def write_table_file(path: Path, tables: Iterable[pa.Table], schema: TableSchema) -> int:
+def write_package_table(path: Path, tables: Iterable[pa.Table], schema: TableSchema) -> int:
     """Write tables one after another into one Parquet file of reproducible bytes; return its rows.
 
     An empty table leaves a file without row groups: Hugging Face datasets cannot read an empty row group.
     """
     rows = 0
-    with _open_writer(path, schema) as writer:
+    with _open(path, schema) as writer:
         for table in tables:
             if table.num_rows:
-                writer.write_table(_cast(table, schema), _TABLE_GROUP_ROWS)
+                writer.write_table(cast_table(table, schema), _TABLE_GROUP_ROWS)
                 rows += table.num_rows
     return rows
 
 
-def _open_writer(path: Path, schema: TableSchema) -> pq.ParquetWriter:
+def _open(path: Path, schema: TableSchema) -> pq.ParquetWriter:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return pq.ParquetWriter(
-        path,
-        schema.arrow.with_metadata(_metadata(schema)),
-        compression="zstd",
-        compression_level=3,
-        use_dictionary=[name for name in schema.columns if name not in _DISTINCT],
-        write_page_index=True,
-    )
-
-
-def _cast(table: pa.Table, schema: TableSchema) -> pa.Table:
-    return table.select(schema.columns).cast(schema.arrow).replace_schema_metadata(_metadata(schema))
-
-
-def _metadata(schema: TableSchema) -> dict[str, str]:
-    return {"genolewm.table": schema.name}
+    return open_table(path, schema, dictionaries=[name for name in schema.columns if name not in _DISTINCT])
 
 
 def measure_tables(directory: Path, rows: Mapping[str, int], count: ByteCount) -> tuple[FileEntry, ...]:
@@ -137,7 +124,7 @@ def measure_tables(directory: Path, rows: Mapping[str, int], count: ByteCount) -
     return tuple(FileEntry(path, *measure_file(directory / path, count), rows[path]) for path in sorted(rows))
 
 
-def write_checksums(directory: Path, entries: Iterable[FileEntry], count: ByteCount) -> None:
+def write_sha256sums(directory: Path, entries: Iterable[FileEntry], count: ByteCount) -> None:
     """Write ``SHA256SUMS`` over everything in the package, in the format of ``sha256sum -c``.
 
     Parameters
@@ -151,7 +138,7 @@ def write_checksums(directory: Path, entries: Iterable[FileEntry], count: ByteCo
     write_atomic(directory / CHECKSUMS, "".join(lines).encode())
 
 
-def read_checksums(directory: Path) -> dict[str, str]:
+def read_sha256sums(directory: Path) -> dict[str, str]:
     """Return the digest of every file that ``SHA256SUMS`` lists.
 
     Raises

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm.package_schema import (
     PACKAGE_FILE,
     PACKAGE_FORMAT,
     PACKAGE_FORMAT_VERSION,
     SOURCE_MIX,
     CacheRef,
-    Split,
 )
 from genolewm_assets.store.canonical_json import canonical_json
 from genolewm_assets.store.manifest import FileEntry

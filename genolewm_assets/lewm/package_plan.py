@@ -16,20 +16,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import GRCH38, ContigSet, reverse_complement
-from genolewm_assets.lewm.footprints import Bools, Int64s, meets
+from genolewm_assets.genome import EVALUATION, GRCH38, ContigSet, Split, reverse_complement
+from genolewm_assets.lewm.footprints import meets
 from genolewm_assets.lewm.holdout_index import HoldoutIndex
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.lewm.holdout_schema import Holdout
-from genolewm_assets.lewm.package_schema import REFERENCE_ORIGIN, SOURCE_MIX, CacheRef, Split
-from genolewm_assets.lewm.package_split import (
-    EVALUATION,
-    RoleRegions,
-    WindowSplit,
-    choose_windows,
-    find_regions,
-    split_windows,
-)
+from genolewm_assets.lewm.package_schema import REFERENCE_ORIGIN, SOURCE_MIX, CacheRef
+from genolewm_assets.lewm.package_split import RoleRegions, WindowSplit, choose_windows, find_regions, split_windows
+from genolewm_assets.lewm.spans import Bools, Int64s
 
 #: Rows of a corpus table read at a time; with their sequences about 25 MB.
 _BATCH_ROWS = 2_048
@@ -46,7 +40,7 @@ class PackageSources:
     genome_digest
         Digest of the reference genome.
     windows
-        Window index (``lewm.schema.WINDOWS``) by linear contig, in the genome's order.
+        Window index (``lewm.window_schema.WINDOWS``) by linear contig, in the genome's order.
     corpus
         Corpus windows (``CORPUS_WINDOWS``) by source, in memory or as a dataset over their file.
     gnomad, clinvar

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import TOKEN_BP
-from genolewm_assets.lewm.footprints import Int64s
+from genolewm_assets.genome import TOKEN_BP, Split
 from genolewm_assets.lewm.package_schema import (
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
@@ -23,16 +22,20 @@ from genolewm_assets.lewm.package_schema import (
     REFERENCE_ORIGIN,
     STRATA,
     CacheRef,
-    Split,
     VariantSource,
 )
-from genolewm_assets.lewm.schema import TableSchema
+from genolewm_assets.lewm.schema import ALLELE_KEY
+from genolewm_assets.lewm.spans import Int64s
+from genolewm_assets.store.table_schema import TableSchema
 
 #: Shifts of the control windows in bases: every frame of the 6-mers but the window's own.
 CONTROL_SHIFTS: tuple[int, ...] = tuple(range(1, TOKEN_BP))
 
-_GNOMAD_COLUMNS = ("chrom", "pos", "ref", "alt", "af")
-_CLINVAR_COLUMNS = ("chrom", "pos", "ref", "alt", "label", "stars", "clinvar_id", "gene_ids")
+#: Columns that a shard of each source fills.
+_COLUMNS: Mapping[VariantSource, tuple[str, ...]] = {
+    VariantSource.GNOMAD: (*ALLELE_KEY, "af"),
+    VariantSource.CLINVAR: (*ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def reference_rows(
     Parameters
     ----------
     windows
-        Schema ``lewm.schema.WINDOWS``.
+        Schema ``lewm.window_schema.WINDOWS``.
     rows
         Which of its rows, in the order wanted.
     sequence
@@ -171,7 +174,7 @@ def variant_rows(source: VariantSource, table: pa.Table, member: Membership) -> 
         columns[name] = pa.nulls(n, PACKAGE_VARIANTS.arrow.field(name).type)
     if source is VariantSource.GNOMAD:
         columns["gene_ids"] = pa.array([[]] * n, pa.list_(pa.int64()))
-    columns |= {name: table[name] for name in _columns_of(source)}
+    columns |= {name: table[name] for name in _COLUMNS[source]}
     return _table(columns, table, PACKAGE_VARIANTS)
 
 
@@ -180,10 +183,6 @@ def sort_variants(tables: Sequence[pa.Table]) -> pa.Table:
     order = ("holdout", "pos", "ref", "alt", "source")
     joined = pa.concat_tables([PACKAGE_VARIANTS.empty(), *tables])
     return joined.take(pc.sort_indices(joined, [(name, "ascending") for name in order]))
-
-
-def _columns_of(source: VariantSource) -> tuple[str, ...]:
-    return _GNOMAD_COLUMNS if source is VariantSource.GNOMAD else _CLINVAR_COLUMNS
 
 
 def _cache_columns(rows: Int64s, cache: CacheRef | None) -> dict[str, pa.Array]:

@@ -12,8 +12,10 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm.corpus_records import CorpusSource
-from genolewm_assets.lewm.schema import TableSchema, column, nullable
+from genolewm_assets.lewm.schema import ALLELE_KEY, allele_fields
+from genolewm_assets.store.table_schema import TableSchema, column, nullable
 
 #: Name and version of ``package.json``; another major version is refused.
 PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "1.0"
@@ -39,14 +41,6 @@ SOURCE_MIX: Mapping[str, float] = MappingProxyType(
 
 #: Tracks of the reference by which results are reported apart.
 STRATA: tuple[str, ...] = ("segmental_duplication", "excluded_region", "repeat")
-
-
-class Split(StrEnum):
-    """Splits of a package, under the names that Hugging Face datasets gives them."""
-
-    TRAIN = "train"
-    VALIDATION = "validation"
-    TEST = "test"
 
 
 class VariantSource(StrEnum):
@@ -136,10 +130,7 @@ PACKAGE_VARIANTS = TableSchema(
     pa.schema(
         [
             column("source", pa.string(), "gnomad or clinvar"),
-            column("chrom", pa.string(), "canonical contig name"),
-            column("pos", pa.int64(), "1-based position of the first base of ref, left-aligned and trimmed"),
-            column("ref", pa.string(), "reference allele, upper-case ACGT"),
-            column("alt", pa.string(), "alternate allele, upper-case ACGT"),
+            *allele_fields(),
             nullable("af", pa.float64(), "gnomad: allele frequency, 0 to 1"),
             nullable("label", pa.string(), "clinvar: P, LP, B, LB, VUS or OTHER; in train at the earlier release"),
             nullable("stars", pa.int8(), "clinvar: review stars, 0 to 4"),
@@ -148,7 +139,7 @@ PACKAGE_VARIANTS = TableSchema(
             *_membership_fields(),
         ]
     ),
-    ("holdout", "source", "chrom", "pos", "ref", "alt"),
+    ("holdout", "source", *ALLELE_KEY),
 )
 
 PACKAGE_CONTROLS = TableSchema(

@@ -16,12 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import INSET_BP, IntervalArray
-from genolewm_assets.lewm.footprints import Bools, Int64s, allele_keys, allele_spans, as_bools, meets
-from genolewm_assets.lewm.package_schema import Split
-
-#: The roles that a holdout is divided into.
-EVALUATION: tuple[Split, ...] = (Split.VALIDATION, Split.TEST)
+from genolewm_assets.genome import INSET_BP, IntervalArray, Split
+from genolewm_assets.lewm.footprints import meets
+from genolewm_assets.lewm.spans import Bools, Int64s, allele_keys, allele_spans, as_bools
 
 
 class HoldoutFilter(Protocol):
@@ -45,7 +42,7 @@ class RoleRegions:
     alleles
         Spans ``[pos - 1, pos - 1 + len(ref))`` of the alleles by (holdout, split), of holdouts that have no intervals.
     keys
-        Keys of all held-out alleles (see :func:`genolewm_assets.lewm.footprints.allele_keys`) by (holdout, split).
+        Keys of all held-out alleles (see :func:`genolewm_assets.lewm.spans.allele_keys`) by (holdout, split).
     """
 
     intervals: Mapping[tuple[str, Split], IntervalArray]
@@ -104,7 +101,7 @@ def split_windows(
     Parameters
     ----------
     windows
-        Schema ``lewm.schema.WINDOWS``, sorted by start.
+        Schema ``lewm.window_schema.WINDOWS``, sorted by start.
     margin_bp
         Bases behind a window that its footprint includes.
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.genome import IntervalArray
-from genolewm_assets.lewm.footprints import Bools, Int64s, allele_spans, meets
+from genolewm_assets.genome import EVALUATION, IntervalArray, Split
+from genolewm_assets.lewm.footprints import meets
 from genolewm_assets.lewm.holdout_index import HoldoutIndex
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
 from genolewm_assets.lewm.package_card import render_card
@@ -24,8 +24,8 @@ from genolewm_assets.lewm.package_files import (
     GROUP_ROWS,
     WindowShardWriter,
     measure_tables,
-    write_checksums,
-    write_table_file,
+    write_package_table,
+    write_sha256sums,
 )
 from genolewm_assets.lewm.package_info import PackageInfo, SplitInfo, split_digest
 from genolewm_assets.lewm.package_plan import PackagePlan, PackageSources, plan_package
@@ -43,12 +43,12 @@ from genolewm_assets.lewm.package_schema import (
     PACKAGE_CONTROLS,
     PACKAGE_FILE,
     PACKAGE_VARIANTS,
-    Split,
     VariantSource,
     controls_path,
     variants_path,
 )
-from genolewm_assets.lewm.package_split import EVALUATION, split_alleles
+from genolewm_assets.lewm.package_split import split_alleles
+from genolewm_assets.lewm.spans import Bools, Int64s, allele_spans
 from genolewm_assets.store import NO_PROGRESS, BuildReport, Progress, write_atomic
 from genolewm_assets.store.progress import ByteCount
 
@@ -77,13 +77,13 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
         ("alleles", sources.alleles, HOLDOUT_ALLELES),
         ("corpus", sources.corpus_rows, HOLDOUT_CORPUS),
     ):
-        rows[HOLDOUT_PATHS[noun]] = write_table_file(work_dir / HOLDOUT_PATHS[noun], [table], schema)
+        rows[HOLDOUT_PATHS[noun]] = write_package_table(work_dir / HOLDOUT_PATHS[noun], [table], schema)
     counts = {**plan.counts, **variant_counts}
     count = ByteCount(progress, sum((work_dir / path).stat().st_size for path in rows))
     info = _describe(work_dir, sources, counts, rows, count)
     write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())
     write_atomic(work_dir / CARD, render_card(info).encode())
-    write_checksums(work_dir, info.files, count)
+    write_sha256sums(work_dir, info.files, count)
     return BuildReport(counts=counts, rows=rows, checks=check_package(work_dir, info, sources, progress=progress))
 
 
@@ -131,7 +131,7 @@ def _write_windows(work_dir: Path, sources: PackageSources, plan: PackagePlan, p
     rows = {path: n for writer in writers.values() for path, n in writer.rows.items()}
     for split, tables in controls.items():
         path = controls_path(split)
-        rows[path] = write_table_file(work_dir / path, tables, PACKAGE_CONTROLS)
+        rows[path] = write_package_table(work_dir / path, tables, PACKAGE_CONTROLS)
     return rows
 
 
@@ -188,7 +188,7 @@ def _write_variants(
         for split, parts in found.items():
             tables[split].append(sort_variants(parts))
     rows = {
-        variants_path(split): write_table_file(work_dir / variants_path(split), parts, PACKAGE_VARIANTS)
+        variants_path(split): write_package_table(work_dir / variants_path(split), parts, PACKAGE_VARIANTS)
         for split, parts in tables.items()
     }
     return rows, dict(sorted(counts.items()))

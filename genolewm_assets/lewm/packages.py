@@ -15,27 +15,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm.package_caches import as_finding, check_root, find_cache, verify_caches
 from genolewm_assets.lewm.package_damage import find_package_damage, find_size_damage
 from genolewm_assets.lewm.package_files import GROUP_ROWS
 from genolewm_assets.lewm.package_info import PackageInfo, read_package_info
-from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_schema import (
     CHECKSUMS,
     HOLDOUT_PATHS,
     PACKAGE_FILE,
-    CacheRef,
-    Split,
     controls_path,
     variants_path,
 )
-from genolewm_assets.lewm.package_writer import write_package
 from genolewm_assets.store import NO_PROGRESS, Progress
 from genolewm_assets.store.progress import ByteCount
 from genolewm_assets.store.root import enclosing_root
 from genolewm_assets.store.verify import Finding
-
-__all__ = ["Package", "PackageSources", "open_package", "open_tables", "verify_package", "write_package"]
 
 HoldoutNoun: TypeAlias = Literal["intervals", "alleles", "corpus"]
 
@@ -83,10 +78,6 @@ class Package:
     def holdouts(self, noun: HoldoutNoun) -> pa.Table:
         """Read a holdout table (``lewm.holdout_schema``)."""
         return pq.read_table(self.directory / HOLDOUT_PATHS[noun])
-
-    def cache_ref(self, source: str) -> CacheRef | None:
-        """Return the cache of a contig or corpus source, as the package records it."""
-        return next((ref for ref in self.info.caches if ref.source == source), None)
 
 
 def open_package(

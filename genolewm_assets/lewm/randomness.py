@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
 
-__all__ = ["DrawKey", "Draws"]
-
 _WORDS_PER_BLOCK = 8
 # SplitMix64 (Steele, Lea, Flood 2014): the increment and the finaliser's two multipliers.
 _INCREMENT, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -45,9 +43,9 @@ class DrawKey:
         content = b"".join(len(part).to_bytes(4, "little") + part for part in spelt)
         return DrawKey(hashlib.blake2b(content, key=self.digest, digest_size=32).digest())
 
-    def draws(self) -> Draws:
+    def draws(self) -> TrainDraws:
         """Return the stream from its first number."""
-        return Draws(self)
+        return TrainDraws(self)
 
     def permutation(self, n: int) -> NDArray[np.int64]:
         """Return the numbers 0 to n - 1 in random order: int64, shape (n,)."""
@@ -59,7 +57,7 @@ class DrawKey:
         return np.argsort(word ^ (word >> np.uint64(31)), kind="stable").astype(np.int64)
 
 
-class Draws:
+class TrainDraws:
     """The numbers of one stream, one after the other.
 
     Parameters

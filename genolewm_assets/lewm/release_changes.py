@@ -15,11 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.lewm.footprints import Bools, Int64s, allele_keys, as_bools
+from genolewm_assets.genome import CLASSES
 from genolewm_assets.lewm.schema import ALLELE_KEY, CLINVAR_CHANGES
-
-#: Classes in the order of every from -> to matrix, from harmful to harmless.
-CLASSES = ("P", "LP", "VUS", "LB", "B", "OTHER")
+from genolewm_assets.lewm.spans import Bools, Int64s, allele_keys, as_bools
 
 #: What is compared, and the column that tells whether it differs.
 COMPARED: Mapping[str, str] = {
@@ -114,7 +112,7 @@ def transitions(counts: Mapping[str, int]) -> Int64s:
     -------
     ndarray
         int64, shape (7, 7): alleles by class in the earlier release and class in the later one, in the order of
-        :data:`CLASSES`; the last row counts added alleles, the last column removed ones.
+        :data:`~genolewm_assets.genome.CLASSES`; the last row counts added alleles, the last column removed ones.
     """
     matrix = np.zeros((len(CLASSES) + 1, len(CLASSES) + 1), dtype=np.int64)
     for i, before in enumerate(CLASSES):
@@ -157,7 +155,7 @@ def _count_classes(earlier: pa.ChunkedArray, later: pa.ChunkedArray, pairs: _Pai
 
 
 def _class_codes(labels: pa.ChunkedArray) -> Int64s:
-    """Return each label's place in :data:`CLASSES`; one that is not there counts for none."""
+    """Return each label's place in :data:`~genolewm_assets.genome.CLASSES`; one that is not there counts for none."""
     codes: Int64s = pc.fill_null(pc.index_in(labels, value_set=pa.array(CLASSES)), len(CLASSES)).to_numpy()
     return codes.astype(np.int64)
 

@@ -1,8 +1,7 @@
-"""Schemas of the genome, variant and window tables; each other one stands in the room that writes it.
+"""Schemas of the allele tables: the shards of gnomAD and ClinVar, what they reject, what a release changes.
 
-A table is declared once: writers cast to its schema, asset checks validate against it, ``docs/data_model.md`` and the
-column schemas in the Dagster UI are made from it. Coordinates: ``start``/``end`` are 0-based half-open, ``pos`` is
-1-based as in VCF.
+Writers cast to a schema, asset checks validate against it, ``docs/data_model.md`` and the column schemas in the Dagster
+UI are made from it. ``pos`` is 1-based as in VCF.
 """
 
 from __future__ import annotations
@@ -13,23 +12,9 @@ import pyarrow as pa
 
 from genolewm_assets.store.table_schema import TableSchema, column, nullable
 
-__all__ = [
-    "ALLELE_KEY",
-    "ANCESTRY_GROUPS",
-    "CLINVAR_CHANGES",
-    "CLINVAR_VARIANTS",
-    "GENOME_CONTIGS",
-    "GNOMAD_VARIANTS",
-    "REJECTS",
-    "TABLES",
-    "WINDOWS",
-    "TableSchema",
-    "column",
-    "nullable",
-]
 
-
-def _allele_fields() -> list[pa.Field]:
+def allele_fields() -> list[pa.Field]:
+    """Declare the columns of ``ALLELE_KEY``."""
     return [
         column("chrom", pa.string(), "canonical contig name"),
         column("pos", pa.int64(), "1-based position of the first base of ref, left-aligned and trimmed"),
@@ -53,7 +38,7 @@ GNOMAD_VARIANTS = TableSchema(
     "normalised allele of gnomAD",
     pa.schema(
         [
-            *_allele_fields(),
+            *allele_fields(),
             nullable("rsid", pa.string(), "dbSNP identifiers as the VCF gives them, ';' between several"),
             column("filter", pa.string(), "FILTER of the record: PASS, '.', or the failed filters with ';' between"),
             column("af", pa.float64(), "allele frequency, 0 to 1; on chrM the share of homoplasmic carriers (AF_hom)"),
@@ -82,7 +67,7 @@ CLINVAR_VARIANTS = TableSchema(
     "normalised allele of ClinVar with its class",
     pa.schema(
         [
-            *_allele_fields(),
+            *allele_fields(),
             column("clinvar_id", pa.int64(), "VariationID"),
             nullable("allele_id", pa.int64(), "AlleleID"),
             column("label", pa.string(), "class from CLNSIG alone: P, LP, B, LB, VUS or OTHER"),
@@ -110,7 +95,7 @@ CLINVAR_CHANGES = TableSchema(
     "normalised allele that a ClinVar release added, removed or changed against its predecessor",
     pa.schema(
         [
-            *_allele_fields(),
+            *allele_fields(),
             column("change", pa.string(), "added, removed or changed; an allele without any change has no row"),
             nullable("clinvar_id_from", pa.int64(), "VariationID in the predecessor; null for an added allele"),
             nullable("clinvar_id_to", pa.int64(), "VariationID in the release; null for a removed allele"),
@@ -150,49 +135,5 @@ REJECTS = TableSchema(
     ("file", "line", "alt"),
 )
 
-WINDOWS = TableSchema(
-    "windows",
-    "reference window",
-    pa.schema(
-        [
-            column("contig", pa.string(), "canonical contig name"),
-            column("start", pa.int64(), "first base, 0-based"),
-            column("end", pa.int64(), "end, exclusive; the footprint reaches margin_bp further"),
-            column("window_hash", pa.binary(32), "SHA-256 of the upper-case sequence; not unique"),
-            column("window_id", pa.string(), "first 32 hex digits of window_hash"),
-            column("gc", pa.float32(), "share of G and C, 0 to 1"),
-            column("frame", pa.int8(), "start modulo 6"),
-            column("strand", pa.string(), "always '+'"),
-            column("gap_distance_bp", pa.int64(), "bases from the footprint to a non-ACGT base or the contig end"),
-            nullable("segmental_duplication", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
-            nullable("excluded_region", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
-            nullable("repeat", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
-        ]
-    ),
-    ("contig", "start"),
-)
-
-GENOME_CONTIGS = TableSchema(
-    "genome_contigs",
-    "contig of the reference genome",
-    pa.schema(
-        [
-            column("contig", pa.string(), "canonical name"),
-            column("length", pa.int64(), "bases"),
-            column("circular", pa.bool_(), "topology"),
-            column("md5", pa.string(), "MD5 of the upper-case sequence (SAM M5)"),
-            column("acgt_bases", pa.int64(), "bases that are A, C, G or T"),
-            column("acgt_runs", pa.int64(), "maximal runs of such bases"),
-        ]
-    ),
-    ("contig",),
-)
-
-TABLES: tuple[TableSchema, ...] = (
-    GENOME_CONTIGS,
-    GNOMAD_VARIANTS,
-    CLINVAR_VARIANTS,
-    CLINVAR_CHANGES,
-    REJECTS,
-    WINDOWS,
-)
+#: The tables that this module declares.
+TABLES: tuple[TableSchema, ...] = (GNOMAD_VARIANTS, CLINVAR_VARIANTS, CLINVAR_CHANGES, REJECTS)

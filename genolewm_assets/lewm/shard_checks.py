@@ -14,11 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import Bases, Contig, parts_around
-from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TableSchema
+from genolewm_assets.genome import CLASSES, Bases, Contig, parts_around
+from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
+from genolewm_assets.lewm.spans import Bools, as_bools
 from genolewm_assets.store.canonical_json import JsonValue
 from genolewm_assets.store.manifest import CheckResult
-from genolewm_assets.store.table_schema import check_schema, not_run
+from genolewm_assets.store.table_schema import TableSchema, check_schema, not_run
 
 _SHARED_CHECKS = (
     "schema_as_declared",
@@ -33,10 +34,7 @@ GNOMAD_CHECKS = (*_SHARED_CHECKS, *_OWN_GNOMAD_CHECKS, *_ACCOUNT_CHECKS)
 #: Names of the checks of a ClinVar shard, in their order; without a reference there is no ``ref_agrees_with_genome``.
 CLINVAR_CHECKS = (*_SHARED_CHECKS, "labels_follow_clnsig", *_ACCOUNT_CHECKS)
 
-_LABELS = ("P", "LP", "LB", "B", "VUS", "OTHER")
 _AMBIGUOUS = np.frombuffer(b"RYSWKMBDHV", dtype=np.uint8)
-
-_Bools = npt.NDArray[np.bool_]
 
 
 def check_gnomad_table(
@@ -88,8 +86,8 @@ def check_order(table: pa.Table, contig: str) -> CheckResult:
     ahead, level = np.zeros(after.num_rows, bool), np.ones(after.num_rows, bool)
     for name in ("pos", "ref", "alt"):
         lower, upper = before[name].combine_chunks(), after[name].combine_chunks()
-        ahead |= level & _bools(pc.less(lower, upper))
-        level &= _bools(pc.equal(lower, upper))
+        ahead |= level & as_bools(pc.less(lower, upper))
+        level &= as_bools(pc.equal(lower, upper))
     figures = {
         "other_contig": foreign,
         "repeated": int(np.count_nonzero(level)),
@@ -101,9 +99,9 @@ def check_order(table: pa.Table, contig: str) -> CheckResult:
 def check_normal_form(table: pa.Table, *, left_aligned: bool) -> CheckResult:
     """Recognise the normal form from the alleles' first and last bases; see the module."""
     ref, alt = table["ref"], table["alt"]
-    sequences = _bools(pc.and_(*(pc.match_substring_regex(column, "^[ACGT]+$") for column in (ref, alt))))
-    changed = _bools(pc.not_equal(ref, alt))
-    both_long = _bools(pc.and_(*(pc.greater(pc.binary_length(column), 1) for column in (ref, alt))))
+    sequences = as_bools(pc.and_(*(pc.match_substring_regex(column, "^[ACGT]+$") for column in (ref, alt))))
+    changed = as_bools(pc.not_equal(ref, alt))
+    both_long = as_bools(pc.and_(*(pc.greater(pc.binary_length(column), 1) for column in (ref, alt))))
     same_start = _same_slice(ref, alt, 0, 1)
     same_end = _same_slice(ref, alt, -1, None)
     # At the contig's first base an indel has nothing left of it to be anchored on (VCF 4.3, section 1.6.1).
@@ -169,7 +167,7 @@ def check_filters(table: pa.Table, contig: Contig, *, min_af: float, filters: Co
     name = "kept_alleles_pass_filters"
     if contig.circular:
         return CheckResult(name, passed=True, figures={"exempt_rows": table.num_rows})
-    accepted = _bools(pc.is_in(table["filter"], pa.array(sorted(filters), pa.string())))
+    accepted = as_bools(pc.is_in(table["filter"], pa.array(sorted(filters), pa.string())))
     figures = {
         "below_min_af": int(np.count_nonzero(table["af"].to_numpy() < min_af)),
         "other_filter": int(np.count_nonzero(~accepted)),
@@ -181,10 +179,10 @@ def check_labels(table: pa.Table) -> CheckResult:
     """Compare labels, stars and genes with what the published texts can mean, by the words in them."""
     label, clnsig = table["label"], pc.fill_null(table["clnsig"], "")
 
-    def says(pattern: str) -> _Bools:
-        return _bools(pc.match_substring_regex(clnsig, pattern, ignore_case=True))
+    def says(pattern: str) -> Bools:
+        return as_bools(pc.match_substring_regex(clnsig, pattern, ignore_case=True))
 
-    labelled = {name: _bools(pc.equal(label, name)) for name in _LABELS}
+    labelled = {name: as_bools(pc.equal(label, name)) for name in CLASSES}
     harmful, harmless, conflict = says(r"pathogenic\b|pathogenic_"), says("benign"), says("conflicting")
     as_harmful, as_harmless = labelled["P"] | labelled["LP"], labelled["B"] | labelled["LB"]
     contradicted = (
@@ -201,7 +199,7 @@ def check_labels(table: pa.Table) -> CheckResult:
         "unknown_labels": int(np.count_nonzero(~np.logical_or.reduce(list(labelled.values())))),
         "labels_contradicted": int(np.count_nonzero(contradicted)),
         "stars_out_of_range": int(np.count_nonzero((stars < 0) | (stars > 4))),
-        "genes_not_parallel": int(np.count_nonzero(~_bools(genes))),
+        "genes_not_parallel": int(np.count_nonzero(~as_bools(genes))),
     }
     return CheckResult("labels_follow_clnsig", passed=not any(figures.values()), figures=figures)
 
@@ -277,13 +275,8 @@ def _fates(counts: Mapping[str, int]) -> int:
     return counts["kept"] + counts["rejected"] + counts["filtered"]
 
 
-def _same_slice(left: pa.ChunkedArray, right: pa.ChunkedArray, start: int, stop: int | None) -> _Bools:
-    return _bools(pc.equal(*(pc.utf8_slice_codeunits(column, start, stop) for column in (left, right))))
-
-
-def _bools(column: pa.ChunkedArray | pa.Array) -> _Bools:
-    values: _Bools = np.asarray(column.to_numpy(zero_copy_only=False), dtype=bool)
-    return values
+def _same_slice(left: pa.ChunkedArray, right: pa.ChunkedArray, start: int, stop: int | None) -> Bools:
+    return as_bools(pc.equal(*(pc.utf8_slice_codeunits(column, start, stop) for column in (left, right))))
 
 
 def _present(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:

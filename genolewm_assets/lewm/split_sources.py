@@ -12,19 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
-from genolewm_assets.genome import IntervalArray
+from genolewm_assets.genome import DECIDED, HARMFUL, IntervalArray, Split
 from genolewm_assets.lewm.allele_index import AlleleIndex
-from genolewm_assets.lewm.edit_mix import EditSource
-from genolewm_assets.lewm.package_schema import REFERENCE_ORIGIN, Split, VariantSource
+from genolewm_assets.lewm.package_schema import REFERENCE_ORIGIN, VariantSource
 from genolewm_assets.lewm.packages import Package
 from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.lewm.split_windows import SplitWindows
+from genolewm_assets.lewm.window_schedule import EditSource
 from genolewm_assets.store import usable_memory_bytes
-
-__all__ = ["SplitSources", "read_split"]
-
-#: ClinVar classes that serve as edits: anchors of training (RFC-0006 §3.3), and all that a bench labels.
-_TRAIN_LABELS, _BENCH_LABELS = ("P", "LP"), ("P", "LP", "B", "LB")
 
 #: Share of the memory this process may use that the bases of a split may take.
 _MEMORY_SHARE = 0.5
@@ -80,7 +75,8 @@ def read_split(package: Package, split: Split, holdout: str | None) -> SplitSour
             expected=f"one of {_holdouts(package, split)}",
             got=repr(holdout),
         )
-    labels = _TRAIN_LABELS if split is Split.TRAIN else _BENCH_LABELS
+    # Anchors of training (RFC-0006 §3.3), and all that a bench labels.
+    labels = HARMFUL if split is Split.TRAIN else DECIDED
     clinvar = variants.filter(pc.equal(variants["source"], VariantSource.CLINVAR))
     return SplitSources(
         windows=windows,

@@ -19,8 +19,6 @@ from genolewm_assets.genome.sequence import AMBIGUOUS
 from genolewm_assets.lewm.package_schema import PACKAGE_WINDOWS
 from genolewm_assets.store import MemoryLimitError
 
-__all__ = ["SplitWindows", "WindowRecord", "pack_bases", "unpack_bases"]
-
 _BASES = np.frombuffer(b"ACGT", dtype=np.uint8)
 #: The four bases of every packed byte, the first in the lowest bits.
 _UNPACKED = _BASES[(np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3]

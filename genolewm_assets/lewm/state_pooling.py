@@ -1,4 +1,4 @@
-"""Arithmetic on block states: which blocks lie round an edit, and their mean.
+"""Arithmetic on states: block means, which blocks lie round an edit, and their mean.
 
 A window's cached row holds the means of consecutive blocks of DNA tokens (tags excluded, block 0 starts at the first
 DNA token, the last block may be shorter). The same functions pool the source from the cache and the target from the
@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
-
-__all__ = ["BLOCK_TOKENS", "RADIUS_TOKENS", "PoolSide", "block_count", "global_mean", "locus_blocks", "pool_blocks"]
 
 #: DNA tokens whose states one block averages.
 BLOCK_TOKENS = 64
@@ -34,6 +32,31 @@ def block_count(n_tokens: int, block_tokens: int = BLOCK_TOKENS) -> int:
             "blocks", "impossible size", expected="at least 1 token", got=f"{n_tokens} in blocks of {block_tokens}"
         )
     return -(-n_tokens // block_tokens)
+
+
+def block_means(states: NDArray[np.float32], block_tokens: int = BLOCK_TOKENS) -> NDArray[np.float32]:
+    """Average the states of consecutive blocks of tokens.
+
+    Parameters
+    ----------
+    states
+        float32, shape (n_tokens, hidden): DNA tokens only, tags excluded.
+
+    Returns
+    -------
+    ndarray
+        float32, shape (n_blocks, hidden). The last block averages the tokens it has.
+    """
+    n_tokens, hidden = states.shape
+    n_blocks = block_count(n_tokens, block_tokens)
+    whole = n_tokens // block_tokens
+    means = np.empty((n_blocks, hidden), dtype=np.float64)
+    # Sums in double precision: the order of addition cannot then show in the float32 result.
+    blocks = states[: whole * block_tokens].reshape(whole, block_tokens, hidden)
+    blocks.mean(axis=1, dtype=np.float64, out=means[:whole])
+    if n_blocks > whole:
+        states[whole * block_tokens :].mean(axis=0, dtype=np.float64, out=means[whole])
+    return means.astype(np.float32)
 
 
 def locus_blocks(

@@ -15,14 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.batches import TrainingBatch, make_batch, pool_states
-from genolewm_assets.lewm.edit_mix import EDIT_MIXES, EditMix
 from genolewm_assets.lewm.edit_sampling import EditSampler
 from genolewm_assets.lewm.randomness import DrawKey
 from genolewm_assets.lewm.split_windows import SplitWindows, WindowRecord
 from genolewm_assets.lewm.state_pooling import block_count
 from genolewm_assets.lewm.tuples import Pooling, TrainingTuple, build_tuples
-
-__all__ = ["StateReader", "StreamSettings", "TupleStream", "Visit"]
+from genolewm_assets.lewm.window_schedule import EDIT_MIXES, EditMix
 
 #: Name of the array in a cache of states.
 _STATES = "states"

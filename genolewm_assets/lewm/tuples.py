@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError, EditError
 from genolewm_assets.genome import TOKEN_BP, EditSpec, RelEdit, encode_kmers, encode_sequence
-from genolewm_assets.lewm.edit_mix import EditSource
 from genolewm_assets.lewm.edit_sampling import SampledHaplotype
 from genolewm_assets.lewm.split_windows import WindowRecord
 from genolewm_assets.lewm.state_pooling import (
@@ -24,8 +23,7 @@ from genolewm_assets.lewm.state_pooling import (
     block_count,
     locus_blocks,
 )
-
-__all__ = ["Phase", "Pooling", "TrainingTuple", "TupleKind", "build_tuples", "encode_tokens"]
+from genolewm_assets.lewm.window_schedule import EditSource
 
 Tokens = NDArray[np.int16]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from genolewm_assets.genome import TOKEN_BP, Contig, IntervalArray, WindowProfile, acgt_runs
-from genolewm_assets.lewm.schema import WINDOWS
+from genolewm_assets.lewm.window_schema import WINDOWS
 from genolewm_assets.store import NO_PROGRESS, Progress
 
 #: Columns of the window table that a catalogue's BED tracks fill.
@@ -46,7 +46,7 @@ def build_window_table(
     Returns
     -------
     pyarrow.Table
-        Schema ``lewm.schema.WINDOWS``, sorted by ``start``; coordinates 0-based half-open.
+        Schema ``lewm.window_schema.WINDOWS``, sorted by ``start``; coordinates 0-based half-open.
     """
     runs = acgt_runs(sequence)
     windows = profile.tile(contig, runs)

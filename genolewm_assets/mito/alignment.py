@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import reverse_complement
 from genolewm_assets.mito.canonical_rotation import canonical_rotation
-from genolewm_assets.mito.differences import PLACEHOLDER, Difference, Placement, lay_out
+from genolewm_assets.mito.differences import PLACEHOLDER, CirclePlacement, Difference, lay_out
 
 if TYPE_CHECKING:
     import mappy
@@ -50,7 +50,7 @@ class AlignedGenome:
         0-based place, in the source or in its reverse complement, of the base that comes first now.
     """
 
-    placement: Placement
+    placement: CirclePlacement
     differences: tuple[Difference, ...]
     is_reversed: bool
     first_base: int

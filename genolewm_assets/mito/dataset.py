@@ -23,8 +23,6 @@ from genolewm_assets.mito.window_items import Item, WindowItems
 from genolewm_assets.mito.windows import STRIDE_TOKENS, WINDOW_TOKENS, WindowTiling
 from genolewm_assets.store import ArrayStoreReader
 
-__all__ = ["MtDNADataset"]
-
 
 class MtDNADataset(Dataset[Item]):
     """Overlapping windows of mitochondrial genomes.

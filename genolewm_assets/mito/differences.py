@@ -51,7 +51,7 @@ class Difference:
         return (f"{self.end}d" if self.end - self.start == 1 else f"{self.start + 1}-{self.end}d",)
 
 
-class Placement(NamedTuple):
+class CirclePlacement(NamedTuple):
     """A genome laid along the reference, each array of shape (n_bases,).
 
     Attributes
@@ -107,7 +107,7 @@ def _parsed(name: str, where: str) -> tuple[int, bool, int, str]:
     return pos - 1, False, int(match["last"] or pos), match["base"] or ""
 
 
-def lay_out(reference: str, differences: Iterable[Difference]) -> Placement:
+def lay_out(reference: str, differences: Iterable[Difference]) -> CirclePlacement:
     """Return the genome that has these differences, base by base.
 
     Parameters
@@ -142,7 +142,7 @@ def lay_out(reference: str, differences: Iterable[Difference]) -> Placement:
     return _placement(bases, inserted)
 
 
-def _placement(bases: list[str], inserted: dict[int, str]) -> Placement:
+def _placement(bases: list[str], inserted: dict[int, str]) -> CirclePlacement:
     """Return the genome whose reference positions hold ``bases``, insertions at the end of the base they follow."""
     counts = np.fromiter(map(len, bases), dtype=np.int64, count=len(bases))
     coordinates = np.repeat(np.arange(len(bases), dtype=np.int32), counts)
@@ -150,4 +150,4 @@ def _placement(bases: list[str], inserted: dict[int, str]) -> Placement:
     ends = np.cumsum(counts)
     for start, added in inserted.items():
         insertion[ends[start - 1] - len(added) : ends[start - 1]] = np.arange(1, len(added) + 1)
-    return Placement("".join(bases), coordinates, insertion)
+    return CirclePlacement("".join(bases), coordinates, insertion)

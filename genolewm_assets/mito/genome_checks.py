@@ -8,10 +8,11 @@ from itertools import groupby
 
 import pyarrow as pa
 
+from genolewm_assets.genome import Split
 from genolewm_assets.mito.canonical_rotation import canonical_rotation
 from genolewm_assets.mito.differences import Difference, lay_out, parse_names
 from genolewm_assets.mito.genome_records import GenomeReject
-from genolewm_assets.mito.genome_split import GenomeSplit, SplitPolicy, least_distance
+from genolewm_assets.mito.genome_split import SplitPolicy, least_distance
 from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
 from genolewm_assets.mito.haplogroups import majors
 from genolewm_assets.store.manifest import CheckResult
@@ -99,13 +100,13 @@ def check_differences(table: pa.Table, differences: list[tuple[Difference, ...]]
 
 def check_split(table: pa.Table, differences: list[tuple[Difference, ...]], policy: SplitPolicy) -> CheckResult:
     """Compare every two genomes of different sides, and count haplogroups that were parted."""
-    split = [GenomeSplit(side) for side in table["split"].to_pylist()]
+    split = [Split(side) for side in table["split"].to_pylist()]
     least = least_distance(differences, split)
     branches = zip(majors(table["haplogroup"].to_pylist()), split, strict=True)
     sides = {(branch, side) for branch, side in branches if branch is not None}
     parted = len(sides) - len({branch for branch, _ in sides}) if policy.by_haplogroup else 0
     passed = (least is None or least > policy.max_differences) and not parted
-    figures: dict[str, int | str] = {side.value: split.count(side) for side in GenomeSplit}
+    figures: dict[str, int | str] = {side.value: split.count(side) for side in Split}
     figures |= {"least_difference": "one side only" if least is None else least, "parted_haplogroups": parted}
     return CheckResult("near_copies_on_one_side", passed=passed, figures=figures)
 

@@ -12,13 +12,13 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.genome import Split, connect
 from genolewm_assets.mito.differences import Difference
 from genolewm_assets.mito.haplogroups import majors
 
@@ -31,14 +31,6 @@ _Entries: TypeAlias = dict[int, tuple[int, str]]
 
 #: Its name, and whether that is a haplogroup's: a genome may be called H.
 _Group: TypeAlias = tuple[str, bool]
-
-
-class GenomeSplit(StrEnum):
-    """Sides of the split."""
-
-    TRAIN = "train"
-    VALIDATION = "validation"
-    TEST = "test"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +79,7 @@ class SplitPolicy:
 class SplitGenomes:
     """One entry per genome: its side, and the first genome of the near copies that it belongs to."""
 
-    split: list[GenomeSplit]
+    split: list[Split]
     cluster: list[int]
 
 
@@ -125,14 +117,14 @@ def near_clusters(differences: Sequence[Sequence[Difference]], max_differences: 
     return first.tolist()
 
 
-def least_distance(differences: Sequence[Sequence[Difference]], split: Sequence[GenomeSplit]) -> int | None:
+def least_distance(differences: Sequence[Sequence[Difference]], split: Sequence[Split]) -> int | None:
     """Return the fewest differences between two genomes of different sides; None with one side.
 
     Every such pair is counted to the end, which :func:`near_clusters` does not do.
     """
     from genolewm_assets.mito.split_kernels import least_difference
 
-    sides = np.array([list(GenomeSplit).index(side) for side in split], dtype=np.int64)
+    sides = np.array([list(Split).index(side) for side in split], dtype=np.int64)
     found = [least_difference(*_encoded(map(entries, differences)), sides) for entries in _COUNTS]
     return None if min(found) < 0 else int(min(found))
 
@@ -179,29 +171,23 @@ def _encoded(genomes: Iterable[_Entries]) -> tuple[NDArray[np.int64], NDArray[np
 
 def _groups(names: Sequence[str], cluster: Sequence[int], branches: Sequence[str | None]) -> dict[_Group, list[int]]:
     """Return genomes that may not be parted, by a name that does not depend on the order of genomes."""
-    root: dict[object, object] = {}
-
-    def find(item: object) -> object:
-        while root.setdefault(item, item) != item:
-            item = root[item]
-        return item
-
-    for first, branch in zip(cluster, branches, strict=True):
-        root[find(first)] = find(branch if branch is not None else first)
-    members = defaultdict(list)
+    links: list[tuple[int | str, int | str]] = [
+        (first, first if branch is None else branch) for first, branch in zip(cluster, branches, strict=True)
+    ]
+    group, members = connect(links), defaultdict(list)
     for genome, first in enumerate(cluster):
-        members[find(first)].append(genome)
+        members[group[first]].append(genome)
     return {
         min(((b, True) for i in m if (b := branches[i]) is not None), default=(min(names[i] for i in m), False)): m
         for m in members.values()
     }
 
 
-def _sides(groups: dict[_Group, list[int]], n_genomes: int, policy: SplitPolicy) -> dict[int, GenomeSplit]:
+def _sides(groups: dict[_Group, list[int]], n_genomes: int, policy: SplitPolicy) -> dict[int, Split]:
     room = {
-        GenomeSplit.TEST: math.ceil(policy.test * n_genomes),
-        GenomeSplit.VALIDATION: math.ceil(policy.validation * n_genomes),
-        GenomeSplit.TRAIN: n_genomes,
+        Split.TEST: math.ceil(policy.test * n_genomes),
+        Split.VALIDATION: math.ceil(policy.validation * n_genomes),
+        Split.TRAIN: n_genomes,
     }
     sides = {}
     for group in sorted(

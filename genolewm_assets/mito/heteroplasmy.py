@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from genolewm_assets.errors import AlleleError, InputError, IntervalError
 from genolewm_assets.genome import Variant
 from genolewm_assets.mito.circular_alleles import changed_bases, normalise_on_circle
-from genolewm_assets.mito.differences import PLACEHOLDER, Placement
+from genolewm_assets.mito.differences import PLACEHOLDER, CirclePlacement
 
 #: FILTER of calls that count: passed, or never filtered.
 COUNTED_FILTERS = frozenset({"PASS", "."})
@@ -69,7 +69,7 @@ class CallDrop(StrEnum):
 
 
 def levels_of_genome(
-    calls: Iterable[HeteroplasmyCall], reference: bytes, genome: Placement
+    calls: Iterable[HeteroplasmyCall], reference: bytes, genome: CirclePlacement
 ) -> tuple[NDArray[np.float32], Counter[CallDrop]]:
     """Return the share of a sample's copies that differ from its genome at each of the genome's bases.
 
@@ -175,7 +175,7 @@ def _allele(call: HeteroplasmyCall, reference: bytes) -> Variant | CallDrop:
         raise type(err)(where, err.problem, expected=err.expected, got=err.got, remedy=remedy) from err
 
 
-def _ordered_places(genome: Placement, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _ordered_places(genome: CirclePlacement, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places of a genome's bases in their order on the circle, as numbers, and the base at each."""
     shape = (len(genome.sequence),)
     coordinates, insertion = np.asarray(genome.coordinates), np.asarray(genome.insertion)

@@ -11,8 +11,6 @@ from genolewm_assets.genome import Codes
 from genolewm_assets.mito.token_plan import HetPool, pool_levels
 from genolewm_assets.mito.vocabulary import Ids, KmerVocabulary
 
-__all__ = ["substitute_bases", "substitute_levels"]
-
 
 def substitute_bases(codes: Codes, starts: NDArray[np.int64], bases: Codes, vocabulary: KmerVocabulary) -> Ids:
     """Return the tokens that read a base which is replaced, for many replacements, each on its own.

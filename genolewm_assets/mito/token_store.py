@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import SequenceError
-from genolewm_assets.mito.differences import Placement, lay_out, parse_names
+from genolewm_assets.mito.differences import CirclePlacement, lay_out, parse_names
 from genolewm_assets.mito.token_plan import HetPool
 from genolewm_assets.mito.token_rows import N_TOKENS, SPLIT, StoredTokens, stored_row, token_arrays
 from genolewm_assets.mito.tokens import decode_tokens, tokenize_sequence
@@ -58,11 +58,11 @@ class LevelledGenome(NamedTuple):
 
     name: str
     split: str
-    placement: Placement
+    placement: CirclePlacement
     levels: NDArray[np.float32] | None
 
 
-def read_placements(table: pa.Table, reference: str) -> Iterator[tuple[str, str, Placement]]:
+def read_placements(table: pa.Table, reference: str) -> Iterator[tuple[str, str, CirclePlacement]]:
     """Yield name, split and placement of each genome of a table of ``genome_table``."""
     for batch in table.select(["name", "split", "differences"]).to_batches(max_chunksize=256):
         for name, split, names in zip(*(values.to_pylist() for values in batch.columns), strict=True):

@@ -22,8 +22,6 @@ from genolewm_assets.mito.vocabulary import KmerVocabulary
 from genolewm_assets.mito.window_items import Item, WindowItems
 from genolewm_assets.mito.windows import WINDOW_TOKENS, WindowTiling
 
-__all__ = ["MtDNAVariantDataset"]
-
 
 class MtDNAVariantDataset(Dataset[Item]):
     """Windows that carry a variant, beside the same windows without it.

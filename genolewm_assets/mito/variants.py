@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.genome import Variant
+from genolewm_assets.genome import HARMFUL, Variant
 from genolewm_assets.mito.circular_alleles import changed_bases, normalise_on_circle
 from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
 
@@ -35,7 +35,6 @@ FROM_GNOMAD: Mapping[str, str] = {
 FROM_CLINVAR = ("clinvar_id", "label", "stars", "clnsig", "conditions", "gene_symbols")
 
 _UNFILTERED = "PASS"
-_HARMFUL = ("P", "LP")
 _ALLELE = MITO_VARIANTS.key
 
 _Key: TypeAlias = tuple[int, str, str]
@@ -122,7 +121,7 @@ def tabulate_sites(variants: pa.Table, reference: bytes, *, chrom: str) -> pa.Ta
     row, site = _sites(variants, reference)
     passing = _flags(pc.equal(variants["filter"], _UNFILTERED))
     clinical = _flags(variants["in_clinvar"])
-    harmful = _flags(pc.is_in(variants["label"], value_set=pa.array(_HARMFUL)))
+    harmful = _flags(pc.is_in(variants["label"], value_set=pa.array(HARMFUL)))
     pop_hl = np.zeros(len(reference), dtype=np.float32)
     trusted, trusted_site = row[passing[row]], site[passing[row]]
     np.maximum.at(pop_hl, trusted_site, _numbers(variants["max_hl"]).astype(np.float32)[trusted])

@@ -26,11 +26,11 @@ from genolewm_assets.lewm.corpus_windows import (
     CorpusParams,
     build_corpus_windows,
 )
-from genolewm_assets.lewm.schema import TableSchema
+from genolewm_assets.lewm.shard import ShardReport
 from genolewm_assets.sources.corpus_layouts import find_layout
 from genolewm_assets.sources.remote import fetch_error
-from genolewm_assets.sources.shard_file import ShardReport
 from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
+from genolewm_assets.store.parquet import open_table
 
 WINDOWS_NAME = "windows.parquet"
 SKIPPED_NAME = "skipped.parquet"
@@ -159,20 +159,15 @@ def _write_batches(batches: Iterable[CorpusBatch], out_dir: Path) -> dict[str, i
     rows = {WINDOWS_NAME: 0, SKIPPED_NAME: 0}
     with ExitStack() as stack:
         windows, skipped = (
-            stack.enter_context(_writer(out_dir / name, schema))
+            stack.enter_context(open_table(out_dir / name, schema))
             for name, schema in ((WINDOWS_NAME, CORPUS_WINDOWS), (SKIPPED_NAME, CORPUS_SKIPPED))
         )
         for batch in batches:
             for name, writer, table in ((WINDOWS_NAME, windows, batch.windows), (SKIPPED_NAME, skipped, batch.skipped)):
                 if table.num_rows:
-                    writer.write_table(table.replace_schema_metadata(writer.schema.metadata))
+                    writer.write_table(table)
                 rows[name] += table.num_rows
     return rows
-
-
-def _writer(path: Path, schema: TableSchema) -> pq.ParquetWriter:
-    arrow = schema.arrow.with_metadata({"genolewm.table": schema.name})
-    return pq.ParquetWriter(path, arrow, compression="zstd", compression_level=3, write_page_index=True)
 
 
 def _tables(path: Path) -> Iterator[pa.Table]:

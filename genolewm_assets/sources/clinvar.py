@@ -18,26 +18,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.genome import Bases, Contig, ContigSet
+from genolewm_assets.genome import Bases, Contig, ContigSet, Label
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, REJECTS
+from genolewm_assets.lewm.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
 from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
 from genolewm_assets.sources.allele_order import OutOfOrderError
 from genolewm_assets.sources.alleles import settle_alleles, settle_sorted_alleles
 from genolewm_assets.sources.batch_spool import BatchSpool
 from genolewm_assets.sources.clinvar_rows import SPOOLED, read_rows
-from genolewm_assets.sources.clinvar_terms import Label
 from genolewm_assets.sources.contig_names import ContigNames, check_assembly
-from genolewm_assets.sources.shard_file import (
-    REJECTS_FILE,
-    VARIANTS_FILE,
-    ShardReport,
-    memory_given_back,
-    write_shard_file,
-    write_shard_files,
-)
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.sources.vcf_source import LocalVcf
+from genolewm_assets.store.parquet import memory_given_back, write_table, write_tables
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 #: Rows in the file's order, each batch of one contig.
@@ -106,7 +99,7 @@ def build_clinvar_shard(
         Write ``variants.parquet`` instead, contigs in the order of ``contigs``.
     origin
         What the files' metadata say of how they were made; see
-        :func:`~genolewm_assets.sources.shard_file.state_origin`.
+        :func:`~genolewm_assets.lewm.shard.state_origin`.
     threads
         Threads that may work at once; the files do not depend on it.
 
@@ -145,7 +138,7 @@ def build_clinvar_shard(
             written = _write(settled, contigs, ledger, out_dir, recipe, single_file=single_file)
             names.check_met(contigs, where=str(vcf))
         ledger.note("records", scanner.records)
-        written[REJECTS_FILE] = write_shard_file([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=recipe)
+        written[REJECTS_FILE] = write_table([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=recipe)
         return ShardReport(ledger.counts(), written, scanner.alleles)
 
     try:
@@ -223,12 +216,12 @@ def _write(
     noted = ((contig, _noted(tables, ledger)) for contig, tables in settled)
     if single_file:
         tables = chain.from_iterable(tables for _, tables in noted)
-        return {VARIANTS_FILE: write_shard_file(tables, out_dir / VARIANTS_FILE, CLINVAR_VARIANTS, recipe=recipe)}
+        return {VARIANTS_FILE: write_table(tables, out_dir / VARIANTS_FILE, CLINVAR_VARIANTS, recipe=recipe)}
     paths = {contig.name: out_dir / contig_file(contig) for contig in contigs}
     files = ((paths[contig.name], tables) for contig, tables in noted)
-    rows = write_shard_files(files, CLINVAR_VARIANTS, recipe=recipe)
+    rows = write_tables(files, CLINVAR_VARIANTS, recipe=recipe)
     absent: list[tuple[Path, list[pa.Table]]] = [(path, []) for path in paths.values() if path not in rows]
-    rows |= write_shard_files(absent, CLINVAR_VARIANTS, recipe=recipe)
+    rows |= write_tables(absent, CLINVAR_VARIANTS, recipe=recipe)
     return {path.name: rows[path] for path in paths.values()}
 
 

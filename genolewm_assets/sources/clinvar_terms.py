@@ -13,19 +13,9 @@ from enum import StrEnum
 from typing import TypeVar
 
 from genolewm_assets.errors import UnknownTermError, VcfError
+from genolewm_assets.genome import Label
 
 _Value = TypeVar("_Value")
-
-
-class Label(StrEnum):
-    """Class of an allele, from its aggregate germline classification alone."""
-
-    P = "P"
-    LP = "LP"
-    LB = "LB"
-    B = "B"
-    VUS = "VUS"
-    OTHER = "OTHER"
 
 
 class _Meaning(StrEnum):

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.lewm.schema import GNOMAD_VARIANTS, REJECTS
+from genolewm_assets.lewm.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
 from genolewm_assets.lewm.shard_checks import check_gnomad_table
 from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
@@ -33,16 +34,10 @@ from genolewm_assets.sources.batch_spool import BatchSpool
 from genolewm_assets.sources.contig_names import ContigNames, check_assembly
 from genolewm_assets.sources.gnomad_layouts import GnomadLayout, detect_layout
 from genolewm_assets.sources.gnomad_scan import MAIN, SPOOLED, GnomadScan
-from genolewm_assets.sources.shard_file import (
-    REJECTS_FILE,
-    VARIANTS_FILE,
-    ShardReport,
-    memory_given_back,
-    write_shard_file,
-)
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
 from genolewm_assets.store.manifest import CheckResult
+from genolewm_assets.store.parquet import memory_given_back, write_table
 from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 #: FILTER of joint records that one data type fails and the other passes.
@@ -115,7 +110,7 @@ def build_gnomad_shard(
         Made if absent; the caller publishes it.
     origin
         What the files' metadata say of how they were made; see
-        :func:`~genolewm_assets.sources.shard_file.state_origin`.
+        :func:`~genolewm_assets.lewm.shard.state_origin`.
     threads
         Threads that may work at once; the files do not depend on it.
 
@@ -160,16 +155,16 @@ def build_gnomad_shard(
                 )
 
         recipe = {**origin, "layout": layout.name, "normal_form": "trimmed" if reference is None else "left-aligned"}
-        rows = write_shard_file(settled(), out_dir / VARIANTS_FILE, GNOMAD_VARIANTS, recipe=recipe)
+        rows = write_table(settled(), out_dir / VARIANTS_FILE, GNOMAD_VARIANTS, recipe=recipe)
     ledger.note("records", scanner.records)
-    rejected = write_shard_file([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=origin)
+    rejected = write_table([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=origin)
     return ShardReport(ledger.counts(), {VARIANTS_FILE: rows, REJECTS_FILE: rejected}, scanner.alleles)
 
 
 def write_empty_shard(out_dir: Path, *, origin: Mapping[str, str] = MappingProxyType({})) -> ShardReport:
     """Write the shard of a contig that the catalogue gives no source for: both files, no rows."""
     for name, schema in ((VARIANTS_FILE, GNOMAD_VARIANTS), (REJECTS_FILE, REJECTS)):
-        write_shard_file([], out_dir / name, schema, recipe=origin)
+        write_table([], out_dir / name, schema, recipe=origin)
     return ShardReport(AlleleLedger("").counts(), {VARIANTS_FILE: 0, REJECTS_FILE: 0}, alleles_in_source=0)
 
 

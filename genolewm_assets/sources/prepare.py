@@ -19,12 +19,12 @@ from pathlib import Path
 from genolewm_assets.errors import FastaError, InputError
 from genolewm_assets.genome import GRCH38, Bases, Contig, ContigSet
 from genolewm_assets.lewm.release_key import ReleaseKey
+from genolewm_assets.lewm.shard import ShardReport, state_origin
 from genolewm_assets.lewm.shard_checks import check_clinvar_table
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.fasta import FastaReader
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.shard_audit import TableCheck, audit_shard
-from genolewm_assets.sources.shard_file import ShardReport, state_origin
 from genolewm_assets.sources.source_file import SourceFile
 from genolewm_assets.store import (
     NO_PROGRESS,

@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.genome import Bases, Contig, ContigSet
+from genolewm_assets.lewm.shard import REJECTS_FILE, VARIANTS_FILE
 from genolewm_assets.lewm.shard_checks import check_account, check_order, check_ref_mismatches, merge_checks
-from genolewm_assets.sources.shard_file import REJECTS_FILE, VARIANTS_FILE, memory_given_back
 from genolewm_assets.store import CheckResult
+from genolewm_assets.store.parquet import memory_given_back
 
 #: Rows that are checked at a time.
 _ROWS_AT_ONCE = 8_192

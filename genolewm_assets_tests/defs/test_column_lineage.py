@@ -13,13 +13,13 @@ import pytest
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.column_lineage import COLUMN_SOURCES, column_lineage, split_source
-from genolewm_assets.genome import Contig, ContigSet, IntervalArray
+from genolewm_assets.genome import Contig, ContigSet, IntervalArray, Split
 from genolewm_assets.lewm.holdout_alleles import CLINVAR_COLUMNS, list_in_stretches
 from genolewm_assets.lewm.holdout_corpus import hold_out_corpus
-from genolewm_assets.lewm.holdout_schema import Holdout, IntervalReason, Role, VariantOrigin
+from genolewm_assets.lewm.holdout_schema import Holdout, IntervalReason, VariantOrigin
 from genolewm_assets.lewm.holdout_stretches import HeldStretch, HeldStretches
 from genolewm_assets.lewm.package_rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
-from genolewm_assets.lewm.package_schema import CacheRef, Split, VariantSource
+from genolewm_assets.lewm.package_schema import CacheRef, VariantSource
 from genolewm_assets.lewm.release_changes import CHANGE_COLUMNS, COMPARED, find_changes
 from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.lewm.window_index import build_window_table
@@ -161,7 +161,7 @@ def test_rows_of_a_package_come_from_the_columns_that_are_named(rows: str) -> No
 
 @pytest.mark.parametrize(("origin", "upstream"), [("gnomad", "gnomad/shard"), ("clinvar", "clinvar/shard")])
 def test_held_out_alleles_come_from_the_columns_that_are_named(origin: str, upstream: str) -> None:
-    held = HeldStretches([HeldStretch(Holdout.CHR, Role.TEST, "chr17", 0, 99_999, "u", "u", IntervalReason.CONTIG)])
+    held = HeldStretches([HeldStretch(Holdout.CHR, Split.TEST, "chr17", 0, 99_999, "u", "u", IntervalReason.CONTIG)])
     source = VariantOrigin(origin)
     whole = package_world.gnomad("chr17") if origin == "gnomad" else package_world.clinvar("chr17")
     given = whole.select(list(ALLELE_KEY if origin == "gnomad" else CLINVAR_COLUMNS))

@@ -12,7 +12,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from genolewm_assets.encoders import CausalLMStateEncoder, DnaTokens, null_edit_ratio, read_identity
+from genolewm_assets.encoders import CausalLMStateEncoder, DnaTokens, StateDtype, null_edit_ratio, read_identity
+from genolewm_assets.encoders.causal_lm import store_states
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, GenoLeWMError, SequenceError
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
 
@@ -299,3 +300,24 @@ def test_the_accelerator_agrees_with_the_processor(tiny_folder: Path, encoder: C
     there = CausalLMStateEncoder(tiny_folder, device="cuda", dtype="float16")
     np.testing.assert_allclose(there.encode_windows(windows), encoder.encode_windows(windows), rtol=2e-3, atol=2e-3)
     assert null_edit_ratio(there, windows, random_snvs(windows)) < 0.02
+
+
+def test_states_are_stored_in_the_asked_dtype() -> None:
+    values = np.array([[65_504.0, -65_504.0, 1 / 3]], dtype=np.float32)
+    assert store_states(values, StateDtype.FLOAT16, where="x").tolist() == values.astype(np.float16).tolist()
+    assert store_states(values, StateDtype.FLOAT32, where="x").tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("value", [65_520.0, -1e5, 3e38])
+def test_a_state_that_float16_cannot_hold_is_refused(value: float) -> None:
+    values = np.array([[0.0, value]], dtype=np.float32)
+    assert np.isfinite(store_states(values, StateDtype.FLOAT32, where="x")).all()
+    with pytest.raises(ConfigurationError, match="does not fit float16"):
+        store_states(values, StateDtype.FLOAT16, where="encoder x")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", list(StateDtype))
+def test_a_state_that_is_not_finite_is_refused(value: float, dtype: StateDtype) -> None:
+    with pytest.raises(CorruptResourceError, match="not finite"):
+        store_states(np.array([[0.0, value]], dtype=np.float32), dtype, where="encoder x")

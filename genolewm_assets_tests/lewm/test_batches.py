@@ -9,11 +9,11 @@ import pytest
 from genolewm_assets.errors import InputError
 from genolewm_assets.lewm.allele_index import AlleleIndex
 from genolewm_assets.lewm.batches import encode_targets, make_batch, merge_batches, pool_states
-from genolewm_assets.lewm.edit_mix import EditMix
 from genolewm_assets.lewm.edit_sampling import EditSampler
 from genolewm_assets.lewm.randomness import DrawKey
 from genolewm_assets.lewm.state_pooling import block_count
 from genolewm_assets.lewm.tuples import Pooling, build_tuples
+from genolewm_assets.lewm.window_schedule import EditMix
 from genolewm_assets_tests.lewm.stream_world import make_window, no_alleles, simulate_reference
 
 REFERENCE = simulate_reference()

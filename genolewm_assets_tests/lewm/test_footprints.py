@@ -7,16 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import IntervalArray
-from genolewm_assets.lewm.footprints import (
-    NO_INTERVALS,
-    allele_keys,
-    allele_spans,
-    as_bools,
-    first_met,
-    meets,
-    merge_stretches,
-)
-from genolewm_assets_tests.lewm.holdout_world import gnomad
+from genolewm_assets.lewm.footprints import NO_INTERVALS, first_met, meets, merge_stretches
 
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)).map(lambda s: (s[0], s[0] + s[1])), max_size=9)
 
@@ -46,21 +37,9 @@ def test_touching_is_not_meeting(start: int, end: int, met: bool) -> None:
     assert not meets(NO_INTERVALS, np.array([start]), np.array([end])).any()
 
 
-def test_spans_and_keys_of_alleles() -> None:
-    table = gnomad([(1, "ACG", "A"), (2, "C", "CTT")])
-    start, end = allele_spans(table)
-    assert list(zip(start.tolist(), end.tolist(), strict=True)) == [(0, 3), (1, 2)]
-    assert allele_keys(table).to_pylist() == ["chr17\t1\tACG\tA", "chr17\t2\tC\tCTT"]
-    assert allele_keys(pa.concat_tables([table, table])).to_pylist() == allele_keys(table).to_pylist() * 2
-
-
 def test_stretches_are_merged_by_contig() -> None:
     table = pa.table({"contig": ["b", "a", "b", "b"], "start": [5, 0, 0, 30], "end": [9, 2, 6, 31]})
     assert {contig: list(spans) for contig, spans in merge_stretches(table).items()} == {
         "b": [(0, 9), (30, 31)],
         "a": [(0, 2)],
     }
-
-
-def test_null_is_false() -> None:
-    assert as_bools(pa.array([True, None, False])).tolist() == [True, False, False]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm.gene_components import find_gene_components
 from genolewm_assets.lewm.holdout_alleles import (
     find_newly_labelled,
@@ -8,23 +9,23 @@ from genolewm_assets.lewm.holdout_alleles import (
     list_newly_labelled,
 )
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, Holdout, IntervalReason, Role, VariantOrigin
+from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, Holdout, IntervalReason, VariantOrigin
 from genolewm_assets.lewm.holdout_stretches import HeldStretch, HeldStretches, hold_genes
 from genolewm_assets_tests.lewm.holdout_world import CONTIGS, Row, allele, clinvar, gnomad
 
 LENGTHS = {contig.name: contig.length for contig in CONTIGS}
 
 
-def stretch(holdout: Holdout, role: Role, start: int, end: int, unit: str) -> HeldStretch:
+def stretch(holdout: Holdout, role: Split, start: int, end: int, unit: str) -> HeldStretch:
     return HeldStretch(holdout, role, "chr17", start, end, unit, unit, IntervalReason.PROXIMITY_BLOCK)
 
 
 def test_alleles_of_any_source_in_a_stretch() -> None:
     held = HeldStretches(
         [
-            stretch(Holdout.HAPLOTYPES, Role.TEST, 100, 200, "one"),
-            stretch(Holdout.HAPLOTYPES, Role.VALIDATION, 150, 300, "two"),
-            stretch(Holdout.CHR, Role.TEST, 0, 1_000, "other"),
+            stretch(Holdout.HAPLOTYPES, Split.TEST, 100, 200, "one"),
+            stretch(Holdout.HAPLOTYPES, Split.VALIDATION, 150, 300, "two"),
+            stretch(Holdout.CHR, Split.TEST, 0, 1_000, "other"),
         ]
     )
     table = gnomad([(99, "ACG", "A"), (100, "A", "C"), (160, "A", "C"), (201, "A", "C"), (301, "A", "C")])
@@ -132,7 +133,7 @@ def test_stars_are_needed_and_sides_are_taken_from_the_largest_unit() -> None:
         "chr20": [allele(10, chrom="chr20", stars=3)],
     }
     held = [
-        HeldStretch(Holdout.CLINVAR, Role.TEST, "chr17", 89_000, 91_000, "gene:99", "H", IntervalReason.GENE_COMPONENT)
+        HeldStretch(Holdout.CLINVAR, Split.TEST, "chr17", 89_000, 91_000, "gene:99", "H", IntervalReason.GENE_COMPONENT)
     ]
     found = temporal(later, held)
     assert ("chr17", 30) not in found

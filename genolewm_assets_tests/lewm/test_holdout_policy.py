@@ -5,8 +5,8 @@ import json
 import pytest
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import Role
 from genolewm_assets_tests.lewm.holdout_world import CONTIGS
 
 
@@ -38,7 +38,7 @@ def test_the_tenth_file_of_a_day_comes_after_the_ninth() -> None:
 
 def test_contigs_by_any_name() -> None:
     policy = HoldoutPolicy(contigs_validation=("20", "NC_000005.10"), contigs_test=("21",)).canonical(CONTIGS)
-    assert policy.contig_roles() == {"chr20": Role.VALIDATION, "chr5": Role.VALIDATION, "chr21": Role.TEST}
+    assert policy.contig_roles() == {"chr20": Split.VALIDATION, "chr5": Split.VALIDATION, "chr21": Split.TEST}
     with pytest.raises(UnknownContigError):
         HoldoutPolicy(contigs_test=("chr99",)).canonical(CONTIGS)
 
@@ -53,7 +53,7 @@ def test_side_depends_on_the_unit_alone() -> None:
     policy = HoldoutPolicy()
     roles = policy.divide(units)
     assert policy.divide(reversed(units[:500])) == {unit: roles[unit] for unit in units[:500]}
-    assert 430 < list(roles.values()).count(Role.TEST) < 570
+    assert 430 < list(roles.values()).count(Split.TEST) < 570
     assert roles != HoldoutPolicy(seed=1).divide(units)
 
 
@@ -61,9 +61,9 @@ def test_side_depends_on_the_unit_alone() -> None:
 def test_neither_side_is_empty(seed: int) -> None:
     policy = HoldoutPolicy(seed=seed)
     assert policy.divide([]) == {}
-    assert policy.divide(["a"]) == {"a": Role.VALIDATION}
+    assert policy.divide(["a"]) == {"a": Split.VALIDATION}
     for n in range(2, 6):
-        assert set(policy.divide(map(str, range(n))).values()) == {Role.VALIDATION, Role.TEST}
+        assert set(policy.divide(map(str, range(n))).values()) == {Split.VALIDATION, Split.TEST}
 
 
 def test_recipe_is_json_and_says_everything() -> None:

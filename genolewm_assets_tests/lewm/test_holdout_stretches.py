@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from genolewm_assets.genome import Interval
+from genolewm_assets.genome import EVALUATION, Interval, Split
 from genolewm_assets.lewm.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.lewm.haplotype_blocks import HaplotypeBlock
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_INTERVALS, Holdout, IntervalReason, Role
+from genolewm_assets.lewm.holdout_schema import HOLDOUT_INTERVALS, Holdout, IntervalReason
 from genolewm_assets.lewm.holdout_stretches import HeldStretch, HeldStretches, hold_blocks, hold_contigs, hold_genes
 from genolewm_assets_tests.lewm.holdout_world import CONTIGS, allele, clinvar
 
@@ -28,8 +28,8 @@ def test_contigs_leave_whole() -> None:
     policy = HoldoutPolicy(contigs_validation=("chr20",), contigs_test=("chr21",))
     found = {row.contig: (row.role, row.start, row.end, row.reason) for row in hold_contigs(policy, LENGTHS)}
     assert found == {
-        "chr20": (Role.VALIDATION, 0, 120_000, IntervalReason.CONTIG),
-        "chr21": (Role.TEST, 0, 120_000, IntervalReason.CONTIG),
+        "chr20": (Split.VALIDATION, 0, 120_000, IntervalReason.CONTIG),
+        "chr21": (Split.TEST, 0, 120_000, IntervalReason.CONTIG),
     }
 
 
@@ -70,9 +70,9 @@ def test_genes_and_blocks_take_the_side_of_what_they_lie_in() -> None:
     policy = HoldoutPolicy(clinvar_gene_fraction=1)
     places = [(f"G{i}:{i}", ("chr17", "chr20", "chr21")[i % 3], 5_000 * i, 5_000 * i + 1_000) for i in range(1, 24)]
     held = hold_genes(policy, genes(*places), LENGTHS, WINDOW_BP)
-    assert {row.role for row in held if row.contig == "chr20"} == {Role.VALIDATION}
-    assert {row.role for row in held if row.contig == "chr21"} == {Role.TEST}
-    assert {row.role for row in held if row.contig == "chr17"} == set(Role)
+    assert {row.role for row in held if row.contig == "chr20"} == {Split.VALIDATION}
+    assert {row.role for row in held if row.contig == "chr21"} == {Split.TEST}
+    assert {row.role for row in held if row.contig == "chr17"} == set(EVALUATION)
     larger = HeldStretches([*hold_contigs(policy, LENGTHS), *held])
     blocks = [
         HaplotypeBlock(f"{row.unit} block", Interval(row.contig, row.end - 1, row.end + 50), (0, 1)) for row in held
@@ -80,12 +80,12 @@ def test_genes_and_blocks_take_the_side_of_what_they_lie_in() -> None:
     assert [row.role for row in hold_blocks(policy, blocks, larger)] == [row.role for row in held]
     free = [HaplotypeBlock(f"b{n}", Interval("chr17", 300_000 + n, 300_010 + n), (0, 1), phased=True) for n in range(9)]
     found = hold_blocks(policy, free, larger)
-    assert {row.role for row in found} == set(Role)
+    assert {row.role for row in found} == set(EVALUATION)
     assert {row.reason for row in found} == {IntervalReason.PHASED_BLOCK}
 
 
 def stretch(holdout: Holdout, start: int, end: int, unit: str = "u") -> HeldStretch:
-    return HeldStretch(holdout, Role.TEST, "chr17", start, end, unit, unit, IntervalReason.PROXIMITY_BLOCK)
+    return HeldStretch(holdout, Split.TEST, "chr17", start, end, unit, unit, IntervalReason.PROXIMITY_BLOCK)
 
 
 def test_the_larger_reason_is_found_first() -> None:

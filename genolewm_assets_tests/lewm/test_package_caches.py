@@ -26,9 +26,8 @@ def only_package(root: Root) -> Path:
 
 
 def cache_link(root: Root, source: str) -> Path:
-    ref = open_package(only_package(root)).cache_ref(source)
-    assert ref is not None
-    return root.path / ref.path
+    caches = open_package(only_package(root)).info.caches
+    return root.path / next(ref.path for ref in caches if ref.source == source)
 
 
 def test_a_missing_cache_is_named(root):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.lewm.package_checks import PACKAGE_CHECKS, _count_met, check_package, realised_mix
-from genolewm_assets.lewm.package_files import write_table_file
+from genolewm_assets.lewm.package_files import write_package_table
 from genolewm_assets.lewm.package_info import read_package_info
 from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, SOURCE_MIX
@@ -54,7 +54,7 @@ def leak(directory: Path, path: str, change: Callable[[pa.Table], pa.Table]) -> 
     schema = PACKAGE_WINDOWS if path.startswith("data/") else PACKAGE_VARIANTS
     table = pq.read_table(directory / path)
     (directory / path).unlink()
-    write_table_file(directory / path, [change(table)], schema)
+    write_package_table(directory / path, [change(table)], schema)
 
 
 def as_train(table: pa.Table) -> pa.Table:
@@ -87,7 +87,7 @@ def test_a_window_whose_flank_alone_meets_a_holdout_is_found(written):
         (directory / "holdouts/intervals.parquet").unlink()
         from genolewm_assets.lewm.holdout_schema import HOLDOUT_INTERVALS
 
-        write_table_file(directory / "holdouts/intervals.parquet", [table], HOLDOUT_INTERVALS)
+        write_package_table(directory / "holdouts/intervals.parquet", [table], HOLDOUT_INTERVALS)
         windows = [r for r in free if r["origin"] == "reference" and r["start"] <= at < r["end"] + 96]
         assert ("no_holdout_window_in_train" in recheck(directory, sources)) == bool(windows)
         if found:
@@ -139,7 +139,7 @@ def test_a_listed_corpus_window_in_train_is_found(written):
 
     (directory / "holdouts/corpus.parquet").unlink()
     listed = held_corpus(("mrna_evo2", "mrna_evo2.2"), ("mrna_evo2", "mrna_evo2.3"))
-    write_table_file(directory / "holdouts/corpus.parquet", [listed], HOLDOUT_CORPUS)
+    write_package_table(directory / "holdouts/corpus.parquet", [listed], HOLDOUT_CORPUS)
     assert recheck(directory, sources) == {"no_holdout_corpus_row_in_train"}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.lewm.package_damage import find_package_damage
-from genolewm_assets.lewm.package_files import read_checksums
+from genolewm_assets.lewm.package_files import read_sha256sums
 from genolewm_assets.store import NO_PROGRESS
 from genolewm_assets.store.progress import ByteCount
 
@@ -37,7 +37,7 @@ def test_checksums_are_those_of_sha256sum(package):
         check=False,
     )
     assert (result.returncode, result.stdout + result.stderr) == (0, "")
-    assert sorted([*read_checksums(package.directory), "SHA256SUMS", "manifest.json"]) == files_of(package.directory)
+    assert sorted([*read_sha256sums(package.directory), "SHA256SUMS", "manifest.json"]) == files_of(package.directory)
 
 
 @pytest.mark.parametrize("place", [pytest.param("generation", marks=pytest.mark.slow), "copy"])
@@ -65,7 +65,7 @@ def test_every_digest_in_every_record_is_compared(package, tmp_path):
     shutil.copytree(package.directory, target)
     for record in ("manifest.json", "SHA256SUMS", "package.json"):
         original = (target / record).read_bytes()
-        for digest in set(read_checksums(package.directory).values()):
+        for digest in set(read_sha256sums(package.directory).values()):
             if digest.encode() in original:
                 flip(target / record, original.index(digest.encode()) + 5)
                 assert damaged(target) == [record]

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm import package_files
-from genolewm_assets.lewm.package_files import WindowShardWriter, read_checksums, write_table_file
-from genolewm_assets.lewm.package_schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, Split
+from genolewm_assets.lewm.package_files import WindowShardWriter, read_sha256sums, write_package_table
+from genolewm_assets.lewm.package_schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
 from genolewm_assets_tests.lewm.package_world import table
 
 
@@ -79,7 +80,7 @@ def test_the_bytes_do_not_depend_on_how_the_rows_came(tmp_path):
 
 
 def test_a_table_without_rows_has_its_schema_and_no_row_group(tmp_path):
-    assert write_table_file(tmp_path / "a" / "b.parquet", [PACKAGE_VARIANTS.empty()], PACKAGE_VARIANTS) == 0
+    assert write_package_table(tmp_path / "a" / "b.parquet", [PACKAGE_VARIANTS.empty()], PACKAGE_VARIANTS) == 0
     file = pq.ParquetFile(tmp_path / "a" / "b.parquet")
     PACKAGE_VARIANTS.check(file.schema_arrow, where="b.parquet")
     assert file.metadata.num_row_groups == 0
@@ -99,7 +100,7 @@ def test_a_table_without_rows_has_its_schema_and_no_row_group(tmp_path):
 def test_malformed_checksums_are_refused(tmp_path, text):
     (tmp_path / "SHA256SUMS").write_text(text)
     with pytest.raises(CorruptResourceError):
-        read_checksums(tmp_path)
+        read_sha256sums(tmp_path)
     (tmp_path / "SHA256SUMS").unlink()
     with pytest.raises(MissingResourceError):
-        read_checksums(tmp_path)
+        read_sha256sums(tmp_path)

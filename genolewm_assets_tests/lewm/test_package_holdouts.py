@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets.genome import ContigSet
+from genolewm_assets.genome import ContigSet, Split
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts import HoldoutInputs, HoldoutTables, build_holdouts
 from genolewm_assets.lewm.package_plan import PackageSources
-from genolewm_assets.lewm.package_schema import SOURCE_MIX, Split
+from genolewm_assets.lewm.package_schema import SOURCE_MIX
 from genolewm_assets.lewm.package_writer import write_package
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GENOME_CONTIGS
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
+from genolewm_assets.lewm.window_schema import GENOME_CONTIGS
 from genolewm_assets_tests.lewm.package_world import (
     LENGTHS,
     PROFILE,

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm.package_info import (
     PackageInfo,
     SplitInfo,
@@ -13,7 +14,7 @@ from genolewm_assets.lewm.package_info import (
     read_package_info,
     split_digest,
 )
-from genolewm_assets.lewm.package_schema import CacheRef, Split
+from genolewm_assets.lewm.package_schema import CacheRef
 from genolewm_assets.store import FileEntry
 from genolewm_assets.store.canonical_json import canonical_json
 

@@ -6,10 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm.holdout_index import HoldoutIndex
 from genolewm_assets.lewm.package_plan import plan_package
-from genolewm_assets.lewm.package_schema import CacheRef, Split
-from genolewm_assets.lewm.schema import WINDOWS
+from genolewm_assets.lewm.package_schema import CacheRef
+from genolewm_assets.lewm.window_schema import WINDOWS
 from genolewm_assets_tests.lewm.package_world import (
     BLOCK_TEST,
     BLOCK_VALIDATION,

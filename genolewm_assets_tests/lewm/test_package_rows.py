@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import Contig
+from genolewm_assets.genome import Contig, Split
 from genolewm_assets.lewm.package_rows import (
     Membership,
     control_rows,
@@ -20,7 +20,6 @@ from genolewm_assets.lewm.package_schema import (
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
     CacheRef,
-    Split,
     VariantSource,
 )
 from genolewm_assets.lewm.window_index import build_window_table

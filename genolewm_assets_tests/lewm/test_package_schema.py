@@ -4,17 +4,10 @@ from fnmatch import fnmatch
 
 import pytest
 
+from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.corpus_records import CorpusSource
-from genolewm_assets.lewm.holdout_schema import Role
-from genolewm_assets.lewm.package_schema import (
-    SOURCE_MIX,
-    STRATA,
-    TABLES,
-    Split,
-    window_pattern,
-    window_shard,
-)
-from genolewm_assets.lewm.schema import WINDOWS
+from genolewm_assets.lewm.package_schema import SOURCE_MIX, STRATA, TABLES, window_pattern, window_shard
+from genolewm_assets.lewm.window_schema import WINDOWS
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -30,7 +23,7 @@ def test_the_mix_covers_every_source_of_the_corpus():
 
 
 def test_every_role_of_a_holdout_is_a_split_and_strata_are_columns_of_the_window_index():
-    assert {str(role) for role in Role} | {"train"} == {str(split) for split in Split}
+    assert {str(role) for role in EVALUATION} | {"train"} == {str(split) for split in Split}
     assert set(STRATA) <= set(WINDOWS.columns)
 
 

@@ -4,17 +4,14 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.schema import (
-    ANCESTRY_GROUPS,
-    CLINVAR_VARIANTS,
-    GNOMAD_VARIANTS,
-    REJECTS,
-    TABLES,
-    TableSchema,
-)
+from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TABLES
+from genolewm_assets.lewm.window_schema import TABLES as WINDOW_TABLES
+from genolewm_assets.store.table_schema import TableSchema
+
+EVERY_TABLE = (*TABLES, *WINDOW_TABLES)
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", EVERY_TABLE, ids=lambda table: table.name)
 def test_every_column_says_what_it_holds(table: TableSchema) -> None:
     assert table.one_row_per
     for name in table.columns:
@@ -24,13 +21,13 @@ def test_every_column_says_what_it_holds(table: TableSchema) -> None:
         assert not text.endswith(".")
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", EVERY_TABLE, ids=lambda table: table.name)
 def test_keys_are_columns_without_nulls(table: TableSchema) -> None:
     assert set(table.key) <= set(table.columns)
     assert not any(table.arrow.field(name).nullable for name in table.key)
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", EVERY_TABLE, ids=lambda table: table.name)
 def test_column_names_do_not_repeat_and_the_empty_table_fits(table: TableSchema) -> None:
     assert len(set(table.columns)) == len(table.columns)
     assert table.empty().num_rows == 0
@@ -38,7 +35,7 @@ def test_column_names_do_not_repeat_and_the_empty_table_fits(table: TableSchema)
 
 
 def test_names_of_tables_are_unique() -> None:
-    assert len({table.name for table in TABLES}) == len(TABLES)
+    assert len({table.name for table in EVERY_TABLE}) == len(EVERY_TABLE)
 
 
 def test_group_columns_follow_the_groups() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.genome import Contig, Variant, normalise
 from genolewm_assets.lewm import shard_checks
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TableSchema
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.lewm.shard_checks import (
     CLINVAR_CHECKS,
     GNOMAD_CHECKS,
@@ -22,6 +22,7 @@ from genolewm_assets.lewm.shard_checks import (
     merge_checks,
 )
 from genolewm_assets.store.manifest import CheckResult
+from genolewm_assets.store.table_schema import TableSchema
 
 SEQUENCE = b"NNGATTTTTCACACACGTMGGATCN"
 CHR1 = Contig("chr1", len(SEQUENCE))

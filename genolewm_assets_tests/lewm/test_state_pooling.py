@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.state_pooling import block_count, global_mean, locus_blocks, pool_blocks
+from genolewm_assets.lewm.state_pooling import block_count, block_means, global_mean, locus_blocks, pool_blocks
 
 
 @given(st.integers(1, 400), st.integers(1, 70), st.integers(0, 300), st.data())
@@ -79,3 +79,27 @@ def test_impossible_sizes_and_sides_are_refused():
         locus_blocks(0, 10, -1)
     with pytest.raises(InputError, match="'both' or 'right'"):
         locus_blocks(0, 10, side="left")
+
+
+def states(n_tokens: int, hidden: int = 3, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n_tokens, hidden)).astype(np.float32)
+
+
+@pytest.mark.parametrize("n_tokens", [1, 63, 64, 65, 127, 128, 341, 2_048])
+def test_a_block_is_the_mean_of_its_tokens(n_tokens: int) -> None:
+    tokens = states(n_tokens)
+    blocks = block_means(tokens)
+    assert blocks.shape == (-(-n_tokens // 64), 3)
+    assert blocks.dtype == np.float32
+    for place, block in enumerate(blocks):
+        np.testing.assert_allclose(block, tokens[64 * place : 64 * place + 64].mean(axis=0), rtol=1e-5, atol=1e-6)
+
+
+@given(n_tokens=st.integers(1, 200), block_tokens=st.integers(1, 70), seed=st.integers(0, 9))
+def test_blocks_pool_to_the_mean_of_their_tokens(n_tokens: int, block_tokens: int, seed: int) -> None:
+    tokens = states(n_tokens, seed=seed)
+    blocks = block_means(tokens, block_tokens)
+    np.testing.assert_allclose(global_mean(blocks, n_tokens, block_tokens), tokens.mean(axis=0), rtol=1e-4, atol=1e-5)
+    last = len(blocks) - 1
+    pooled = pool_blocks(blocks, last // 2, last + 1, n_tokens, block_tokens)
+    np.testing.assert_allclose(pooled, tokens[last // 2 * block_tokens :].mean(axis=0), rtol=1e-4, atol=1e-5)

@@ -7,11 +7,11 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.allele_index import AlleleIndex
-from genolewm_assets.lewm.edit_mix import EditSource
 from genolewm_assets.lewm.edit_sampling import EditSampler
 from genolewm_assets.lewm.split_windows import SplitWindows
 from genolewm_assets.lewm.tuple_stream import StreamSettings, TupleStream, Visit
 from genolewm_assets.lewm.tuples import Pooling
+from genolewm_assets.lewm.window_schedule import EditSource
 from genolewm_assets_tests.lewm.stream_world import (
     MemoryStates,
     as_batch,

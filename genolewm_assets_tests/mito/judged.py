@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.mito.differences import Placement
+from genolewm_assets.mito.differences import CirclePlacement
 from genolewm_assets.mito.genome_qc import GenomeJudge, KeptGenome, RejectedGenome
 from genolewm_assets.mito.genome_records import GenomeRecord
 from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
@@ -36,5 +36,5 @@ def levels_on_reference(
 ) -> tuple[NDArray[np.float32], Counter[CallDrop]]:
     """Return the share of a sample's copies that differ from the reference at each of its bases."""
     length = len(reference)
-    own = Placement(reference.decode(), np.arange(length, dtype=np.int32), np.zeros(length, dtype=np.int16))
+    own = CirclePlacement(reference.decode(), np.arange(length, dtype=np.int32), np.zeros(length, dtype=np.int16))
     return levels_of_genome(calls, reference, own)

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.genome import Split
 from genolewm_assets.mito.alignment import CircularAligner
 from genolewm_assets.mito.differences import Difference, names_of, parse_names
-from genolewm_assets.mito.genome_split import GenomeSplit, SplitPolicy, least_distance, near_clusters, split_genomes
+from genolewm_assets.mito.genome_split import SplitPolicy, least_distance, near_clusters, split_genomes
 from genolewm_assets.mito.haplogroups import call_branch, is_rcrs, majors
 
 _ENTRY = st.builds(
@@ -99,15 +100,13 @@ def test_relatives_stay_together_in_any_order(
             policy.by_haplogroup and branch is not None and majors([branch]) == majors([second])
         ):
             assert first[one] == first[other]
-    for side, share in ((GenomeSplit.TEST, policy.test), (GenomeSplit.VALIDATION, policy.validation)):
+    for side, share in ((Split.TEST, policy.test), (Split.VALIDATION, policy.validation)):
         assert list(first.values()).count(side) <= np.ceil(share * len(rows))
 
 
 @settings(max_examples=200, deadline=None)
-@given(genomes=_genomes(), sides=st.lists(st.sampled_from(GenomeSplit), min_size=9, max_size=9))
-def test_the_audit_counts_every_pair_of_two_sides(
-    genomes: list[tuple[Difference, ...]], sides: list[GenomeSplit]
-) -> None:
+@given(genomes=_genomes(), sides=st.lists(st.sampled_from(Split), min_size=9, max_size=9))
+def test_the_audit_counts_every_pair_of_two_sides(genomes: list[tuple[Difference, ...]], sides: list[Split]) -> None:
     parted = [(a, b) for (a, x), (b, y) in itertools.combinations(zip(genomes, sides, strict=False), 2) if x != y]
 
     expected = min((_plain_distance(a, b) for a, b in parted), default=None)
@@ -117,7 +116,7 @@ def test_the_audit_counts_every_pair_of_two_sides(
 def test_the_audit_sees_a_pair_that_was_parted() -> None:
     near = (Difference(5, 14, ""), Difference(20, 21, "C")), (Difference(5, 14, ""), Difference(30, 30, "AC"))
     apart = (Difference(40, 41, "A"),)
-    train, test = GenomeSplit.TRAIN, GenomeSplit.TEST
+    train, test = Split.TRAIN, Split.TEST
 
     assert least_distance([*near, apart], [train, train, test]) == 3
     assert least_distance([*near, apart], [train, test, test]) == 2
@@ -143,7 +142,7 @@ def test_two_lengths_of_one_run_are_one_difference(one: list[str], other: list[s
 
     for limit in range(3):
         assert near_clusters(genomes, limit) == [0, 0 if distance <= limit else 1]
-    assert least_distance(genomes, [GenomeSplit.TRAIN, GenomeSplit.TEST]) == distance
+    assert least_distance(genomes, [Split.TRAIN, Split.TEST]) == distance
 
 
 def test_a_genome_may_have_the_name_of_a_haplogroup() -> None:
@@ -194,7 +193,7 @@ def test_no_real_genome_has_a_near_copy_on_another_side(
 
         side = dict(zip(real_names, found.split, strict=True))
         assert side["HG01119"] == side["HG01284"]
-        assert set(side.values()) == set(GenomeSplit)
+        assert set(side.values()) == set(Split)
         least = least_distance(real_differences, found.split)
         assert least is not None
         assert least > 10

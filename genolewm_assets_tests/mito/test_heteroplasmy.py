@@ -11,7 +11,7 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Variant
 from genolewm_assets.mito.alignment import CircularAligner
 from genolewm_assets.mito.circular_alleles import normalise_on_circle
-from genolewm_assets.mito.differences import Difference, Placement, lay_out
+from genolewm_assets.mito.differences import CirclePlacement, Difference, lay_out
 from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
 from genolewm_assets_tests.mito.judged import levels_on_reference
 
@@ -24,7 +24,7 @@ def call(pos: int, ref: str, alt: str, level: float, state: str = "PASS", *, sam
     return HeteroplasmyCall(sample, pos, ref, alt, level, state)
 
 
-def levels(genome: Placement, *calls: HeteroplasmyCall) -> list[float]:
+def levels(genome: CirclePlacement, *calls: HeteroplasmyCall) -> list[float]:
     found, dropped = levels_of_genome(calls, BASES, genome)
     assert found.dtype == np.float32
     assert found.shape == (len(genome.sequence),)
@@ -32,7 +32,7 @@ def levels(genome: Placement, *calls: HeteroplasmyCall) -> list[float]:
     return [round(float(level), 6) for level in found]
 
 
-def genome(*differences: Difference) -> Placement:
+def genome(*differences: Difference) -> CirclePlacement:
     return lay_out(CIRCLE, differences)
 
 
@@ -121,14 +121,16 @@ def test_placeholder_is_no_base() -> None:
     assert levels(genome(Difference(9, 9, "C")), call(10, "N", "NC", 0.75)) == changed(10, b9=0.25)
     # A caller that reads a base over it means one that is inserted, as alignment does.
     assert levels(genome(Difference(9, 9, "C")), call(10, "N", "C", 0.75)) == changed(10, b9=0.25)
-    written = Placement(CIRCLE, np.arange(10, dtype=np.int32), np.zeros(10, dtype=np.int16))
+    written = CirclePlacement(CIRCLE, np.arange(10, dtype=np.int32), np.zeros(10, dtype=np.int16))
     assert levels(written, call(9, "AN", "A", 0.99)) == [0.0] * 10
 
 
 def test_order_of_a_genomes_bases_does_not_matter() -> None:
     turned = genome(Difference(7, 7, "C"))
     order = np.roll(np.arange(10), 4)
-    rolled = Placement("".join(turned.sequence[i] for i in order), turned.coordinates[order], turned.insertion[order])
+    rolled = CirclePlacement(
+        "".join(turned.sequence[i] for i in order), turned.coordinates[order], turned.insertion[order]
+    )
     calls = call(7, "C", "CC", 0.9), call(1, "G", "A", 0.3), call(9, "AN", "CN", 0.2)
     assert levels(rolled, *calls) == [levels(turned, *calls)[i] for i in order]
 
@@ -190,13 +192,13 @@ def test_calls_that_cannot_be(wrong: HeteroplasmyCall, message: str) -> None:
     ],
 )
 def test_coordinates_that_cannot_be(coordinates: list[int], insertion: list[int], message: str) -> None:
-    placed = Placement("GAT", np.array(coordinates, dtype=np.int32), np.array(insertion, dtype=np.int16))
+    placed = CirclePlacement("GAT", np.array(coordinates, dtype=np.int32), np.array(insertion, dtype=np.int16))
     with pytest.raises(InputError, match=message):
         levels_of_genome([], BASES, placed)
 
 
 def test_a_genome_without_bases() -> None:
-    nothing = Placement("", np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int16))
+    nothing = CirclePlacement("", np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int16))
     assert levels(nothing, call(2, "A", "G", 0.5)) == []
 
 

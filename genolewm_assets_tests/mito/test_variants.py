@@ -10,12 +10,13 @@ import pytest
 
 from genolewm_assets.errors import InputError, ReferenceMismatchError
 from genolewm_assets.genome import GRCH38, ContigSet
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS, TableSchema
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.lewm.shard import VARIANTS_FILE
 from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS, TABLES
 from genolewm_assets.mito.variants import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
 from genolewm_assets.sources.clinvar import build_clinvar_shard, contig_file
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
-from genolewm_assets.sources.shard_file import VARIANTS_FILE
+from genolewm_assets.store.table_schema import TableSchema
 
 #: 1-based: G1 A2 T3 T4 C5 C6 C7 T8 A9, then G1 again.
 CIRCLE = b"GATTCCCTA"

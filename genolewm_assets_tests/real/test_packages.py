@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets.lewm.package_schema import Split
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm.packages import open_package, verify_package
 from genolewm_assets_tests.real.conftest import PACKAGED, RealRoot
 

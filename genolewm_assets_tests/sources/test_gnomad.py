@@ -11,8 +11,8 @@ import pytest
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError, VcfError
 from genolewm_assets.lewm.schema import GNOMAD_VARIANTS
+from genolewm_assets.lewm.shard import REJECTS_FILE, VARIANTS_FILE
 from genolewm_assets.sources.gnomad import GnomadParams, write_empty_shard
-from genolewm_assets.sources.shard_file import REJECTS_FILE, VARIANTS_FILE
 from genolewm_assets_tests.sources.gnomad_world import PLAIN, build, snv
 
 

@@ -16,8 +16,8 @@ from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, check_clinvar_tabl
 from genolewm_assets.sources import shard_audit
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.shard_audit import audit_shard
-from genolewm_assets.sources.shard_file import write_shard_file
 from genolewm_assets.store import CheckResult
+from genolewm_assets.store.parquet import write_table
 from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
 
 BASES = b"ACGTTTACGGACCATGAACG" * 5
@@ -55,9 +55,9 @@ def audit_files(
 ) -> dict[str, CheckResult]:
     for name, part in files.items():
         table = pa.Table.from_pylist(part, schema=CLINVAR_VARIANTS.arrow)
-        write_shard_file([table], folder / name, CLINVAR_VARIANTS)
+        write_table([table], folder / name, CLINVAR_VARIANTS)
     rows = [row for part in files.values() for row in part]
-    write_shard_file([REJECTS.empty()], folder / "rejects.parquet", REJECTS)
+    write_table([REJECTS.empty()], folder / "rejects.parquet", REJECTS)
     honest = {"alleles_in": len(rows), "kept": len(rows), "rejected": 0, "filtered": 0}
     results = audit_shard(
         folder,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.lewm.linkage import connect
+from genolewm_assets.genome.linkage import connect
 
 LINKS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=20)
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GENOME_CONTIGS, GNOMAD_VARIANTS
-from genolewm_assets.sources import shard_file
-from genolewm_assets.sources.shard_file import cast_table, choose_encodings, write_shard_file, write_shard_files
+from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.lewm.window_schema import GENOME_CONTIGS
+from genolewm_assets.store import parquet
+from genolewm_assets.store.parquet import cast_table, choose_encodings, write_table, write_tables
 
 
 def contigs(first: int, number: int) -> pa.Table:
@@ -35,8 +36,7 @@ def contigs(first: int, number: int) -> pa.Table:
 def test_file_has_the_schema_statistics_and_row_groups(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "x.parquet"
     assert (
-        write_shard_file([contigs(0, 70_000), contigs(70_000, 5)], path, GENOME_CONTIGS, recipe={"release": "r"})
-        == 70_005
+        write_table([contigs(0, 70_000), contigs(70_000, 5)], path, GENOME_CONTIGS, recipe={"release": "r"}) == 70_005
     )
     stored = pq.ParquetFile(path)
     assert stored.schema_arrow.equals(GENOME_CONTIGS.arrow)
@@ -53,7 +53,7 @@ def test_file_has_the_schema_statistics_and_row_groups(tmp_path: Path) -> None:
 
 
 def test_no_tables_give_an_empty_file_with_the_schema(tmp_path: Path) -> None:
-    assert write_shard_file([], tmp_path / "x.parquet", GENOME_CONTIGS) == 0
+    assert write_table([], tmp_path / "x.parquet", GENOME_CONTIGS) == 0
     table = pq.read_table(tmp_path / "x.parquet")
     assert table.num_rows == 0
     assert table.schema.equals(GENOME_CONTIGS.arrow)
@@ -77,7 +77,7 @@ def test_the_bytes_depend_on_the_rows_alone(tmp_path_factory: pytest.TempPathFac
     digests = set()
     for at, tables in enumerate(([table], parts, [encoded, *parts[1:]], [pa.concat_tables(parts)])):
         path = folder / str(at) / "x.parquet"
-        assert write_shard_file(iter(tables), path, GENOME_CONTIGS, recipe={"b": "2", "a": "1"}) == 180_000
+        assert write_table(iter(tables), path, GENOME_CONTIGS, recipe={"b": "2", "a": "1"}) == 180_000
         digests.add(hashlib.sha256(path.read_bytes()).hexdigest())
         groups = pq.ParquetFile(path).metadata
         assert [groups.row_group(at).num_rows for at in range(groups.num_row_groups)] == [65_536, 65_536, 48_928]
@@ -86,7 +86,7 @@ def test_the_bytes_depend_on_the_rows_alone(tmp_path_factory: pytest.TempPathFac
 
 def test_only_columns_that_repeat_are_dictionary_encoded(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    write_shard_file([contigs(0, 70_000)], path, GENOME_CONTIGS)
+    write_table([contigs(0, 70_000)], path, GENOME_CONTIGS)
     group = pq.ParquetFile(path).metadata.row_group(0)
     encoded = {
         group.column(at).path_in_schema for at in range(group.num_columns) if group.column(at).has_dictionary_page
@@ -114,7 +114,7 @@ def test_the_choice_of_encodings_looks_into_lists() -> None:
 def test_every_shard_schema_can_be_written(tmp_path: Path) -> None:
     for schema in (CLINVAR_VARIANTS, GNOMAD_VARIANTS):
         empty = schema.empty()
-        assert write_shard_file([empty, empty], tmp_path / "x.parquet", schema) == 0
+        assert write_table([empty, empty], tmp_path / "x.parquet", schema) == 0
         assert pq.read_table(tmp_path / "x.parquet").schema.equals(schema.arrow)
 
 
@@ -126,12 +126,12 @@ def test_a_null_where_none_may_be_is_refused() -> None:
 
 @pytest.mark.parametrize("rows", [0, 1, 3, 4, 5, 7, 8, 9, 12, 16, 20, 21])
 def test_row_groups_end_where_they_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    monkeypatch.setattr(shard_file, "ROW_GROUP_ROWS", 8)
-    monkeypatch.setattr(shard_file, "_PART_ROWS", 4)
+    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 8)
+    monkeypatch.setattr(parquet, "_PART_ROWS", 4)
     table = contigs(0, rows)
     for name, tables in {"one": [table], "many": [table.slice(at, 3) for at in range(0, rows, 3)]}.items():
         path = tmp_path / name
-        assert write_shard_file(tables, path, GENOME_CONTIGS) == rows
+        assert write_table(tables, path, GENOME_CONTIGS) == rows
         stored = pq.ParquetFile(path)
         groups = [stored.metadata.row_group(at).num_rows for at in range(stored.metadata.num_row_groups)]
         assert groups == [8] * (rows // 8) + [rows % 8] * (rows % 8 > 0)
@@ -150,12 +150,12 @@ def test_files_written_together_are_those_written_one_by_one(tmp_path: Path) -> 
 
     together = {name: tmp_path / "together" / name for name in sizes}
     files = ((path, tables(name)) for name, path in together.items())
-    assert write_shard_files(files, GENOME_CONTIGS) == {together[name]: rows for name, rows in sizes.items()}
+    assert write_tables(files, GENOME_CONTIGS) == {together[name]: rows for name, rows in sizes.items()}
     assert drawn == sorted(drawn)
     for name, path in together.items():
-        write_shard_file(tables(name), tmp_path / name, GENOME_CONTIGS)
+        write_table(tables(name), tmp_path / name, GENOME_CONTIGS)
         assert path.read_bytes() == (tmp_path / name).read_bytes()
-    assert write_shard_files([], GENOME_CONTIGS) == {}
+    assert write_tables([], GENOME_CONTIGS) == {}
 
 
 def test_an_error_among_the_tables_or_in_the_writer_comes_out(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_an_error_among_the_tables_or_in_the_writer_comes_out(tmp_path: Path) ->
         raise OSError("no more")
 
     with pytest.raises(OSError, match="no more"):
-        write_shard_files([(tmp_path / "a", [contigs(0, 5)]), (tmp_path / "b", broken())], GENOME_CONTIGS)
+        write_tables([(tmp_path / "a", [contigs(0, 5)]), (tmp_path / "b", broken())], GENOME_CONTIGS)
     null = contigs(0, 2).set_column(0, "length", pa.array([1, None], pa.int32()))
     with pytest.raises((pa.ArrowInvalid, ValueError), match="null"):
-        write_shard_files([(tmp_path / "a", [null]), (tmp_path / "b", [contigs(0, 5)])], GENOME_CONTIGS)
+        write_tables([(tmp_path / "a", [null]), (tmp_path / "b", [contigs(0, 5)])], GENOME_CONTIGS)

@@ -1,4 +1,4 @@
-"""Single linkage: what hangs together, given which pairs do."""
+"""Connected components of a set of pairs (single linkage)."""
 
 from __future__ import annotations
 

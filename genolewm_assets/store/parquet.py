@@ -1,11 +1,12 @@
-"""Tables of a shard: Parquet files whose bytes follow from their rows."""
+"""The writer of Parquet tables: files whose bytes follow from their rows.
+
+Not here: one file for others, whole or not at all (``table_file``).
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -13,47 +14,14 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.lewm.schema import TableSchema
-from genolewm_assets.sources.text_chunks import map_ahead
-from genolewm_assets.store.canonical_json import JsonValue
-from genolewm_assets.store.manifest import InputRef
-
-#: The table of a shard that is one file, and the table of what it does not hold.
-VARIANTS_FILE = "variants.parquet"
-REJECTS_FILE = "rejects.parquet"
+from genolewm_assets.store.ahead import map_ahead
+from genolewm_assets.store.table_schema import TableSchema
 
 ROW_GROUP_ROWS = 65_536
 #: Rows that are handed to the writer at a time: half a row group, so that less of the next one waits while it writes.
 _PART_ROWS = ROW_GROUP_ROWS // 2
 #: Rows at the file's begin by which a column's encoding is chosen.
 _SAMPLE_ROWS = 4_096
-
-
-@dataclass(frozen=True, slots=True)
-class ShardReport:
-    """What a build wrote.
-
-    Attributes
-    ----------
-    counts
-        Alleles by fate, as the builder counted them.
-    rows
-        Per file name.
-    alleles_in_source
-        ALT alleles in the source, as :class:`~genolewm_assets.sources.allele_count.AlleleCount` counts them;
-        none in a source of sequences.
-    """
-
-    counts: Mapping[str, int]
-    rows: Mapping[str, int]
-    alleles_in_source: int = 0
-
-
-def state_origin(code_version: str, recipe: Mapping[str, JsonValue], inputs: Iterable[InputRef] = ()) -> dict[str, str]:
-    """Return what a shard's files say of how they were made: code version, parameters, digests of the inputs."""
-    digests = {"/".join(filter(None, (each.asset, each.partition))): each.manifest_sha256 for each in inputs}
-    texts = {"parameters": json.dumps(dict(recipe), sort_keys=True), "inputs": json.dumps(digests, sort_keys=True)}
-    return {"code_version": code_version, **texts}
 
 
 @contextmanager
@@ -71,14 +39,14 @@ def memory_given_back() -> Iterator[None]:
         pa.set_memory_pool(before)
 
 
-def write_shard_file(
+def write_table(
     tables: Iterable[pa.Table], path: Path, schema: TableSchema, *, recipe: Mapping[str, str] | None = None
 ) -> int:
-    """Write tables one after another into one Parquet file and return its rows; see :func:`write_shard_files`."""
-    return write_shard_files([(path, tables)], schema, recipe=recipe)[path]
+    """Write tables one after another into one Parquet file and return its rows; see :func:`write_tables`."""
+    return write_tables([(path, tables)], schema, recipe=recipe)[path]
 
 
-def write_shard_files(
+def write_tables(
     files: Iterable[tuple[Path, Iterable[pa.Table]]], schema: TableSchema, *, recipe: Mapping[str, str] | None = None
 ) -> dict[Path, int]:
     """Write Parquet files: zstd, row groups of ``ROW_GROUP_ROWS``.
@@ -104,26 +72,57 @@ def write_shard_files(
     ClinVar-like tables come out as small, gnomAD-like ones a tenth larger. Row groups are written in another thread
     while the next rows are made, of the same file or the next; at most one and a half are in memory.
     """
-    extra = {f"genolewm.{key}": value for key, value in sorted((recipe or {}).items())}
-    arrow = schema.arrow.with_metadata({"genolewm.table": schema.name, **extra})
+    recipe = recipe or {}
     rows: dict[Path, int] = {}
     with ExitStack() as stack:
 
-        def parts() -> Iterator[tuple[_ShardWriter, _Part]]:
+        def parts() -> Iterator[tuple[_TableWriter, _Part]]:
             for path, tables in files:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 rows[path] = 0
-                writer = stack.enter_context(_ShardWriter(path, arrow))
+                writer = stack.enter_context(_TableWriter(path, schema, recipe))
                 for part in _parts(tables, schema):
                     yield writer, part
 
-        def write(item: tuple[_ShardWriter, _Part]) -> tuple[Path, int]:
+        def write(item: tuple[_TableWriter, _Part]) -> tuple[Path, int]:
             writer, part = item
             return writer.path, writer.write(part)
 
         for path, written in map_ahead(write, parts(), threads=1, ahead=0):
             rows[path] += written
     return rows
+
+
+def open_table(
+    path: Path,
+    schema: TableSchema,
+    *,
+    level: int = 3,
+    dictionaries: bool | list[str] = True,
+    encodings: Mapping[str, str] | None = None,
+    recipe: Mapping[str, str] | None = None,
+) -> pq.ParquetWriter:
+    """Open a Parquet file for row groups as they come, zstd with a page index; the caller publishes it.
+
+    Parameters
+    ----------
+    dictionaries
+        Columns that are encoded with a dictionary; True: all.
+    encodings
+        Of columns without one, where they are not plain.
+    recipe
+        Key-value metadata, see :func:`write_tables`.
+    """
+    extra = {f"genolewm.{key}": value for key, value in sorted((recipe or {}).items())}
+    return pq.ParquetWriter(
+        path,
+        schema.arrow.with_metadata({"genolewm.table": schema.name, **extra}),
+        compression="zstd",
+        compression_level=level,
+        use_dictionary=dictionaries,
+        column_encoding=encodings,
+        write_page_index=True,
+    )
 
 
 class _Part(NamedTuple):
@@ -134,12 +133,12 @@ class _Part(NamedTuple):
     ends_file: bool
 
 
-class _ShardWriter:
+class _TableWriter:
     """Writes one file; its first row group decides the encodings, so that it is opened with that."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, path: Path, schema: TableSchema, recipe: Mapping[str, str]) -> None:
         self.path = path
-        self._schema = schema
+        self._schema, self._recipe = schema, recipe
         self._waiting: list[list[pa.ChunkedArray]] = []
         self._writer: pq.ParquetWriter | None = None
 
@@ -158,15 +157,15 @@ class _ShardWriter:
             self._waiting.append(part.columns)
         rows = self._write_group() if part.ends_group and self._waiting else 0
         if part.ends_file:
-            (self._writer or self._opened(pa.Table.from_batches([], self._schema))).close()
+            (self._writer or self._opened(self._schema.empty())).close()
             self._writer = None
         return rows
 
     def _write_group(self) -> int:
         # The writer ends its pages by the pieces it is given: of columns in one piece, pages depend on the rows alone.
-        columns = [_in_one_piece(self._waiting, index) for index in range(len(self._schema))]
+        columns = [_in_one_piece(self._waiting, index) for index in range(len(self._schema.arrow))]
         self._waiting.clear()
-        group = pa.table(columns, names=self._schema.names).cast(self._schema)
+        group = pa.table(columns, names=self._schema.columns).cast(self._schema.arrow)
         if self._writer is None:
             self._writer = self._opened(group)
         self._writer.write_table(group, ROW_GROUP_ROWS)
@@ -174,15 +173,8 @@ class _ShardWriter:
 
     def _opened(self, begin: pa.Table) -> pq.ParquetWriter:
         repetitive, encodings = choose_encodings(begin)
-        return pq.ParquetWriter(
-            self.path,
-            self._schema,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=repetitive,
-            column_encoding=encodings,
-            write_statistics=True,
-            write_page_index=True,
+        return open_table(
+            self.path, self._schema, level=1, dictionaries=repetitive, encodings=encodings, recipe=self._recipe
         )
 
 
