@@ -29,6 +29,7 @@ from genolewm_assets.artefact_commands import (
 from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.launch import enter_environment, prepare_environment, ui_command
+from genolewm_assets.lewm.variant_limits import MIN_AF
 
 if TYPE_CHECKING:
     from genolewm_assets.defs.demo import Demo, PartitionResult, Steps
@@ -215,7 +216,7 @@ def prepare_gnomad(
     input_vcf: VcfOption,
     output: OutputOption,
     release: Annotated[str, typer.Option("--release", help="gnomAD release; names the output folder.")] = "4.1",
-    min_af: Annotated[float, typer.Option("--min-af", help="Lowest allele frequency kept.", min=0, max=1)] = 0.01,
+    min_af: Annotated[float, typer.Option("--min-af", help="Lowest allele frequency kept.", min=0, max=1)] = MIN_AF,
     reference: ReferenceOption = None,
 ) -> None:
     """Turn a gnomAD VCF into OUTPUT/gnomad/RELEASE/variants.parquet.

@@ -17,6 +17,7 @@ from genolewm_assets.defs.partitions import clinvar_release_partitions, on_every
 from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.vcf_columns import clinvar_vcf_schema
 from genolewm_assets.defs.workspace import Workspace, reference_opener
+from genolewm_assets.lewm.release_key import ReleaseKey
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
 from genolewm_assets.lewm.shard import state_origin
 from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, check_clinvar_table
@@ -41,12 +42,12 @@ def plan_release(workspace: Workspace, key: str | None, progress: Progress) -> B
         local = source.copy_to(work)
         if release.md5 is None:  # only the place itself tells whether the file was replaced meanwhile
             check_offered(root, place, release)
-        header_date = read_release_date(local.path, named=source.url).isoformat()
+        header_date = read_release_date(local.path, named=source.url)
         # A re-issued file of one date gets the key "2026-02-26.2".
         dated = CheckResult(
             "release_key_equals_header_date",
-            passed=header_date == str(key).partition(".")[0],
-            figures={"release": str(key), "header_date": header_date},
+            passed=header_date == ReleaseKey.parse(str(key)).day,
+            figures={"release": str(key), "header_date": str(header_date)},
         )
         return BuildReport(
             counts={"size_bytes": local.path.stat().st_size}, rows={}, checks=(local.checksum_check(), dated)

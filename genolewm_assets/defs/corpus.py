@@ -15,7 +15,7 @@ from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.lewm.corpus_checks import CORPUS_CHECKS
 from genolewm_assets.lewm.corpus_placement import CorpusPlacer, PlacementHow
 from genolewm_assets.lewm.corpus_records import CorpusSource
-from genolewm_assets.lewm.corpus_windows import CORPUS_WINDOWS, CorpusParams
+from genolewm_assets.lewm.corpus_windows import CORPUS_WINDOWS
 from genolewm_assets.sources.carbon_corpus import audit_corpus_windows, list_corpus_files, write_corpus_windows
 from genolewm_assets.sources.placement import GenomeSlices, MappyAligner
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Progress, Published
@@ -29,12 +29,7 @@ def plan_corpus_windows(workspace: Workspace, source_name: str | None, progress:
     genome = workspace.open_input("reference/genome")
     urls = list_corpus_files(workspace.url(settings.sources[source].url))
     files = [workspace.source(url, progress=progress) for url in urls]
-    params = CorpusParams(
-        profile=workspace.catalog.window_profile,
-        slice_fraction=settings.slice_fraction,
-        seed=settings.seed,
-        short_windows=settings.short_windows,
-    )
+    params = settings.params(workspace.catalog.window_profile)
 
     def write(work: Path) -> BuildReport:
         slices = GenomeSlices(genome.file("genome.fa.gz"), workspace.contigs)

@@ -20,8 +20,6 @@ from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_reade
 from genolewm_assets.genome import Contig, Split
 from genolewm_assets.mito.differences import parse_names
 from genolewm_assets.mito.genome_checks import GENOME_CHECKS
-from genolewm_assets.mito.genome_qc import GenomeQcPolicy
-from genolewm_assets.mito.genome_split import SplitPolicy
 from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
 from genolewm_assets.mito.haplogroups import majors
 from genolewm_assets.mito.statistics import describe_tokens
@@ -53,7 +51,7 @@ def plan_genomes(workspace: Workspace, _partition: str | None, progress: Progres
     mito, contig, genome = workspace.catalog.mito, workspace.mitochondrion, workspace.open_input("reference/genome")
     sources = [workspace.source(each.url, md5=each.md5, progress=progress) for each in mito.genomes]
     formats = [None if each.format is None else CollectionFormat(each.format) for each in mito.genomes]
-    qc, split = GenomeQcPolicy(**mito.qc.model_dump()), SplitPolicy(**mito.split.model_dump())
+    qc, split = mito.qc.policy, mito.split.policy
 
     def write(work: Path) -> BuildReport:
         with _lent(sources) as (paths, checksum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -99,7 +99,7 @@ def holdout_policy(workspace: Workspace, inputs: ReleaseInputs) -> HoldoutPolicy
     """Return the catalogue's policy, its temporal holdout between the release and the one it was compared with."""
     earlier, later = inputs.earlier, str(inputs.clinvar.artefact.partition)
     temporal = None if earlier is None else (str(earlier.artefact.partition), later)
-    return HoldoutPolicy(**workspace.catalog.holdouts.model_dump(), temporal=temporal).canonical(workspace.contigs)
+    return replace(workspace.catalog.holdouts.policy, temporal=temporal).canonical(workspace.contigs)
 
 
 def check_held_out_under(holdouts: Published, policy: HoldoutPolicy) -> None:

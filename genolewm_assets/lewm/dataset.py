@@ -21,14 +21,16 @@ from genolewm_assets.lewm.package_pointer import current_folder
 from genolewm_assets.lewm.packages import Package, open_package, open_tables
 from genolewm_assets.lewm.split_sources import read_split
 from genolewm_assets.lewm.split_windows import SplitWindows
-from genolewm_assets.lewm.state_pooling import RADIUS_TOKENS, PoolSide
+from genolewm_assets.lewm.state_pooling import PoolSide
 from genolewm_assets.lewm.tuple_stream import StreamSettings, TupleStream, Visit
-from genolewm_assets.lewm.tuples import Pooling, TupleKind
+from genolewm_assets.lewm.tuples import Pooling
 from genolewm_assets.lewm.window_schedule import EditMix, FileOrder, Schedule, WindowSchedule, count_visits
 from genolewm_assets.store import ArrayStoreReader
 
 #: Left context of evaluation: the radius of a local state, so that no state round an edit lacks its left half.
 EVALUATION_CONTEXT_BP = 1_536
+
+_SETTINGS, _RULES = StreamSettings(), SamplingRules()
 
 
 class StreamOptions(TypedDict, total=False):
@@ -90,19 +92,19 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         super().__init__()
         _check_names(options)
         self._settings = StreamSettings(
-            seed=options.get("seed", 0),
-            n_edits=_at_least(1, "n_edits", options.get("n_edits", 8)),
-            mix=EditMix.named(options.get("mix", "exact")),
+            seed=options.get("seed", _SETTINGS.seed),
+            n_edits=_at_least(1, "n_edits", options.get("n_edits", _SETTINGS.n_edits)),
+            mix=EditMix.named(options.get("mix", _SETTINGS.mix.name)),
             pooling=Pooling.named(
-                options.get("kind", TupleKind.LOCAL),
-                options.get("radius_tokens", RADIUS_TOKENS),
-                options.get("side", "both"),
+                options.get("kind", _SETTINGS.pooling.kind),
+                options.get("radius_tokens", _SETTINGS.pooling.radius_tokens),
+                options.get("side", _SETTINGS.pooling.side),
             ),
         )
         self._rules = SamplingRules(
-            min_left_context_bp=options.get("min_left_context_bp", 0),
-            multi_edit_share=options.get("multi_edit_share", 0.1),
-            policy=options.get("length_policy", "right_flank"),
+            min_left_context_bp=options.get("min_left_context_bp", _RULES.min_left_context_bp),
+            multi_edit_share=options.get("multi_edit_share", _RULES.multi_edit_share),
+            policy=options.get("length_policy", _RULES.policy),
         )
         self._windows_per_batch = _at_least(1, "windows_per_batch", options.get("windows_per_batch", 32))
         self._rank = _at_least(0, "rank", options.get("rank", 0))

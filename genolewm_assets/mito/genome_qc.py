@@ -50,15 +50,17 @@ class GenomeQcPolicy:
     min_junction_repeat_bp: int = 20
 
     def __post_init__(self) -> None:
-        if not 1 <= self.min_length_bp <= self.max_length_bp:
-            got = f"{self.min_length_bp} to {self.max_length_bp}"
-            raise ConfigurationError("min_length_bp, max_length_bp", "impossible", expected="1 <= min <= max", got=got)
+        for name in ("min_length_bp", "min_junction_repeat_bp"):
+            if (value := getattr(self, name)) < 1:
+                raise ConfigurationError(name, "impossible", expected="at least 1", got=f"{value}")
+        if self.min_length_bp > self.max_length_bp:
+            expected = f"at most max_length_bp ({self.max_length_bp})"
+            raise ConfigurationError(
+                "min_length_bp", "no length is allowed", expected=expected, got=f"{self.min_length_bp}"
+            )
         for name in ("max_n_fraction", "max_ambiguous_fraction"):
             if not 0 <= (value := getattr(self, name)) <= 1:
                 raise ConfigurationError(name, "no share", expected="0 to 1", got=f"{value}")
-        if self.min_junction_repeat_bp < 1:
-            got = f"{self.min_junction_repeat_bp}"
-            raise ConfigurationError("min_junction_repeat_bp", "impossible", expected="at least 1", got=got)
 
 
 DEFAULT_POLICY = GenomeQcPolicy()

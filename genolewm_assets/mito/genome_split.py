@@ -65,13 +65,12 @@ class SplitPolicy:
 
     def __post_init__(self) -> None:
         # Written so that NaN, which compares as false, is caught too.
-        shares = self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1
-        if not shares or self.max_differences < 0:
+        for name in ("max_differences", "validation", "test"):
+            if not (value := getattr(self, name)) >= 0:
+                raise ConfigurationError(name, "impossible", expected="at least 0", got=f"{value}")
+        if not (taken := self.validation + self.test) < 1:
             raise ConfigurationError(
-                "split of genomes",
-                "impossible",
-                expected="shares that add up to less than 1, max_differences of 0 or more",
-                got=f"validation {self.validation}, test {self.test}, max_differences {self.max_differences}",
+                "validation", "leaves nothing for training", expected="with test under 1", got=f"{taken:g}"
             )
 
 

@@ -6,13 +6,13 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from genolewm_assets.errors import CatalogError, InputError
+from genolewm_assets.errors import CatalogError, ConfigurationError, InputError
 from genolewm_assets.lewm.release_key import ReleaseKey
 
 _SCHEMES = ("file", "http", "https", "s3", "gs")
@@ -102,6 +102,26 @@ class Section(BaseModel):
                     got=repr(key),
                 )
         return data
+
+
+class PolicySection(Section):
+    """A section that states a policy, which alone has its defaults and says which values go together."""
+
+    @property
+    def policy(self) -> object:
+        """The policy that the section states."""
+        raise NotImplementedError
+
+    @model_validator(mode="after")
+    def _policy_is_possible(self) -> Self:
+        try:
+            _ = self.policy
+        except ConfigurationError as error:
+            key = error.where.rpartition(".")[2]
+            raise refusal(
+                error.problem, key=key, expected=error.expected, got=error.got, remedy=error.remedy
+            ) from error
+        return self
 
 
 def catalog_error(file: Path, errors: list[ErrorDetails]) -> CatalogError:

@@ -6,7 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from genolewm_assets.sources.catalog_fields import FileMd5, Section, Share, Url, refusal
+from genolewm_assets.mito.genome_qc import DEFAULT_POLICY, GenomeQcPolicy
+from genolewm_assets.mito.genome_split import SplitPolicy
+from genolewm_assets.sources.catalog_fields import FileMd5, PolicySection, Section, Share, Url, refusal
+
+_SPLIT = SplitPolicy()
 
 
 class MitoFile(Section):
@@ -22,39 +26,34 @@ class MitoCollection(MitoFile):
     format: Literal["fasta", "genbank"] | None = None
 
 
-class MitoQc(Section):
+class MitoQc(PolicySection):
     """Which genomes are fit; the fields are those of ``mito.genome_qc.GenomeQcPolicy``."""
 
-    min_length_bp: Annotated[int, Field(gt=0)] = 15_400
-    max_length_bp: Annotated[int, Field(gt=0)] = 17_700
-    max_n_fraction: Share = 0.01
-    max_ambiguous_fraction: Share = 0.01
-    min_junction_repeat_bp: Annotated[int, Field(gt=0)] = 20
+    min_length_bp: Annotated[int, Field(gt=0)] = DEFAULT_POLICY.min_length_bp
+    max_length_bp: Annotated[int, Field(gt=0)] = DEFAULT_POLICY.max_length_bp
+    max_n_fraction: Share = DEFAULT_POLICY.max_n_fraction
+    max_ambiguous_fraction: Share = DEFAULT_POLICY.max_ambiguous_fraction
+    min_junction_repeat_bp: Annotated[int, Field(gt=0)] = DEFAULT_POLICY.min_junction_repeat_bp
 
-    @model_validator(mode="after")
-    def _lengths_are_possible(self) -> MitoQc:
-        if self.min_length_bp > self.max_length_bp:
-            expected = f"at most max_length_bp ({self.max_length_bp})"
-            raise refusal("no length is allowed", key="min_length_bp", expected=expected, got=f"{self.min_length_bp}")
-        return self
+    @property
+    def policy(self) -> GenomeQcPolicy:
+        """The policy that the section states."""
+        return GenomeQcPolicy(**dict(self))
 
 
-class MitoSplit(Section):
+class MitoSplit(PolicySection):
     """How genomes are divided; the fields are those of ``mito.genome_split.SplitPolicy``."""
 
-    max_differences: Annotated[int, Field(ge=0)] = 10
-    validation: Share = 0.1
-    test: Share = 0.1
-    by_haplogroup: bool = True
-    seed: Annotated[int, Field(ge=0)] = 0
+    max_differences: Annotated[int, Field(ge=0)] = _SPLIT.max_differences
+    validation: Share = _SPLIT.validation
+    test: Share = _SPLIT.test
+    by_haplogroup: bool = _SPLIT.by_haplogroup
+    seed: Annotated[int, Field(ge=0)] = _SPLIT.seed
 
-    @model_validator(mode="after")
-    def _something_is_left(self) -> MitoSplit:
-        if (taken := self.validation + self.test) >= 1:
-            raise refusal(
-                "leaves nothing for training", key="validation", expected="with test under 1", got=f"{taken:g}"
-            )
-        return self
+    @property
+    def policy(self) -> SplitPolicy:
+        """The policy that the section states."""
+        return SplitPolicy(**dict(self))
 
 
 class MitoSection(Section):

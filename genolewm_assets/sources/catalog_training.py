@@ -6,10 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from genolewm_assets.sources.catalog_fields import FolderName, Section, Share
+from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
+from genolewm_assets.lewm.state_pooling import BLOCK_TOKENS
+from genolewm_assets.sources.catalog_fields import FolderName, PolicySection, Section, Share
 
 #: Model of a catalogue that names none: a tiny random one, written on first use (``encoders.tiny_llama``).
 BUILT_IN_MODEL = "tiny-llama-random"
+
+_HOLDOUTS = HoldoutPolicy()
 
 
 class EncoderSection(Section):
@@ -23,12 +27,12 @@ class EncoderSection(Section):
     model: str = BUILT_IN_MODEL
     revision: str | None = None
     layer: int = -1
-    block_tokens: Annotated[int, Field(gt=0)] = 64
+    block_tokens: Annotated[int, Field(gt=0)] = BLOCK_TOKENS
     dtype: Literal["float16", "float32"] = "float16"
     trusted_code: str | None = None
 
 
-class HoldoutsSection(Section):
+class HoldoutsSection(PolicySection):
     """What never reaches training; the fields are those of ``lewm.holdout_policy.HoldoutPolicy``.
 
     ``clinvar_genes`` names held-out genes; without it ``clinvar_gene_fraction`` of the gene components is chosen by
@@ -36,17 +40,22 @@ class HoldoutsSection(Section):
     changes were counted against.
     """
 
-    contigs_validation: Annotated[tuple[FolderName, ...], Field(strict=False)] = ("chr20",)
-    contigs_test: Annotated[tuple[FolderName, ...], Field(strict=False)] = ("chr21",)
-    clinvar_genes: Annotated[tuple[str, ...], Field(strict=False)] | None = None
-    clinvar_gene_fraction: Share = 0.2
-    haplotype_fraction: Share = 0.02
-    haplotype_max_blocks: Share = 0.5
-    link_bp: Annotated[int, Field(ge=0)] = 1_000
-    max_block_bp: Annotated[int, Field(gt=0)] = 10_000
-    min_stars: Annotated[int, Field(ge=0, le=4)] = 1
-    validation_windows: Annotated[int, Field(gt=0)] = 500
-    seed: Annotated[int, Field(ge=0)] = 0
+    contigs_validation: Annotated[tuple[FolderName, ...], Field(strict=False)] = _HOLDOUTS.contigs_validation
+    contigs_test: Annotated[tuple[FolderName, ...], Field(strict=False)] = _HOLDOUTS.contigs_test
+    clinvar_genes: Annotated[tuple[str, ...], Field(strict=False)] | None = _HOLDOUTS.clinvar_genes
+    clinvar_gene_fraction: Share = _HOLDOUTS.clinvar_gene_fraction
+    haplotype_fraction: Share = _HOLDOUTS.haplotype_fraction
+    haplotype_max_blocks: Share = _HOLDOUTS.haplotype_max_blocks
+    link_bp: Annotated[int, Field(ge=0)] = _HOLDOUTS.link_bp
+    max_block_bp: Annotated[int, Field(gt=0)] = _HOLDOUTS.max_block_bp
+    min_stars: Annotated[int, Field(ge=0, le=4)] = _HOLDOUTS.min_stars
+    validation_windows: Annotated[int, Field(gt=0)] = _HOLDOUTS.validation_windows
+    seed: Annotated[int, Field(ge=0)] = _HOLDOUTS.seed
+
+    @property
+    def policy(self) -> HoldoutPolicy:
+        """The policy without a temporal holdout."""
+        return HoldoutPolicy(**dict(self))
 
 
 class PackagesSection(Section):

@@ -7,7 +7,6 @@ Every mistake is one :class:`CatalogError` with the file and the path of the key
 
 from __future__ import annotations
 
-import difflib
 import os
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +18,8 @@ from genolewm_assets.errors import CatalogError, GenoLeWMError, UnknownContigErr
 from genolewm_assets.genome.contigs import Contig, ContigSet, genome_digest, standard_aliases
 from genolewm_assets.genome.windows import PROFILES, WindowProfile
 from genolewm_assets.lewm.release_key import in_order, is_before
+from genolewm_assets.lewm.variant_limits import MAX_REF_MISMATCH_FRACTION, MIN_AF, MIN_AN_FRACTION
+from genolewm_assets.sources.catalog_corpus import CorpusSection
 from genolewm_assets.sources.catalog_fields import (
     FOLDER_NAME,
     SCHEME,
@@ -38,9 +39,6 @@ from genolewm_assets.sources.catalog_training import EncoderSection, HoldoutsSec
 from genolewm_assets.sources.strict_yaml import read_yaml
 
 BUILT_IN_FOLDER = Path(__file__).resolve().parents[1] / "catalogs"
-
-#: The values of ``lewm.corpus_records.CorpusSource``, named again because ``lewm`` is too heavy to import here.
-CORPUS_SOURCES = ("eukaryote_generator", "mrna_evo2", "mrna_splice_evo2", "prokaryote_evo2")
 
 
 class ContigEntry(Section):
@@ -180,9 +178,9 @@ class GnomadSource(Section):
 class GnomadSection(Section):
     """Common-variant rules and the source of each contig; a contig without one gets a declared-empty shard."""
 
-    min_af: Share = 0.01
-    min_an_fraction: Share = 0.5
-    max_ref_mismatch_fraction: Share = 0.001
+    min_af: Share = MIN_AF
+    min_an_fraction: Share = MIN_AN_FRACTION
+    max_ref_mismatch_fraction: Share = MAX_REF_MISMATCH_FRACTION
     sources: dict[str, GnomadSource] = Field(default_factory=dict)
 
 
@@ -217,7 +215,7 @@ class ClinvarSection(Section):
     releases: Keys | None = None
     packaged: Keys | None = None
     predecessors: dict[Release, Release] = Field(default_factory=dict)
-    max_ref_mismatch_fraction: Share = 0.001
+    max_ref_mismatch_fraction: Share = MAX_REF_MISMATCH_FRACTION
 
     @model_validator(mode="after")
     def _keys_agree(self) -> ClinvarSection:
@@ -235,34 +233,6 @@ class ClinvarSection(Section):
             if unknown:
                 expected = f"one of {', '.join(self.releases or ())}"
                 raise refusal("release is not in 'releases'", key=name, expected=expected, got=repr(unknown[0]))
-        return self
-
-
-class CorpusSourceEntry(Section):
-    """One configuration of the pretraining corpus: a Parquet file, a folder of them, or a pattern with ``*``."""
-
-    url: Url
-
-
-class CorpusSection(Section):
-    """The pretraining corpus: which share of its records, and how they become windows.
-
-    ``slice_fraction`` of the records are taken by hash of their ids with ``seed``; ``short_windows`` gives a sequence
-    too short for the window profile one shorter window. A source left out has no partition.
-    """
-
-    slice_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    seed: Annotated[int, Field(ge=0)] = 0
-    short_windows: bool = False
-    sources: dict[str, CorpusSourceEntry] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _sources_are_known(self) -> CorpusSection:
-        for name in self.sources:
-            if name not in CORPUS_SOURCES:
-                near = difflib.get_close_matches(name, CORPUS_SOURCES, 1)
-                expected = repr(near[0]) if near else f"one of {', '.join(CORPUS_SOURCES)}"
-                raise refusal("unknown corpus source", key=f"sources.{name}", expected=expected, got=repr(name))
         return self
 
 

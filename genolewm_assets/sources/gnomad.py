@@ -27,6 +27,7 @@ from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.lewm.schema import GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.lewm.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
 from genolewm_assets.lewm.shard_checks import check_gnomad_table
+from genolewm_assets.lewm.variant_limits import MIN_AF, MIN_AN_FRACTION
 from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
 from genolewm_assets.sources.alleles import settle_alleles
@@ -60,8 +61,8 @@ class GnomadParams:
         Whether a joint record that one data type fails is kept with the other's frequencies.
     """
 
-    min_af: float = 0.01
-    min_an_fraction: float = 0.5
+    min_af: float = MIN_AF
+    min_an_fraction: float = MIN_AN_FRACTION
     accept_unfiltered: bool = False
     joint_rescue: bool = False
 

@@ -21,6 +21,7 @@ from genolewm_assets.genome import GRCH38, Bases, Contig, ContigSet
 from genolewm_assets.lewm.release_key import ReleaseKey
 from genolewm_assets.lewm.shard import ShardReport, state_origin
 from genolewm_assets.lewm.shard_checks import check_clinvar_table
+from genolewm_assets.lewm.variant_limits import MAX_REF_MISMATCH_FRACTION, MIN_AF
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.fasta import FastaReader
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
@@ -45,9 +46,6 @@ from genolewm_assets.store.guard import lock_folder
 
 CODE_VERSION = "2"
 
-#: Share of alleles that may not fit the genome.
-MAX_REF_MISMATCH_FRACTION = 0.001
-
 #: How the folders begin that commands work in, beside what they write.
 _PRIVATE = ".genolewm-prepare-"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -60,7 +58,7 @@ def prepare_gnomad(
     output: Path,
     *,
     release: str,
-    min_af: float = 0.01,
+    min_af: float = MIN_AF,
     reference: Path | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Published:

@@ -121,6 +121,16 @@ REFUSED: dict[str, tuple[str, object, str]] = {
         {"2026-02-26.9": "2026-02-26.10"},
         "(clinvar.predecessors.2026-02-26.9): predecessor is not earlier: expected before 2026-02-26.9, got",
     ),
+    "contig in both roles": (
+        "holdouts",
+        {"contigs_validation": ["chr21"]},
+        "(holdouts.contigs): contig 'chr21' is in both roles. Give it to validation or to test.",
+    ),
+    "blocks shorter than a link": (
+        "holdouts",
+        {"link_bp": 2_000, "max_block_bp": 1_999},
+        "(holdouts.max_block_bp): impossible value: expected at least 2000, got 1999.",
+    ),
     "warned too late": (
         "clinvar.freshness",
         {"warn_days": 45},
