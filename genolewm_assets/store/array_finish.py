@@ -60,21 +60,10 @@ def finish_store(
         _check_equal(directory / spec.file_name, "bytes", n_rows * spec.row_bytes, _size_bytes(directory, spec))
     written = _write_index(directory / INDEX, layout, read_entries(directory))
     _check_equal(directory / COMMIT_LOG, "rows", n_rows, written)
-    with (directory / SIDECAR_LOG).open("rb") as log:
-        texts = read_sidecar_log(log)
-    for name in layout.sidecars:
-        by_key = {str(key): text for key, text in enumerate(texts.get(name, ()))}
-        write_atomic(directory / sidecar_file(name), canonical_json(by_key, where))
+    _write_sidecars(directory, layout)
     write_atomic(directory / SHAPES, canonical_json({**layout.as_json(), "n_rows": n_rows}, where))
     write_atomic(directory / FINGERPRINT, canonical_json(dict(fingerprint), where))
-    checksums = canonical_json(
-        {
-            "layout_version": CACHE_VERSION,
-            "arrays": {name: [f"{value:08x}" for value in values] for name, values in crc.items()},
-            "files": {name: f"{crc32c_file(directory / name):08x}" for name in layout.described_files},
-        },
-        where,
-    )
+    checksums = _checksums(directory, layout, crc)
     write_atomic(directory / CHECKSUMS, checksums)
     # Nothing may be missing from disk once _COMPLETE is there.
     sync_tree(directory)
@@ -108,6 +97,24 @@ def _write_index(path: Path, layout: ArrayLayout, entries: Iterator[Entry]) -> i
             writer.write_batch(_record_batch(schema, rows))
             first += len(group)
     return first
+
+
+def _write_sidecars(directory: Path, layout: ArrayLayout) -> None:
+    with (directory / SIDECAR_LOG).open("rb") as log:
+        texts = read_sidecar_log(log)
+    for name in layout.sidecars:
+        by_key = {str(key): text for key, text in enumerate(texts.get(name, ()))}
+        write_atomic(directory / sidecar_file(name), canonical_json(by_key, str(directory)))
+
+
+def _checksums(directory: Path, layout: ArrayLayout, crc: Mapping[str, Sequence[int]]) -> bytes:
+    """Return ``crc.json``."""
+    document = {
+        "layout_version": CACHE_VERSION,
+        "arrays": {name: [f"{value:08x}" for value in values] for name, values in crc.items()},
+        "files": {name: f"{crc32c_file(directory / name):08x}" for name in layout.described_files},
+    }
+    return canonical_json(document, str(directory))
 
 
 def _record_batch(schema: pa.Schema, rows: Iterable[Entry]) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -68,8 +68,7 @@ def collect_garbage(root: Root, *, dry_run: bool = False) -> list[Removed]:
     root.check_is_root()
     with reading(root.path):
         garbage = list(_garbage(root, _pinned_digests(root)))
-    with root.storage_errors(""):
-        return [item.entry(root) for item in garbage if dry_run or item.remove(root)]
+    return _dispose(root, garbage, dry_run=dry_run)
 
 
 def sweep_caches(cache_dir: Path, *, dry_run: bool = False) -> list[Removed]:
@@ -105,8 +104,7 @@ def sweep_caches(cache_dir: Path, *, dry_run: bool = False) -> list[Removed]:
             *_abandoned(root),
             *(_Garbage(link_of_generation(path).name, path, Reason.SUPERSEDED, _size_bytes(path)) for path in unlinked),
         ]
-    with root.storage_errors(""):
-        return [item.entry(root) for item in garbage if dry_run or item.remove(root)]
+    return _dispose(root, garbage, dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +136,11 @@ class _Garbage:
         except (BusyError, FileNotFoundError):
             return False
         return True
+
+
+def _dispose(root: Root, garbage: Iterable[_Garbage], *, dry_run: bool) -> list[Removed]:
+    with root.storage_errors(""):
+        return [item.entry(root) for item in garbage if dry_run or item.remove(root)]
 
 
 def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:

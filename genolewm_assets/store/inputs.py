@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
@@ -38,20 +39,13 @@ def open_input(
     CorruptResourceError
         If it is another artefact, or any file is altered, missing or not listed.
     """
-    remedy = f"Rebuild {artefact}"
     if root.is_rejected(location):
         raise RejectedResourceError(
             f"{artefact} ({location})",
             f"the latest build failed: {rejection_reason(root, location)}",
             remedy=f"Correct its inputs or parameters, then rebuild {artefact}",
         )
-    try:
-        directory = resolve_generation(root.link_of(location))
-        manifest = read_manifest(directory)
-    except (MissingResourceError, CorruptResourceError) as err:
-        raise type(err)(
-            f"{artefact} ({location})", f"{err.where}: {err.problem}", expected=err.expected, got=err.got, remedy=remedy
-        ) from err
+    directory, manifest = _read_published(root, artefact, location)
     _check_identity(manifest, artefact, location)
     count = ByteCount(progress, total_bytes(manifest))
     for damage in find_damage(directory, manifest, count, sizes_only=contents == "sizes"):
@@ -60,9 +54,23 @@ def open_input(
             damage.problem,
             expected=damage.expected,
             got=damage.got,
-            remedy=remedy,
+            remedy=f"Rebuild {artefact}",
         )
     return Published(artefact, directory, manifest, reused=True)
+
+
+def _read_published(root: Root, artefact: ArtefactId, location: str) -> tuple[Path, Manifest]:
+    try:
+        directory = resolve_generation(root.link_of(location))
+        return directory, read_manifest(directory)
+    except (MissingResourceError, CorruptResourceError) as err:
+        raise type(err)(
+            f"{artefact} ({location})",
+            f"{err.where}: {err.problem}",
+            expected=err.expected,
+            got=err.got,
+            remedy=f"Rebuild {artefact}",
+        ) from err
 
 
 def _check_identity(manifest: Manifest, artefact: ArtefactId, location: str) -> None:
