@@ -42,7 +42,7 @@ def plan_release(workspace: Workspace, key: str | None, progress: Progress) -> B
         local = source.copy_to(work)
         if release.md5 is None:  # only the place itself tells whether the file was replaced meanwhile
             check_offered(root, place, release)
-        header_date = read_release_date(local.path, named=source.url)
+        header_date = read_release_date(local.path, label=source.url)
         # A re-issued file of one date gets the key "2026-02-26.2".
         dated = CheckResult(
             "release_key_equals_header_date",

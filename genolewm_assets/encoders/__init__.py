@@ -1,7 +1,7 @@
 """State encoders: from windows to block-pooled hidden states of a DNA language model.
 
 Belongs here: Hugging Face causal language models behind one class, the DNA tokens of their vocabularies, the identity
-that cache keys are made from, block means, the null-edit bound, and tiny random models in the same format. Does not
+that cache keys are made from, block means, the null-edit bound, and a tiny random model in the same format. Does not
 belong here: what is done with cached states (``lewm.state_pooling``), how they are stored (``store``), which windows
 are encoded and where the results go (``defs``).
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, StateEncoder, read_identity
 from genolewm_assets.encoders.model_files import ModelFiles, locate_model
 from genolewm_assets.encoders.state_checks import NULL_EDIT_BOUND, null_edit_ratio
-from genolewm_assets.encoders.tiny_llama import TINY_LLAMA, write_hybrid_fixture, write_tiny_llama
+from genolewm_assets.encoders.tiny_llama import TINY_LLAMA, write_tiny_llama
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.lewm.state_pooling import (
     BLOCK_TOKENS,
@@ -50,7 +50,6 @@ __all__ = [
     "null_edit_ratio",
     "pool_blocks",
     "read_identity",
-    "write_hybrid_fixture",
     "write_tiny_llama",
 ]
 

@@ -1,6 +1,6 @@
-"""Tiny Llamas with random weights, in Hugging Face format: an encoder for the sample and one for tests.
+"""A tiny Llama with random weights, in Hugging Face format: the encoder of the sample.
 
-They show that the pipeline runs and that states react to edits; they know nothing of biology, and their cards say so.
+It shows that the pipeline runs and that states react to edits; it knows nothing of biology, and its card says so.
 Written without the model library, from integers that NumPy promises to keep, so that every machine gets the same bytes.
 """
 
@@ -24,8 +24,6 @@ TINY_LLAMA = "tiny-llama-random"
 _SEED = 20_260_521
 _HIDDEN, _LAYERS, _HEADS, _INNER, _CONTEXT = 64, 2, 4, 128, 8_192
 _PAD = "<pad>"
-#: The embedding's rows come in multiples of this in Carbon; the surplus ids stand for nothing.
-_CARBON_ALIGNMENT = 128
 
 
 def write_tiny_llama(folder: Path) -> None:
@@ -40,7 +38,7 @@ def write_tiny_llama(folder: Path) -> None:
     """
     tokens = [_PAD, *TAGS, *(decode_kmer(index, TOKEN_BP) for index in range(N_KMERS))]
     vocab = {token: ident for ident, token in enumerate(tokens)}
-    _write_model(
+    write_model(
         folder,
         name=TINY_LLAMA,
         vocab_size=len(tokens),
@@ -56,36 +54,10 @@ def write_tiny_llama(folder: Path) -> None:
     )
 
 
-def write_hybrid_fixture(folder: Path) -> None:
-    """Write an encoder whose vocabulary has Carbon's shape: BPE pieces in front, tags and 6-mers behind.
-
-    As in Carbon, the 6-mers stand in no list: ``dna_config.json`` numbers them behind the pieces of ``tokenizer.json``,
-    and a piece may be spelled like a 6-mer.
-    """
-    pieces = [chr(code) for code in range(33, 127)] + ["AA", "AAAA", "AAAAAA", "the"]
-    merges = [["A", "A"], ["AA", "AA"], ["AAAA", "AA"]]
-    used = len(pieces) + len(TAGS) + N_KMERS
-    vocab_size = -(-used // _CARBON_ALIGNMENT) * _CARBON_ALIGNMENT
-    _write_model(
-        folder,
-        name="tiny-hybrid-random",
-        vocab_size=vocab_size,
-        tokenizer=_tokenizer({"type": "BPE", "vocab": {p: i for i, p in enumerate(pieces)}, "merges": merges}),
-        extra={
-            "dna_config.json": {
-                "k": TOKEN_BP,
-                "dna_start_id": len(pieces),
-                "dna_vocab_size": vocab_size - len(pieces),
-                "dna_special_tokens": list(TAGS),
-                "auto_dna_tags": False,
-            }
-        },
-    )
-
-
-def _write_model(
+def write_model(
     folder: Path, *, name: str, vocab_size: int, tokenizer: Mapping[str, object], extra: Mapping[str, object]
 ) -> None:
+    """Write a model of this architecture for a vocabulary; files that hold the right bytes stay as they are."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"config.json": _config(vocab_size), "tokenizer.json": tokenizer, **extra}
     files = {
@@ -153,7 +125,7 @@ def _unit_draws(bits: np.random.PCG64, shape: tuple[int, int]) -> NDArray[np.flo
 def _kmer_tokenizer(vocab: Mapping[str, int]) -> dict[str, object]:
     """Describe the tokenizer that cuts non-overlapping 6-mers; what is no 6-mer over ACGT becomes ``<oov>``."""
     special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    tokenizer = _tokenizer({"type": "WordLevel", "vocab": dict(vocab), "unk_token": OOV})
+    tokenizer = wrap_vocabulary({"type": "WordLevel", "vocab": dict(vocab), "unk_token": OOV})
     tokenizer["added_tokens"] = [
         {"id": vocab[token], "content": token, **special} for token in (_PAD, OPEN_TAG, CLOSE_TAG, OOV)
     ]
@@ -166,7 +138,7 @@ def _kmer_tokenizer(vocab: Mapping[str, int]) -> dict[str, object]:
     return tokenizer
 
 
-def _tokenizer(model: Mapping[str, object]) -> dict[str, object]:
+def wrap_vocabulary(model: Mapping[str, object]) -> dict[str, object]:
     """Wrap a vocabulary in the format of the ``tokenizers`` library."""
     absent = dict.fromkeys(("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder"))
     return {"version": "1.0", **absent, "added_tokens": [], "model": dict(model)}

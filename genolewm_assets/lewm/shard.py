@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from genolewm_assets.store import InputRef, JsonValue
 from genolewm_assets.store.canonical_json import JsonValue
 from genolewm_assets.store.manifest import InputRef
 

@@ -42,7 +42,7 @@ def count_records(vcf: Path, *, progress: Progress = NO_PROGRESS) -> int:
     """Count the data lines of a file that :class:`~genolewm_assets.sources.vcf_scan.VcfScanner` can read."""
     count, size = AlleleCount(), vcf.stat().st_size
     with vcf.open("rb") as file:
-        for parts, read_bytes in read_text(file, named=str(vcf), threads=2):
+        for parts, read_bytes in read_text(file, label=str(vcf), threads=2):
             for part in parts:
                 count.feed(part)
             progress.advance(min(read_bytes, size), size, "bytes counted")

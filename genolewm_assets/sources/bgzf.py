@@ -56,12 +56,12 @@ class Batch:
     stop: int | None = None
 
 
-def read_batches(file: BinaryIO, *, named: str, begin: int = 0, end: int | None = None) -> Iterator[Batch]:
+def read_batches(file: BinaryIO, *, label: str, begin: int = 0, end: int | None = None) -> Iterator[Batch]:
     """Yield the blocks of a file in batches of about :data:`BATCH_TEXT_BYTES` of text.
 
     Parameters
     ----------
-    named
+    label
         What errors call the file.
     begin, end
         Virtual offsets of the text wanted, half-open; ``end`` None: up to the end of the file.
@@ -76,7 +76,7 @@ def read_batches(file: BinaryIO, *, named: str, begin: int = 0, end: int | None 
     file.seek(offset)
     data, more = b"", True
     while last is None or offset <= last:
-        blocks, full = _whole_blocks(data, offset, last, named)
+        blocks, full = _whole_blocks(data, offset, last, label)
         if more and not full:
             # Not far beyond the last block wanted: a remote file is paid for by the byte.
             wanted = _READ_BYTES if last is None else last + _MAX_BLOCK_BYTES - offset - len(data)
@@ -91,13 +91,13 @@ def read_batches(file: BinaryIO, *, named: str, begin: int = 0, end: int | None 
         data, offset, skip = data[size:], offset + size, 0
     if data and (last is None or offset <= last):
         raise VcfError(
-            f"{named}, block at byte {offset:,}",
+            f"{label}, block at byte {offset:,}",
             "the file is truncated: it ends within a block",
             remedy="Fetch the file again",
         )
 
 
-def inflate_batch(batch: Batch, *, named: str) -> list[bytes]:
+def inflate_batch(batch: Batch, *, label: str) -> list[bytes]:
     """Return the text of each block of a batch.
 
     Raises
@@ -109,15 +109,15 @@ def inflate_batch(batch: Batch, *, named: str) -> list[bytes]:
     for begin, end in batch.blocks:
         checksum, size = _TRAILER.unpack_from(data, end - _TRAILER.size)
         if size > _MAX_TEXT_BYTES:
-            _damaged(named, batch.offset + at, "a block claims more than 64 KiB")
+            _damaged(label, batch.offset + at, "a block claims more than 64 KiB")
         try:
             text = igzip_lib.decompress(
                 data[begin : end - _TRAILER.size], flag=igzip_lib.DECOMP_DEFLATE, bufsize=size or 1
             )
         except igzip_lib.error as err:  # type: ignore[misc]  # The stub calls the class an instance.
-            _damaged(named, batch.offset + at, str(err), err)
+            _damaged(label, batch.offset + at, str(err), err)
         if len(text) != size or isal_zlib.crc32(text) != checksum:
-            _damaged(named, batch.offset + at, "a block's checksum or length does not match")
+            _damaged(label, batch.offset + at, "a block's checksum or length does not match")
         parts.append(text)
         at = end
     if batch.stop is not None and parts:
@@ -127,7 +127,7 @@ def inflate_batch(batch: Batch, *, named: str) -> list[bytes]:
     return parts
 
 
-def _whole_blocks(data: bytes, offset: int, last: int | None, named: str) -> tuple[list[tuple[int, int]], bool]:
+def _whole_blocks(data: bytes, offset: int, last: int | None, label: str) -> tuple[list[tuple[int, int]], bool]:
     """Return the blocks at the begin of ``data`` that make up a batch, and whether no more belong to it."""
     from genolewm_assets.sources.bgzf_kernels import walk_blocks
 
@@ -140,23 +140,23 @@ def _whole_blocks(data: bytes, offset: int, last: int | None, named: str) -> tup
     if full:
         return blocks, True
     # What stopped the walk: the end of the data, a block with further fields in its head, or no block.
-    block = _block_at(data, usual[-1] if usual else 0, offset, named)
+    block = _block_at(data, usual[-1] if usual else 0, offset, label)
     return [*blocks, *([] if block is None else [block])], block is not None
 
 
-def _block_at(data: bytes, at: int, offset: int, named: str) -> tuple[int, int] | None:
+def _block_at(data: bytes, at: int, offset: int, label: str) -> tuple[int, int] | None:
     """Return where the deflated bytes of the block at ``at`` begin and where the block ends; None: not all here."""
     if len(data) - at < _FIXED.size:
         return None
     *magic, _, _, _, extra = _FIXED.unpack_from(data, at)
     if tuple(magic) != _MAGIC:
-        _damaged(named, offset + at, "no BGZF block where one should begin")
+        _damaged(label, offset + at, "no BGZF block where one should begin")
     begin = at + _FIXED.size + extra
     if len(data) < begin:
         return None
     size = _block_size(data[at + _FIXED.size : begin])
     if size < begin - at + _TRAILER.size:
-        _damaged(named, offset + at, "a block states no size, or one too small")
+        _damaged(label, offset + at, "a block states no size, or one too small")
     return (begin, at + size) if at + size <= len(data) else None
 
 
@@ -171,9 +171,9 @@ def _block_size(extra: bytes) -> int:
     return 0
 
 
-def _damaged(named: str, offset: int, how: str, cause: BaseException | None = None) -> NoReturn:
+def _damaged(label: str, offset: int, how: str, cause: BaseException | None = None) -> NoReturn:
     raise VcfError(
-        f"{named}, block at byte {offset:,}",
+        f"{label}, block at byte {offset:,}",
         f"the compressed data are damaged ({how})",
         remedy="Fetch the file again",
     ) from cause

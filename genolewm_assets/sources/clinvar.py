@@ -47,12 +47,12 @@ def contig_file(contig: Contig) -> str:
     return f"{contig.name}.parquet"
 
 
-def read_release_date(vcf: Path, *, named: str | None = None) -> date:
+def read_release_date(vcf: Path, *, label: str | None = None) -> date:
     """Return the release date that the header states (``##fileDate``).
 
     Parameters
     ----------
-    named
+    label
         What errors call the file; default: its path.
 
     Raises
@@ -60,12 +60,12 @@ def read_release_date(vcf: Path, *, named: str | None = None) -> date:
     VcfError
         If the file is no VCF, holds no record or states no date.
     """
-    with VcfScanner(LocalVcf(vcf, named), threads=1) as scanner:
+    with VcfScanner(LocalVcf(vcf, label or ""), threads=1) as scanner:
         stated = scanner.header.file_date
         next(iter(scanner), None)
     if stated is None:
         raise VcfError(
-            named or str(vcf),
+            label or str(vcf),
             "the header states no release date",
             expected="##fileDate=YYYY-MM-DD",
             remedy="Use ClinVar's file",

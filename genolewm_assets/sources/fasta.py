@@ -97,7 +97,7 @@ class FastaReader:
         a temporary folder.
     contigs
         Gives contigs their canonical names: the file may spell ``chr21`` as ``21`` or ``NC_000021.9``.
-    named
+    label
         What errors call the file; default: the path.
 
     Raises
@@ -107,13 +107,13 @@ class FastaReader:
         the same contig.
     """
 
-    def __init__(self, path: Path, contigs: ContigSet | None = None, *, named: str | None = None) -> None:
+    def __init__(self, path: Path, contigs: ContigSet | None = None, *, label: str | None = None) -> None:
         self.path = path
-        self._named = where = named or str(path)
+        self._label = where = label or str(path)
         if check_fasta(path) is Compression.GZIP:
             raise FastaError(where, "gzip without blocks has no random access", remedy="Compress it with bgzip")
         with tempfile.TemporaryDirectory() as folder, _quiet_htslib():
-            fai, gzi = _usable_index(path) or _write_index(path, Path(folder) / "index", named=where)
+            fai, gzi = _usable_index(path) or _write_index(path, Path(folder) / "index", label=where)
             try:
                 self._file = pysam.FastaFile(str(path), str(fai), str(gzi) if gzi else None)
             except (OSError, ValueError) as error:
@@ -149,11 +149,11 @@ class FastaReader:
 
     def _length(self, name: str) -> int:
         if name not in self._spelling:
-            raise UnknownContigError(self._named, "no such contig", expected=_some(self._spelling), got=repr(name))
+            raise UnknownContigError(self._label, "no such contig", expected=_some(self._spelling), got=repr(name))
         return self.contigs[name]
 
     def _read(self, name: str, start: int, end: int) -> bytes:
-        where = f"{self._named} ({name})"
+        where = f"{self._label} ({name})"
         with _quiet_htslib():
             try:
                 sequence = self._file.fetch(self._spelling[name], start, end).encode("latin-1").upper()
@@ -228,12 +228,12 @@ def prepare_genome(source: Path, out: Path, contigs: ContigSet, *, progress: Pro
     fasta = out / FASTA_NAME
     records = _pack(source, compression, fasta, progress)
     with _quiet_htslib():
-        fai, _ = _write_index(fasta, fasta, named=str(source))
+        fai, _ = _write_index(fasta, fasta, label=str(source))
     # htslib indexes the first of several records of one name and drops the others.
     if (indexed := len(fai.read_bytes().splitlines())) != records:
         expected, got = f"{records} names", f"{indexed}"
         raise FastaError(str(source), "two records have one name", expected=expected, got=got)
-    with FastaReader(fasta, contigs, named=str(source)) as reader:
+    with FastaReader(fasta, contigs, label=str(source)) as reader:
         present = [contig for contig in contigs if contig.name in reader.contigs]
         rows, done = [], 0
         for contig in present:
@@ -336,7 +336,7 @@ def _usable_index(path: Path) -> tuple[Path, Path | None] | None:
     return None
 
 
-def _write_index(path: Path, stem: Path, *, named: str) -> tuple[Path, Path | None]:
+def _write_index(path: Path, stem: Path, *, label: str) -> tuple[Path, Path | None]:
     fai, gzi = stem.with_name(f"{stem.name}.fai"), stem.with_name(f"{stem.name}.gzi")
     try:
         # gzi is written for bgzipped files only
@@ -344,9 +344,9 @@ def _write_index(path: Path, stem: Path, *, named: str) -> tuple[Path, Path | No
     except SamtoolsError as error:
         detail = " ".join(str(error).split())
         remedy = "Check that it is complete and that all lines of a record but the last have one length"
-        raise FastaError(named, f"cannot be indexed ({detail})", remedy=remedy) from error
+        raise FastaError(label, f"cannot be indexed ({detail})", remedy=remedy) from error
     if not fai.read_bytes().isascii():
-        raise FastaError(named, "contig name is not ASCII", remedy="Rename the records")
+        raise FastaError(label, "contig name is not ASCII", remedy="Rename the records")
     return fai, gzi if gzi.exists() else None
 
 

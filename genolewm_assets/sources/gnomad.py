@@ -130,7 +130,7 @@ def build_gnomad_shard(
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     source = LocalVcf(vcf) if isinstance(vcf, Path) else vcf
-    ledger, where = AlleleLedger(source.name), source.named
+    ledger, where = AlleleLedger(source.name), source.label
     with (
         memory_given_back(),
         VcfScanner(source, contig=contig, threads=threads, progress=progress) as scanner,

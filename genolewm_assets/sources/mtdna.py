@@ -71,7 +71,7 @@ def read_genomes(
     path: Path,
     *,
     file_format: CollectionFormat | None = None,
-    named: str | None = None,
+    label: str | None = None,
     max_record_characters: int = MAX_RECORD_CHARACTERS,
 ) -> Iterator[GenomeRecord]:
     """Yield the genomes of a collection in the file's order.
@@ -82,7 +82,7 @@ def read_genomes(
         FASTA or GenBank, plain, gzipped or bgzipped (told by content).
     file_format
         Default: what the name says.
-    named
+    label
         What records and errors call the file; default: the path.
     max_record_characters
         Of one record, title and all; what is longer is passed over and its record yielded with a ``problem``.
@@ -99,7 +99,7 @@ def read_genomes(
     The haplogroup is taken from ``[haplogroup=X]`` or ``haplogroup=X`` in a FASTA title, and from the source feature's
     ``/haplogroup="X"`` or else ``/note="haplogroup: X"`` in GenBank.
     """
-    where = named or str(path)
+    where = label or str(path)
     kind = file_format or find_format(path.name)
     if not check_local_file(path, expected="a FASTA or GenBank file"):
         raise InputError(where, "the file is empty", remedy=_FETCH_AGAIN)

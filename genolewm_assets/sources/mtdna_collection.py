@@ -93,7 +93,7 @@ def write_genomes(
 
 def _records(files: Sequence[CollectionFile]) -> Iterator[GenomeRecord]:
     for file in files:
-        yield from read_genomes(file.path, file_format=file.file_format, named=file.name)
+        yield from read_genomes(file.path, file_format=file.file_format, label=file.name)
 
 
 def _write(path: Path, tables: Iterator[pa.Table] | Sequence[pa.Table], schema: pa.Schema) -> None:

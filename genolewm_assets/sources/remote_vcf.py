@@ -28,7 +28,7 @@ class RemoteVcf:
         return Path(urlsplit(self.url).path).name
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         """The URL."""
         return self.url
 

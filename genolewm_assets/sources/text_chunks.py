@@ -24,7 +24,7 @@ class TextChunk(NamedTuple):
 
 
 def read_text(
-    file: BinaryIO, *, named: str, threads: int, begin: int = 0, end: int | None = None
+    file: BinaryIO, *, label: str, threads: int, begin: int = 0, end: int | None = None
 ) -> Iterator[TextChunk]:
     """Yield the text of a BGZF, gzip or plain file, told apart by content.
 
@@ -32,7 +32,7 @@ def read_text(
     ----------
     file
         Seekable; read by one thread at a time.
-    named
+    label
         What errors call the file.
     threads
         Threads that may work at once, the caller's included. One: nothing is read ahead. BGZF is inflated by all
@@ -48,18 +48,18 @@ def read_text(
     compression = detect_compression(file)
     if compression is Compression.BGZF:
         if not has_bgzf_end(file):
-            raise _truncated(named, "the BGZF end-of-file block is missing")
+            raise _truncated(label, "the BGZF end-of-file block is missing")
 
         def inflate(batch: Batch) -> TextChunk:
-            return TextChunk(inflate_batch(batch, named=named), batch.offset + len(batch.data))
+            return TextChunk(inflate_batch(batch, label=label), batch.offset + len(batch.data))
 
-        batches = read_batches(file, named=named, begin=begin, end=end)
+        batches = read_batches(file, label=label, begin=begin, end=end)
         return (
             map(inflate, batches)
             if threads < 2
             else map_ahead(inflate, batches, threads=threads - 1, caller_helps=True)
         )
-    chunks = _read_stream(file, compression, named)
+    chunks = _read_stream(file, compression, label)
     return chunks if threads < 2 else _read_ahead(chunks)
 
 
@@ -71,16 +71,16 @@ def _read_ahead(chunks: Iterator[TextChunk]) -> Iterator[TextChunk]:
         yield chunk
 
 
-def _read_stream(file: BinaryIO, compression: Compression, named: str) -> Iterator[TextChunk]:
+def _read_stream(file: BinaryIO, compression: Compression, label: str) -> Iterator[TextChunk]:
     stream = file if compression is Compression.PLAIN else igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
     while True:
         try:
             text = stream.read(CHUNK_BYTES)
         except EOFError as err:
-            raise _truncated(named, "the compressed data end in the middle") from err
+            raise _truncated(label, "the compressed data end in the middle") from err
         except (igzip_lib.error, igzip.BadGzipFile) as err:  # type: ignore[misc]  # The stub calls the class an instance.
             raise VcfError(
-                f"{named}, at byte {file.tell():,}",
+                f"{label}, at byte {file.tell():,}",
                 f"the compressed data are damaged ({err})",
                 remedy="Fetch the file again",
             ) from err
@@ -89,5 +89,5 @@ def _read_stream(file: BinaryIO, compression: Compression, named: str) -> Iterat
         yield TextChunk([text], file.tell())
 
 
-def _truncated(named: str, how: str) -> VcfError:
-    return VcfError(named, f"the file is truncated: {how}", remedy="Fetch the file again")
+def _truncated(label: str, how: str) -> VcfError:
+    return VcfError(label, f"the file is truncated: {how}", remedy="Fetch the file again")

@@ -63,13 +63,13 @@ class SourceText:
 
     Attributes
     ----------
-    named
+    label
         What errors call the file.
     percent_encoded
         Whether INFO values write reserved characters as ``%3B`` and the like (VCF 4.3, section 1.2).
     """
 
-    named: str
+    label: str
     percent_encoded: bool = False
 
 
@@ -89,7 +89,7 @@ class _Rows(ABC):
 
     def where(self, row: int) -> str:
         """File and line of a row, as errors name them."""
-        return f"{self.source.named}, line {self.line_of(row)}"
+        return f"{self.source.label}, line {self.line_of(row)}"
 
     def strings(self, spans: Spans) -> pa.StringArray:
         """Return pieces of text; null where there is none, or ``.``."""
@@ -128,7 +128,7 @@ class _Rows(ABC):
         """Return an INFO value as counts, int64."""
         return self.counts(self.spans(key), f"INFO/{key}")
 
-    def counts(self, spans: Spans, named: str) -> Numbers:
+    def counts(self, spans: Spans, label: str) -> Numbers:
         """Return pieces of text as counts, int64.
 
         Raises
@@ -141,14 +141,14 @@ class _Rows(ABC):
         values, state = np.empty(len(spans.at), np.int64), np.empty(len(spans.at), np.uint8)
         vcf_kernels.parse_counts(self.text, *spans, values, state)
         for row in np.flatnonzero(state == vcf_kernels.OTHER).tolist():
-            self._bad_number(row, named, self.piece(spans, row), "a count")
+            self._bad_number(row, label, self.piece(spans, row), "a count")
         return Numbers(values, state == vcf_kernels.VALUE)
 
     def shares_of(self, key: str) -> Numbers:
         """Return an INFO value as numbers from 0 to 1, float64; ``nan`` is missing."""
         return self.shares(self.spans(key), f"INFO/{key}")
 
-    def shares(self, spans: Spans, named: str) -> Numbers:
+    def shares(self, spans: Spans, label: str) -> Numbers:
         """Return pieces of text as numbers from 0 to 1, float64; ``nan`` is missing.
 
         Raises
@@ -162,7 +162,7 @@ class _Rows(ABC):
         vcf_kernels.parse_shares(self.text, *spans, values, state)
         there = state == vcf_kernels.VALUE
         for row in np.flatnonzero(state == vcf_kernels.OTHER).tolist():
-            value = self._share(row, named, self.piece(spans, row))
+            value = self._share(row, label, self.piece(spans, row))
             values[row], there[row] = value, not math.isnan(value)
         return Numbers(values, there)
 
@@ -171,15 +171,15 @@ class _Rows(ABC):
         value = math.nan if text in {".", ""} else self._share(row, f"INFO/{key}", text)
         return None if math.isnan(value) else value
 
-    def _share(self, row: int, named: str, text: str) -> float:
+    def _share(self, row: int, label: str, text: str) -> float:
         value = float(text) if _NUMBER.fullmatch(text) else -1.0
         if value < 0.0 or value > 1.0:
-            self._bad_number(row, named, text, "a number from 0 to 1")
+            self._bad_number(row, label, text, "a number from 0 to 1")
         return value
 
-    def _bad_number(self, row: int, named: str, text: str, expected: str) -> NoReturn:
+    def _bad_number(self, row: int, label: str, text: str, expected: str) -> NoReturn:
         raise VcfError(
-            self.where(row), f"{named} cannot be read", expected=expected, got=repr(text[:40]), remedy=_REMEDY
+            self.where(row), f"{label} cannot be read", expected=expected, got=repr(text[:40]), remedy=_REMEDY
         )
 
 
@@ -360,26 +360,26 @@ class AlleleRows(_Rows):
         VcfError
             If a record does not have one value per ALT allele.
         """
-        lists, named = self.block.spans(key), f"INFO/{key}"
-        own = self._own(lists, named)
+        lists, label = self.block.spans(key), f"INFO/{key}"
+        own = self._own(lists, label)
         empty = (own.at == own.to) & (own.at >= 0)
         if empty.any():
-            self._uneven(int(np.argmax(empty)), lists.take(self.record), named)
+            self._uneven(int(np.argmax(empty)), lists.take(self.record), label)
         return own
 
-    def _own(self, lists: Spans, named: str) -> Spans:
+    def _own(self, lists: Spans, label: str) -> Spans:
         from genolewm_assets.sources import vcf_kernels
 
         lists, own = lists.take(self.record), Spans(*(np.empty(len(self), np.int32) for _ in range(2)))
         row = vcf_kernels.find_elements(self.text, *lists, self.block.alts[self.record], self.index, *own)
         if row >= 0:
-            self._uneven(row, lists, named)
+            self._uneven(row, lists, label)
         return own
 
-    def _uneven(self, row: int, lists: Spans, named: str) -> NoReturn:
+    def _uneven(self, row: int, lists: Spans, label: str) -> NoReturn:
         raise VcfError(
             self.where(row),
-            f"{named} does not have one value per ALT allele",
+            f"{label} does not have one value per ALT allele",
             expected=f"{self.block.alts[self.record[row]]} values",
             got=repr(self.piece(lists, row)[:80]),
             remedy=_REMEDY,

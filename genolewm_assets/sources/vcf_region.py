@@ -24,7 +24,7 @@ class Region:
 
     Attributes
     ----------
-    named
+    label
         What errors call the file.
     name
         The contig as the file writes it.
@@ -38,7 +38,7 @@ class Region:
         Virtual offset of the file's first record.
     """
 
-    named: str
+    label: str
     name: str
     begin: int
     end: int
@@ -57,7 +57,7 @@ class Region:
         if records != self.records:
             self.misfit(f"it counts {self.records:,} records of {self.name!r}, the file has {records:,}")
         following = b""
-        for chunk in read_text(file, named=self.named, threads=1, begin=self.end):
+        for chunk in read_text(file, label=self.label, threads=1, begin=self.end):
             following += b"".join(chunk.parts)
             if len(following) > len(self.name.encode()):
                 break
@@ -67,7 +67,7 @@ class Region:
     def misfit(self, how: str) -> NoReturn:
         """Raise :class:`VcfError`."""
         raise VcfError(
-            self.named,
+            self.label,
             f"the index does not fit the file: {how}",
             remedy="Index it again (tabix -f -p vcf), or fetch both",
         )
@@ -95,4 +95,4 @@ def find_region(source: VcfSource, contig: Contig) -> Region | None:
     if found.records is None or before is None:
         return None
     header_end = min(each.begin for each in index.contigs.values())
-    return Region(source.named, found.name, found.begin, found.end, found.records, before, header_end)
+    return Region(source.label, found.name, found.begin, found.end, found.records, before, header_end)

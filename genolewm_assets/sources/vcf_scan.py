@@ -68,7 +68,7 @@ class VcfScanner:
         progress: Progress = NO_PROGRESS,
     ) -> None:
         source = LocalVcf(source) if isinstance(source, Path) else source
-        self._named = source.named
+        self._label = source.label
         self.records = 0
         self._progress, self._progress_from = progress, 0
         self._line = 0
@@ -87,7 +87,7 @@ class VcfScanner:
         except BaseException:
             self._close()
             raise
-        self._source = SourceText(self._named, self.header.percent_encoded)
+        self._source = SourceText(self._label, self.header.percent_encoded)
 
     def __enter__(self) -> Self:
         return self
@@ -122,10 +122,10 @@ class VcfScanner:
         if self._region is not None:
             self._region.check_end(self._file, self.records)
         if not self.records:
-            raise VcfError(self._named, "the file holds no record", remedy="Fetch the file again")
+            raise VcfError(self._label, "the file holds no record", remedy="Fetch the file again")
 
     def _open_text(self, *, threads: int, begin: int = 0, end: int | None = None) -> None:
-        self._chunks = self._counted(read_text(self._file, named=self._named, threads=threads, begin=begin, end=end))
+        self._chunks = self._counted(read_text(self._file, label=self._label, threads=threads, begin=begin, end=end))
         self._texts = self._whole_lines()
 
     def _enter(self, region: Region, threads: int) -> None:
@@ -179,7 +179,7 @@ class VcfScanner:
     def _check_length(self, size_bytes: int) -> None:
         if size_bytes > MAX_LINE_BYTES:
             raise VcfError(
-                f"{self._named}, after line {self._line}",
+                f"{self._label}, after line {self._line}",
                 "a line is too long",
                 expected=f"at most {MAX_LINE_BYTES >> 20} MiB",
                 got="more",
@@ -249,9 +249,9 @@ class VcfScanner:
 
     def _bad_byte(self, data: bytes, at: int, problem: str, cause: Exception | None = None) -> NoReturn:
         if self._line == 0 and not data.startswith(b"##"):
-            raise VcfError(self._named, "not a VCF file, but binary data", remedy="Check the path") from cause
+            raise VcfError(self._label, "not a VCF file, but binary data", remedy="Check the path") from cause
         raise VcfError(
-            f"{self._named}, line {self._line + data.count(bytes([10]), 0, at) + 1}",
+            f"{self._label}, line {self._line + data.count(bytes([10]), 0, at) + 1}",
             problem,
             expected="UTF-8 without control characters (VCF 4.3, section 1.2)",
             got=f"byte 0x{data[at]:02x}",
@@ -276,7 +276,7 @@ class VcfScanner:
                 if tuple(names[:8]) != FIXED_COLUMNS:
                     self._fail("no #CHROM line before the first record", got=repr(text[:60]))
                 return parse_header(meta, tuple(names[9:])), len(names), data[at:]
-        raise VcfError(self._named, "the header has no #CHROM line", remedy="The file may be truncated: fetch it again")
+        raise VcfError(self._label, "the header has no #CHROM line", remedy="The file may be truncated: fetch it again")
 
     def _bad_line(self, text: str) -> NoReturn:
         if text.startswith("#"):
@@ -290,7 +290,7 @@ class VcfScanner:
 
     def _fail(self, problem: str, *, expected: str | None = None, got: str | None = None) -> NoReturn:
         raise VcfError(
-            f"{self._named}, line {self._line}",
+            f"{self._label}, line {self._line}",
             problem,
             expected=expected if expected or got is None else "a VCF 4 line",
             got=got,

@@ -19,7 +19,7 @@ class VcfSource(Protocol):
         """File name, for the rows of ``rejects.parquet``."""
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         """What errors call the file."""
 
     def open(self) -> tuple[BinaryIO, int]:
@@ -31,20 +31,18 @@ class VcfSource(Protocol):
 
 @dataclass(frozen=True)
 class LocalVcf:
-    """A file on this machine; ``label`` is what errors call it, None: its path."""
+    """A file on this machine; ``label`` is what errors call it, by default its path."""
 
     path: Path
-    label: str | None = None
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or str(self.path))
 
     @property
     def name(self) -> str:
         """File name."""
         return self.path.name
-
-    @property
-    def named(self) -> str:
-        """What errors call the file."""
-        return self.label or str(self.path)
 
     def open(self) -> tuple[BinaryIO, int]:
         """Open the file.
@@ -56,7 +54,7 @@ class LocalVcf:
         """
         size = check_local_file(self.path, expected="a VCF file", error=VcfError)
         if not size:
-            raise VcfError(self.named, "the file is empty", remedy="Fetch the file again")
+            raise VcfError(self.label, "the file is empty", remedy="Fetch the file again")
         return self.path.open("rb"), size
 
     def index(self) -> VariantIndex | None:

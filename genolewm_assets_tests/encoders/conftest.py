@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genolewm_assets.encoders import TINY_LLAMA, CausalLMStateEncoder, write_hybrid_fixture, write_tiny_llama
+from genolewm_assets.encoders import TINY_LLAMA, CausalLMStateEncoder, write_tiny_llama
 from genolewm_assets.genome import RelEdit
+from genolewm_assets_tests.encoders.hybrid_model import write_hybrid_fixture
 
 WINDOW_BP = 12_288
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
-from genolewm_assets.encoders import write_hybrid_fixture, write_tiny_llama
+from genolewm_assets.encoders import write_tiny_llama
+from genolewm_assets_tests.encoders.hybrid_model import write_hybrid_fixture
 
 #: A change here is another encoder: every cache of the sample gets another key.
 GOLDEN = {

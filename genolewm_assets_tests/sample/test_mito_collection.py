@@ -21,7 +21,7 @@ FILES = ("genomes.fa.gz", "genomes.gb.gz")
 @pytest.fixture(scope="module")
 def checked(sample_dir: Path) -> Judged:
     paths = [sample_dir / "mtdna" / name for name in FILES]
-    return judge_all(record for path in paths for record in read_genomes(path, named=path.name))
+    return judge_all(record for path in paths for record in read_genomes(path, label=path.name))
 
 
 def test_qc_has_the_counts_of_the_facts(checked: Judged) -> None:

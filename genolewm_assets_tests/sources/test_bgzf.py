@@ -21,12 +21,12 @@ TEXT = b"".join(b"%d,%d\n" % (at, at * 7919 % 9973) for at in range(2_000))
 
 
 def inflate(data: bytes, begin: int = 0, end: int | None = None) -> bytes:
-    batches = read_batches(io.BytesIO(data), named="a.gz", begin=begin, end=end)
+    batches = read_batches(io.BytesIO(data), label="a.gz", begin=begin, end=end)
     return b"".join(map(text_of, batches))
 
 
 def text_of(batch: Batch) -> bytes:
-    return b"".join(inflate_batch(batch, named="a.gz"))
+    return b"".join(inflate_batch(batch, label="a.gz"))
 
 
 def block(text: bytes, *, extra: bytes = b"", size: int | None = None, stated: int | None = None) -> bytes:
@@ -66,7 +66,7 @@ def test_text_comes_back_however_it_is_read(
 def test_batches_are_whole_blocks_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_small(monkeypatch, 2500, 1 << 20)
     data = bgzip(TEXT, block_bytes=1000)
-    batches = list(read_batches(io.BytesIO(data), named="a.gz"))
+    batches = list(read_batches(io.BytesIO(data), label="a.gz"))
     assert b"".join(batch.data for batch in batches) == data
     assert [batch.offset for batch in batches] == [0, *(b.offset + len(b.data) for b in batches)][:-1]
     assert {batch.offset for batch in batches} <= set(offsets(data))

@@ -219,7 +219,7 @@ def test_a_file_without_a_record_of_the_genome_is_refused(tmp_path: Path) -> Non
         build(tmp_path, [record(chrom="X")])
     dated = vcf_text([], info=INFO, meta=["##fileDate=2026-02-26"])
     with pytest.raises(VcfError, match=r"^https://there/a\.vcf: the file holds no record"):
-        read_release_date(write_text(tmp_path / "a.vcf", dated), named="https://there/a.vcf")
+        read_release_date(write_text(tmp_path / "a.vcf", dated), label="https://there/a.vcf")
 
 
 def test_same_bytes_whatever_the_order_of_records(tmp_path: Path) -> None:

@@ -57,13 +57,13 @@ def write_bgzip(path: Path, text: bytes) -> Path:
 
 
 def read(folder: Path, text: str | bytes, name: str = "c.fa") -> list[GenomeRecord]:
-    return list(read_genomes(write(folder, text, name), named=name))
+    return list(read_genomes(write(folder, text, name), label=name))
 
 
 def test_real_genomes_and_rcrs_are_read_and_kept(shared_data: Path) -> None:
     folder = shared_data / "mtdna"
     names = ["rCRS_NC_012920.1.fa.gz", "mt_genomes_1000G_40.fa.gz"]
-    records = [record for name in names for record in read_genomes(folder / name, named=name)]
+    records = [record for name in names for record in read_genomes(folder / name, label=name)]
     with pysam.FastaFile(str(folder / names[1])) as file:
         assert [(r.name, r.sequence) for r in records[1:]] == [(n, file.fetch(n).upper()) for n in file.references]
     assert (records[0].name, len(records[0].sequence)) == ("chrM", 16_569)
@@ -79,7 +79,7 @@ def test_every_packing_gives_the_same_records(tmp_path: Path) -> None:
     paths = [write(tmp_path, FASTA), write(tmp_path, gzip.compress(FASTA), "c.fasta.gz")]
     paths += [write_bgzip(tmp_path / "c.fna.bgz", FASTA), write(tmp_path, FASTA, "misnamed.fsa.gz")]
     paths += [write(tmp_path, gzip.compress(FASTA[:20]) + gzip.compress(FASTA[20:]), "two_members.fa")]
-    assert [list(read_genomes(path, named="c")) for path in paths] == [expected] * len(paths)
+    assert [list(read_genomes(path, label="c")) for path in paths] == [expected] * len(paths)
 
 
 @pytest.mark.parametrize(

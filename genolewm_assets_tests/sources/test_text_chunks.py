@@ -41,7 +41,7 @@ def test_text_comes_in_order_and_is_said_how_far_it_was_read(
 ) -> None:
     cut_small(monkeypatch, size_bytes)
     data = CONTAINERS[container]
-    chunks = list(read_text(io.BytesIO(data), named="a.gz", threads=threads))
+    chunks = list(read_text(io.BytesIO(data), label="a.gz", threads=threads))
     assert text_of(chunks) == TEXT
     assert [chunk.read_bytes for chunk in chunks] == sorted(chunk.read_bytes for chunk in chunks)
     assert chunks[-1].read_bytes == len(data)
@@ -50,14 +50,14 @@ def test_text_comes_in_order_and_is_said_how_far_it_was_read(
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_nothing_is_a_text_too(threads: int) -> None:
     for data in (b"", gzip.compress(b"", mtime=0), BGZF_END):
-        assert text_of(read_text(io.BytesIO(data), named="", threads=threads)) == b""
+        assert text_of(read_text(io.BytesIO(data), label="", threads=threads)) == b""
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_range_of_a_bgzf_file(threads: int) -> None:
     data = CONTAINERS["BGZF"]
     second = int.from_bytes(data[16:18], "little") + 1
-    chunks = read_text(io.BytesIO(data), named="", threads=threads, begin=5, end=second << 16 | 7)
+    chunks = read_text(io.BytesIO(data), label="", threads=threads, begin=5, end=second << 16 | 7)
     assert text_of(chunks) == TEXT[5:1_007]
 
 
@@ -77,5 +77,5 @@ def test_a_range_of_a_bgzf_file(threads: int) -> None:
 def test_what_is_broken_is_named(monkeypatch: pytest.MonkeyPatch, data: bytes, message: str, threads: int) -> None:
     cut_small(monkeypatch, 700)
     with pytest.raises(VcfError, match=message):
-        list(read_text(io.BytesIO(data), named="a.gz", threads=threads))
+        list(read_text(io.BytesIO(data), label="a.gz", threads=threads))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("read-ahead")]
