@@ -15,12 +15,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from genolewm_assets_tests.kinds import BUDGET_S, budget_lines, heavy_imports, kind_of, module_kind, only_units
-from genolewm_assets_tests.live.server_logs import log_tails
-from genolewm_assets_tests.sources.web_server import WebServer, running_server
+from genolewm_assets_tests.servers.server_logs import log_tails
+from genolewm_assets_tests.servers.web_server import WebServer, running_server
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
+
+# What other modules than tests say `assert` in explains its failures too.
+pytest.register_assert_rewrite("genolewm_assets_tests.worlds", "genolewm_assets_tests.pictures")
 
 HERE = Path(__file__).resolve().parent
 SHARED_DATA = HERE.parents[1] / "shared" / "data"

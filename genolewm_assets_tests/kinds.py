@@ -37,7 +37,10 @@ _FOLDERS: dict[str, Kind] = {
 }
 _USES: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (re.compile(r"\b(kill_points|LossyDisk|on_refusing_disk|on_small_disk)\b"), "crash"),
-    (re.compile(r"^(import|from) dagster\b|\b(tiny_world|command_line)\b|_assets\.(defs|definitions|cli)\b", re.M), "graph"),
+    (
+        re.compile(r"^import dagster\b|\b(tiny_world|command_line)\b|_assets\.(defs|definitions|cli)\b", re.M),
+        "graph",
+    ),
     (re.compile(r"^(import|from) torch\b|_assets\.encoders\b|\b(MtDNA|GenoLeWM)\w*Dataset\b", re.M), "model"),
 )
 _HERE = Path(__file__).parent

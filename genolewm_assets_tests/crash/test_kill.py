@@ -26,8 +26,8 @@ from genolewm_assets.store import (
 from genolewm_assets.store.generation import find_damage
 from genolewm_assets.store.progress import ByteCount
 from genolewm_assets.store.rejected import rejection_reason
-from genolewm_assets_tests.crash.killing import kill_points
-from genolewm_assets_tests.store.plans import (
+from genolewm_assets_tests.faults.killing import kill_points
+from genolewm_assets_tests.worlds.plans import (
     ARTEFACT,
     CONTENT,
     LOCATION,

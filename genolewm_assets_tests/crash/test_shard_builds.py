@@ -34,11 +34,11 @@ from genolewm_assets.store import (
     open_input,
     verify_root,
 )
-from genolewm_assets_tests.crash.killing import kill_points, start
-from genolewm_assets_tests.crash.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.sources.index_files import bgzip
-from genolewm_assets_tests.store.plans import picture
-from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld
+from genolewm_assets_tests.faults.killing import kill_points, start
+from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
+from genolewm_assets_tests.worlds.index_files import bgzip
+from genolewm_assets_tests.worlds.plans import picture
+from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 

@@ -32,10 +32,10 @@ from genolewm_assets.store import (
     collect_garbage,
     verify_root,
 )
-from genolewm_assets_tests.crash.killing import kill_points, outcome, start
-from genolewm_assets_tests.lewm.cache_world import make_root, publish_cache, publish_windows
-from genolewm_assets_tests.lewm.package_world import make_sources
-from genolewm_assets_tests.store.plans import flip
+from genolewm_assets_tests.faults.killing import kill_points, outcome, start
+from genolewm_assets_tests.worlds.cache_world import make_root, publish_cache, publish_windows
+from genolewm_assets_tests.worlds.package_world import make_sources
+from genolewm_assets_tests.worlds.plans import flip
 
 Pairs = dict[str, tuple[Published, Published]]
 

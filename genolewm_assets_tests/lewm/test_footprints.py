@@ -16,7 +16,7 @@ from genolewm_assets.lewm.footprints import (
     meets,
     merge_stretches,
 )
-from genolewm_assets_tests.lewm.holdout_world import gnomad
+from genolewm_assets_tests.worlds.holdout_world import gnomad
 
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)).map(lambda s: (s[0], s[0] + s[1])), max_size=9)
 

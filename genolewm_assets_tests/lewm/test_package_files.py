@@ -10,7 +10,7 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.lewm import package_files
 from genolewm_assets.lewm.package_files import WindowShardWriter, read_checksums, write_table_file
 from genolewm_assets.lewm.package_schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, Split
-from genolewm_assets_tests.lewm.package_world import table
+from genolewm_assets_tests.worlds.package_world import table
 
 
 def rows(n: int, first: int = 0) -> pa.Table:

@@ -16,7 +16,7 @@ from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_schema import SOURCE_MIX, Split
 from genolewm_assets.lewm.package_writer import write_package
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GENOME_CONTIGS
-from genolewm_assets_tests.lewm.package_world import (
+from genolewm_assets_tests.worlds.package_world import (
     LENGTHS,
     PROFILE,
     SEQUENCES,

@@ -20,8 +20,8 @@ from genolewm_assets.store import (
     is_complete,
     validate_sources,
 )
-from genolewm_assets_tests.crash.killing import kill_points, outcome, start
-from genolewm_assets_tests.store.array_caches import (
+from genolewm_assets_tests.faults.killing import kill_points, outcome, start
+from genolewm_assets_tests.worlds.array_caches import (
     CONFIG,
     KEY,
     N_ROWS,
@@ -34,8 +34,8 @@ from genolewm_assets_tests.store.array_caches import (
     write_rows,
     write_sources,
 )
-from genolewm_assets_tests.store.array_stores import contents, restate
-from genolewm_assets_tests.store.leases import wait_for
+from genolewm_assets_tests.worlds.array_stores import contents, restate
+from genolewm_assets_tests.worlds.leases import wait_for
 
 
 def test_another_writer_waits_or_fails(cache_dir: Path, files: dict[str, Path]) -> None:

@@ -20,18 +20,16 @@ from genolewm_assets.store import (
     BuildReport,
     Root,
     build,
-    is_complete,
     open_input,
     verify_root,
 )
-from genolewm_assets_tests.crash.file_layer import kill_points, without_syncs
-from genolewm_assets_tests.crash.killing import start
-from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, finish, open_writer, values, write_rows
-from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root
+from genolewm_assets_tests.faults.file_layer import kill_points, without_syncs
+from genolewm_assets_tests.faults.killing import start
+from genolewm_assets_tests.worlds.array_stores import FINGERPRINT, contents, finish, open_writer, values, write_rows
+from genolewm_assets_tests.worlds.interrupted_store import ROWS, check_prefix, write_store
+from genolewm_assets_tests.worlds.plans import ARTEFACT, LOCATION, make_plan, new_root
 
 pytestmark = pytest.mark.slow
-
-ROWS = 19  # commits at 8, 16 and 19
 
 
 @pytest.fixture(autouse=True)
@@ -39,28 +37,9 @@ def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     without_syncs(monkeypatch)
 
 
-def write_store(directory: Path, *, n_rows: int = ROWS, step: int = 3) -> None:
-    """Continue a store and finish it, as a build does."""
-    with open_writer(directory) as writer:
-        for first in range(writer.n_rows, n_rows, step):
-            write_rows(writer, first, min(first + step, n_rows))
-        writer.finalize(FINGERPRINT)
-
-
 @pytest.fixture
 def undisturbed(tmp_path: Path) -> dict[str, bytes]:
     return contents(finish(tmp_path / "undisturbed", ROWS))
-
-
-def check_prefix(directory: Path) -> int:
-    """Open what a kill left: either finished, or a prefix of the rows."""
-    with open_writer(directory) as writer:
-        rows = writer.n_rows
-        if not is_complete(directory):
-            wanted = values(0, rows)
-            for spec in writer.layout.arrays:
-                assert (directory / spec.file_name).read_bytes() == wanted[spec.name].tobytes()
-    return rows
 
 
 def test_killed_at_every_call(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:

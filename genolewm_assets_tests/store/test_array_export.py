@@ -24,9 +24,9 @@ from genolewm_assets.store import (
     export_array_store,
 )
 from genolewm_assets.store.array_export import METADATA_KEY
-from genolewm_assets_tests.crash.killing import kill_points
-from genolewm_assets_tests.crash.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.store.array_stores import (
+from genolewm_assets_tests.faults.killing import kill_points
+from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
+from genolewm_assets_tests.worlds.array_stores import (
     FINGERPRINT,
     finish,
     key,
@@ -37,7 +37,7 @@ from genolewm_assets_tests.store.array_stores import (
     values,
     write_rows,
 )
-from genolewm_assets_tests.store.plans import flip
+from genolewm_assets_tests.worlds.plans import flip
 
 ROWS = 21
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]

@@ -22,8 +22,8 @@ from genolewm_assets.store import lock_record
 from genolewm_assets.store.lease import GUARD, WriterLease, is_held
 from genolewm_assets.store.lock_record import RECORD, LeaseOwner
 from genolewm_assets.store.processes import started_ticks
-from genolewm_assets_tests.crash.killing import kill_points, outcome, start
-from genolewm_assets_tests.store.leases import (
+from genolewm_assets_tests.faults.killing import kill_points, outcome, start
+from genolewm_assets_tests.worlds.leases import (
     check_busy,
     check_free,
     foreign_owner,

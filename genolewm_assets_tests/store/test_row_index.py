@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
 from genolewm_assets.store import IndexedStore, Root, RowAddress, RowIndex, collect_garbage, row_index, verify_root
 from genolewm_assets.store.row_index import HashSource, publish_row_index
-from genolewm_assets_tests.crash.killing import kill_points, outcome
-from genolewm_assets_tests.crash.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.store.plans import flip, new_root
+from genolewm_assets_tests.faults.killing import kill_points, outcome
+from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
+from genolewm_assets_tests.worlds.plans import flip, new_root
 
 LOCATION = "rows.sqlite"
 

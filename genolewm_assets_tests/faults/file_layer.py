@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 
-from genolewm_assets_tests.crash.killing import start
+from genolewm_assets_tests.faults.killing import start
 
 #: Calls of `os` that change a directory or begin something; `shutil`, `pathlib` and `tempfile` go through them too.
 ENTRY_CALLS = ("rename", "replace", "link", "symlink", "mkdir", "unlink", "remove", "rmdir", "open")
