@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.kinds import BUDGET_S, budget_lines, heavy_imports, kind_of, module_kind, only_units
 from genolewm_assets_tests.servers.server_logs import log_tails
 from genolewm_assets_tests.servers.web_server import WebServer, running_server
@@ -82,6 +83,12 @@ def shared_data() -> Path:
     return SHARED_DATA
 
 
+@pytest.fixture(params=["states", pytest.param("kills", marks=pytest.mark.exhaustive)])
+def kill_points(request: pytest.FixtureRequest) -> KillPoints:
+    """Return what kills an action everywhere: in one run, or with the mark ``exhaustive`` in a run for each point."""
+    return KillPoints(exhaustive=request.param == "kills")
+
+
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
     """Return a web server on 127.0.0.1 that is reached without a proxy."""
@@ -116,12 +123,19 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     item.add_marker(kind_of(item))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Stop a run of unit tests one of whose modules imports what none may."""
+    if only_units(session.config) and (heavy := heavy_imports()):
+        raise pytest.UsageError(f"a module of unit tests imports {' and '.join(sorted(heavy))}")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Fail a unit test that imports what none may, where nothing else has imported it."""
+    """Fail a unit test that imports what none may; where other tests run too, these may have imported it before."""
+    before = heavy_imports()
     yield
-    if only_units(item.config) and (heavy := heavy_imports()):
-        pytest.fail(f"this test, its module or an earlier one imports {' and '.join(heavy)}", pytrace=False)
+    if only_units(item.config) and (heavy := heavy_imports() - before):
+        pytest.fail(f"a unit test imports {' and '.join(sorted(heavy))}", pytrace=False)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

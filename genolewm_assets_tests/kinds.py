@@ -36,7 +36,7 @@ _FOLDERS: dict[str, Kind] = {
     "encoders": "model",
 }
 _USES: tuple[tuple[re.Pattern[str], Kind], ...] = (
-    (re.compile(r"\b(kill_points|LossyDisk|on_refusing_disk|on_small_disk)\b"), "crash"),
+    (re.compile(r"\b(kill_points|KillPoints|LossyDisk|on_refusing_disk|on_small_disk)\b"), "crash"),
     (
         re.compile(r"^import dagster\b|\b(tiny_world|command_line)\b|_assets\.(defs|definitions|cli)\b", re.M),
         "graph",
@@ -68,9 +68,9 @@ def only_units(config: pytest.Config) -> bool:
     return re.match(r"unit\b(?! or\b)", config.getoption("markexpr")) is not None
 
 
-def heavy_imports() -> list[str]:
+def heavy_imports() -> set[str]:
     """Return which of the packages that no unit test imports have been imported."""
-    return [name for name in HEAVY if name in sys.modules]
+    return {name for name in HEAVY if name in sys.modules}
 
 
 def budget_lines(seconds: dict[str, float]) -> list[str]:
