@@ -15,7 +15,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from genolewm_assets_tests.faults.kill_points import KillPoints
-from genolewm_assets_tests.kinds import BUDGET_S, budget_lines, heavy_imports, kind_of, module_kind, only_units
+from genolewm_assets_tests.kinds import (
+    BUDGET_S,
+    budget_lines,
+    heavy_imports,
+    is_spread,
+    kind_of,
+    module_kind,
+    only_units,
+)
 from genolewm_assets_tests.servers.server_logs import log_tails
 from genolewm_assets_tests.servers.web_server import WebServer, running_server
 
@@ -165,6 +173,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """Keep each file's tests on one worker, and all of some folders on one: they share what is dear to build.
 
+    Files of long tests that share nothing are given out test by test.
+
     Not by marks of ``xdist_group``: xdist 3.8 adds a group to a name that pytest 9.2 no longer reads.
     """
     from xdist.scheduler import LoadScopeScheduling
@@ -173,7 +183,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            folder, _, file = nodeid.partition("::")[0].rpartition("/")
-            return folder if folder.endswith(("/real", "/sample", "/encoders")) else f"{folder}/{file}"
+            path, _, test = nodeid.partition("::")
+            if is_spread(HERE.parent / path):
+                return f"{path}::{test.partition('[')[0]}"
+            folder = path.rpartition("/")[0]
+            return folder if folder.endswith(("/real", "/sample", "/encoders")) else path
 
     return ByFile(config, log)

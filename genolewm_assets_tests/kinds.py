@@ -56,6 +56,12 @@ def module_kind(path: Path) -> Kind:
     return next((kind for pattern, kind in _USES if pattern.search(text)), "unit")
 
 
+@cache
+def is_spread(path: Path) -> bool:
+    """Tell whether the tests of a module are long and share nothing, so that several workers may run them."""
+    return module_kind(path) in {"crash", "graph"} and 'scope="module"' not in path.read_text()
+
+
 def kind_of(item: pytest.Item) -> Kind:
     """Return the kind of a test."""
     kind = module_kind(item.path)
