@@ -13,9 +13,9 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-from genolewm_assets_tests.browser.chromium import chromium, find_chromium
 from genolewm_assets_tests.browser.pages import EXPANDED_GRAPH, read_boxes, wait_for_graph
-from genolewm_assets_tests.browser.ui_server import ui_server
+from genolewm_assets_tests.servers.chromium import chromium, find_chromium
+from genolewm_assets_tests.servers.ui_server import ui_server
 
 IMAGES = Path(__file__).parent / "images"
 COLOURS = 256

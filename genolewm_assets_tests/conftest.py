@@ -14,13 +14,25 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from genolewm_assets_tests.kinds import BUDGET_S, budget_lines, heavy_imports, kind_of, module_kind, only_units
-from genolewm_assets_tests.live.server_logs import log_tails
-from genolewm_assets_tests.sources.web_server import WebServer, running_server
+from genolewm_assets_tests.faults.kill_points import KillPoints
+from genolewm_assets_tests.kinds import (
+    BUDGET_S,
+    budget_lines,
+    heavy_imports,
+    is_spread,
+    kind_of,
+    module_kind,
+    only_units,
+)
+from genolewm_assets_tests.servers.server_logs import log_tails
+from genolewm_assets_tests.servers.web_server import WebServer, running_server
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
+
+# What other modules than tests say `assert` in explains its failures too.
+pytest.register_assert_rewrite("genolewm_assets_tests.worlds", "genolewm_assets_tests.pictures")
 
 HERE = Path(__file__).resolve().parent
 SHARED_DATA = HERE.parents[1] / "shared" / "data"
@@ -79,6 +91,12 @@ def shared_data() -> Path:
     return SHARED_DATA
 
 
+@pytest.fixture(params=["states", pytest.param("kills", marks=pytest.mark.exhaustive)])
+def kill_points(request: pytest.FixtureRequest) -> KillPoints:
+    """Return what kills an action everywhere: in one run, or with the mark ``exhaustive`` in a run for each point."""
+    return KillPoints(exhaustive=request.param == "kills")
+
+
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
     """Return a web server on 127.0.0.1 that is reached without a proxy."""
@@ -113,12 +131,19 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     item.add_marker(kind_of(item))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Stop a run of unit tests one of whose modules imports what none may."""
+    if only_units(session.config) and (heavy := heavy_imports()):
+        raise pytest.UsageError(f"a module of unit tests imports {' and '.join(sorted(heavy))}")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Fail a unit test that imports what none may, where nothing else has imported it."""
+    """Fail a unit test that imports what none may; where other tests run too, these may have imported it before."""
+    before = heavy_imports()
     yield
-    if only_units(item.config) and (heavy := heavy_imports()):
-        pytest.fail(f"this test, its module or an earlier one imports {' and '.join(heavy)}", pytrace=False)
+    if only_units(item.config) and (heavy := heavy_imports() - before):
+        pytest.fail(f"a unit test imports {' and '.join(sorted(heavy))}", pytrace=False)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -148,6 +173,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """Keep each file's tests on one worker, and all of some folders on one: they share what is dear to build.
 
+    Files of long tests that share nothing are given out test by test.
+
     Not by marks of ``xdist_group``: xdist 3.8 adds a group to a name that pytest 9.2 no longer reads.
     """
     from xdist.scheduler import LoadScopeScheduling
@@ -156,7 +183,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            folder, _, file = nodeid.partition("::")[0].rpartition("/")
-            return folder if folder.endswith(("/real", "/sample", "/encoders")) else f"{folder}/{file}"
+            path, _, test = nodeid.partition("::")
+            if is_spread(HERE.parent / path):
+                return f"{path}::{test.partition('[')[0]}"
+            folder = path.rpartition("/")[0]
+            return folder if folder.endswith(("/real", "/sample", "/encoders")) else path
 
     return ByFile(config, log)

@@ -36,9 +36,9 @@ _FOLDERS: dict[str, Kind] = {
     "encoders": "model",
 }
 _USES: tuple[tuple[re.Pattern[str], Kind], ...] = (
-    (re.compile(r"\b(kill_points|LossyDisk|on_refusing_disk|on_small_disk)\b"), "crash"),
+    (re.compile(r"\b(kill_points|KillPoints|LossyDisk|on_refusing_disk|on_small_disk)\b"), "crash"),
     (
-        re.compile(r"^(import|from) dagster\b|\b(tiny_world|command_line)\b|_assets\.(defs|definitions|cli)\b", re.M),
+        re.compile(r"^import dagster\b|\b(tiny_world|command_line)\b|_assets\.(defs|definitions|cli)\b", re.M),
         "graph",
     ),
     (re.compile(r"^(import|from) torch\b|_assets\.encoders\b|\b(MtDNA|GenoLeWM)\w*Dataset\b", re.M), "model"),
@@ -56,6 +56,12 @@ def module_kind(path: Path) -> Kind:
     return next((kind for pattern, kind in _USES if pattern.search(text)), "unit")
 
 
+@cache
+def is_spread(path: Path) -> bool:
+    """Tell whether the tests of a module are long and share nothing, so that several workers may run them."""
+    return module_kind(path) in {"crash", "graph"} and 'scope="module"' not in path.read_text()
+
+
 def kind_of(item: pytest.Item) -> Kind:
     """Return the kind of a test."""
     kind = module_kind(item.path)
@@ -68,9 +74,9 @@ def only_units(config: pytest.Config) -> bool:
     return re.match(r"unit\b(?! or\b)", config.getoption("markexpr")) is not None
 
 
-def heavy_imports() -> list[str]:
+def heavy_imports() -> set[str]:
     """Return which of the packages that no unit test imports have been imported."""
-    return [name for name in HEAVY if name in sys.modules]
+    return {name for name in HEAVY if name in sys.modules}
 
 
 def budget_lines(seconds: dict[str, float]) -> list[str]:

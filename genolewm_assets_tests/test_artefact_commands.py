@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.store import Published, RowIndex
-from genolewm_assets_tests.lewm.cache_world import make_root
-from genolewm_assets_tests.store.array_caches import build_cache, write_sources
-from genolewm_assets_tests.store.array_stores import finish
-from genolewm_assets_tests.store.plans import flip
-from genolewm_assets_tests.test_cli import run
+from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.worlds.array_caches import build_cache, write_sources
+from genolewm_assets_tests.worlds.array_stores import finish
+from genolewm_assets_tests.worlds.cache_world import make_root
+from genolewm_assets_tests.worlds.plans import flip
 
 Pairs = dict[str, tuple[Published, Published]]
 

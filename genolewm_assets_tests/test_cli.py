@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets import cli
-from genolewm_assets_tests.tiny_world import TinyWorld
+from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.worlds.tiny_world import TinyWorld
 
 CLINVAR = "clinvar/clinvar_20250105.vcf.gz"
 
@@ -21,14 +21,6 @@ CLINVAR = "clinvar/clinvar_20250105.vcf.gz"
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
     return TinyWorld(tmp_path_factory.mktemp("sources"))
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """Run a command line in this process and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["genolewm", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    return int(stop.value.code or 0)
 
 
 def clinvar_command(vcf: Path, output: Path, *more: object) -> list[object]:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from genolewm_assets.store import InputRef, JsonValue
-from genolewm_assets.store.canonical_json import JsonValue
-from genolewm_assets.store.manifest import InputRef
 
 #: The table of a shard that is one file, and the table of what it does not hold.
 VARIANTS_FILE = "variants.parquet"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets_tests.browser.chromium import require_chromium
+from genolewm_assets_tests.servers.chromium import require_chromium
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from genolewm_assets.definitions import defs
 from genolewm_assets_tests.browser.pages import EXPANDED_GRAPH, SPECS, wait_for_graph
-from genolewm_assets_tests.browser.shown_root import BROKEN_CONTIG, WAITING_RELEASE
-from genolewm_assets_tests.defs.test_metadata import PICTURES
-from genolewm_assets_tests.tiny_world import CORPUS, RELEASES
+from genolewm_assets_tests.pictures import PICTURES
+from genolewm_assets_tests.worlds.shown_root import BROKEN_CONTIG, WAITING_RELEASE
+from genolewm_assets_tests.worlds.tiny_world import CORPUS, RELEASES
 
 pytestmark = pytest.mark.slow
 

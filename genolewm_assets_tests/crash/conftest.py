@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.store import Root
-from genolewm_assets_tests.crash.file_layer import without_syncs
-from genolewm_assets_tests.store.array_stores import contents, finish
-from genolewm_assets_tests.store.plans import new_root
-from genolewm_assets_tests.store.test_array_crash import ROWS
+from genolewm_assets_tests.faults.file_layer import without_syncs
+from genolewm_assets_tests.worlds.array_stores import contents, finish
+from genolewm_assets_tests.worlds.interrupted_store import ROWS
+from genolewm_assets_tests.worlds.plans import new_root
 
 
 @pytest.fixture

@@ -10,7 +10,15 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.store import ArrayStoreReader, verify_array_store
-from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, finish, key, open_writer, values, write_rows
+from genolewm_assets_tests.worlds.array_stores import (
+    FINGERPRINT,
+    contents,
+    finish,
+    key,
+    open_writer,
+    values,
+    write_rows,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 

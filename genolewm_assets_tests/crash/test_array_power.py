@@ -25,13 +25,13 @@ from genolewm_assets.store import (
     open_input,
     verify_root,
 )
-from genolewm_assets_tests.crash.killing import start
-from genolewm_assets_tests.crash.lossy_disk import LossyDisk, Tree, lay, lossy_disk
-from genolewm_assets_tests.store.array_caches import KEY, N_ROWS, build_cache, open_cache, write_sources
-from genolewm_assets_tests.store.array_caches import write_rows as write_cache_rows
-from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, open_writer, values, write_rows
-from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
-from genolewm_assets_tests.store.test_array_crash import ROWS, check_prefix, write_store
+from genolewm_assets_tests.faults.killing import start
+from genolewm_assets_tests.faults.lossy_disk import LossyDisk, Tree, lay, lossy_disk
+from genolewm_assets_tests.worlds.array_caches import KEY, N_ROWS, build_cache, open_cache, write_sources
+from genolewm_assets_tests.worlds.array_caches import write_rows as write_cache_rows
+from genolewm_assets_tests.worlds.array_stores import FINGERPRINT, contents, open_writer, values, write_rows
+from genolewm_assets_tests.worlds.interrupted_store import ROWS, check_prefix, write_store
+from genolewm_assets_tests.worlds.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 

@@ -26,11 +26,11 @@ from genolewm_assets.store import (
     verify_array_store,
     verify_root,
 )
-from genolewm_assets_tests.crash import file_layer
-from genolewm_assets_tests.crash.file_layer import Call
-from genolewm_assets_tests.crash.killing import start
-from genolewm_assets_tests.store.array_stores import CONFIG, FINGERPRINT, key, meta, open_writer, values, write_rows
-from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root
+from genolewm_assets_tests.faults import file_layer
+from genolewm_assets_tests.faults.file_layer import Call
+from genolewm_assets_tests.faults.killing import start
+from genolewm_assets_tests.worlds.array_stores import CONFIG, FINGERPRINT, key, meta, open_writer, values, write_rows
+from genolewm_assets_tests.worlds.plans import ARTEFACT, LOCATION, make_plan, new_root
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs"), pytest.mark.disk]
 

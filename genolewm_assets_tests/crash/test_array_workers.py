@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from genolewm_assets.store import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
-from genolewm_assets_tests.crash.killing import outcome
+from genolewm_assets_tests.faults.killing import outcome
 
 pytestmark = pytest.mark.slow
 

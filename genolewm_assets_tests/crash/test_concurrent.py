@@ -25,9 +25,9 @@ from genolewm_assets.store import (
     open_input,
     verify_root,
 )
-from genolewm_assets_tests.crash.killing import outcome, start
-from genolewm_assets_tests.store.leases import pretend_elsewhere, silence, wait_for
-from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
+from genolewm_assets_tests.faults.killing import outcome, start
+from genolewm_assets_tests.worlds.leases import pretend_elsewhere, silence, wait_for
+from genolewm_assets_tests.worlds.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
 
 pytestmark = pytest.mark.disk
 

@@ -26,8 +26,8 @@ from genolewm_assets.store import (
 from genolewm_assets.store.generation import find_damage
 from genolewm_assets.store.progress import ByteCount
 from genolewm_assets.store.rejected import rejection_reason
-from genolewm_assets_tests.crash.killing import kill_points
-from genolewm_assets_tests.store.plans import (
+from genolewm_assets_tests.faults.kill_points import KillPoints
+from genolewm_assets_tests.worlds.plans import (
     ARTEFACT,
     CONTENT,
     LOCATION,
@@ -67,6 +67,7 @@ def run_scenario(
     before: Callable[[Root], object],
     action: Callable[[Root], object],
     allowed: set[tuple[str | None, str | None]],
+    kill_points: KillPoints,
 ) -> int:
     """Kill ``action`` everywhere; check what readers see, then that running it again gives an undisturbed root."""
     undisturbed = new_root(tmp_path / "undisturbed")
@@ -80,74 +81,74 @@ def run_scenario(
         before(roots[-1])
         return lambda: action(roots[-1])
 
-    seen, points = set(), 0
-    for points in kill_points(prepare):
+    seen = set()
+    for point in kill_points(prepare, lambda: roots[-1].path):
         root = roots[-1]
         seen.add(state(root))
-        assert seen <= allowed, f"after the kill at call {points}"
+        assert seen <= allowed, f"after the kill at call {point}"
         assert not any(finding.is_fault for finding in verify_root(root))
         action(root)
         assert state(root) == state(undisturbed)
         collect_garbage(root)
-        assert picture(root) == picture(undisturbed), f"after the kill at call {points}"
+        assert picture(root) == picture(undisturbed), f"after the kill at call {point}"
         assert not any(root.leftovers(location) for location in root.locations_at_work())
     assert seen == allowed, "a state that should be seen was never reached"
-    return points
+    return kill_points.last
 
 
 BAD = "failed checks ['content_is_right']"
 MALFORMED = "in.vcf:3: is malformed. Correct it."
 
 
-def test_first_build(tmp_path: Path) -> None:
+def test_first_build(tmp_path: Path, kill_points: KillPoints) -> None:
     before, action = (lambda root: None), (lambda root: attempt(root, NEW))
-    assert run_scenario(tmp_path, before, action, {(None, None), ("2", None)}) > 20
+    assert run_scenario(tmp_path, before, action, {(None, None), ("2", None)}, kill_points) > 20
 
 
-def test_rebuild(tmp_path: Path) -> None:
+def test_rebuild(tmp_path: Path, kill_points: KillPoints) -> None:
     before, action = (lambda root: attempt(root, OLD)), (lambda root: attempt(root, NEW))
-    assert run_scenario(tmp_path, before, action, {("1", None), ("2", None)}) > 20
+    assert run_scenario(tmp_path, before, action, {("1", None), ("2", None)}, kill_points) > 20
 
 
-def test_rebuild_of_bytes_that_an_older_generation_holds(tmp_path: Path) -> None:
+def test_rebuild_of_bytes_that_an_older_generation_holds(tmp_path: Path, kill_points: KillPoints) -> None:
     def before(root: Root) -> None:
         attempt(root, OLD)
         attempt(root, NEW)
 
-    assert run_scenario(tmp_path, before, lambda root: attempt(root, OLD), {("2", None), ("1", None)}) > 20
+    assert run_scenario(tmp_path, before, lambda root: attempt(root, OLD), {("2", None), ("1", None)}, kill_points) > 20
 
 
 @pytest.mark.parametrize(("plan", "reason"), [(REJECTED, BAD), (failing_plan(), MALFORMED)], ids=["checks", "error"])
-def test_build_that_is_rejected(tmp_path: Path, plan: BuildPlan, reason: str) -> None:
+def test_build_that_is_rejected(tmp_path: Path, kill_points: KillPoints, plan: BuildPlan, reason: str) -> None:
     before, action = (lambda root: attempt(root, OLD)), (lambda root: attempt(root, plan))
-    assert run_scenario(tmp_path, before, action, {("1", None), ("1", reason)}) > 20
+    assert run_scenario(tmp_path, before, action, {("1", None), ("1", reason)}, kill_points) > 20
 
 
-def test_rejection_after_a_rejection_leaves_no_moment_without_a_marker(tmp_path: Path) -> None:
+def test_rejection_after_a_rejection_leaves_no_moment_without_a_marker(tmp_path: Path, kill_points: KillPoints) -> None:
     def before(root: Root) -> None:
         attempt(root, OLD)
         attempt(root, failing_plan())
 
-    run_scenario(tmp_path, before, lambda root: attempt(root, REJECTED), {("1", MALFORMED), ("1", BAD)})
+    run_scenario(tmp_path, before, lambda root: attempt(root, REJECTED), {("1", MALFORMED), ("1", BAD)}, kill_points)
 
 
-def test_success_after_a_rejection_never_shows_the_old_version_as_good(tmp_path: Path) -> None:
+def test_success_after_a_rejection_never_shows_the_old_version_as_good(tmp_path: Path, kill_points: KillPoints) -> None:
     def before(root: Root) -> None:
         attempt(root, OLD)
         attempt(root, REJECTED)
 
-    run_scenario(tmp_path, before, lambda root: attempt(root, NEW), {("1", BAD), ("2", BAD), ("2", None)})
+    run_scenario(tmp_path, before, lambda root: attempt(root, NEW), {("1", BAD), ("2", BAD), ("2", None)}, kill_points)
 
 
-def test_reuse_after_a_rejection(tmp_path: Path) -> None:
+def test_reuse_after_a_rejection(tmp_path: Path, kill_points: KillPoints) -> None:
     def before(root: Root) -> None:
         attempt(root, OLD)
         attempt(root, REJECTED)
 
-    run_scenario(tmp_path, before, lambda root: attempt(root, OLD), {("1", BAD), ("1", None)})
+    run_scenario(tmp_path, before, lambda root: attempt(root, OLD), {("1", BAD), ("1", None)}, kill_points)
 
 
-def test_garbage_collection(tmp_path: Path) -> None:
+def test_garbage_collection(tmp_path: Path, kill_points: KillPoints) -> None:
     def before(root: Root) -> None:
         pinned = build(root, make_plan(code_version="0"))
         package = make_plan({}, artefact=ArtefactId("packages/split"), location="packages/R/x", inputs=(pinned.ref,))
@@ -155,23 +156,23 @@ def test_garbage_collection(tmp_path: Path) -> None:
         build(root, OLD)
         build(root, NEW)
 
-    run_scenario(tmp_path, before, collect_garbage, {("2", None)})
+    run_scenario(tmp_path, before, collect_garbage, {("2", None)}, kill_points)
 
 
-def test_claiming_a_root(tmp_path: Path) -> None:
+def test_claiming_a_root(tmp_path: Path, kill_points: KillPoints) -> None:
     roots: list[Root] = []
 
     def prepare() -> Callable[[], object]:
         roots.append(Root(tmp_path / str(len(roots)), lock_wait_s=0))
         return lambda: roots[-1].claim("sample", "a" * 64)
 
-    for _ in kill_points(prepare):
+    for _ in kill_points(prepare, lambda: roots[-1].path):
         roots[-1].claim("sample", "a" * 64)
         assert [p.name for p in sorted(roots[-1].path.iterdir())] == ["root.json", "work"]
-    assert len(roots) > 5
+    assert kill_points.last >= 4
 
 
-def test_healing_a_damaged_generation_never_makes_it_worse(tmp_path: Path) -> None:
+def test_healing_a_damaged_generation_never_makes_it_worse(tmp_path: Path, kill_points: KillPoints) -> None:
     roots: list[Root] = []
 
     def prepare() -> Callable[[], object]:
@@ -181,7 +182,7 @@ def test_healing_a_damaged_generation_never_makes_it_worse(tmp_path: Path) -> No
         published.file("rejects.bin").unlink()
         return lambda: build(roots[-1], OLD)
 
-    for point in kill_points(prepare):
+    for point in kill_points(prepare, lambda: roots[-1].path):
         root = roots[-1]
         directory = resolve_generation(root.path / LOCATION)
         assert (directory / "sub" / "extra.bin").read_bytes() == CONTENT["sub/extra.bin"], point
@@ -191,10 +192,10 @@ def test_healing_a_damaged_generation_never_makes_it_worse(tmp_path: Path) -> No
         build(root, OLD)
         assert is_current(root, OLD)
         assert verify_root(root) == []
-    assert len(roots) > 20
+    assert kill_points.last >= 20
 
 
-def test_surface_links_lead_to_one_version_at_every_moment(tmp_path: Path) -> None:
+def test_surface_links_lead_to_one_version_at_every_moment(tmp_path: Path, kill_points: KillPoints) -> None:
     location = "clinvar/R/shard"
     old = make_plan({"a.bin": b"1", "b.bin": b"1"}, location=location, surface=True)
     new = make_plan({"a.bin": b"2", "c.bin": b"2"}, location=location, surface=True, code_version="2")
@@ -205,7 +206,7 @@ def test_surface_links_lead_to_one_version_at_every_moment(tmp_path: Path) -> No
         build(roots[-1], old)
         return lambda: build(roots[-1], new)
 
-    for _ in kill_points(prepare):
+    for _ in kill_points(prepare, lambda: roots[-1].path):
         folder = roots[-1].path / "clinvar" / "R"
         version = open_input(roots[-1], ARTEFACT, location).manifest.code_version
         shown = {p.name: p.read_bytes() for p in folder.glob("*.bin") if p.exists()}
@@ -214,4 +215,4 @@ def test_surface_links_lead_to_one_version_at_every_moment(tmp_path: Path) -> No
         assert {p.name: p.read_bytes() for p in folder.glob("*.bin")} == {"a.bin": b"2", "c.bin": b"2"}
         assert is_current(roots[-1], new)
         assert verify_root(roots[-1]) == []
-    assert len(roots) > 20
+    assert kill_points.last >= 20

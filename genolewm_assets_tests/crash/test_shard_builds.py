@@ -34,11 +34,12 @@ from genolewm_assets.store import (
     open_input,
     verify_root,
 )
-from genolewm_assets_tests.crash.killing import kill_points, start
-from genolewm_assets_tests.crash.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.sources.index_files import bgzip
-from genolewm_assets_tests.store.plans import picture
-from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld
+from genolewm_assets_tests.faults.kill_points import KillPoints
+from genolewm_assets_tests.faults.killing import start
+from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
+from genolewm_assets_tests.worlds.index_files import bgzip
+from genolewm_assets_tests.worlds.plans import picture
+from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 
@@ -150,7 +151,9 @@ def check_readers(builder: Builder, root: Root, current: str) -> str:
     return version
 
 
-def test_killed_at_every_step(builder: Builder, undisturbed: dict[str, bytes | str], tmp_path: Path) -> None:
+def test_killed_at_every_step(
+    builder: Builder, undisturbed: dict[str, bytes | str], tmp_path: Path, kill_points: KillPoints
+) -> None:
     roots: list[Root] = []
 
     def prepare() -> Callable[[], object]:
@@ -158,7 +161,7 @@ def test_killed_at_every_step(builder: Builder, undisturbed: dict[str, bytes | s
         return lambda: builder.build(roots[-1])
 
     seen, spooled = set(), 0
-    for point in kill_points(prepare, further=STEPS):
+    for point in kill_points(prepare, lambda: roots[-1].path, further=STEPS):
         root = roots[-1]
         current = builder.plan(root).code_version
         seen.add(check_readers(builder, root, current))
@@ -167,8 +170,8 @@ def test_killed_at_every_step(builder: Builder, undisturbed: dict[str, bytes | s
         assert everything(root) == undisturbed, f"after the kill at call {point}"
         shutil.rmtree(root.path)
     assert seen == {"0", current}
-    assert spooled > 5 or builder.which == IN_PASSING, "no kill met rows that were put aside on disk"
-    assert len(roots) > 40
+    assert spooled > 3 or builder.which == IN_PASSING, "no kill met rows that were put aside on disk"
+    assert kill_points.last >= 40
 
 
 @pytest.mark.parametrize("torn", [".arrows", ".parquet"])
@@ -280,7 +283,9 @@ def test_prepare_leaves_the_work_of_a_living_command_alone(
 
 
 @pytest.mark.parametrize(("prepare", "inside"), [("gnomad", "out"), ("clinvar", "new/deep/out")], indirect=["prepare"])
-def test_prepare_killed_at_every_step(prepare: Callable[[Path], object], inside: str, tmp_path: Path) -> None:
+def test_prepare_killed_at_every_step(
+    prepare: Callable[[Path], object], inside: str, tmp_path: Path, kill_points: KillPoints
+) -> None:
     (tmp_path / "undisturbed").mkdir()
     prepare(tmp_path / "undisturbed" / inside)
     expected = shown(tmp_path / "undisturbed")
@@ -292,7 +297,7 @@ def test_prepare_killed_at_every_step(prepare: Callable[[Path], object], inside:
         return lambda: prepare(sites[-1] / inside)
 
     outcomes = set()
-    for point in kill_points(run, further=STEPS):
+    for point in kill_points(run, lambda: sites[-1], further=STEPS):
         published = {name: data for name, data in shown(sites[-1]).items() if ".genolewm-prepare-" not in name}
         outcomes.add(bool(published))
         assert not any(name.endswith(".parquet") and ".gen/" not in name for name in published)

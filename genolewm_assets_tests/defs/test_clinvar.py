@@ -14,9 +14,9 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.sources.clinvar_listing import read_listing
 from genolewm_assets.sources.release_ledger import LEDGER, RegisteredRelease, read_ledger, register_releases
 from genolewm_assets.store import NO_PROGRESS, Root, collect_garbage, verify_root
-from genolewm_assets_tests.sources.release_files import directory_page
-from genolewm_assets_tests.sources.web_server import WebServer
-from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld, failed_checks
+from genolewm_assets_tests.servers.web_server import WebServer
+from genolewm_assets_tests.worlds.release_files import directory_page
+from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld, failed_checks
 
 OLD, NEW = RELEASES
 RELEASE = "clinvar/release"

@@ -16,7 +16,8 @@ from genolewm_assets.defs.clinvar_sensor import clinvar_release_schedule, clinva
 from genolewm_assets.defs.jobs import refresh_release_job
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.sources.release_ledger import LEDGER
-from genolewm_assets_tests.defs.sensor_world import (
+from genolewm_assets_tests.servers.web_server import WebServer
+from genolewm_assets_tests.worlds.sensor_world import (
     NEW,
     OLD,
     RELEASE,
@@ -28,8 +29,7 @@ from genolewm_assets_tests.defs.sensor_world import (
     unregistered_world,
     vcf,
 )
-from genolewm_assets_tests.sources.web_server import WebServer
-from genolewm_assets_tests.tiny_world import TinyWorld
+from genolewm_assets_tests.worlds.tiny_world import TinyWorld
 
 
 @pytest.fixture

@@ -14,7 +14,10 @@ import tenacity
 from genolewm_assets.defs import clinvar_sensor
 from genolewm_assets.errors import CorruptResourceError, RootError
 from genolewm_assets.sources.release_ledger import LEDGER
-from genolewm_assets_tests.defs.sensor_world import (
+from genolewm_assets_tests.servers.s3_server import running_s3
+from genolewm_assets_tests.servers.web_server import WebServer, running_server
+from genolewm_assets_tests.worlds.release_files import directory_page, md5_line
+from genolewm_assets_tests.worlds.sensor_world import (
     LATER,
     LATEST,
     NAME,
@@ -29,10 +32,7 @@ from genolewm_assets_tests.defs.sensor_world import (
     unregistered_world,
     vcf,
 )
-from genolewm_assets_tests.sources.release_files import directory_page, md5_line
-from genolewm_assets_tests.sources.s3_server import running_s3
-from genolewm_assets_tests.sources.web_server import WebServer, running_server
-from genolewm_assets_tests.tiny_world import TinyWorld, failed_checks
+from genolewm_assets_tests.worlds.tiny_world import TinyWorld, failed_checks
 
 
 @pytest.fixture

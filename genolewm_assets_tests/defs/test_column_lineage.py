@@ -25,10 +25,10 @@ from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.lewm.window_index import build_window_table
 from genolewm_assets.mito.variants import join_variants, tabulate_sites
 from genolewm_assets.sources.clinvar import build_clinvar_shard
-from genolewm_assets_tests.lewm import holdout_world, package_world
-from genolewm_assets_tests.lewm.release_world import Entry, allele_table
-from genolewm_assets_tests.mito.test_variants import CIRCLE, clinvar, gnomad
-from genolewm_assets_tests.sources.vcf_files import vcf_text
+from genolewm_assets_tests.worlds import holdout_world, package_world
+from genolewm_assets_tests.worlds.mito_alleles import CIRCLE, clinvar, gnomad
+from genolewm_assets_tests.worlds.release_world import Entry, allele_table
+from genolewm_assets_tests.worlds.vcf_files import vcf_text
 
 SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
 

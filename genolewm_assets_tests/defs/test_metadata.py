@@ -18,26 +18,13 @@ from genolewm_assets.defs.check_descriptions import CHECK_DESCRIPTIONS
 from genolewm_assets.defs.column_lineage import column_lineage
 from genolewm_assets.defs.metadata import list_files, plotted, share
 from genolewm_assets.store import FileEntry
-from genolewm_assets_tests.defs.test_pictures import parse
-from genolewm_assets_tests.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
+from genolewm_assets_tests.pictures import PICTURES, parse
+from genolewm_assets_tests.worlds.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 
 GRAPH = defs.resolve_asset_graph()
 SPECS = {
     spec.key.to_user_string(): spec
     for spec in sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key.to_user_string())
-}
-
-#: Pictures of each asset.
-PICTURES = {
-    "gnomad/shard": {"af_spectrum", "alleles_along_contig"},
-    "clinvar/shard": {"class_balance", "classes_by_review_stars"},
-    "clinvar/changes": {"classes_from_to_picture"},
-    "windows/index": {"coverage_along_contig"},
-    "corpus/windows": {"placements"},
-    "embeddings/cache": {"state_norms"},
-    "embeddings/corpus": {"state_norms"},
-    "holdouts/manifest": {"composition"},
-    "packages/split": {"splits", "source_mix"},
 }
 
 #: Figures that the UI plots, besides rows and bytes.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable
 from itertools import pairwise
@@ -17,9 +16,7 @@ from matplotlib.colors import to_rgb
 
 from genolewm_assets.defs import pictures
 from genolewm_assets.genome import IntervalArray
-
-PICTURE = re.compile(r"!\[([^\]]+)\]\(data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)\)")
-SVG = "{http://www.w3.org/2000/svg}"
+from genolewm_assets_tests.pictures import SVG, parse
 
 #: Okabe and Ito, Color Universal Design (2008).
 OKABE_ITO = {"#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7"}
@@ -84,13 +81,6 @@ DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = 
         "holdout-temporal 500 validation + 30,000 test",
     ),
 }
-
-
-def parse(value: dg.MetadataValue) -> tuple[str, str, ElementTree.Element]:
-    """Return alternative text, base64 text and the picture's root element."""
-    found = PICTURE.fullmatch(str(value.value))
-    assert found, "not one picture in Markdown"
-    return found[1], found[2], ElementTree.fromstring(base64.b64decode(found[2]))
 
 
 def texts(svg: ElementTree.Element) -> set[str]:

@@ -15,8 +15,8 @@ from genolewm_assets.defs.gates import BYTES_MATCH_MANIFEST, GATE
 from genolewm_assets.defs.graph import ASSETS
 from genolewm_assets.defs.verify_job import PartitionChecks
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Finding, FindingKind, Verified, build
-from genolewm_assets_tests.defs.built_world import BuiltWorld
-from genolewm_assets_tests.tiny_world import CONTIGS
+from genolewm_assets_tests.worlds.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.tiny_world import CONTIGS
 
 GNOMAD, RELEASE = "gnomad/shard", "2024-01-07"
 

@@ -15,8 +15,8 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installation, settings_of
-from genolewm_assets_tests.deploy.proxy import NAME, PASSWORD, USER, Proxy, proxy_before
 from genolewm_assets_tests.live.harness import wait_until
+from genolewm_assets_tests.servers.proxy import NAME, PASSWORD, USER, Proxy, proxy_before
 
 pytestmark = pytest.mark.slow
 

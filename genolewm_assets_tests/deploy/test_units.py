@@ -16,8 +16,8 @@ from filelock import FileLock
 from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installation, settings_of
 from genolewm_assets_tests.deploy.sessions import kill_session, listening, members
 from genolewm_assets_tests.live.harness import wait_until
-from genolewm_assets_tests.live.programs import free_port, program
-from genolewm_assets_tests.tiny_world import TinyWorld
+from genolewm_assets_tests.servers.programs import free_port, program
+from genolewm_assets_tests.worlds.tiny_world import TinyWorld
 
 SERVICES = ("code", "webserver", "daemon", "backup")
 SERVERS = ("code", "webserver", "daemon")

@@ -16,12 +16,12 @@ from genolewm_assets.errors import CorruptResourceError, InputError, MissingReso
 from genolewm_assets.forensic import (
     MemmapCacheReader,
 )
-from genolewm_assets_tests.crash.killing import outcome
-from genolewm_assets_tests.forensic.profiles import (
+from genolewm_assets_tests.faults.killing import outcome
+from genolewm_assets_tests.worlds.plans import flip
+from genolewm_assets_tests.worlds.profiles import (
     SHAPE,
     panel_of,
 )
-from genolewm_assets_tests.store.plans import flip
 
 
 def test_rows_are_copies_unless_views_will_do(cache: Path) -> None:

@@ -16,8 +16,15 @@ from genolewm_assets.sources import bgzf, text_chunks
 from genolewm_assets.sources.compression import Compression, detect_compression
 from genolewm_assets.sources.vcf_block import AlleleRows, Numbers, VcfBlock
 from genolewm_assets.sources.vcf_scan import VcfScanner
-from genolewm_assets_tests.fuzz.plain_vcf import BadValueError, PlainRecord, count, own_values, read_records, share
-from genolewm_assets_tests.sources.index_files import bgzip
+from genolewm_assets_tests.referees.hostile_vcf import (
+    BadValueError,
+    PlainRecord,
+    count,
+    own_values,
+    read_records,
+    share,
+)
+from genolewm_assets_tests.worlds.index_files import bgzip
 
 PLAIN, GZIP, BGZF, AS_IT_IS = range(4)
 _KEYS = ("AF", "AC", "AN")

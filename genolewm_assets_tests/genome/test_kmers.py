@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import SequenceError
 from genolewm_assets.genome import decode_kmer, encode_kmers, encode_sequence
+from genolewm_assets_tests.referees.rcrs import RCRS_IDS_SHA256
 from genolewm_assets_tests.strategies import circular_genomes
-
-#: Given with the shared data: rCRS, k = 6, stride 1, circular, ids from 6 on, 3 for a k-mer with an N.
-RCRS_IDS_SHA256 = "b45a2f168d767fe57a90030eb8517afd87a2efa396b049c925334eb20f953163"
 
 
 def by_dictionary(sequence: str, k: int, stride: int) -> list[int]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import AlleleError, IntervalError, ReferenceMismatchError
 from genolewm_assets.genome import EditType, Interval, Variant, decompose, left_align, normalise, trim_alleles
-from genolewm_assets_tests.genome.bcftools_referee import Allele, bcftools_norm, read_alleles, write_fasta
+from genolewm_assets_tests.referees.bcftools import Allele, bcftools_norm, read_alleles, write_fasta
 from genolewm_assets_tests.strategies import sequences, variants
 
 CLINVAR = ("clinvar/vcf_GRCh38/clinvar_20201107.vcf.gz", "clinvar/vcf_GRCh38/clinvar_20260226.vcf.gz")

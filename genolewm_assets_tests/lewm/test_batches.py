@@ -14,7 +14,7 @@ from genolewm_assets.lewm.randomness import DrawKey
 from genolewm_assets.lewm.state_pooling import block_count
 from genolewm_assets.lewm.tuples import Pooling, build_tuples
 from genolewm_assets.lewm.window_schedule import EditMix
-from genolewm_assets_tests.lewm.stream_world import make_window, no_alleles, simulate_reference
+from genolewm_assets_tests.worlds.stream_world import make_window, no_alleles, simulate_reference
 
 REFERENCE = simulate_reference()
 SAMPLER = EditSampler({}, AlleleIndex(no_alleles()))

@@ -13,7 +13,8 @@ from genolewm_assets.errors import CorruptResourceError, InputError, MissingReso
 from genolewm_assets.lewm import cache_export
 from genolewm_assets.lewm.cache_export import RFC_0002, export_states
 from genolewm_assets.store import Published, Root, TableFormat
-from genolewm_assets_tests.lewm.cache_world import (
+from genolewm_assets_tests.worlds.array_stores import finish
+from genolewm_assets_tests.worlds.cache_world import (
     BLOCK_TOKENS,
     make_root,
     publish_cache,
@@ -21,9 +22,8 @@ from genolewm_assets_tests.lewm.cache_world import (
     states_of,
     token_counts,
 )
-from genolewm_assets_tests.lewm.package_world import make_sources
-from genolewm_assets_tests.store.array_stores import finish
-from genolewm_assets_tests.store.plans import flip
+from genolewm_assets_tests.worlds.package_world import make_sources
+from genolewm_assets_tests.worlds.plans import flip
 
 World = tuple[Root, dict[str, tuple[Published, Published]]]
 

@@ -32,10 +32,11 @@ from genolewm_assets.store import (
     collect_garbage,
     verify_root,
 )
-from genolewm_assets_tests.crash.killing import kill_points, outcome, start
-from genolewm_assets_tests.lewm.cache_world import make_root, publish_cache, publish_windows
-from genolewm_assets_tests.lewm.package_world import make_sources
-from genolewm_assets_tests.store.plans import flip
+from genolewm_assets_tests.faults.kill_points import KillPoints
+from genolewm_assets_tests.faults.killing import outcome, start
+from genolewm_assets_tests.worlds.cache_world import make_root, publish_cache, publish_windows
+from genolewm_assets_tests.worlds.package_world import make_sources
+from genolewm_assets_tests.worlds.plans import flip
 
 Pairs = dict[str, tuple[Published, Published]]
 
@@ -257,7 +258,9 @@ def test_who_may_not_wait_is_told_that_another_is_at_it(root: Root) -> None:
 
 
 @pytest.mark.slow
-def test_killed_anywhere_it_says_that_it_is_out_of_date_or_is_not(root: Root, built: tuple[Path, Pairs]) -> None:
+def test_killed_anywhere_it_says_that_it_is_out_of_date_or_is_not(
+    root: Root, built: tuple[Path, Pairs], kill_points: KillPoints
+) -> None:
     cache = built[1]["chr20"][1]
     link, target = root.path / location(cache), f".gen/{cache.directory.name}"
     states = set()
@@ -268,7 +271,7 @@ def test_killed_anywhere_it_says_that_it_is_out_of_date_or_is_not(root: Root, bu
         link.symlink_to(target)
         return lambda: refresh_cache_index(Root(root.path, lock_wait_s=0))
 
-    for _ in kill_points(prepare):
+    for _ in kill_points(prepare, lambda: root.path):
         try:
             states.add(check_cache_index(root).rows)
         except CorruptResourceError as err:

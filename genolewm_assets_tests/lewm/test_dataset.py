@@ -23,8 +23,8 @@ from genolewm_assets.lewm.packages import open_package
 from genolewm_assets.lewm.state_pooling import pool_blocks
 from genolewm_assets.store import read_manifest
 from genolewm_assets.store.root import enclosing_root
-from genolewm_assets_tests.lewm.dataset_world import publish_package, states_of
-from genolewm_assets_tests.lewm.package_world import SEQUENCES, held_alleles
+from genolewm_assets_tests.worlds.dataset_world import publish_package, states_of
+from genolewm_assets_tests.worlds.package_world import SEQUENCES, held_alleles
 
 # More workers than cores is what is tested; torch warns of it.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")

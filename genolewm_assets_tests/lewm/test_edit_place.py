@@ -16,8 +16,14 @@ from genolewm_assets.genome import (
     reverse_complement,
 )
 from genolewm_assets.lewm.edit_place import EditPlace
-from genolewm_assets_tests.lewm.stream_world import CONTIG, WINDOW_BP, make_window, simulate_alleles, simulate_reference
 from genolewm_assets_tests.strategies import edit_lists, edits
+from genolewm_assets_tests.worlds.stream_world import (
+    CONTIG,
+    WINDOW_BP,
+    make_window,
+    simulate_alleles,
+    simulate_reference,
+)
 
 REFERENCE = simulate_reference()
 START = 5_000

@@ -17,7 +17,7 @@ from genolewm_assets.lewm.edit_sampling import EditSampler, SampledHaplotype, Sa
 from genolewm_assets.lewm.randomness import DrawKey
 from genolewm_assets.lewm.split_windows import WindowRecord
 from genolewm_assets.lewm.window_schedule import EditMix, EditSource
-from genolewm_assets_tests.lewm.stream_world import (
+from genolewm_assets_tests.worlds.stream_world import (
     CONTIG,
     WINDOW_BP,
     make_window,

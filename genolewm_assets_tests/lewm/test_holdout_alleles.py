@@ -11,7 +11,7 @@ from genolewm_assets.lewm.holdout_alleles import (
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, Holdout, IntervalReason, VariantOrigin
 from genolewm_assets.lewm.holdout_stretches import HeldStretch, HeldStretches, hold_genes
-from genolewm_assets_tests.lewm.holdout_world import CONTIGS, Row, allele, clinvar, gnomad
+from genolewm_assets_tests.worlds.holdout_world import CONTIGS, Row, allele, clinvar, gnomad
 
 LENGTHS = {contig.name: contig.length for contig in CONTIGS}
 

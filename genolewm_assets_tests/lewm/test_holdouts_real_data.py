@@ -21,8 +21,8 @@ from genolewm_assets.lewm.holdouts import HoldoutInputs, build_holdouts
 from genolewm_assets.lewm.window_index import build_window_table
 from genolewm_assets.sources.clinvar import build_clinvar_shard
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
-from genolewm_assets_tests.lewm.holdout_lookup import footprints, index_of
-from genolewm_assets_tests.lewm.holdout_world import corpus, corpus_row
+from genolewm_assets_tests.referees.holdout_lookup import footprints, index_of
+from genolewm_assets_tests.worlds.holdout_world import corpus, corpus_row
 
 pytestmark = pytest.mark.slow
 

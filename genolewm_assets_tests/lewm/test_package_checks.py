@@ -17,7 +17,7 @@ from genolewm_assets.lewm.package_info import read_package_info
 from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, SOURCE_MIX
 from genolewm_assets.lewm.package_writer import write_package
-from genolewm_assets_tests.lewm.package_world import (
+from genolewm_assets_tests.worlds.package_world import (
     BLOCK_TEST,
     LENGTHS,
     SEQUENCES,

@@ -10,7 +10,7 @@ from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.lewm.package_diff import diff_packages
 from genolewm_assets.lewm.package_writer import write_package
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
-from genolewm_assets_tests.lewm.package_world import (
+from genolewm_assets_tests.worlds.package_world import (
     clinvar,
     corpora,
     corpus,

@@ -11,7 +11,7 @@ from genolewm_assets.genome import Split
 from genolewm_assets.lewm import package_files
 from genolewm_assets.lewm.package_files import WindowShardWriter, read_sha256sums, write_package_table
 from genolewm_assets.lewm.package_schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
-from genolewm_assets_tests.lewm.package_world import table
+from genolewm_assets_tests.worlds.package_world import table
 
 
 def rows(n: int, first: int = 0) -> pa.Table:

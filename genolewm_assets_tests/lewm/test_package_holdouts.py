@@ -17,7 +17,7 @@ from genolewm_assets.lewm.package_schema import SOURCE_MIX
 from genolewm_assets.lewm.package_writer import write_package
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
 from genolewm_assets.lewm.window_schema import GENOME_CONTIGS
-from genolewm_assets_tests.lewm.package_world import (
+from genolewm_assets_tests.worlds.package_world import (
     LENGTHS,
     PROFILE,
     SEQUENCES,

@@ -15,7 +15,7 @@ from genolewm_assets.lewm.release_change_checks import CHANGE_CHECKS, check_chan
 from genolewm_assets.lewm.release_changes import find_changes
 from genolewm_assets.lewm.schema import CLINVAR_CHANGES
 from genolewm_assets.store import CheckResult
-from genolewm_assets_tests.lewm.release_world import (
+from genolewm_assets_tests.worlds.release_world import (
     CONTIGS,
     RELEASES,
     Entry,

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from genolewm_assets.genome import CLASSES
 from genolewm_assets.lewm.release_changes import find_changes, transitions
 from genolewm_assets.lewm.schema import CLINVAR_CHANGES
-from genolewm_assets_tests.lewm.release_world import CONTIGS, RELEASES, Allele, Entry, Release, allele_table, shard
+from genolewm_assets_tests.worlds.release_world import CONTIGS, RELEASES, Allele, Entry, Release, allele_table, shard
 
 
 def plain_row(contig: str, allele: Allele, before: Entry | None, after: Entry | None) -> dict[str, object] | None:

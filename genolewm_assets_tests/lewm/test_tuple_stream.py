@@ -12,7 +12,7 @@ from genolewm_assets.lewm.split_windows import SplitWindows
 from genolewm_assets.lewm.tuple_stream import StreamSettings, TupleStream, Visit
 from genolewm_assets.lewm.tuples import Pooling
 from genolewm_assets.lewm.window_schedule import EditSource
-from genolewm_assets_tests.lewm.stream_world import (
+from genolewm_assets_tests.worlds.stream_world import (
     MemoryStates,
     as_batch,
     make_window,

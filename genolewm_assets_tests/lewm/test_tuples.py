@@ -10,7 +10,7 @@ from genolewm_assets.lewm.edit_sampling import EditSampler, SampledHaplotype, Sa
 from genolewm_assets.lewm.randomness import DrawKey
 from genolewm_assets.lewm.tuples import Phase, Pooling, TupleKind, build_tuples, encode_tokens
 from genolewm_assets.lewm.window_schedule import EditMix, EditSource
-from genolewm_assets_tests.lewm.stream_world import (
+from genolewm_assets_tests.worlds.stream_world import (
     CONTIG,
     make_window,
     no_alleles,

@@ -21,8 +21,8 @@ import yaml
 
 from genolewm_assets.launch import prepare_environment, ui_command
 from genolewm_assets_tests.live.graphql import GraphQL
-from genolewm_assets_tests.live.programs import free_port, program
-from genolewm_assets_tests.live.server_logs import showing_log
+from genolewm_assets_tests.servers.programs import free_port, program
+from genolewm_assets_tests.servers.server_logs import showing_log
 
 _START_S = 240.0
 _STOP_S = 40.0

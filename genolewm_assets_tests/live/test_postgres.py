@@ -12,9 +12,9 @@ import pytest
 
 from genolewm_assets_tests.live import backfill_steps, release_steps
 from genolewm_assets_tests.live.harness import LiveServer, live_server
-from genolewm_assets_tests.live.postgres import PostgresServer, postgres_server
-from genolewm_assets_tests.live.release_world import ReleaseWorld, simulated_world
-from genolewm_assets_tests.live.web_directory import web_directory
+from genolewm_assets_tests.servers.postgres import PostgresServer, postgres_server
+from genolewm_assets_tests.servers.web_directory import web_directory
+from genolewm_assets_tests.worlds.live_release_world import ReleaseWorld, simulated_world
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
 

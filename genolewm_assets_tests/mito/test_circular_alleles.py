@@ -17,7 +17,7 @@ from genolewm_assets.mito.circular_alleles import (
     move_right_on_circle,
     normalise_on_circle,
 )
-from genolewm_assets_tests.genome.bcftools_referee import bcftools_norm, read_alleles, write_fasta
+from genolewm_assets_tests.referees.bcftools import bcftools_norm, read_alleles, write_fasta
 from genolewm_assets_tests.strategies import circular_genomes, sequences, variants
 
 

@@ -25,7 +25,7 @@ from genolewm_assets.mito.genome_table import (
     place_genomes,
     reject_table,
 )
-from genolewm_assets_tests.mito.genome_world import (
+from genolewm_assets_tests.worlds.genome_world import (
     GENOMES,
     MISFIT_REASONS,
     QC,

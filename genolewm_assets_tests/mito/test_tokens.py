@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import ConfigurationError, InputError, SequenceError
 from genolewm_assets.genome import encode_sequence
 from genolewm_assets.mito import KmerVocabulary, decode_tokens, tokenize_batch, tokenize_sequence
-from genolewm_assets_tests.genome.test_kmers import RCRS_IDS_SHA256
+from genolewm_assets_tests.referees.rcrs import RCRS_IDS_SHA256
 from genolewm_assets_tests.strategies import circular_genomes
 
 KEYS = ["input_ids", "attention_mask", "position_ids", "het_values"]

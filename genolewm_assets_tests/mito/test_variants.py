@@ -17,28 +17,7 @@ from genolewm_assets.mito.variants import FROM_CLINVAR, FROM_GNOMAD, join_varian
 from genolewm_assets.sources.clinvar import build_clinvar_shard, contig_file
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 from genolewm_assets.store.table_schema import TableSchema
-
-#: 1-based: G1 A2 T3 T4 C5 C6 C7 T8 A9, then G1 again.
-CIRCLE = b"GATTCCCTA"
-Allele = tuple[int, str, str]
-Row = dict[str, object]
-
-
-def gnomad(*rows: tuple[Allele, Row]) -> pa.Table:
-    filled = {"filter": "PASS", "ac": 1, "ac_het": 0, "an": 100, "af": 0.01, "af_het": 0.0, "max_hl": 1.0}
-    return _table(GNOMAD_VARIANTS, filled, rows)
-
-
-def clinvar(*rows: tuple[Allele, Row]) -> pa.Table:
-    filled = {"clinvar_id": 7, "label": "VUS", "stars": 1, "gene_symbols": ["MT-TF"], "gene_ids": [4_558]}
-    return _table(CLINVAR_VARIANTS, filled, rows)
-
-
-def _table(schema: TableSchema, filled: Row, rows: tuple[tuple[Allele, Row], ...]) -> pa.Table:
-    keys = [dict(zip(schema.key, ("chrM", *allele), strict=True)) for allele, _ in rows]
-    return pa.Table.from_pylist(
-        [filled | key | more for key, (_, more) in zip(keys, rows, strict=True)], schema=schema.arrow
-    )
+from genolewm_assets_tests.worlds.mito_alleles import CIRCLE, Row, clinvar, gnomad
 
 
 def joined(ours: pa.Table, theirs: pa.Table) -> tuple[list[Row], dict[str, int]]:

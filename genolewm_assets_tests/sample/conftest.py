@@ -9,7 +9,7 @@ import pytest
 
 from genolewm_assets.sample import write_sample
 from genolewm_assets.sample.reference import SimulatedContig, simulate_reference
-from genolewm_assets_tests.sample.census import read_sequences
+from genolewm_assets_tests.referees.census import read_sequences
 
 
 @pytest.fixture(scope="session")

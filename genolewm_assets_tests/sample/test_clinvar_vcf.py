@@ -5,7 +5,7 @@ from pathlib import Path
 import pysam
 import pytest
 
-from genolewm_assets_tests.sample.census import read_rows, read_text
+from genolewm_assets_tests.referees.census import read_rows, read_text
 
 FILES = {"2024-01-07": "clinvar_20240107.vcf.gz", "2025-01-05": "clinvar_20250105.vcf.gz"}
 release = pytest.mark.parametrize("day", FILES)

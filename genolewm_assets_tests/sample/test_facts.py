@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.sample import CONTENT_MD5, SAMPLE_FACTS
-from genolewm_assets_tests.sample.census import (
+from genolewm_assets_tests.referees.census import (
     GNOMAD_FILES,
     clinvar_alleles,
     content_digests,
@@ -16,7 +16,7 @@ from genolewm_assets_tests.sample.census import (
     count_genome,
     count_gnomad,
 )
-from genolewm_assets_tests.sample.mito_census import count_heteroplasmy, count_mito_genomes
+from genolewm_assets_tests.referees.mito_census import count_heteroplasmy, count_mito_genomes
 
 
 def test_contents_are_the_pinned_ones(sample_dir: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from genolewm_assets.sample.gnomad_vcf import Field, record_line
 from genolewm_assets.sample.spelling import Record
-from genolewm_assets_tests.sample.census import GNOMAD_FILES, normal_form, read_rows, read_text, reject_reason
+from genolewm_assets_tests.referees.census import GNOMAD_FILES, normal_form, read_rows, read_text, reject_reason
 
 LAYOUTS = {
     "chr17": {"AF_joint", "AC_joint_afr", "AN_joint_remaining", "grpmax_joint", "AF_grpmax_joint", "exomes_filters"},

@@ -8,7 +8,7 @@ import pysam
 import pytest
 
 from genolewm_assets.mito.canonical_rotation import canonical_rotation
-from genolewm_assets_tests.sample.mito_census import fasta_records
+from genolewm_assets_tests.referees.mito_census import fasta_records
 
 LAYOUTS = {"AF": "A", "HL": 1}
 CODES = {"R": "AG", "Y": "CT", "S": "CG", "W": "AT", "K": "GT", "M": "AC"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets_tests.sample.census import GNOMAD_FILES, read_rows, reject_reason
+from genolewm_assets_tests.referees.census import GNOMAD_FILES, read_rows, reject_reason
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from genolewm_assets.sample.population import GENOMES_V3, GENOMES_V4, JOINT_V4, 
 from genolewm_assets.sample.reference import SimulatedContig
 from genolewm_assets.sample.sites import Sites, simulate_sites
 from genolewm_assets.sample.spelling import Plants, choose_heads
-from genolewm_assets_tests.sample.census import GNOMAD_FILES, read_rows
+from genolewm_assets_tests.referees.census import GNOMAD_FILES, read_rows
 
 
 @pytest.fixture(scope="module")

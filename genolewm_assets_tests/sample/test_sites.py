@@ -7,7 +7,7 @@ import pytest
 
 from genolewm_assets.sample.reference import SimulatedContig
 from genolewm_assets.sample.sites import Sites, simulate_sites
-from genolewm_assets_tests.sample.census import normal_form
+from genolewm_assets_tests.referees.census import normal_form
 
 
 @pytest.fixture(scope="module")

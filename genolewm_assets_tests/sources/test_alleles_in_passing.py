@@ -14,10 +14,10 @@ from genolewm_assets.sources.allele_ledger import AlleleLedger
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
 from genolewm_assets.sources.allele_order import OutOfOrderError
 from genolewm_assets.sources.alleles import settle_sorted_alleles
-from genolewm_assets_tests.sources import test_clinvar
-from genolewm_assets_tests.sources.index_files import bgzip
-from genolewm_assets_tests.sources.plain_alleles import settle_plainly
-from genolewm_assets_tests.sources.test_alleles import (
+from genolewm_assets_tests.referees.plain_alleles import settle_plainly
+from genolewm_assets_tests.worlds import clinvar_records
+from genolewm_assets_tests.worlds.index_files import bgzip
+from genolewm_assets_tests.worlds.spelled_alleles import (
     LONG,
     REPETITIVE,
     Spelling,
@@ -26,7 +26,7 @@ from genolewm_assets_tests.sources.test_alleles import (
     rows_of,
     spellings,
 )
-from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
 
 TOLD: Counter[bool] = Counter()
 
@@ -62,11 +62,11 @@ def test_both_came_about() -> None:
 
 
 MANY = [
-    *(test_clinvar.record(chrom="17", pos=at, name=at, ref=chr(base), alt="ACGT"["CGTA".index(chr(base))])
-      for at, base in enumerate(test_clinvar.SEQUENCE, 1)),
+    *(clinvar_records.record(chrom="17", pos=at, name=at, ref=chr(base), alt="ACGT"["CGTA".index(chr(base))])
+      for at, base in enumerate(clinvar_records.SEQUENCE, 1)),
     # Both roll to the left, to before what was read long ago.
-    test_clinvar.record(chrom="17", pos=9, name=90, ref="T", alt="TT"),
-    test_clinvar.record(chrom="MT", pos=16, name=91, ref="AC", alt="A"),
+    clinvar_records.record(chrom="17", pos=9, name=90, ref="T", alt="TT"),
+    clinvar_records.record(chrom="MT", pos=16, name=91, ref="AC", alt="A"),
 ]  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def test_the_order_of_a_clinvar_file_never_shows(
 ) -> None:
     for place in ("whole", "cut"):
         (tmp_path / place).mkdir()
-    expected = test_clinvar.build(tmp_path / "whole", MANY, single_file=single_file)
+    expected = clinvar_records.build(tmp_path / "whole", MANY, single_file=single_file)
     records = list(MANY)
     match order:
         case "backwards":
@@ -88,10 +88,10 @@ def test_the_order_of_a_clinvar_file_never_shows(
             records = [*MANY[:5], MANY[-1], *MANY[5:-1]]
     monkeypatch.setattr(bgzf, "BATCH_TEXT_BYTES", 1)
     monkeypatch.setattr(alleles, "_REACH_BP", 2)
-    text = vcf_text(records, info=test_clinvar.INFO).encode()
+    text = vcf_text(records, info=clinvar_records.INFO).encode()
     path = write_text(tmp_path / "in.vcf", bgzip(text, block_bytes=100))
-    monkeypatch.setattr(test_clinvar, "write_text", lambda *_: path)
-    rows, counts, rejects = test_clinvar.build(tmp_path / "cut", records, single_file=single_file)
+    monkeypatch.setattr(clinvar_records, "write_text", lambda *_: path)
+    rows, counts, rejects = clinvar_records.build(tmp_path / "cut", records, single_file=single_file)
     assert rows == expected[0]
     assert counts == expected[1]
     assert [{**reject, "line": 0} for reject in rejects] == [{**reject, "line": 0} for reject in expected[2]]

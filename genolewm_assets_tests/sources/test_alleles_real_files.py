@@ -14,8 +14,8 @@ from genolewm_assets.sources import batch_spool
 from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
 from genolewm_assets.sources.alleles import settle_alleles
-from genolewm_assets_tests.genome.bcftools_referee import Allele, bcftools_norm, read_alleles
-from genolewm_assets_tests.sources.plain_alleles import settle_plainly
+from genolewm_assets_tests.referees.bcftools import Allele, bcftools_norm, read_alleles
+from genolewm_assets_tests.referees.plain_alleles import settle_plainly
 
 Reference = Callable[[Contig], bytes]
 

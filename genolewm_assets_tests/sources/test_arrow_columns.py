@@ -18,8 +18,8 @@ from genolewm_assets.sources.arrow_columns import (
     repeated_text,
     text_column,
 )
-from genolewm_assets_tests.sources import test_clinvar
-from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds import clinvar_records
+from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
 
 TEXTS = st.lists(st.none() | st.text(max_size=5), max_size=20)
 SCRIPT = """
@@ -76,13 +76,13 @@ def test_a_build_from_a_local_file_imports_neither_pandas_nor_http(tmp_path: Pat
     more = ";GENEINFO=A:1|B:2;RS=5;CLNREVSTAT=reviewed_by_expert_panel"
     records = [
         # A contig out of its turn: the rows of both are spooled.
-        test_clinvar.record(chrom=chrom, alt="T", name=7),
-        test_clinvar.record(pos=8, ref="TT", alt="T", more=more),
-        test_clinvar.record(pos=7, ref="TT", alt="T", name=8),
-        test_clinvar.record(pos=3, ref="A", name=9),
-        test_clinvar.record(pos=3, alt="A,C", name=10),
+        clinvar_records.record(chrom=chrom, alt="T", name=7),
+        clinvar_records.record(pos=8, ref="TT", alt="T", more=more),
+        clinvar_records.record(pos=7, ref="TT", alt="T", name=8),
+        clinvar_records.record(pos=3, ref="A", name=9),
+        clinvar_records.record(pos=3, alt="A,C", name=10),
     ]
-    vcf = write_text(tmp_path / "in.vcf", vcf_text(records, info=[*test_clinvar.INFO, "RS:.:String"]))
-    arguments = [sys.executable, "-c", SCRIPT, str(vcf), test_clinvar.SEQUENCE.decode(), str(tmp_path / "out")]
+    vcf = write_text(tmp_path / "in.vcf", vcf_text(records, info=[*clinvar_records.INFO, "RS:.:String"]))
+    arguments = [sys.executable, "-c", SCRIPT, str(vcf), clinvar_records.SEQUENCE.decode(), str(tmp_path / "out")]
     told = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout
     assert told.split() == ["4", "2"]

@@ -15,7 +15,7 @@ from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
 from genolewm_assets.lewm.corpus_records import CorpusSource
 from genolewm_assets.sources.catalog_corpus import CORPUS_SOURCES
 from genolewm_assets.sources.catalogs import Catalog, built_in_catalogs, load_catalog
-from genolewm_assets_tests.sources.minimal_catalog import MD5, MINIMAL, changed, write
+from genolewm_assets_tests.worlds.minimal_catalog import MD5, MINIMAL, changed, write
 
 SHARED_DATA_CATALOG = Path(__file__).parents[1] / "catalogs" / "shared_data.yaml"
 

@@ -19,9 +19,9 @@ from genolewm_assets.sources.clinvar_listing import (
     read_listing,
 )
 from genolewm_assets.sources.fetch import fetch
-from genolewm_assets_tests.sources.release_files import directory_page, md5_line, publish
-from genolewm_assets_tests.sources.s3_server import running_s3
-from genolewm_assets_tests.sources.web_server import WebServer, running_server
+from genolewm_assets_tests.servers.s3_server import running_s3
+from genolewm_assets_tests.servers.web_server import WebServer, running_server
+from genolewm_assets_tests.worlds.release_files import directory_page, md5_line, publish
 
 ELSE = [
     "clinvar.vcf.gz",

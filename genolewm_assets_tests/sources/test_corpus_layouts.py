@@ -9,7 +9,7 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.lewm.corpus_records import CorpusRecord, CorpusSource
 from genolewm_assets.sources.carbon_corpus import read_records
 from genolewm_assets.sources.corpus_layouts import find_layout
-from genolewm_assets_tests.sources.corpus_files import gene_row, text_row, write_rows
+from genolewm_assets_tests.worlds.corpus_files import gene_row, text_row, write_rows
 
 GENES, MRNA, SPLICED = (
     CorpusSource.EUKARYOTE_GENERATOR,

@@ -17,8 +17,8 @@ import tenacity
 
 from genolewm_assets.errors import BusyError, ChecksumError, FetchError
 from genolewm_assets.sources.fetch import fetch
-from genolewm_assets_tests.sources.served_file import AT_ONCE, CONTENT, MD5, SHA256, leftovers
-from genolewm_assets_tests.sources.web_server import WebServer
+from genolewm_assets_tests.servers.served_file import AT_ONCE, CONTENT, MD5, SHA256, leftovers
+from genolewm_assets_tests.servers.web_server import WebServer
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from genolewm_assets.sources.mtdna_collection import (
     write_genomes,
 )
 from genolewm_assets.store import BuildReport
-from genolewm_assets_tests.mito.genome_world import GENOMES, MISFIT_REASONS, QC, REFERENCE, misfits
-from genolewm_assets_tests.sources.vcf_files import write_text
+from genolewm_assets_tests.worlds.genome_world import GENOMES, MISFIT_REASONS, QC, REFERENCE, misfits
+from genolewm_assets_tests.worlds.vcf_files import write_text
 
 CHRM = Contig("chrM", len(REFERENCE), circular=True)
 SPLIT = SplitPolicy(validation=0.25, test=0.25)

@@ -9,8 +9,8 @@ import pytest
 
 from genolewm_assets.errors import FetchError
 from genolewm_assets.sources.fetch import published_md5
-from genolewm_assets_tests.sources.served_file import AT_ONCE, MD5
-from genolewm_assets_tests.sources.web_server import WebServer
+from genolewm_assets_tests.servers.served_file import AT_ONCE, MD5
+from genolewm_assets_tests.servers.web_server import WebServer
 
 
 @pytest.mark.parametrize(

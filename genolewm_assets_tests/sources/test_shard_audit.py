@@ -18,7 +18,7 @@ from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.shard_audit import audit_shard
 from genolewm_assets.store import CheckResult
 from genolewm_assets.store.parquet import write_table
-from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
 
 BASES = b"ACGTTTACGGACCATGAACG" * 5
 CONTIGS = ContigSet([Contig("chr17", len(BASES)), Contig("chr20", len(BASES))])

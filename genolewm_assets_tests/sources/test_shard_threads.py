@@ -11,10 +11,10 @@ import pytest
 from genolewm_assets.sources import bgzf, gnomad_scan
 from genolewm_assets.sources.clinvar import build_clinvar_shard
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
-from genolewm_assets_tests.sources import test_clinvar
-from genolewm_assets_tests.sources.gnomad_world import PLAIN, SEQUENCE, TOY
-from genolewm_assets_tests.sources.index_files import bgzip
-from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds import clinvar_records
+from genolewm_assets_tests.worlds.gnomad_world import PLAIN, SEQUENCE, TOY
+from genolewm_assets_tests.worlds.index_files import bgzip
+from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
 
 
 def alleles(seed: int) -> list[tuple[int, str, str]]:
@@ -48,7 +48,7 @@ def build_clinvar(path: Path, out: Path, threads: int) -> None:
     build_clinvar_shard(
         path,
         release="2026-02-26",
-        contigs=test_clinvar.TOY,
+        contigs=clinvar_records.TOY,
         reference=lambda _: SEQUENCE,
         out_dir=out,
         threads=threads,
@@ -63,8 +63,8 @@ def gnomad_text() -> str:
 
 
 def clinvar_text() -> str:
-    rows = [test_clinvar.record(pos=pos, ref=ref, alt=alt, name=n) for n, (pos, ref, alt) in enumerate(alleles(2))]
-    return vcf_text(rows, info=test_clinvar.INFO)
+    rows = [clinvar_records.record(pos=pos, ref=ref, alt=alt, name=n) for n, (pos, ref, alt) in enumerate(alleles(2))]
+    return vcf_text(rows, info=clinvar_records.INFO)
 
 
 @pytest.mark.parametrize(("text", "build"), [(gnomad_text, build_gnomad), (clinvar_text, build_clinvar)])

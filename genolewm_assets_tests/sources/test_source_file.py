@@ -12,7 +12,7 @@ import pytest
 
 from genolewm_assets.errors import FetchError, InputError
 from genolewm_assets.sources.source_file import PUBLISHED, SourceFile
-from genolewm_assets_tests.sources.web_server import running_server
+from genolewm_assets_tests.servers.web_server import running_server
 
 CONTENT = b"ACGT" * 1000
 MD5 = hashlib.md5(CONTENT).hexdigest()

@@ -11,7 +11,7 @@ from genolewm_assets.errors import VcfError
 from genolewm_assets.sources import bgzf, text_chunks
 from genolewm_assets.sources.compression import BGZF_END
 from genolewm_assets.sources.text_chunks import TextChunk, read_text
-from genolewm_assets_tests.sources.index_files import bgzip
+from genolewm_assets_tests.worlds.index_files import bgzip
 
 TEXT = b"".join(b"%d,%d\n" % (at, at * 7919 % 9973) for at in range(2_000))
 CONTAINERS = {

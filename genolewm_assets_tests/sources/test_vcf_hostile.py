@@ -19,10 +19,10 @@ from genolewm_assets.sources.allele_count import count_records
 from genolewm_assets.sources.clinvar import build_clinvar_shard
 from genolewm_assets.sources.compression import BGZF_END
 from genolewm_assets.sources.vcf_scan import VcfScanner
-from genolewm_assets_tests.sources.gnomad_world import PLAIN, SEQUENCE, build, snv
-from genolewm_assets_tests.sources.index_files import bgzip
-from genolewm_assets_tests.sources.scanned_vcf import Record, scan, scan_with_info
-from genolewm_assets_tests.sources.vcf_files import COLUMNS, vcf_text, write_text
+from genolewm_assets_tests.worlds.gnomad_world import PLAIN, SEQUENCE, build, snv
+from genolewm_assets_tests.worlds.index_files import bgzip
+from genolewm_assets_tests.worlds.scanned_vcf import Record, scan, scan_with_info
+from genolewm_assets_tests.worlds.vcf_files import COLUMNS, vcf_text, write_text
 
 HEAD = vcf_text([], info=PLAIN)
 

@@ -21,9 +21,9 @@ from genolewm_assets.sources.remote_vcf import RemoteVcf
 from genolewm_assets.sources.vcf_region import find_region
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
-from genolewm_assets_tests.sources.gnomad_world import PLAIN
-from genolewm_assets_tests.sources.vcf_files import vcf_text, write_text
-from genolewm_assets_tests.sources.web_server import WebServer
+from genolewm_assets_tests.servers.web_server import WebServer
+from genolewm_assets_tests.worlds.gnomad_world import PLAIN
+from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
 
 NAMES = ("chr2", "chr17", "chr21", "chrX")
 Row = tuple[int, str, int, str]

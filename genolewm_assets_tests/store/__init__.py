@@ -1,1 +1,1 @@
-"""Tests of the crash-safe files; `plans.py` has the small builds they use."""
+"""Tests of the crash-safe files; `worlds/plans.py` has the small builds they use."""

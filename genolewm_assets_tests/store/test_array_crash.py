@@ -20,18 +20,17 @@ from genolewm_assets.store import (
     BuildReport,
     Root,
     build,
-    is_complete,
     open_input,
     verify_root,
 )
-from genolewm_assets_tests.crash.file_layer import kill_points, without_syncs
-from genolewm_assets_tests.crash.killing import start
-from genolewm_assets_tests.store.array_stores import FINGERPRINT, contents, finish, open_writer, values, write_rows
-from genolewm_assets_tests.store.plans import ARTEFACT, LOCATION, make_plan, new_root
+from genolewm_assets_tests.faults.file_layer import without_syncs
+from genolewm_assets_tests.faults.kill_points import KillPoints
+from genolewm_assets_tests.faults.killing import start
+from genolewm_assets_tests.worlds.array_stores import FINGERPRINT, contents, finish, open_writer, values, write_rows
+from genolewm_assets_tests.worlds.interrupted_store import ROWS, check_prefix, write_store
+from genolewm_assets_tests.worlds.plans import ARTEFACT, LOCATION, make_plan, new_root
 
 pytestmark = pytest.mark.slow
-
-ROWS = 19  # commits at 8, 16 and 19
 
 
 @pytest.fixture(autouse=True)
@@ -39,31 +38,12 @@ def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     without_syncs(monkeypatch)
 
 
-def write_store(directory: Path, *, n_rows: int = ROWS, step: int = 3) -> None:
-    """Continue a store and finish it, as a build does."""
-    with open_writer(directory) as writer:
-        for first in range(writer.n_rows, n_rows, step):
-            write_rows(writer, first, min(first + step, n_rows))
-        writer.finalize(FINGERPRINT)
-
-
 @pytest.fixture
 def undisturbed(tmp_path: Path) -> dict[str, bytes]:
     return contents(finish(tmp_path / "undisturbed", ROWS))
 
 
-def check_prefix(directory: Path) -> int:
-    """Open what a kill left: either finished, or a prefix of the rows."""
-    with open_writer(directory) as writer:
-        rows = writer.n_rows
-        if not is_complete(directory):
-            wanted = values(0, rows)
-            for spec in writer.layout.arrays:
-                assert (directory / spec.file_name).read_bytes() == wanted[spec.name].tobytes()
-    return rows
-
-
-def test_killed_at_every_call(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
+def test_killed_at_every_call(tmp_path: Path, undisturbed: dict[str, bytes], kill_points: KillPoints) -> None:
     """Every open, write (torn too), truncation, sync, rename and removal."""
     seen: list[int] = []
     directories: list[Path] = []
@@ -72,16 +52,18 @@ def test_killed_at_every_call(tmp_path: Path, undisturbed: dict[str, bytes]) -> 
         directories.append(tmp_path / str(len(directories)))
         return lambda: write_store(directories[-1])
 
-    for _ in kill_points(prepare):
+    for _ in kill_points(prepare, lambda: directories[-1], writes=True):
         seen.append(check_prefix(directories[-1]))
         write_store(directories[-1])
         assert contents(directories[-1]) == undisturbed
     assert set(seen) == {0, 8, 16, ROWS}
     assert seen == sorted(seen), "a later kill never leaves fewer rows"
-    assert len(seen) > 60
+    assert kill_points.last >= 60
 
 
-def test_killed_at_every_call_of_the_resumption_too(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
+def test_killed_at_every_call_of_the_resumption_too(
+    tmp_path: Path, undisturbed: dict[str, bytes], kill_points: KillPoints
+) -> None:
     directories: list[Path] = []
 
     def prepare() -> Callable[[], object]:
@@ -92,11 +74,11 @@ def test_killed_at_every_call_of_the_resumption_too(tmp_path: Path, undisturbed:
             handle.write(b"torn")
         return lambda: write_store(directories[-1])
 
-    for _ in kill_points(prepare):
+    for _ in kill_points(prepare, lambda: directories[-1], writes=True):
         assert check_prefix(directories[-1]) >= 11
         write_store(directories[-1])
         assert contents(directories[-1]) == undisturbed
-    assert len(directories) > 40
+    assert kill_points.last >= 40
 
 
 def test_killed_at_a_byte_of_a_file(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
@@ -121,11 +103,12 @@ def test_killed_at_a_byte_of_a_file(tmp_path: Path, undisturbed: dict[str, bytes
     assert contents(directory) == undisturbed
 
 
-def test_killed_at_200_random_moments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("least", [40, pytest.param(200, marks=pytest.mark.exhaustive)])
+def test_killed_at_random_moments(tmp_path: Path, least: int) -> None:
     n_rows, draw, kills = 40, random.Random(5), 0
     undisturbed, resumed = contents(finish(tmp_path / "undisturbed", n_rows)), set()
     attempt, rows, directory, within_s = 0, 0, tmp_path / "0", 0.02
-    while kills < 200:
+    while kills < least:
         child = start(lambda: write_store(directory, n_rows=n_rows, step=2))  # noqa: B023 - the child runs at once
         time.sleep(draw.random() * within_s)
         os.kill(child, signal.SIGKILL)
@@ -157,7 +140,7 @@ def resumable_plan(log: list[int], *, at_row: Callable[[int], None] = lambda _: 
     return replace(make_plan(), write=write, resumable=True)
 
 
-def test_a_build_killed_at_every_call_goes_on_and_is_published(tmp_path: Path) -> None:
+def test_a_build_killed_at_every_call_goes_on_and_is_published(tmp_path: Path, kill_points: KillPoints) -> None:
     undisturbed = build(Root(tmp_path / "undisturbed"), resumable_plan([])).manifest.to_bytes()
     roots: list[Root] = []
 
@@ -166,7 +149,7 @@ def test_a_build_killed_at_every_call_goes_on_and_is_published(tmp_path: Path) -
         return lambda: build(roots[-1], resumable_plan([]))
 
     resumed = []
-    for _ in kill_points(prepare):
+    for _ in kill_points(prepare, lambda: roots[-1].path, writes=True):
         root = roots[-1]
         log: list[int] = []
         published = build(root, resumable_plan(log))

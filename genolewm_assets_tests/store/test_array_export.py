@@ -24,9 +24,9 @@ from genolewm_assets.store import (
     export_array_store,
 )
 from genolewm_assets.store.array_export import METADATA_KEY
-from genolewm_assets_tests.crash.killing import kill_points
-from genolewm_assets_tests.crash.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.store.array_stores import (
+from genolewm_assets_tests.faults.kill_points import KillPoints
+from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
+from genolewm_assets_tests.worlds.array_stores import (
     FINGERPRINT,
     finish,
     key,
@@ -37,7 +37,7 @@ from genolewm_assets_tests.store.array_stores import (
     values,
     write_rows,
 )
-from genolewm_assets_tests.store.plans import flip
+from genolewm_assets_tests.worlds.plans import flip
 
 ROWS = 21
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -250,7 +250,9 @@ def test_remains_are_swept_but_not_under_a_living_writer(store: Path, tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [None, b"old"])
-def test_killed_anywhere_it_leaves_what_was_there(before: bytes | None, store: Path, tmp_path: Path) -> None:
+def test_killed_anywhere_it_leaves_what_was_there(
+    before: bytes | None, store: Path, tmp_path: Path, kill_points: KillPoints
+) -> None:
     folders: list[Path] = []
     export_array_store(store, tmp_path / "undisturbed")
     whole = (tmp_path / "undisturbed").read_bytes()
@@ -264,7 +266,7 @@ def test_killed_anywhere_it_leaves_what_was_there(before: bytes | None, store: P
 
     further = [(pq.ParquetWriter, ["write_batch", "close"])]
     seen = set()
-    for _ in kill_points(prepare, further=further):
+    for _ in kill_points(prepare, lambda: folders[-1], further=further):
         path = folders[-1] / "out"
         found = path.read_bytes() if path.exists() else None
         assert found in (before, whole)

@@ -23,9 +23,9 @@ from genolewm_assets.store import (
     verify_array_store,
 )
 from genolewm_assets.store.array_reader import Access
-from genolewm_assets_tests.crash.killing import outcome
-from genolewm_assets_tests.store.array_stores import FINGERPRINT, finish, key, meta, values
-from genolewm_assets_tests.store.plans import flip
+from genolewm_assets_tests.faults.killing import outcome
+from genolewm_assets_tests.worlds.array_stores import FINGERPRINT, finish, key, meta, values
+from genolewm_assets_tests.worlds.plans import flip
 
 ROWS = 21
 

@@ -20,8 +20,8 @@ from genolewm_assets.store import (
     is_complete,
 )
 from genolewm_assets.store.array_log import committed_rows, read_header
-from genolewm_assets_tests.crash.killing import outcome
-from genolewm_assets_tests.store.array_stores import (
+from genolewm_assets_tests.faults.killing import outcome
+from genolewm_assets_tests.worlds.array_stores import (
     ARRAYS,
     CONFIG,
     FINGERPRINT,
@@ -35,7 +35,7 @@ from genolewm_assets_tests.store.array_stores import (
     values,
     write_rows,
 )
-from genolewm_assets_tests.store.plans import flip
+from genolewm_assets_tests.worlds.plans import flip
 
 ROWS = 21
 

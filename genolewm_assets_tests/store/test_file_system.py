@@ -13,10 +13,10 @@ import pytest
 from genolewm_assets.errors import ResourceError, RootError
 from genolewm_assets.store import Root, build
 from genolewm_assets.store.file_system import check_file_system
-from genolewm_assets_tests.crash.small_disk import on_small_disk
-from genolewm_assets_tests.store import refusing_disk as disk
-from genolewm_assets_tests.store.plans import LOCATION, make_plan
-from genolewm_assets_tests.store.refusing_disk import Refusals, on_refusing_disk
+from genolewm_assets_tests.faults import refusing_disk as disk
+from genolewm_assets_tests.faults.refusing_disk import Refusals, on_refusing_disk
+from genolewm_assets_tests.faults.small_disk import on_small_disk
+from genolewm_assets_tests.worlds.plans import LOCATION, make_plan
 
 pytestmark = pytest.mark.disk
 

@@ -10,7 +10,7 @@ import pytest
 
 from genolewm_assets.errors import BusyError, ResourceError
 from genolewm_assets.store.guard import NO_LOCKS, flock, guarded, is_flocked, lock_folder, looked_through
-from genolewm_assets_tests.crash.killing import outcome, start
+from genolewm_assets_tests.faults.killing import outcome, start
 
 
 def test_one_alone_or_several_that_look(tmp_path: Path) -> None:

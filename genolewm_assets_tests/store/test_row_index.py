@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
 from genolewm_assets.store import IndexedStore, Root, RowAddress, RowIndex, collect_garbage, row_index, verify_root
 from genolewm_assets.store.row_index import HashSource, publish_row_index
-from genolewm_assets_tests.crash.killing import kill_points, outcome
-from genolewm_assets_tests.crash.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.store.plans import flip, new_root
+from genolewm_assets_tests.faults.kill_points import KillPoints
+from genolewm_assets_tests.faults.killing import outcome
+from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
+from genolewm_assets_tests.worlds.plans import flip, new_root
 
 LOCATION = "rows.sqlite"
 
@@ -308,7 +309,7 @@ def test_a_full_disk_keeps_the_former_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_anywhere_readers_have_the_old_one_or_the_new(tmp_path: Path) -> None:
+def test_killed_anywhere_readers_have_the_old_one_or_the_new(tmp_path: Path, kill_points: KillPoints) -> None:
     roots: list[Root] = []
     fresh = {"embeddings/a": [make_hash(77)]}
 
@@ -318,7 +319,7 @@ def test_killed_anywhere_readers_have_the_old_one_or_the_new(tmp_path: Path) -> 
         return partial(publish, roots[-1], fresh, "1")
 
     seen = set()
-    for _ in kill_points(prepare, further=[(row_index, ["_choose", "_insertable", "closing"])]):
+    for _ in kill_points(prepare, lambda: roots[-1].path, further=[(row_index, ["_choose", "_insertable", "closing"])]):
         root = roots[-1]
         with RowIndex(root.path / LOCATION) as index:
             assert index.verify() == []

@@ -29,8 +29,8 @@ from genolewm_assets.store.generation import list_files
 from genolewm_assets.store.manifest import check_file_path
 from genolewm_assets.store.stamp_log import STAMP_LOG, StampLog
 from genolewm_assets.store.stamps import read_stamps, write_stamps
-from genolewm_assets_tests.store.array_stores import ARRAYS, CONFIG, contents, key, values
-from genolewm_assets_tests.store.plans import flip
+from genolewm_assets_tests.worlds.array_stores import ARRAYS, CONFIG, contents, key, values
+from genolewm_assets_tests.worlds.plans import flip
 
 LONG_AGO_NS = 1_500_000_000 * 10**9
 

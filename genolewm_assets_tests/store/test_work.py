@@ -11,7 +11,7 @@ from genolewm_assets.store import lock_record
 from genolewm_assets.store.lease import WriterLease
 from genolewm_assets.store.lock_record import RECORD, LeaseOwner
 from genolewm_assets.store.work import leftovers, sweep, work_directory
-from genolewm_assets_tests.store.leases import foreign_owner, silence, write_record
+from genolewm_assets_tests.worlds.leases import foreign_owner, silence, write_record
 
 NAME = "resume.0123456789ab"
 DAY_S = 24 * 3600

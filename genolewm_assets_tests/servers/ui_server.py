@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from genolewm_assets.launch import prepare_environment
-from genolewm_assets_tests.live.programs import free_port
+from genolewm_assets_tests.servers.programs import free_port
 
 _START_S, _STOP_S = 240.0, 20.0
 

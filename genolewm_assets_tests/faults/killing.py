@@ -1,11 +1,10 @@
-"""Actions in child processes, one that kills itself with SIGKILL at its n-th call into the file system among them."""
+"""Actions in child processes, and the calls into the file system at which one may be killed."""
 
 from __future__ import annotations
 
 import os
-import signal
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -40,19 +39,6 @@ def _report(patch: pytest.MonkeyPatch, owner: object, name: str, at_call: Callab
         return real(*args, **kwargs)
 
     patch.setattr(owner, name, call)
-
-
-def killed_at(number: int, action: Callable[[], object], further: Further = ()) -> bool:
-    """Fork; in the child, die at call ``number`` (from 0) of ``action``. False if it ended before that."""
-    child = _fork()
-    if child == 0:
-        _die_within(number, action, further)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return True
-    assert os.WEXITSTATUS(status) == 0, "the action failed in the child"
-    return False
 
 
 def _fork() -> int:
@@ -92,32 +78,3 @@ def outcome(action: Callable[[], object]) -> str:
         text = handle.read().decode()
     os.waitpid(child, 0)
     return text
-
-
-def _die_within(number: int, action: Callable[[], object], further: Further) -> None:
-    calls = 0
-
-    def at_call() -> None:
-        nonlocal calls
-        if calls == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        calls += 1
-
-    code = 1
-    try:
-        install(pytest.MonkeyPatch(), at_call, further)
-        action()
-        code = 0
-    finally:
-        os._exit(code)
-
-
-def kill_points(
-    prepare: Callable[[], Callable[[], object]], *, limit: int = 400, further: Further = ()
-) -> Iterator[int]:
-    """For n = 0, 1, ...: prepare afresh, kill the prepared action at call n, yield n; end when one survives."""
-    for number in range(limit):
-        if not killed_at(number, prepare(), further):
-            return
-        yield number
-    raise AssertionError(f"more than {limit} calls")

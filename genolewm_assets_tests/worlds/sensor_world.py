@@ -9,9 +9,9 @@ import yaml
 
 from genolewm_assets.defs.clinvar_sensor import clinvar_release_sensor
 from genolewm_assets.defs.resources import WorkspaceResource
-from genolewm_assets_tests.sources.release_files import directory_page
-from genolewm_assets_tests.sources.web_server import WebServer
-from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld
+from genolewm_assets_tests.servers.web_server import WebServer
+from genolewm_assets_tests.worlds.release_files import directory_page
+from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld
 
 OLD, NEW = RELEASES
 LATER, LATEST = "2025-03-02", "2025-04-06"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genolewm_assets.sample import HeteroplasmyFacts, MitoGenomeFacts
-from genolewm_assets_tests.sample.census import read_text
+from genolewm_assets_tests.referees.census import read_text
 
 PAIRS = dict(zip("ACGTRYSWKMN", "TGCAYRSWMKN", strict=True))
 

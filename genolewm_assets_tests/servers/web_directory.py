@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from genolewm_assets_tests.sources.web_server import serving
+from genolewm_assets_tests.servers.web_server import serving
 
 _HELD_S = 600.0
 

@@ -8,15 +8,11 @@ from __future__ import annotations
 import builtins
 import io
 import os
-import random
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
-
-from genolewm_assets_tests.crash.killing import start
 
 #: Calls of `os` that change a directory or begin something; `shutil`, `pathlib` and `tempfile` go through them too.
 ENTRY_CALLS = ("rename", "replace", "link", "symlink", "mkdir", "unlink", "remove", "rmdir", "open")
@@ -121,43 +117,6 @@ def _opener(at_call: AtCall) -> Callable[..., Any]:
         return buffered if "b" in mode else io.TextIOWrapper(buffered, *args, **kwargs)
 
     return open_file
-
-
-def killed_at(number: int, action: Callable[[], object]) -> bool:
-    """Fork; in the child, die by SIGKILL at call ``number`` (from 0) of ``action``. False if it ended before that.
-
-    Of a write, a part that depends on the number is done before that: none, all, or something in between.
-    """
-    draw, calls = random.Random(number), 0
-
-    def at_call(call: Call) -> bool:
-        nonlocal calls
-        if calls == number:
-            if call.write_part is not None:
-                call.write_part(draw.choice([0, draw.randint(0, call.size_bytes), call.size_bytes]))
-            os.kill(os.getpid(), signal.SIGKILL)
-        calls += 1
-        return False
-
-    def run() -> None:
-        install(pytest.MonkeyPatch(), at_call)
-        action()
-
-    _, status = os.waitpid(start(run), 0)
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return True
-    assert os.WEXITSTATUS(status) == 0, "the action failed in the child"
-    return False
-
-
-def kill_points(prepare: Callable[[], Callable[[], object]], *, limit: int = 1_000) -> Iterator[int]:
-    """For n = 0, 1, ...: prepare afresh, kill the prepared action at call n, yield n; end when one survives."""
-    for number in range(limit):
-        if not killed_at(number, prepare()):
-            return
-        yield number
-    raise AssertionError(f"more than {limit} calls")
 
 
 def without_syncs(patch: pytest.MonkeyPatch) -> None:

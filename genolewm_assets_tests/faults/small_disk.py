@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets_tests.crash.killing import outcome
+from genolewm_assets_tests.faults.killing import outcome
 
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
 _MS_RDONLY, _MS_REMOUNT, _MS_REC, _MS_PRIVATE = 1, 32, 16384, 1 << 18

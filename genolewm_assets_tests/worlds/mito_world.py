@@ -15,8 +15,8 @@ from genolewm_assets.sample.mito_genomes import simulate_mito_genomes
 from genolewm_assets.sample.mito_heteroplasmy import AF_LAYOUT, HL_LAYOUT, heteroplasmy_vcf
 from genolewm_assets.sample.mitochondrion import mito_vcf, simulate_mito_sites
 from genolewm_assets.sample.reference import simulate_reference
-from genolewm_assets_tests.defs.built_world import BuiltWorld
-from genolewm_assets_tests.tiny_world import RELEASES
+from genolewm_assets_tests.worlds.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.tiny_world import RELEASES
 
 FASTA, GENBANK = "mtdna/genomes.fa.gz", "mtdna/genomes.gb.gz"
 CALLS = ("mtdna/heteroplasmy_af.vcf.gz", "mtdna/heteroplasmy_hl.vcf.gz")

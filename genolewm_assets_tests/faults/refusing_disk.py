@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets_tests.crash.killing import outcome, start
+from genolewm_assets_tests.faults.killing import outcome, start
 
 LOOKUP, FORGET, GETATTR, SETATTR, READLINK, SYMLINK, MKDIR, UNLINK, RMDIR, RENAME = 1, 2, 3, 4, 5, 6, 9, 10, 11, 12
 OPEN, READ, WRITE, RELEASE, FSYNC, FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR = 14, 15, 16, 18, 20, 25, 26, 27, 28, 29

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from genolewm_assets_tests.deploy.installation import DEPLOY
 from genolewm_assets_tests.live.harness import wait_until
-from genolewm_assets_tests.live.programs import free_port, program
+from genolewm_assets_tests.servers.programs import free_port, program
 
 NAME = "genolewm.example.org"
 USER, PASSWORD = "ada", "correct horse battery"

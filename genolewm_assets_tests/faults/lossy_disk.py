@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets_tests.crash import file_layer
-from genolewm_assets_tests.crash.file_layer import DATA_CALLS, SYNC_CALLS, Call
+from genolewm_assets_tests.faults import file_layer
+from genolewm_assets_tests.faults.file_layer import DATA_CALLS, SYNC_CALLS, Call
 
 #: A tree by path relative to its folder: bytes of a file, text of a link, None for a folder.
 Tree = dict[str, bytes | str | None]

@@ -12,8 +12,8 @@ from typing import Any
 import pysam
 import yaml
 
-from genolewm_assets_tests.live.web_directory import WebDirectory
-from genolewm_assets_tests.tiny_world import RELEASES, TinyWorld
+from genolewm_assets_tests.servers.web_directory import WebDirectory
+from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld
 
 CATALOGS = Path(__file__).parents[1] / "catalogs"
 

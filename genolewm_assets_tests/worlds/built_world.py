@@ -19,7 +19,7 @@ from genolewm_assets.defs.automation import cpu_automation_sensor, gpu_automatio
 from genolewm_assets.defs.graph import ASSETS
 from genolewm_assets.defs.jobs import JOBS
 from genolewm_assets.defs.resources import WorkspaceResource
-from genolewm_assets_tests.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
+from genolewm_assets_tests.worlds.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 
 #: What one tick asks for: partitions by asset.
 Requested = Mapping[str, set[str | None]]

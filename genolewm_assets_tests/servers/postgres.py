@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from genolewm_assets_tests.live.programs import free_port, postgres_programs, program
+from genolewm_assets_tests.servers.programs import free_port, postgres_programs, program
 
 _DEADLINE_S = 60.0
 #: Loopback only, no socket file; what a killed test loses needs no sync.

@@ -1,0 +1,17 @@
+"""Command lines run in the process of a test."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from genolewm_assets import cli
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """Run a command line in this process and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["genolewm", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    return int(stop.value.code or 0)

@@ -1,0 +1,1 @@
+"""What goes wrong on purpose: kills, power cuts, full and refusing disks."""

@@ -1,0 +1,33 @@
+"""Pictures that assets show: which, and what is in one."""
+
+from __future__ import annotations
+
+import base64
+import re
+from xml.etree import ElementTree
+
+import dagster as dg
+
+PICTURE = re.compile(r"!\[([^\]]+)\]\(data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)\)")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+#: Pictures of each asset.
+PICTURES = {
+    "gnomad/shard": {"af_spectrum", "alleles_along_contig"},
+    "clinvar/shard": {"class_balance", "classes_by_review_stars"},
+    "clinvar/changes": {"classes_from_to_picture"},
+    "windows/index": {"coverage_along_contig"},
+    "corpus/windows": {"placements"},
+    "embeddings/cache": {"state_norms"},
+    "embeddings/corpus": {"state_norms"},
+    "holdouts/manifest": {"composition"},
+    "packages/split": {"splits", "source_mix"},
+}
+
+
+def parse(value: dg.MetadataValue) -> tuple[str, str, ElementTree.Element]:
+    """Return alternative text, base64 text and the picture's root element."""
+    found = PICTURE.fullmatch(str(value.value))
+    assert found, "not one picture in Markdown"
+    return found[1], found[2], ElementTree.fromstring(base64.b64decode(found[2]))
