@@ -1,17 +1,44 @@
-"""Documents that can be wrong are checked: the generated data model, and what the README tells people to run."""
+"""Documents that can be wrong are checked: generated pages, links, commands, and snippets, which are run."""
 
 from __future__ import annotations
 
 import re
 import runpy
+import shlex
 from pathlib import Path
 
+import pytest
+import typer.main
+from typer.core import TyperCommand, TyperGroup
+
+from genolewm_assets.cli import app
+from genolewm_assets_tests.defs.built_world import BuiltWorld
+from genolewm_assets_tests.defs.mito_world import GNOMAD, MitoWorld
+from genolewm_assets_tests.tiny_world import LINEAR, RELEASES
+
 REPOSITORY = Path(__file__).parents[1]
+DOCUMENTS = sorted(
+    str(path.relative_to(REPOSITORY))
+    for folder, pattern in ((".", "*.md"), ("docs", "**/*.md"), ("deploy", "*.md"), ("benchmarks", "*.md"))
+    for path in (REPOSITORY / folder).glob(pattern)
+)
+DECISIONS = sorted((REPOSITORY / "docs" / "decisions").glob("[0-9]*.md"))
+#: What a person types after a prompt, or reads in the middle of a sentence.
+_TYPED = re.compile(r"^(?:as_genolewm )?genolewm ([^#\n|]*)", re.MULTILINE)
+_NAMED = re.compile(r"`genolewm ([a-z][^`]*)`")
+
+
+def read(name: str) -> str:
+    return (REPOSITORY / name).read_text()
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 def test_data_model_is_the_one_made_from_the_schemas() -> None:
     render = runpy.run_path(str(REPOSITORY / "docs" / "build.py"))["render"]
-    assert (REPOSITORY / "docs" / "data_model.md").read_text() == render(), "run: make docs"
+    assert read("docs/data_model.md") == render(), "run: make docs"
 
 
 def test_data_model_has_every_table_that_is_declared() -> None:
@@ -24,9 +51,97 @@ def test_data_model_has_every_table_that_is_declared() -> None:
 
 
 def test_readme_names_only_files_and_targets_that_exist() -> None:
-    readme = (REPOSITORY / "README.md").read_text()
-    makefile = (REPOSITORY / "Makefile").read_text()
+    readme, makefile = read("README.md"), read("Makefile")
     for target in re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for link in re.findall(r"\]\((?!http)([^)#]+)\)", readme):
         assert (REPOSITORY / link).exists(), link
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_to_files(name: str) -> None:
+    folder = (REPOSITORY / name).parent
+    for link in re.findall(r"\]\((?!http)([^)#]+)[^)]*\)", read(name)):
+        assert (folder / link).exists(), link
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_commands_and_their_options_exist(name: str) -> None:
+    text = read(name)
+    typed = [line for block in blocks(text, "bash") for line in _TYPED.findall(block)]
+    for line in [*typed, *_NAMED.findall(text)]:
+        check_command(line)
+
+
+def check_command(line: str) -> None:
+    """Walk down the groups of commands, and look every option up."""
+    words = shlex.split(line)
+    command = typer.main.get_command(app)
+    while isinstance(command, TyperGroup):
+        assert words, line
+        command = command.commands.get(words.pop(0))
+    assert isinstance(command, TyperCommand), line
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("-")} <= options, line
+
+
+def test_the_index_of_decisions_names_each_by_its_title() -> None:
+    listed = re.findall(r"^- \[(\d{4})\]\((.*)\) (.*)$", read("docs/decisions/README.md"), re.MULTILINE)
+    written = [(path.name[:4], path.name, path.read_text().partition("\n")[0].removeprefix("# ")) for path in DECISIONS]
+    assert listed == written
+    assert [number for number, *_ in listed] == [f"{number:04d}" for number in range(1, len(listed) + 1)]
+
+
+@pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
+def test_a_decision_has_context_decision_and_consequence(path: Path) -> None:
+    assert re.findall(r"^#+ .*", path.read_text(), re.MULTILINE)[1:] == ["## Context", "## Decision", "## Consequence"]
+
+
+def test_the_glossary_stays_short_and_sorted() -> None:
+    words = re.findall(r"^\| \*\*([a-z]+)", read("docs/glossary.md"), re.MULTILINE)
+    assert words == sorted(words)
+    assert 0 < len(words) <= 25
+
+
+class DocumentedWorld(MitoWorld):
+    """A world with every artefact that a snippet reads, and windows that evaluation finds long enough."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for release in RELEASES:
+            self.write_clinvar(release, header_date=release)
+        urls = {name: f"gnomad.{name}.vcf.bgz" for name in LINEAR[:2]}
+        sources = {name: {"url": url, "release": "4.1", "md5": "published"} for name, url in urls.items()}
+        self.edit_catalog(
+            gnomad={"sources": {**sources, "chrM": {"url": GNOMAD, "release": "3.1", "md5": "published"}}},
+            windows={"profile": "documented", "window_bp": 4_800, "stride_bp": 800},
+        )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> DocumentedWorld:
+    """Return a world in which everything is built."""
+    world = DocumentedWorld(tmp_path_factory.mktemp("documented") / "world")
+    BuiltWorld.build(world)
+    return world
+
+
+@pytest.fixture
+def workplace(world: DocumentedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Enter a folder in which ``data`` is the root, as after ``make demo``."""
+    (tmp_path / "data").symlink_to(world.root)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+SNIPPETS = [
+    pytest.param(snippet, id=f"{name}-{number}")
+    for name in DOCUMENTS
+    for number, snippet in enumerate(blocks(read(name), "python"))
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_snippets_run(snippet: str, workplace: Path) -> None:
+    exec(compile(snippet, "snippet", "exec"), {"__name__": "snippet"})
