@@ -1,8 +1,8 @@
 """Drawing the edits of a window: real alleles that lie in it, synthetic SNVs and indels, single or a few together.
 
 Every edit that leaves here is in normal form, clear of both ends of the window, not held out, and makes a haplotype
-that differs from the window and from those of the window's other slots. Not here: the order of sources (``edit_mix``),
-the proposals themselves (``synthetic_edits``), what is made of a haplotype (``tuples``).
+that differs from the window and from those of the window's other slots. Not here: the order of sources
+(``window_schedule``), the proposals themselves (``synthetic_edits``), what is made of a haplotype (``tuples``).
 """
 
 from __future__ import annotations
