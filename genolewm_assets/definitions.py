@@ -8,12 +8,16 @@ import dagster as dg
 
 from genolewm_assets.defs.automation import cpu_automation_sensor, gpu_automation_sensor
 from genolewm_assets.defs.clinvar_sensor import clinvar_release_schedule, clinvar_release_sensor
-from genolewm_assets.defs.executors import configured_executor
 from genolewm_assets.defs.graph import ASSETS
 from genolewm_assets.defs.jobs import JOBS
-from genolewm_assets.defs.observations import observe_sources_schedule
+from genolewm_assets.defs.observe_job import observe_sources_schedule
 from genolewm_assets.defs.old_runs import purge_old_runs_schedule
-from genolewm_assets.defs.resources import WorkspaceResource, configured_catalog, configured_root
+from genolewm_assets.defs.settings import (
+    WorkspaceResource,
+    configured_catalog,
+    configured_executor,
+    configured_root,
+)
 
 defs = dg.Definitions(
     assets=ASSETS,

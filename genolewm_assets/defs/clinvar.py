@@ -9,13 +9,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.freshness import RELEASE_FRESHNESS
-from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
-from genolewm_assets.defs.partitions import clinvar_release_partitions, on_every_partition, on_same_key
-from genolewm_assets.defs.resources import WorkspaceResource
-from genolewm_assets.defs.vcf_columns import clinvar_vcf_schema
+from genolewm_assets.defs.column_lineage import of
+from genolewm_assets.defs.gates import GatedAsset, Plan
+from genolewm_assets.defs.metadata import clinvar_vcf_schema, describe_published, plotted
+from genolewm_assets.defs.partitions import BY_RELEASE, RELEASE_FRESHNESS, on_every_partition, on_same_key
+from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import Workspace, reference_opener
 from genolewm_assets.lewm.release_key import ReleaseKey
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
@@ -25,17 +23,13 @@ from genolewm_assets.sources.allele_count import count_records
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.release_ledger import check_offered, find_release
 from genolewm_assets.sources.shard_audit import audit_shard
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, JsonValue, Progress, Published
-
-RELEASE_CODE_VERSION = "1"
-SHARD_CODE_VERSION = "2"
+from genolewm_assets.store import BuildReport, CheckResult, JsonValue, Progress, Published
 
 
-def plan_release(workspace: Workspace, key: str | None, progress: Progress) -> BuildPlan:
+def plan_release(workspace: Workspace, key: str, progress: Progress) -> Plan:
     """Plan the download of one release's VCF: of the bytes that its key was registered for, and no others."""
-    artefact = ArtefactId("clinvar/release", key)
     root, place = workspace.root.path, workspace.url(workspace.catalog.clinvar.listing)
-    release = find_release(root, place, str(key))
+    release = find_release(root, place, key)
     source = workspace.source(release.url_at(place), md5=release.md5, progress=progress)
 
     def write(work: Path) -> BuildReport:
@@ -46,40 +40,32 @@ def plan_release(workspace: Workspace, key: str | None, progress: Progress) -> B
         # A re-issued file of one date gets the key "2026-02-26.2".
         dated = CheckResult(
             "release_key_equals_header_date",
-            passed=header_date == ReleaseKey.parse(str(key)).day,
-            figures={"release": str(key), "header_date": str(header_date)},
+            passed=header_date == ReleaseKey.parse(key).day,
+            figures={"release": key, "header_date": str(header_date)},
         )
         return BuildReport(
             counts={"size_bytes": local.path.stat().st_size}, rows={}, checks=(local.checksum_check(), dated)
         )
 
-    return BuildPlan(
-        artefact=artefact,
-        location=workspace.location(artefact),
-        code_version=RELEASE_CODE_VERSION,
-        recipe={"source": source.identity()},
-        inputs=(),
-        write=write,
-    )
+    return Plan(recipe={"source": source.identity()}, write=write)
 
 
-def plan_clinvar_shard(workspace: Workspace, key: str | None, progress: Progress) -> BuildPlan:
+def plan_clinvar_shard(workspace: Workspace, key: str, progress: Progress) -> Plan:
     """Plan the normalised, labelled alleles of one release, one Parquet file per contig."""
-    genome, release = workspace.open_input("reference/genome"), workspace.open_input("clinvar/release", key)
+    genome, release = reference_genome.open(workspace), clinvar_release.open(workspace, key)
     settings = workspace.catalog.clinvar
-    artefact = ArtefactId("clinvar/shard", key)
     recipe: dict[str, JsonValue] = {"max_ref_mismatch_fraction": settings.max_ref_mismatch_fraction}
-    inputs = (genome.ref, release.ref)
+    inputs = (genome, release)
 
     def write(work: Path) -> BuildReport:
         reference = reference_opener(genome, workspace.contigs)
         report = build_clinvar_shard(
             _vcf_of(release),
-            release=str(key),
+            release=key,
             contigs=workspace.contigs,
             reference=reference,
             out_dir=work,
-            origin=state_origin(SHARD_CODE_VERSION, recipe, inputs),
+            origin=state_origin(clinvar_shard.code_version, recipe, [each.ref for each in inputs]),
             progress=progress,
         )
         checks = audit_shard(
@@ -93,15 +79,7 @@ def plan_clinvar_shard(workspace: Workspace, key: str | None, progress: Progress
         )
         return BuildReport(counts=report.counts, rows=report.rows, checks=checks)
 
-    return BuildPlan(
-        artefact=artefact,
-        location=workspace.location(artefact),
-        code_version=SHARD_CODE_VERSION,
-        recipe=recipe,
-        inputs=inputs,
-        write=write,
-        surface=True,
-    )
+    return Plan(recipe=recipe, inputs=inputs, write=write)
 
 
 def _vcf_of(release: Published) -> Path:
@@ -143,54 +121,66 @@ def describe_clinvar_shard(published: Published) -> dict[str, dg.MetadataValue]:
     }
 
 
-RELEASE = GatedAsset(
+clinvar_release = GatedAsset(
     key="clinvar/release",
+    description="""
+    One row per record of a ClinVar release: the published VCF, byte for byte.
+
+    NCBI replaces its weekly files; a training set must be able to name the one that it was made from.
+    """,
+    kinds={"vcf"},
+    place=lambda _, release: f"clinvar/{release}/vcf",
+    partitions=BY_RELEASE,
+    freshness=RELEASE_FRESHNESS,
+    columns=clinvar_vcf_schema(),
     checks=("checksum_matches_published", "release_key_equals_header_date"),
     plan=plan_release,
     describe=describe_release,
 )
-SHARD = GatedAsset(key="clinvar/shard", checks=CLINVAR_CHECKS, plan=plan_clinvar_shard, describe=describe_clinvar_shard)
 
+#: Columns of the shard by the one field of the VCF that they come from.
+_FIELDS = {
+    "chrom": "CHROM",
+    "clinvar_id": "ID",
+    "allele_id": "INFO/ALLELEID",
+    "label": "INFO/CLNSIG",
+    "clnsig": "INFO/CLNSIG",
+    "clnsig_conf": "INFO/CLNSIGCONF",
+    "clnsig_incl": "INFO/CLNSIGINCL",
+    "stars": "INFO/CLNREVSTAT",
+    "clnrevstat": "INFO/CLNREVSTAT",
+    "oncogenicity": "INFO/ONC",
+    "somatic_impact": "INFO/SCI",
+    "gene_symbols": "INFO/GENEINFO",
+    "gene_ids": "INFO/GENEINFO",
+    "variant_type": "INFO/CLNVC",
+    "consequence": "INFO/MC",
+    "conditions": "INFO/CLNDN",
+    "hgvs": "INFO/CLNHGVS",
+    "rsid": "INFO/RS",
+}
 
-@dg.asset(
-    key=["clinvar", "release"],
-    partitions_def=clinvar_release_partitions,
-    group_name="clinvar",
-    code_version=RELEASE_CODE_VERSION,
-    check_specs=RELEASE.check_specs(clinvar_release_partitions),
-    freshness_policy=RELEASE_FRESHNESS,
-    metadata={"dagster/column_schema": clinvar_vcf_schema()},
-    owners=OWNERS,
-    tags=asset_tags("clinvar_release"),
-    hooks={report_failure},
-    kinds={"vcf"},
-)
-def clinvar_release(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per record of a ClinVar release: the published VCF, byte for byte.
-
-    NCBI replaces its weekly files; a training set must be able to name the one that it was made from.
-    """
-    yield from RELEASE.run(context, workspace.open())
-
-
-@dg.asset(
-    key=["clinvar", "shard"],
-    deps=[on_same_key("clinvar/release"), on_every_partition("reference/genome")],
-    partitions_def=clinvar_release_partitions,
-    automation_condition=AUTOMATED,
-    group_name="clinvar",
-    code_version=SHARD_CODE_VERSION,
-    check_specs=SHARD.check_specs(clinvar_release_partitions),
-    metadata=definition_metadata("clinvar/shard", CLINVAR_VARIANTS),
-    owners=OWNERS,
-    tags=asset_tags("clinvar_release"),
-    hooks={report_failure},
-    kinds={"parquet", "vcf"},
-)
-def clinvar_shard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per normalised allele of a ClinVar release with its class and review stars.
+clinvar_shard = GatedAsset(
+    key="clinvar/shard",
+    description="""
+    One row per normalised allele of a ClinVar release with its class and review stars.
 
     The labelled evaluation sets and the hard negatives of training are drawn from these rows, so a label comes from a
     closed table of CLNSIG terms and an allele is on the reference or in the rejects file.
-    """
-    yield from SHARD.run(context, workspace.open())
+    """,
+    kinds={"parquet", "vcf"},
+    code_version="2",
+    place=lambda _, release: f"clinvar/{release}/shard",
+    deps=(on_same_key(clinvar_release), on_every_partition(reference_genome)),
+    partitions=BY_RELEASE,
+    automation=AUTOMATED,
+    table=CLINVAR_VARIANTS,
+    sources={
+        **{column: of(clinvar_release, name) for column, name in _FIELDS.items()},
+        **dict.fromkeys(("pos", "ref", "alt"), of(clinvar_release, "POS", "REF", "ALT")),
+    },
+    checks=CLINVAR_CHECKS,
+    plan=plan_clinvar_shard,
+    describe=describe_clinvar_shard,
+    surface=True,
+)

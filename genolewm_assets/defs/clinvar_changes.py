@@ -12,22 +12,21 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from genolewm_assets.defs.automation import AUTOMATED
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
-from genolewm_assets.defs.partitions import clinvar_release_partitions, on_same_key
-from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.clinvar import clinvar_shard
+from genolewm_assets.defs.column_lineage import of, same
+from genolewm_assets.defs.gates import GatedAsset, GatedEvents, Plan
+from genolewm_assets.defs.metadata import describe_published, plotted
+from genolewm_assets.defs.partitions import BY_RELEASE, on_same_key
+from genolewm_assets.defs.settings import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import CLASSES
 from genolewm_assets.lewm.release_change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
 from genolewm_assets.lewm.release_changes import CHANGE_COLUMNS, COMPARED, find_changes, transitions
 from genolewm_assets.lewm.release_key import ReleaseKey, is_before
-from genolewm_assets.lewm.schema import CLINVAR_CHANGES
+from genolewm_assets.lewm.schema import ALLELE_KEY, CLINVAR_CHANGES
 from genolewm_assets.lewm.spans import Int64s
 from genolewm_assets.store import (
-    ArtefactId,
-    BuildPlan,
     BuildReport,
     Progress,
     Published,
@@ -36,8 +35,10 @@ from genolewm_assets.store import (
 )
 from genolewm_assets.store.parquet import write_table
 
-CODE_VERSION = "1"
 CHANGES_FILE = "changes.parquet"
+
+#: Columns that are given from and to.
+_PAIRED = ("clnsig", "label", "clinvar_id", "stars")
 
 _FIGURES = ("added", "removed", *COMPARED.values())
 
@@ -79,7 +80,7 @@ def predecessor_of(workspace: Workspace, release: str, named: str | None = None)
 
 def _compared_before(workspace: Workspace, release: str) -> str | None:
     """Return the predecessor in the recipe of the published changes."""
-    link = workspace.root.link_of(workspace.location(ArtefactId("clinvar/changes", release)))
+    link = workspace.root.link_of(clinvar_changes.location(workspace, release))
     try:
         predecessor = read_manifest(resolve_generation(link)).recipe.get("predecessor")
     except (MissingResourceError, CorruptResourceError):
@@ -95,18 +96,16 @@ def _newest_before(workspace: Workspace, release: str) -> str | None:
         for link in root.link_of("clinvar").glob("*/shard")
         if is_before(link.parent.name, release)
         and link.exists()
-        and not root.is_rejected(workspace.location(ArtefactId("clinvar/shard", link.parent.name)))
+        and not root.is_rejected(clinvar_shard.location(workspace, link.parent.name))
     ]
     return max(found, key=ReleaseKey.parse, default=None)
 
 
-def plan_changes(workspace: Workspace, key: str | None, progress: Progress, *, named: str | None = None) -> BuildPlan:
+def plan_changes(workspace: Workspace, release: str, progress: Progress, *, named: str | None = None) -> Plan:
     """Plan the changes of one release; ``named`` as in :func:`predecessor_of`."""
-    release = str(key)
     predecessor = predecessor_of(workspace, release, named)
-    open_shard = partial(workspace.open_input, "clinvar/shard", progress=progress)
+    open_shard = partial(clinvar_shard.open, workspace, progress=progress)
     later, earlier = open_shard(release), None if predecessor is None else open_shard(predecessor)
-    artefact = ArtefactId("clinvar/changes", release)
 
     def write(work: Path) -> BuildReport:
         written = work / CHANGES_FILE
@@ -126,12 +125,9 @@ def plan_changes(workspace: Workspace, key: str | None, progress: Progress, *, n
         )
         return BuildReport(counts=counts, rows={CHANGES_FILE: rows}, checks=checks)
 
-    return BuildPlan(
-        artefact=artefact,
-        location=workspace.location(artefact),
-        code_version=CODE_VERSION,
+    return Plan(
         recipe={"predecessor": predecessor},
-        inputs=tuple(shard.ref for shard in (earlier, later) if shard is not None),
+        inputs=(later,) if earlier is None else (earlier, later),
         write=write,
         note=f"compared with {predecessor}" if predecessor else "no earlier release is published to compare with",
     )
@@ -185,31 +181,40 @@ def _as_markdown(matrix: Int64s) -> str:
     return "\n".join(lines)
 
 
-CHANGES = GatedAsset(key="clinvar/changes", checks=CHANGE_CHECKS, plan=plan_changes, describe=describe_changes)
-
-
-@dg.asset(
-    key=["clinvar", "changes"],
-    # The predecessor's shard is an input too. Which one that is, is decided per release: the manifest names it.
-    deps=[on_same_key("clinvar/shard")],
-    partitions_def=clinvar_release_partitions,
-    automation_condition=AUTOMATED,
-    group_name="clinvar",
-    code_version=CODE_VERSION,
-    check_specs=CHANGES.check_specs(clinvar_release_partitions),
-    metadata=definition_metadata("clinvar/changes", CLINVAR_CHANGES),
-    owners=OWNERS,
-    tags=asset_tags("clinvar_release"),
-    hooks={report_failure},
-    kinds={"parquet"},
-)
-def clinvar_changes(
+def _count_changes(
     context: dg.AssetExecutionContext, config: ChangesConfig, workspace: WorkspaceResource
 ) -> GatedEvents:
-    """One row per normalised allele that a ClinVar release added, removed or changed against its predecessor.
+    plan = partial(plan_changes, named=config.predecessor)
+    yield from replace(clinvar_changes, plan=plan).run(context, workspace.open())
+
+
+clinvar_changes = GatedAsset(
+    key="clinvar/changes",
+    description="""
+    One row per normalised allele that a ClinVar release added, removed or changed against its predecessor.
 
     People see here what a new release means before they train on it; the temporal holdout is drawn between the same two
     releases. Compared with is the release that the catalogue names, else the newest earlier one that was published.
-    """
-    plan = partial(plan_changes, named=config.predecessor)
-    yield from replace(CHANGES, plan=plan).run(context, workspace.open())
+    """,
+    kinds={"parquet"},
+    place=lambda _, release: f"clinvar/{release}/changes",
+    # The predecessor's shard is an input too. Which one that is, is decided per release: the manifest names it.
+    deps=(on_same_key(clinvar_shard),),
+    partitions=BY_RELEASE,
+    automation=AUTOMATED,
+    table=CLINVAR_CHANGES,
+    sources={
+        **same(ALLELE_KEY, clinvar_shard),
+        "change": of(clinvar_shard, *ALLELE_KEY, *_PAIRED),
+        **same(_PAIRED, clinvar_shard, suffixes=("_from", "_to")),
+        **same(("gene_symbols", "gene_ids"), clinvar_shard),
+        "text_changed": of(clinvar_shard, "clnsig"),
+        "class_changed": of(clinvar_shard, "label"),
+        "id_changed": of(clinvar_shard, "clinvar_id"),
+        "stars_changed": of(clinvar_shard, "stars"),
+    },
+    checks=CHANGE_CHECKS,
+    plan=plan_changes,
+    describe=describe_changes,
+    body=_count_changes,
+)

@@ -12,9 +12,13 @@ import dagster as dg
 import tenacity
 from pydantic import BaseModel, Field, ValidationError
 
+from genolewm_assets.defs.clinvar import clinvar_release, clinvar_shard
+from genolewm_assets.defs.clinvar_changes import clinvar_changes
+from genolewm_assets.defs.gates import GatedAsset
 from genolewm_assets.defs.jobs import refresh_release_job
+from genolewm_assets.defs.packages import packages_split
 from genolewm_assets.defs.partitions import clinvar_release_partitions
-from genolewm_assets.defs.resources import WorkspaceResource, configured_catalog
+from genolewm_assets.defs.settings import WorkspaceResource, configured_catalog
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, RejectedResourceError, ResourceError
 from genolewm_assets.lewm.release_key import ReleaseKey, is_before
@@ -29,7 +33,7 @@ from genolewm_assets.sources.release_ledger import (
 )
 
 #: What is made of a release that the catalogue does not package.
-UNPACKAGED_ASSETS = ("clinvar/release", "clinvar/shard", "clinvar/changes")
+UNPACKAGED_ASSETS = (clinvar_release, clinvar_shard, clinvar_changes)
 
 #: Dagster ends a tick after 60 s; the next one tries again, so nothing is gained by waiting long.
 _READ_WITHIN_S = 30.0
@@ -113,23 +117,18 @@ def _arriving(workspace: Workspace, listing: Listing, before: Mapping[str, str])
     }
 
 
-def _is_published(workspace: Workspace, asset: str, key: str) -> bool:
+def _is_published(workspace: Workspace, asset: GatedAsset, key: str) -> bool:
     try:
-        workspace.open_input(asset, key, contents="sizes")
+        asset.open(workspace, key, contents="sizes")
     except GenoLeWMError:
         return False
     return True
 
 
-def _is_packaged(workspace: Workspace, key: str) -> bool:
-    packaged = workspace.catalog.clinvar.packaged
-    return packaged is None or key in packaged
-
-
 def _refresh(workspace: Workspace, key: str, *, run_key: str | None, predecessor: str | None) -> dg.RunRequest:
     """Ask for everything that is made of a release."""
-    keys = None if _is_packaged(workspace, key) else [dg.AssetKey(asset.split("/")) for asset in UNPACKAGED_ASSETS]
-    config = {"ops": {"clinvar__changes": {"config": {"predecessor": predecessor}}}} if predecessor else {}
+    keys = None if workspace.is_packaged(key) else [dg.AssetKey(asset.path) for asset in UNPACKAGED_ASSETS]
+    config = {"ops": {"__".join(clinvar_changes.path): {"config": {"predecessor": predecessor}}}} if predecessor else {}
     return dg.RunRequest(
         run_key=run_key,
         job_name=refresh_release_job.name,
@@ -202,7 +201,7 @@ def _newest_request(
     if not candidates:
         return []
     key = candidates[-1]
-    published = [release.key for release in look.known if _is_published(workspace, "clinvar/shard", release.key)]
+    published = [release.key for release in look.known if _is_published(workspace, clinvar_shard, release.key)]
     if any(is_before(key, other) for other in published):
         context.log.info(f"{key} is older than what is published: it is registered, and built when a person asks")
         return []
@@ -240,9 +239,9 @@ def clinvar_release_schedule(
     key = look.offered[-1]
     # Newer ones count too: a checksum that cannot be read today must not bring an older release up.
     for release in look.known:
-        product = "packages/split" if _is_packaged(opened, release.key) else "clinvar/shard"
+        product = packages_split if opened.is_packaged(release.key) else clinvar_shard
         if not is_before(release.key, key) and _is_published(opened, product, release.key):
-            return dg.SkipReason(f"{product}[{release.key}] is published: {look}")
+            return dg.SkipReason(f"{product.key}[{release.key}] is published: {look}")
     if _runs(context.instance, key, tuple(status for status in dg.DagsterRunStatus if status not in _ENDED)):
         return dg.SkipReason(f"a run for {key} is under way")
     # Without a predecessor named: what this release was compared with before, if it was, stands.

@@ -6,11 +6,10 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted, share
-from genolewm_assets.defs.partitions import corpus_source_partitions, on_every_partition
-from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.gates import GatedAsset, Plan
+from genolewm_assets.defs.metadata import describe_published, plotted, share
+from genolewm_assets.defs.partitions import BY_CORPUS_SOURCE, on_every_partition
+from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.lewm.corpus_checks import CORPUS_CHECKS
 from genolewm_assets.lewm.corpus_placement import CorpusPlacer, PlacementHow
@@ -18,15 +17,13 @@ from genolewm_assets.lewm.corpus_records import CorpusSource
 from genolewm_assets.lewm.corpus_windows import CORPUS_WINDOWS
 from genolewm_assets.sources.carbon_corpus import audit_corpus_windows, list_corpus_files, write_corpus_windows
 from genolewm_assets.sources.placement import GenomeSlices, MappyAligner
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Progress, Published
-
-CODE_VERSION = "1"
+from genolewm_assets.store import BuildReport, Progress, Published
 
 
-def plan_corpus_windows(workspace: Workspace, source_name: str | None, progress: Progress) -> BuildPlan:
+def plan_corpus_windows(workspace: Workspace, source_name: str, progress: Progress) -> Plan:
     """Plan the windows of one corpus source."""
-    settings, source = workspace.catalog.corpus, CorpusSource(str(source_name))
-    genome = workspace.open_input("reference/genome")
+    settings, source = workspace.catalog.corpus, CorpusSource(source_name)
+    genome = reference_genome.open(workspace)
     urls = list_corpus_files(workspace.url(settings.sources[source].url))
     files = [workspace.source(url, progress=progress) for url in urls]
     params = settings.params(workspace.catalog.window_profile)
@@ -43,13 +40,9 @@ def plan_corpus_windows(workspace: Workspace, source_name: str | None, progress:
             )
         return BuildReport(counts=report.counts, rows=report.rows, checks=checks)
 
-    artefact = ArtefactId("corpus/windows", source.value)
-    return BuildPlan(
-        artefact=artefact,
-        location=workspace.location(artefact),
-        code_version=CODE_VERSION,
+    return Plan(
         recipe={"params": params.as_recipe(), "sources": [file.identity() for file in files]},
-        inputs=(genome.ref,),
+        inputs=(genome,),
         write=write,
     )
 
@@ -71,29 +64,22 @@ def describe_corpus_windows(published: Published) -> dict[str, dg.MetadataValue]
     }
 
 
-WINDOWS = GatedAsset(
-    key="corpus/windows", checks=CORPUS_CHECKS, plan=plan_corpus_windows, describe=describe_corpus_windows
-)
-
-
-@dg.asset(
-    key=["corpus", "windows"],
-    deps=[on_every_partition("reference/genome")],
-    partitions_def=corpus_source_partitions,
-    automation_condition=AUTOMATED,
-    group_name="corpus",
-    code_version=CODE_VERSION,
-    check_specs=WINDOWS.check_specs(corpus_source_partitions),
-    metadata=definition_metadata("corpus/windows", CORPUS_WINDOWS),
-    owners=OWNERS,
-    tags=asset_tags("corpus_source"),
-    hooks={report_failure},
-    kinds={"parquet", "minimap2"},
-)
-def corpus_windows(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per window of the pretraining corpus, with its place on the reference where it has one.
+corpus_windows = GatedAsset(
+    key="corpus/windows",
+    description="""
+    One row per window of the pretraining corpus, with its place on the reference where it has one.
 
     The encoder was trained on these sequences, so its states are surest here; the place says which of them a holdout
     must take out.
-    """
-    yield from WINDOWS.run(context, workspace.open())
+    """,
+    kinds={"parquet", "minimap2"},
+    code_version="2",
+    place=lambda _, source: f"corpus/{source}",
+    deps=(on_every_partition(reference_genome),),
+    partitions=BY_CORPUS_SOURCE,
+    automation=AUTOMATED,
+    table=CORPUS_WINDOWS,
+    checks=CORPUS_CHECKS,
+    plan=plan_corpus_windows,
+    describe=describe_corpus_windows,
+)

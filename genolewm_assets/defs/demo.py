@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Literal, Self, TypeAlias
@@ -17,27 +17,12 @@ from typing import Literal, Self, TypeAlias
 import dagster as dg
 from sqlalchemy.exc import OperationalError
 
-from genolewm_assets.defs import (
-    clinvar,
-    clinvar_changes,
-    corpus,
-    embeddings,
-    gnomad,
-    holdouts,
-    mito,
-    mito_variants,
-    packages,
-    reference,
-    windows,
-)
+from genolewm_assets.defs.embeddings import embeddings_cache, embeddings_corpus
 from genolewm_assets.defs.gates import STANDING_CHECKS, GatedAsset
-from genolewm_assets.defs.partitions import (
-    clinvar_release_partitions,
-    contig_partitions,
-    corpus_source_partitions,
-    linear_contig_partitions,
-)
-from genolewm_assets.defs.resources import configured_catalog, configured_root
+from genolewm_assets.defs.graph import GATED, leading_to
+from genolewm_assets.defs.packages import packages_current
+from genolewm_assets.defs.partitions import BY_PACKAGED_RELEASE, BY_RELEASE, Partitioning, clinvar_release_partitions
+from genolewm_assets.defs.settings import configured_catalog, configured_root
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError, ResourceError
 from genolewm_assets.lewm.package_pointer import choose_current, read_current, read_pin
@@ -50,7 +35,7 @@ Steps: TypeAlias = Sequence[tuple[GatedAsset, str | None]]
 Outcome: TypeAlias = Literal["built", "current", "failed"]
 
 #: Assets that lead to the caches of states.
-STATE_ASSETS = ("reference/genome", "windows/index", "corpus/windows", "embeddings/cache", "embeddings/corpus")
+STATE_ASSETS = leading_to(embeddings_cache, embeddings_corpus)
 
 #: Tables that list what an artefact does not hold.
 _SIDE_TABLES = ("rejects.parquet", "skipped.parquet")
@@ -133,26 +118,15 @@ class Demo:
     def steps(self) -> Steps:
         """Return every (asset, partition) in dependency order; ``packages/current`` comes after them."""
         releases = self.register_releases()
-        chosen = self.workspace.catalog.clinvar.packaged
-        packaged = [key for key in releases if chosen is None or key in chosen]
-        linear, sources = linear_contig_partitions.get_partition_keys(), corpus_source_partitions.get_partition_keys()
-        order: list[tuple[GatedAsset, Sequence[str | None]]] = [
-            (reference.GENOME, [None]),
-            (windows.INDEX, linear),
-            (corpus.WINDOWS, sources),
-            (gnomad.SHARD, contig_partitions.get_partition_keys()),
-            (clinvar.RELEASE, releases),
-            (clinvar.SHARD, releases),
-            (clinvar_changes.CHANGES, releases),
-            (embeddings.CACHE, linear),
-            (embeddings.CORPUS, sources),
-            (holdouts.MANIFEST, packaged),
-            (packages.SPLIT, packaged),
-            (mito.GENOMES, [None]),
-            (mito.TOKENS, [None]),
-            (mito_variants.VARIANTS, releases),
+        listed: Mapping[Partitioning, Sequence[str]] = {
+            BY_RELEASE: releases,
+            BY_PACKAGED_RELEASE: [key for key in releases if self.workspace.is_packaged(key)],
+        }
+        return [
+            (asset, partition)
+            for asset in GATED.values()
+            for partition in listed.get(asset.partitions, asset.partitions.keys(self.instance))
         ]
-        return [(asset, partition) for asset, partitions in order for partition in partitions]
 
     def run(self, steps: Steps) -> Iterator[PartitionResult]:
         """Materialise what is not current, one partition after the other."""
@@ -165,16 +139,16 @@ class Demo:
                 if failure is not None:
                     yield failure
                     continue
-                manifest, outcome = self.workspace.open_input(asset.key, partition).manifest, "built"
+                manifest, outcome = asset.open(self.workspace, partition).manifest, "built"
             yield _standing(artefact, outcome, manifest, time.monotonic() - started)
 
     def _current(self, asset: GatedAsset, partition: str | None) -> Manifest | None:
         """Return the published manifest when a build would keep it and the instance knows of it."""
         try:
-            plan = asset.plan(self.workspace, partition, NO_PROGRESS)
-            if not is_current(self.workspace.root, plan) or self.workspace.location(plan.artefact) != plan.location:
+            plan = asset.build_plan(self.workspace, partition, NO_PROGRESS)
+            if not is_current(self.workspace.root, plan) or asset.location(self.workspace, partition) != plan.location:
                 return None
-            manifest = self.workspace.open_input(asset.key, partition).manifest
+            manifest = asset.open(self.workspace, partition).manifest
         except GenoLeWMError:
             return None  # the run says what is wrong, and records it
         return manifest if self._knows(plan.artefact, manifest.sha256) else None
@@ -188,7 +162,7 @@ class Demo:
 
     def follow(self) -> PartitionResult:
         """Move ``packages/current``, unless it is where it belongs."""
-        artefact, started, root = ArtefactId("packages/current"), time.monotonic(), self.workspace.root.path
+        artefact, started, root = ArtefactId(packages_current.key), time.monotonic(), self.workspace.root.path
         with suppress(GenoLeWMError):
             ref = choose_current(root, read_pin(root))
             if ref == read_current(root) and self._knows(artefact, ref.manifest_sha256):

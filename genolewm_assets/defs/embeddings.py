@@ -1,32 +1,37 @@
 """``embeddings/cache`` and ``embeddings/corpus``: block-pooled states of every window, computed once on an H100."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import numpy as np
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import RECOMPUTED
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
-from genolewm_assets.defs.op_tags import H100_ASSET_TAGS, H100_OP_TAGS, H100_POOL
-from genolewm_assets.defs.partitions import (
-    corpus_source_partitions,
-    linear_contig_partitions,
-    on_every_partition,
-    on_same_key,
-)
-from genolewm_assets.defs.resources import WorkspaceResource, configured_device
+from genolewm_assets.defs.column_lineage import made_here, of
+from genolewm_assets.defs.corpus import corpus_windows
+from genolewm_assets.defs.gates import GatedAsset, Plan
+from genolewm_assets.defs.metadata import describe_published, plotted
+from genolewm_assets.defs.partitions import BY_CORPUS_SOURCE, BY_LINEAR_CONTIG, on_every_partition, on_same_key
+from genolewm_assets.defs.reference import reference_genome
+from genolewm_assets.defs.settings import configured_device
+from genolewm_assets.defs.windows import windows_index
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.encoders.state_cache import STATE_ROWS, STATES, write_states
 from genolewm_assets.encoders.state_checks import STATE_CHECKS, spread
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.cache_index import refresh_cache_index
-from genolewm_assets.store import ArrayStoreReader, ArtefactId, BuildPlan, BuildReport, Progress, Published
-
-CODE_VERSION = "1"
+from genolewm_assets.store import (
+    ArrayStoreReader,
+    BuildPlan,
+    BuildReport,
+    Progress,
+    Published,
+    compute_key,
+    read_manifest,
+    resolve_generation,
+)
 
 # Seconds to wait for another partition's refresh of the index.
 _INDEX_WAIT_S = 600.0
@@ -35,10 +40,10 @@ _INDEX_WAIT_S = 600.0
 ReadWindows = Callable[[], tuple[list[str], list[str]]]
 
 
-def plan_cache(workspace: Workspace, contig_name: str | None, progress: Progress) -> BuildPlan:
+def plan_cache(workspace: Workspace, contig_name: str, progress: Progress) -> Plan:
     """Plan the states of one contig's windows."""
-    contig = workspace.contigs[str(contig_name)]
-    genome, windows = workspace.open_input("reference/genome"), workspace.open_input("windows/index", contig.name)
+    contig = workspace.contigs[contig_name]
+    genome, windows = reference_genome.open(workspace), windows_index.open(workspace, contig.name)
 
     def read() -> tuple[list[str], list[str]]:
         bases = reference_reader(genome, workspace.contigs)(contig)
@@ -46,12 +51,12 @@ def plan_cache(workspace: Workspace, contig_name: str | None, progress: Progress
         spans = list(zip(table["start"].to_pylist(), table["end"].to_pylist(), strict=True))
         return [f"{contig.name}:{start}" for start, _ in spans], [bases[a:b].decode("ascii") for a, b in spans]
 
-    return _plan(workspace, ArtefactId("embeddings/cache", contig.name), (windows, genome), read, progress)
+    return _plan(workspace, (windows, genome), read, progress)
 
 
-def plan_corpus(workspace: Workspace, source: str | None, progress: Progress) -> BuildPlan:
+def plan_corpus(workspace: Workspace, source: str, progress: Progress) -> Plan:
     """Plan the states of one corpus source's windows."""
-    windows = workspace.open_input("corpus/windows", source)
+    windows = corpus_windows.open(workspace, source)
 
     def read() -> tuple[list[str], list[str]]:
         columns = ["record_id", "window_index", "sequence"]
@@ -59,16 +64,10 @@ def plan_corpus(workspace: Workspace, source: str | None, progress: Progress) ->
         pairs = zip(table["record_id"], table["window_index"], strict=True)
         return [f"{record}:{index}" for record, index in pairs], table["sequence"]
 
-    return _plan(workspace, ArtefactId("embeddings/corpus", source), (windows,), read, progress)
+    return _plan(workspace, (windows,), read, progress)
 
 
-def _plan(
-    workspace: Workspace,
-    artefact: ArtefactId,
-    inputs: tuple[Published, ...],
-    read: ReadWindows,
-    progress: Progress,
-) -> BuildPlan:
+def _plan(workspace: Workspace, inputs: tuple[Published, ...], read: ReadWindows, progress: Progress) -> Plan:
     window_bp = workspace.catalog.window_profile.window_bp
     config = workspace.cache_config(inputs[0].manifest)
     (table,) = (entry for entry in inputs[0].manifest.files if entry.path == "windows.parquet")
@@ -87,14 +86,10 @@ def _plan(
             progress=progress,
         )
 
-    return BuildPlan(
-        artefact=artefact,
-        location=workspace.location(artefact),
-        code_version=CODE_VERSION,
+    return Plan(
         recipe=config,
-        inputs=tuple(published.ref for published in inputs),
+        inputs=inputs,
         write=write,
-        resumable=True,
         note=f"{table.rows or 0:,} windows to encode, {size_bytes / 1e6:,.1f} MB of states",
     )
 
@@ -132,58 +127,64 @@ def refresh_index(workspace: Workspace, plan: BuildPlan, published: Published) -
     return {"window_hashes": dg.MetadataValue.text(said)}
 
 
-CACHE = GatedAsset(
-    key="embeddings/cache", checks=STATE_CHECKS, plan=plan_cache, describe=describe_states, after=refresh_index
-)
-CORPUS = GatedAsset(
-    key="embeddings/corpus", checks=STATE_CHECKS, plan=plan_corpus, describe=describe_states, after=refresh_index
-)
+def _beside(windows: GatedAsset) -> Callable[[Workspace, str], str]:
+    """Return the place of the states of a window table: by what decides them."""
+
+    def place(workspace: Workspace, partition: str) -> str:
+        manifest = read_manifest(resolve_generation(workspace.root.link_of(windows.location(workspace, partition))))
+        return f"embeddings/{compute_key(workspace.cache_config(manifest))}"
+
+    return place
 
 
-@dg.asset(
-    key=["embeddings", "cache"],
-    deps=[on_same_key("windows/index"), on_every_partition("reference/genome")],
-    partitions_def=linear_contig_partitions,
-    automation_condition=RECOMPUTED,
-    group_name="embeddings",
-    code_version=CODE_VERSION,
-    check_specs=CACHE.check_specs(linear_contig_partitions),
-    metadata=definition_metadata("embeddings/cache", STATE_ROWS),
-    owners=OWNERS,
-    hooks={report_failure},
-    kinds={"pytorch", "huggingface", "h100"},
-    tags={**asset_tags("contig"), **H100_ASSET_TAGS},
-    op_tags=H100_OP_TAGS,
-    pool=H100_POOL,
-)
-def embeddings_cache(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per reference window: the frozen language model's states, averaged over blocks of 64 tokens.
+#: What both caches of states state alike.
+_STATES: Mapping[str, Any] = {
+    "kinds": {"pytorch", "huggingface", "h100"},
+    "automation": RECOMPUTED,
+    "table": STATE_ROWS,
+    "checks": STATE_CHECKS,
+    "describe": describe_states,
+    "after": refresh_index,
+    "h100": True,
+    "array_store": True,
+    "resumable": True,
+}
+
+embeddings_cache = GatedAsset(
+    key="embeddings/cache",
+    description="""
+    One row per reference window: the frozen language model's states, averaged over blocks of 64 tokens.
 
     Encoding a window again for every edit in every epoch would cost more than training; a trainer reads these rows at
     memory speed. Row i belongs to row i of the window index.
-    """
-    yield from CACHE.run(context, workspace.open())
-
-
-@dg.asset(
-    key=["embeddings", "corpus"],
-    deps=[on_same_key("corpus/windows")],
-    partitions_def=corpus_source_partitions,
-    automation_condition=RECOMPUTED,
-    group_name="embeddings",
-    code_version=CODE_VERSION,
-    check_specs=CORPUS.check_specs(corpus_source_partitions),
-    metadata=definition_metadata("embeddings/corpus", STATE_ROWS),
-    owners=OWNERS,
-    hooks={report_failure},
-    kinds={"pytorch", "huggingface", "h100"},
-    tags={**asset_tags("corpus_source"), **H100_ASSET_TAGS},
-    op_tags=H100_OP_TAGS,
-    pool=H100_POOL,
+    """,
+    place=_beside(windows_index),
+    deps=(on_same_key(windows_index), on_every_partition(reference_genome)),
+    partitions=BY_LINEAR_CONTIG,
+    sources={
+        **made_here("row"),
+        "key": of(windows_index, "contig", "start"),
+        "states": of(windows_index, "start", "end"),
+    },
+    plan=plan_cache,
+    **_STATES,
 )
-def embeddings_corpus(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per corpus window: the frozen language model's states, averaged over blocks of 64 tokens.
+
+embeddings_corpus = GatedAsset(
+    key="embeddings/corpus",
+    description="""
+    One row per corpus window: the frozen language model's states, averaged over blocks of 64 tokens.
 
     Row i belongs to row i of the source's corpus windows; blocks behind the end of a shorter window hold no number.
-    """
-    yield from CORPUS.run(context, workspace.open())
+    """,
+    place=_beside(corpus_windows),
+    deps=(on_same_key(corpus_windows),),
+    partitions=BY_CORPUS_SOURCE,
+    sources={
+        **made_here("row"),
+        "key": of(corpus_windows, "record_id", "window_index"),
+        "states": of(corpus_windows, "sequence"),
+    },
+    plan=plan_corpus,
+    **_STATES,
+)

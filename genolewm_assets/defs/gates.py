@@ -4,20 +4,32 @@ A gated asset declares its checks beside its plan. A build that fails one publis
 recorded for the partition, the work directory is kept under ``rejected/``, and the last good version stays.
 """
 
-from __future__ import annotations
-
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 import dagster as dg
 
-from genolewm_assets.defs.check_descriptions import CHECK_DESCRIPTIONS
+from genolewm_assets.defs.declaration import Declaration
+from genolewm_assets.defs.metadata import lineage_metadata
 from genolewm_assets.defs.run_log import LogProgress
+from genolewm_assets.defs.settings import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import BusyError, FetchError, GenoLeWMError
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildRejectedError, CheckResult, Progress, Published, build
+from genolewm_assets.store import (
+    NO_PROGRESS,
+    ArtefactId,
+    BuildPlan,
+    BuildRejectedError,
+    BuildReport,
+    CheckResult,
+    JsonValue,
+    Progress,
+    Published,
+    build,
+    open_input,
+)
 
 #: First check of every gated asset: sources could be read and inputs could be opened.
 INPUTS_ACCEPTED = "inputs_accepted"
@@ -38,49 +50,109 @@ GATE = ~dg.AutomationCondition.any_deps_match(
 GatedEvents: TypeAlias = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class GatedAsset:
-    """One asset of the graph: what it is called, which facts it guarantees, how a partition of it is built.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How one partition is built.
 
     Attributes
     ----------
-    key
-        ``domain/noun``.
-    checks
-        Names of the facts that hold of everything published, besides :data:`STANDING_CHECKS`.
+    recipe, write, note
+        As in ``store.BuildPlan``.
+    inputs
+        What was opened to read from.
+    location
+        Where it is published, if that is not the asset's place: a package is named by what it is made from.
+    """
+
+    recipe: Mapping[str, JsonValue]
+    write: Callable[[Path], BuildReport]
+    inputs: tuple[Published, ...] = ()
+    location: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GatedAsset(Declaration):
+    """One asset that publishes files with a manifest: what it guarantees, how a partition is built, where it lies.
+
+    Attributes
+    ----------
+    place
+        From workspace and partition key, empty where there are no partitions, to the root-relative path that consumers
+        open.
     plan
-        From workspace, partition key and progress sink to the build plan; opens (and so verifies) the inputs.
+        From workspace, partition key and progress sink to the plan; opens (and so verifies) the inputs.
     describe
         From what was published to the metadata shown in the UI.
     after
         Called with what was published, before the run reports it; returns what else the UI shows.
+    array_store
+        Whether it is an array store, of which each batch read carries a checksum.
+    surface, resumable
+        As in ``store.BuildPlan``.
     """
 
-    key: str
-    checks: tuple[str, ...]
-    plan: Callable[[Workspace, str | None, Progress], BuildPlan]
+    place: Callable[[Workspace, str], str]
+    plan: Callable[[Workspace, str, Progress], Plan]
     describe: Callable[[Published], dict[str, dg.MetadataValue]]
     after: Callable[[Workspace, BuildPlan, Published], dict[str, dg.MetadataValue]] | None = None
+    array_store: bool = False
+    surface: bool = False
+    resumable: bool = False
 
     @property
     def check_names(self) -> tuple[str, ...]:
         """Names of all its checks."""
         return (*STANDING_CHECKS, *self.checks)
 
-    def check_specs(self, partitions_def: dg.PartitionsDefinition | None = None) -> list[dg.AssetCheckSpec]:
-        """Return one blocking check per fact, partitioned as the asset is."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", dg.PreviewWarning)  # partitioned checks, new in Dagster 1.13
-            return [
-                dg.AssetCheckSpec(
-                    name,
-                    asset=self.key.split("/"),
-                    description=CHECK_DESCRIPTIONS[name],
-                    blocking=True,
-                    partitions_def=partitions_def,
-                )
-                for name in self.check_names
-            ]
+    def step(self) -> Callable[..., Any]:
+        """Return what its step does: build the partition of the run."""
+
+        def build_partition(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
+            yield from self.run(context, workspace.open())
+
+        return self.body or build_partition
+
+    def location(self, workspace: Workspace, partition: str | None = None) -> str:
+        """Return the root-relative path at which a partition is published.
+
+        Raises
+        ------
+        MissingResourceError
+            If it lies by what it is made from, and that is not published.
+        """
+        return self.place(workspace, partition or "")
+
+    def open(
+        self,
+        workspace: Workspace,
+        partition: str | None = None,
+        *,
+        contents: Literal["hash", "sizes"] | None = None,
+        progress: Progress = NO_PROGRESS,
+    ) -> Published:
+        """Open what was published; see :func:`genolewm_assets.store.open_input` for what is refused.
+
+        Files are hashed again in full; of an array store, unless ``contents`` asks for it, sizes are compared.
+        """
+        contents = contents or ("sizes" if self.array_store else "hash")
+        artefact, location = ArtefactId(self.key, partition), self.location(workspace, partition)
+        return open_input(workspace.root, artefact, location, contents=contents, progress=progress)
+
+    def build_plan(self, workspace: Workspace, partition: str | None, progress: Progress) -> BuildPlan:
+        """Return the plan of a partition as the store takes it."""
+        plan = self.plan(workspace, partition or "", progress)
+        return BuildPlan(
+            artefact=ArtefactId(self.key, partition),
+            location=plan.location or self.location(workspace, partition),
+            code_version=self.code_version,
+            recipe=plan.recipe,
+            inputs=tuple(each.ref for each in plan.inputs),
+            write=plan.write,
+            surface=self.surface,
+            resumable=self.resumable,
+            note=plan.note,
+        )
 
     def run(self, context: dg.AssetExecutionContext, workspace: Workspace) -> GatedEvents:
         """Build one partition; yield its materialisation with the check results, or the failed checks and fail."""
@@ -88,7 +160,7 @@ class GatedAsset:
         artefact = ArtefactId(self.key, partition)
         try:
             progress = LogProgress(context.log.info)
-            plan = self.plan(workspace, partition, progress)
+            plan = self.build_plan(workspace, partition, progress)
             if plan.note:
                 context.log.info(plan.note)
             published = build(workspace.root, plan, run_id=context.run.run_id, progress=progress)
@@ -103,7 +175,7 @@ class GatedAsset:
         if published.reused:
             context.log.info("%s is current: the published version was verified and kept", published.artefact)
         yield dg.MaterializeResult(
-            metadata={**self.describe(published), **further},
+            metadata={**self.describe(published), **lineage_metadata(self.sources), **further},
             data_version=dg.DataVersion(f"sha256:{published.manifest.sha256}"),
             check_results=[
                 self._result(INPUTS_ACCEPTED, passed=True),
@@ -117,4 +189,4 @@ class GatedAsset:
         return self._result(check.name, passed=check.passed, **check.figures)
 
     def _result(self, name: str, *, passed: bool, **figures: Any) -> dg.AssetCheckResult:
-        return dg.AssetCheckResult(passed=passed, asset_key=self.key.split("/"), check_name=name, metadata=figures)
+        return dg.AssetCheckResult(passed=passed, asset_key=self.path, check_name=name, metadata=figures)

@@ -9,11 +9,11 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
-from genolewm_assets.defs.partitions import contig_partitions, on_every_partition
-from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.gates import GatedAsset, Plan
+from genolewm_assets.defs.metadata import describe_published, plotted
+from genolewm_assets.defs.observations import gnomad_source
+from genolewm_assets.defs.partitions import BY_CONTIG, on_every_partition
+from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_opener
 from genolewm_assets.lewm.schema import GNOMAD_VARIANTS
 from genolewm_assets.lewm.shard import state_origin
@@ -23,18 +23,16 @@ from genolewm_assets.sources.remote_vcf import RemoteVcf
 from genolewm_assets.sources.shard_audit import audit_shard
 from genolewm_assets.sources.source_file import SourceFile
 from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, JsonValue, Progress, Published
-
-CODE_VERSION = "3"
+from genolewm_assets.store import BuildReport, CheckResult, JsonValue, Progress, Published
 
 _NO_CHECKSUM = CheckResult("checksum_matches_published", passed=True, figures={"source": NO_SOURCE})
 _NOT_DOWNLOADED = CheckResult("checksum_matches_published", passed=True, figures={"md5": "read in ranges"})
 
 
-def plan_gnomad_shard(workspace: Workspace, contig_name: str | None, progress: Progress) -> BuildPlan:
+def plan_gnomad_shard(workspace: Workspace, contig_name: str, progress: Progress) -> Plan:
     """Plan the shard of one contig; a contig without a source gets a declared-empty one."""
-    contig, settings = workspace.contigs[str(contig_name)], workspace.catalog.gnomad
-    genome = workspace.open_input("reference/genome")
+    contig, settings = workspace.contigs[contig_name], workspace.catalog.gnomad
+    genome = reference_genome.open(workspace)
     entry = settings.sources.get(contig.name)
     source = workspace.source(entry.url, md5=entry.md5, progress=progress) if entry else None
     params = GnomadParams(
@@ -49,7 +47,7 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str | None, progress: P
         "params": asdict(params),
         "max_ref_mismatch_fraction": settings.max_ref_mismatch_fraction,
     }
-    origin = state_origin(CODE_VERSION, recipe, [genome.ref])
+    origin = state_origin(gnomad_shard.code_version, recipe, [genome.ref])
 
     def write(work: Path) -> BuildReport:
         reference = reference_opener(genome, workspace.contigs)
@@ -78,15 +76,7 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str | None, progress: P
         )
         return BuildReport(counts=report.counts, rows=report.rows, checks=(checksum, *checks))
 
-    artefact = ArtefactId("gnomad/shard", contig.name)
-    return BuildPlan(
-        artefact=artefact,
-        location=workspace.location(artefact),
-        code_version=CODE_VERSION,
-        recipe=recipe,
-        inputs=(genome.ref,),
-        write=write,
-    )
+    return Plan(recipe=recipe, inputs=(genome,), write=write)
 
 
 @contextmanager
@@ -113,32 +103,22 @@ def describe_gnomad_shard(published: Published) -> dict[str, dg.MetadataValue]:
     }
 
 
-SHARD = GatedAsset(
+gnomad_shard = GatedAsset(
     key="gnomad/shard",
+    description="""
+    One row per normalised allele of gnomAD with AF >= 1 % on a contig (chrM: every site).
+
+    Common variation is the realistic part of the edits a model learns from; what FILTER, AF and AN drop is counted by
+    reason, and every allele that is no usable sequence variant has a row in the rejects file.
+    """,
+    kinds={"parquet", "vcf"},
+    code_version="3",
+    place=lambda workspace, contig: f"gnomad/{workspace.gnomad_release(contig)}/{contig}",
+    deps=(on_every_partition(reference_genome), on_every_partition(gnomad_source)),
+    partitions=BY_CONTIG,
+    automation=AUTOMATED,
+    table=GNOMAD_VARIANTS,
     checks=("checksum_matches_published", *GNOMAD_CHECKS),
     plan=plan_gnomad_shard,
     describe=describe_gnomad_shard,
 )
-
-
-@dg.asset(
-    key=["gnomad", "shard"],
-    deps=[on_every_partition("reference/genome"), on_every_partition("gnomad/source")],
-    partitions_def=contig_partitions,
-    automation_condition=AUTOMATED,
-    group_name="gnomad",
-    code_version=CODE_VERSION,
-    check_specs=SHARD.check_specs(contig_partitions),
-    metadata=definition_metadata("gnomad/shard", GNOMAD_VARIANTS),
-    owners=OWNERS,
-    tags=asset_tags("contig"),
-    hooks={report_failure},
-    kinds={"parquet", "vcf"},
-)
-def gnomad_shard(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per normalised allele of gnomAD with AF >= 1 % on a contig (chrM: every site).
-
-    Common variation is the realistic part of the edits a model learns from; what FILTER, AF and AN drop is counted by
-    reason, and every allele that is no usable sequence variant has a row in the rejects file.
-    """
-    yield from SHARD.run(context, workspace.open())

@@ -1,69 +1,52 @@
-"""Every asset of the graph, for those that look at all of it."""
+"""Every asset of the graph, in the order of their dependencies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
-import dagster as dg
+from genolewm_assets.defs.clinvar import clinvar_release, clinvar_shard
+from genolewm_assets.defs.clinvar_changes import clinvar_changes
+from genolewm_assets.defs.corpus import corpus_windows
+from genolewm_assets.defs.embeddings import embeddings_cache, embeddings_corpus
+from genolewm_assets.defs.gates import GatedAsset
+from genolewm_assets.defs.gnomad import gnomad_shard
+from genolewm_assets.defs.holdouts import holdouts_manifest
+from genolewm_assets.defs.mito import mito_genomes, mito_tokens
+from genolewm_assets.defs.mito_variants import mito_variants
+from genolewm_assets.defs.observations import gnomad_source, mito_source, reference_source
+from genolewm_assets.defs.packages import packages_current, packages_split
+from genolewm_assets.defs.reference import reference_genome
+from genolewm_assets.defs.windows import windows_index
 
-from genolewm_assets.defs import (
-    clinvar,
+DECLARATIONS = (
+    reference_source,
+    gnomad_source,
+    mito_source,
+    reference_genome,
+    windows_index,
+    corpus_windows,
+    gnomad_shard,
+    clinvar_release,
+    clinvar_shard,
     clinvar_changes,
-    corpus,
-    embeddings,
-    gnomad,
-    holdouts,
-    mito,
+    embeddings_cache,
+    embeddings_corpus,
+    holdouts_manifest,
+    packages_split,
+    packages_current,
+    mito_genomes,
+    mito_tokens,
     mito_variants,
-    observations,
-    packages,
-    reference,
-    windows,
-)
-from genolewm_assets.defs.gates import BYTES_MATCH_MANIFEST
-from genolewm_assets.store import ArtefactId
-
-ASSETS = dg.load_assets_from_modules(
-    [
-        reference,
-        gnomad,
-        clinvar,
-        clinvar_changes,
-        windows,
-        corpus,
-        embeddings,
-        holdouts,
-        packages,
-        mito,
-        mito_variants,
-        observations,
-    ]
 )
 
+#: As Dagster loads them.
+ASSETS = [asset.definition() for asset in DECLARATIONS]
 
-def asset_specs() -> Iterator[dg.AssetSpec]:
-    """Yield what each asset states of itself."""
-    for asset in ASSETS:
-        if isinstance(asset, dg.AssetsDefinition):
-            yield from asset.specs
-
-
-def gated_partitions(instance: dg.DagsterInstance) -> Iterator[ArtefactId]:
-    """Yield every registered partition of every asset that publishes files with a manifest."""
-    gated = {
-        check.asset_key
-        for asset in ASSETS
-        if isinstance(asset, dg.AssetsDefinition)
-        for check in asset.check_keys
-        if check.name == BYTES_MATCH_MANIFEST
-    }
-    for spec in asset_specs():
-        if spec.key in gated:
-            for partition in partition_keys(spec, instance):
-                yield ArtefactId("/".join(spec.key.path), partition)
+#: Those that publish files with a manifest, by key.
+GATED: Mapping[str, GatedAsset] = {asset.key: asset for asset in DECLARATIONS if isinstance(asset, GatedAsset)}
 
 
-def partition_keys(spec: dg.AssetSpec, instance: dg.DagsterInstance) -> list[str | None]:
-    """Return the registered partitions of an asset; one None for an asset without partitions."""
-    partitions = spec.partitions_def
-    return [None] if partitions is None else list(partitions.get_partition_keys(dynamic_partitions_store=instance))
+def leading_to(*assets: GatedAsset) -> set[str]:
+    """Return the keys of gated assets and of all that they are made from."""
+    read = {dep.asset_key.to_user_string() for asset in assets for dep in asset.deps}
+    return {asset.key for asset in assets}.union(*(leading_to(GATED[key]) for key in GATED.keys() & read))

@@ -9,12 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import REBUILT
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted, share
-from genolewm_assets.defs.partitions import clinvar_release_partitions, on_every_partition, on_same_key
-from genolewm_assets.defs.release_inputs import ReleaseInputs, holdout_policy
-from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.clinvar import clinvar_shard
+from genolewm_assets.defs.column_lineage import made_here, of, same
+from genolewm_assets.defs.corpus import corpus_windows
+from genolewm_assets.defs.gates import GatedAsset, Plan
+from genolewm_assets.defs.gnomad import gnomad_shard
+from genolewm_assets.defs.metadata import describe_published, plotted, share
+from genolewm_assets.defs.partitions import BY_PACKAGED_RELEASE
+from genolewm_assets.defs.release_inputs import RELEASE_DEPS, ReleaseInputs, holdout_policy
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.genome import EVALUATION
 from genolewm_assets.lewm.holdout_checks import HOLDOUT_CHECKS, check_holdouts
@@ -26,18 +28,17 @@ from genolewm_assets.lewm.holdout_schema import (
     Holdout,
 )
 from genolewm_assets.lewm.holdouts import HoldoutInputs, build_holdouts
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Progress, Published
+from genolewm_assets.lewm.schema import ALLELE_KEY
+from genolewm_assets.store import BuildReport, Progress, Published
 from genolewm_assets.store.parquet import write_table
-
-CODE_VERSION = "1"
 
 #: A corpus window is kept from training and serves neither role.
 _NO_ROLE = "not trained on"
 
 
-def plan_holdouts(workspace: Workspace, release: str | None, progress: Progress) -> BuildPlan:
+def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Plan:
     """Plan the holdouts of one release."""
-    inputs = ReleaseInputs.open(workspace, str(release), progress=progress)
+    inputs = ReleaseInputs.open(workspace, release, progress=progress)
     policy = holdout_policy(workspace, inputs)
 
     def write(work: Path) -> BuildReport:
@@ -62,15 +63,7 @@ def plan_holdouts(workspace: Workspace, release: str | None, progress: Progress)
         }
         return BuildReport(counts=held.counts, rows=rows, checks=check_holdouts(held, given, policy))
 
-    artefact = ArtefactId("holdouts/manifest", release)
-    return BuildPlan(
-        artefact=artefact,
-        location=workspace.location(artefact),
-        code_version=CODE_VERSION,
-        recipe={"policy": policy.as_recipe()},
-        inputs=tuple(each.ref for each in inputs.published),
-        write=write,
-    )
+    return Plan(recipe={"policy": policy.as_recipe()}, inputs=inputs.published, write=write)
 
 
 def _counted(inputs: ReleaseInputs, progress: Progress) -> Iterator[pa.Table]:
@@ -112,36 +105,41 @@ def _corpus_windows(counts: Mapping[str, int], holdout: Holdout) -> int:
     return sum(counts[f"corpus_windows.{holdout}.{reason}"] for reason in CorpusReason)
 
 
-MANIFEST = GatedAsset(key="holdouts/manifest", checks=HOLDOUT_CHECKS, plan=plan_holdouts, describe=describe_holdouts)
+_GENES = of(clinvar_shard, "gene_ids", "gene_symbols")
+_BLOCK = of(gnomad_shard, *ALLELE_KEY)
+_PLACEMENT = of(corpus_windows, "placed_contig", "placed_start", "placed_end", "placement_how", "maybe_human")
 
-
-@dg.asset(
-    key=["holdouts", "manifest"],
-    deps=[
-        on_every_partition("reference/genome"),
-        on_every_partition("gnomad/shard"),
-        on_same_key("clinvar/shard"),
-        on_same_key("clinvar/changes"),
-        on_every_partition("windows/index"),
-        on_every_partition("corpus/windows"),
-    ],
-    partitions_def=clinvar_release_partitions,
-    automation_condition=REBUILT,
-    group_name="holdouts",
-    code_version=CODE_VERSION,
-    check_specs=MANIFEST.check_specs(clinvar_release_partitions),
-    metadata=definition_metadata(
-        "holdouts/manifest", intervals=HOLDOUT_INTERVALS, alleles=HOLDOUT_ALLELES, corpus=HOLDOUT_CORPUS
-    ),
-    owners=OWNERS,
-    tags=asset_tags("clinvar_release"),
-    hooks={report_failure},
-    kinds={"parquet"},
-)
-def holdouts_manifest(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per interval, allele or corpus window that training must not see, with the holdout and the reason.
+holdouts_manifest = GatedAsset(
+    key="holdouts/manifest",
+    description="""
+    One row per interval, allele or corpus window that training must not see, with the holdout and the reason.
 
     A score on held-out data means something only if no spelling, neighbour or copy of it was trained on; these tables
     are what the package's filter and its audit go by.
-    """
-    yield from MANIFEST.run(context, workspace.open())
+    """,
+    kinds={"parquet"},
+    place=lambda _, release: f"holdouts/{release}",
+    deps=RELEASE_DEPS,
+    partitions=BY_PACKAGED_RELEASE,
+    automation=REBUILT,
+    tables={"intervals": HOLDOUT_INTERVALS, "alleles": HOLDOUT_ALLELES, "corpus": HOLDOUT_CORPUS},
+    sources={
+        **made_here("intervals.holdout", "intervals.role", "intervals.reason"),
+        "intervals.contig": of(clinvar_shard, "chrom") + of(gnomad_shard, "chrom"),
+        "intervals.start": of(clinvar_shard, "pos") + of(gnomad_shard, "pos"),
+        "intervals.end": of(clinvar_shard, "pos", "ref") + of(gnomad_shard, "pos", "ref"),
+        "intervals.unit": _GENES + _BLOCK,
+        "intervals.name": of(clinvar_shard, "gene_symbols") + _BLOCK,
+        **made_here("alleles.holdout", "alleles.role", "alleles.source"),
+        **same(ALLELE_KEY, clinvar_shard, gnomad_shard, noun="alleles."),
+        **same(("label", "stars", "clinvar_id", "gene_ids"), clinvar_shard, noun="alleles."),
+        "alleles.unit": _GENES + _BLOCK,
+        "alleles.reason": of(clinvar_shard, "label", "stars", "gene_ids"),
+        **same(("source", "record_id", "window_index"), corpus_windows, noun="corpus."),
+        "corpus.holdout": _PLACEMENT,
+        "corpus.reason": _PLACEMENT,
+    },
+    checks=HOLDOUT_CHECKS,
+    plan=plan_holdouts,
+    describe=describe_holdouts,
+)

@@ -1,24 +1,19 @@
-"""The jobs of the graph; ``refresh_release`` is here, the others beside what they do."""
+"""The jobs of the graph: ``refresh_release`` and ``rebuild_embeddings`` are here, the others beside what they do."""
 
-from __future__ import annotations
+import time
 
 import dagster as dg
 
 from genolewm_assets.defs.automation import REFRESH_TAG
-from genolewm_assets.defs.observations import observe_sources_job
+from genolewm_assets.defs.failure_hook import report_failure
+from genolewm_assets.defs.graph import GATED
+from genolewm_assets.defs.observe_job import observe_sources_job
 from genolewm_assets.defs.old_runs import purge_old_runs_job
-from genolewm_assets.defs.rebuild_job import rebuild_embeddings_job
+from genolewm_assets.defs.partitions import clinvar_release_partitions
 from genolewm_assets.defs.verify_job import verify_all_job
 
 #: What is made of one ClinVar release, in order.
-RELEASE_ASSETS = (
-    "clinvar/release",
-    "clinvar/shard",
-    "clinvar/changes",
-    "mito/variants",
-    "holdouts/manifest",
-    "packages/split",
-)
+RELEASE_ASSETS = tuple(key for key, asset in GATED.items() if asset.partitions.definition is clinvar_release_partitions)
 
 refresh_release_job = dg.define_asset_job(
     "refresh_release",
@@ -29,6 +24,52 @@ refresh_release_job = dg.define_asset_job(
         "out and package. One release a run."
     ),
 )
+
+
+@dg.op
+def request_backfill(context: dg.OpExecutionContext) -> dg.Output[None]:
+    """Request a backfill of every partition of every asset that carries the H100 tag."""
+    # A job over assets takes one kind of partitions, and these have two, contigs and corpus sources; a backfill takes
+    # both. Dagster lets people and sensors request one, by these (0.4 s to import).
+    from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
+    from dagster._core.execution.backfill import PartitionBackfill
+    from dagster._core.utils import make_new_backfill_id
+
+    wanted = AssetGraphSubset(  # type: ignore[call-arg]  # its __hash__ is taken for a field
+        {
+            dg.AssetKey(asset.path): partitions.subset_with_partition_keys(
+                partitions.get_partition_keys(dynamic_partitions_store=context.instance)
+            )
+            for asset in GATED.values()
+            if asset.h100 and (partitions := asset.partitions.definition) is not None
+        },
+        set(),
+    )
+    backfill = PartitionBackfill.from_asset_graph_subset(
+        backfill_id=make_new_backfill_id(),
+        backfill_timestamp=time.time(),
+        tags={},
+        dynamic_partitions_store=context.instance,
+        asset_graph_subset=wanted,
+        title="rebuild_embeddings",
+        description=f"Requested by run {context.run_id}.",
+        run_config=None,
+    )
+    context.instance.add_backfill(backfill)
+    count = wanted.num_partitions_and_non_partitioned_assets
+    context.log.info(f"backfill {backfill.backfill_id} of {count} partitions is requested; the daemon runs it")
+    return dg.Output(None, metadata={"backfill": backfill.backfill_id, "partitions": count})
+
+
+@dg.job(
+    name="rebuild_embeddings",
+    hooks={report_failure},
+    description="Encode every window again, on H100s: one backfill of embeddings/cache and embeddings/corpus.",
+)
+def rebuild_embeddings_job() -> None:
+    """Run the one step."""
+    request_backfill()
+
 
 #: Every job. Those over assets are resolved when definitions are put together.
 JOBS = (refresh_release_job, rebuild_embeddings_job, verify_all_job, purge_old_runs_job, observe_sources_job)

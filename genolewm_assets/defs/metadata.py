@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import dagster as dg
 
-from genolewm_assets.defs.column_lineage import COLUMN_SOURCES, Sources, column_lineage
+from genolewm_assets.defs.column_lineage import Sources, column_lineage
 from genolewm_assets.store import FileEntry, Published
 from genolewm_assets.store.table_schema import TableSchema
 
@@ -21,31 +21,27 @@ OWNERS = ["team:genolewm"]
 _FILES_SHOWN = 50
 
 
-def asset_tags(partitioned_by: str | None) -> dict[str, str]:
-    """Return the tag by which people select assets that can be materialised together, for one partition."""
-    return {"genolewm/partitioned_by": partitioned_by or "nothing"}
-
-
-def definition_metadata(asset: str, main: TableSchema | None = None, **others: TableSchema) -> dict[str, object]:
+def definition_metadata(asset: str, tables: Mapping[str, TableSchema], sources: Sources) -> dict[str, object]:
     """Return the metadata that an asset carries before anything is materialised.
 
     Parameters
     ----------
     asset
         ``domain/noun``.
-    main
-        Table whose columns go by their own names.
-    others
-        Further tables by noun, whose columns are shown as ``<noun>.<column>``.
+    tables
+        By noun, whose columns are shown as ``<noun>.<column>``; those of the one without a noun by their own names.
     """
-    tables = {"": main, **{f"{noun}.": table for noun, table in others.items()}}
-    declared = {noun: table for noun, table in tables.items() if table is not None}
-    lineage = column_lineage(asset)
     return {
-        "dagster/column_schema": column_schema(declared, COLUMN_SOURCES.get(asset, {})),
+        "dagster/column_schema": column_schema(tables, sources),
         "dagster/table_name": asset.replace("/", "."),
-        **({} if lineage is None else {"dagster/column_lineage": lineage}),
+        **lineage_metadata(sources),
     }
+
+
+def lineage_metadata(sources: Sources) -> dict[str, dg.TableColumnLineage]:
+    """Return the lineage of columns, if any is declared."""
+    lineage = column_lineage(sources)
+    return {} if lineage is None else {"dagster/column_lineage": lineage}
 
 
 def column_schema(tables: Mapping[str, TableSchema], sources: Sources) -> dg.TableSchema:
@@ -54,9 +50,9 @@ def column_schema(tables: Mapping[str, TableSchema], sources: Sources) -> dg.Tab
     Parameters
     ----------
     tables
-        By what is put before the names of their columns.
+        By noun, as in :func:`definition_metadata`.
     sources
-        Of ``column_lineage``. The UI of open-source Dagster draws no lineage of columns, so the description says it.
+        The UI of open-source Dagster draws no lineage of columns, so the description says it.
     """
     return dg.TableSchema(columns=list(_columns(tables, sources)))
 
@@ -64,7 +60,7 @@ def column_schema(tables: Mapping[str, TableSchema], sources: Sources) -> dg.Tab
 def _columns(tables: Mapping[str, TableSchema], sources: Sources) -> Iterator[dg.TableColumn]:
     for noun, table in tables.items():
         for field in table.arrow:
-            name = f"{noun}{field.name}"
+            name = f"{noun}.{field.name}" if noun else field.name
             came = ", ".join(f"`{source}`" for source in sources.get(name, ()))
             yield dg.TableColumn(
                 name,
@@ -76,7 +72,7 @@ def _columns(tables: Mapping[str, TableSchema], sources: Sources) -> Iterator[dg
 
 def describe_published(published: Published, *, rows: int | None = None) -> dict[str, dg.MetadataValue]:
     """Return what every materialisation reports: rows, place, size, files, and every count of the manifest."""
-    manifest, lineage = published.manifest, column_lineage(published.artefact.asset)
+    manifest = published.manifest
     row_key = "dagster/row_count" if published.artefact.partition is None else "dagster/partition_row_count"
     counts = "\n".join(f"| {name} | {count:,} |" for name, count in sorted(manifest.counts.items()))
     return {
@@ -86,7 +82,6 @@ def describe_published(published: Published, *, rows: int | None = None) -> dict
         "reused": dg.MetadataValue.bool(published.reused),
         "files": list_files(manifest.files),
         "counts": dg.MetadataValue.md(f"| what | count |\n|---|---:|\n{counts}"),
-        **({} if lineage is None else {"dagster/column_lineage": dg.MetadataValue.column_lineage(lineage)}),
     }
 
 
@@ -115,3 +110,34 @@ def plotted(**figures: float | None) -> dict[str, dg.MetadataValue]:
 def share(part: float, whole: float) -> float | None:
     """Return a part's share of the whole, 0 to 1; None where there is no whole."""
     return part / whole if whole else None
+
+
+#: Fields of ClinVar's VCF that the shard is made from, in the order of the file; ``INFO/`` before those of the INFO
+#: column. The file is kept as NCBI published it and has more; ``sources.clinvar`` reads these.
+CLINVAR_FIELDS: Mapping[str, tuple[str, str]] = {
+    "CHROM": ("String", "contig as NCBI spells it, without 'chr'"),
+    "POS": ("Integer", "1-based position of the first base of REF"),
+    "ID": ("Integer", "VariationID"),
+    "REF": ("String", "reference allele"),
+    "ALT": ("String", "alternate alleles, ',' between several"),
+    "INFO/ALLELEID": ("Integer", "AlleleID"),
+    "INFO/CLNSIG": ("String", "aggregate germline classification"),
+    "INFO/CLNSIGCONF": ("String", "classifications in conflict, with their numbers of submissions"),
+    "INFO/CLNSIGINCL": ("String", "classification of haplotypes or genotypes that include the allele"),
+    "INFO/CLNREVSTAT": ("String", "review status, from which the stars follow"),
+    "INFO/ONC": ("String", "aggregate oncogenicity classification"),
+    "INFO/SCI": ("String", "aggregate somatic clinical impact"),
+    "INFO/GENEINFO": ("String", "genes as symbol:GeneID, '|' between several"),
+    "INFO/CLNVC": ("String", "variant type"),
+    "INFO/MC": ("String", "molecular consequence: Sequence Ontology id and term"),
+    "INFO/CLNDN": ("String", "preferred names of the conditions"),
+    "INFO/CLNHGVS": ("String", "top-level HGVS expression"),
+    "INFO/RS": ("String", "dbSNP numbers without 'rs'"),
+}
+
+
+def clinvar_vcf_schema() -> dg.TableSchema:
+    """Return the fields of ClinVar's VCF as columns."""
+    return dg.TableSchema(
+        columns=[dg.TableColumn(name, kind, description=text) for name, (kind, text) in CLINVAR_FIELDS.items()]
+    )

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
+from genolewm_assets.defs.column_lineage import made_here, of
+from genolewm_assets.defs.gates import GatedAsset, Plan
+from genolewm_assets.defs.metadata import describe_published, plotted
+from genolewm_assets.defs.observations import mito_source
 from genolewm_assets.defs.partitions import on_every_partition
-from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_reader
 from genolewm_assets.genome import Contig, Split
 from genolewm_assets.mito.differences import parse_names
@@ -29,26 +30,15 @@ from genolewm_assets.mito.vocabulary import KmerVocabulary
 from genolewm_assets.sources.mtdna import CollectionFormat
 from genolewm_assets.sources.mtdna_collection import GENOMES_FILE, CollectionFile, SampleLevels, write_genomes
 from genolewm_assets.sources.source_file import SourceFile
-from genolewm_assets.store import (
-    ArrayStoreReader,
-    ArtefactId,
-    BuildPlan,
-    BuildReport,
-    CheckResult,
-    JsonValue,
-    Progress,
-    Published,
-)
-
-CODE_VERSION = "2"
+from genolewm_assets.store import ArrayStoreReader, BuildReport, CheckResult, JsonValue, Progress, Published
 
 #: Threads that align; nothing depends on it.
 _THREADS = os.cpu_count() or 1
 
 
-def plan_genomes(workspace: Workspace, _partition: str | None, progress: Progress) -> BuildPlan:
+def plan_genomes(workspace: Workspace, _partition: str, progress: Progress) -> Plan:
     """Plan the table of genomes; without collections it is declared empty."""
-    mito, contig, genome = workspace.catalog.mito, workspace.mitochondrion, workspace.open_input("reference/genome")
+    mito, contig, genome = workspace.catalog.mito, workspace.mitochondrion, reference_genome.open(workspace)
     sources = [workspace.source(each.url, md5=each.md5, progress=progress) for each in mito.genomes]
     formats = [None if each.format is None else CollectionFormat(each.format) for each in mito.genomes]
     qc, split = mito.qc.policy, mito.split.policy
@@ -71,21 +61,17 @@ def plan_genomes(workspace: Workspace, _partition: str | None, progress: Progres
         {**source.identity(), "format": None if form is None else form.value}
         for source, form in zip(sources, formats, strict=True)
     ]
-    artefact = ArtefactId("mito/genomes", None)
-    return BuildPlan(
-        artefact=artefact,
-        location=workspace.location(artefact),
-        code_version=CODE_VERSION,
+    return Plan(
         recipe={"sources": identities or NO_SOURCE, "qc": asdict(qc), "split": asdict(split)},
-        inputs=(genome.ref,),
+        inputs=(genome,),
         write=write,
     )
 
 
-def plan_tokens(workspace: Workspace, _partition: str | None, progress: Progress) -> BuildPlan:
+def plan_tokens(workspace: Workspace, _partition: str, progress: Progress) -> Plan:
     """Plan the token store of all genomes."""
     mito, contig = workspace.catalog.mito, workspace.mitochondrion
-    genome, genomes = workspace.open_input("reference/genome"), workspace.open_input("mito/genomes")
+    genome, genomes = reference_genome.open(workspace), mito_genomes.open(workspace)
     sources = [workspace.source(each.url, md5=each.md5, progress=progress) for each in mito.heteroplasmy]
     (table_file,) = (entry for entry in genomes.manifest.files if entry.path == GENOMES_FILE)
     config: dict[str, JsonValue] = {
@@ -113,15 +99,7 @@ def plan_tokens(workspace: Workspace, _partition: str | None, progress: Progress
         checks = check_tokens(work, table, reference, vocabulary)
         return BuildReport({"genomes": rows, **levels.counts}, {"index.parquet": rows}, (checksum, *checks))
 
-    artefact = ArtefactId("mito/tokens", None)
-    return BuildPlan(
-        artefact=artefact,
-        location=workspace.location(artefact),
-        code_version=CODE_VERSION,
-        recipe=config,
-        inputs=(genomes.ref, genome.ref),
-        write=write,
-    )
+    return Plan(recipe=config, inputs=(genomes, genome), write=write)
 
 
 def read_circle(workspace: Workspace, genome: Published, contig: Contig | None) -> str:
@@ -195,62 +173,48 @@ def describe_stored_tokens(published: Published) -> dict[str, dg.MetadataValue]:
     }
 
 
-GENOMES = GatedAsset(
+mito_genomes = GatedAsset(
     key="mito/genomes",
+    description="""
+    One row per complete mitochondrial genome that is fit to be used, turned and numbered as the reference.
+
+    Every base has the reference's position or a stated insertion (`309.1C`), so that positions mean one thing in all
+    genomes; near copies and haplogroups stay on one side of the split.
+    """,
+    kinds={"parquet", "fasta", "minimap2"},
+    code_version="2",
+    place=lambda *_: "mito/genomes",
+    deps=(on_every_partition(reference_genome), on_every_partition(mito_source)),
+    automation=AUTOMATED,
+    table=MITO_GENOMES,
+    tables={"rejects": MITO_GENOME_REJECTS},
     checks=("checksum_matches_published", *GENOME_CHECKS),
     plan=plan_genomes,
     describe=describe_genomes,
 )
-TOKENS = GatedAsset(
+
+mito_tokens = GatedAsset(
     key="mito/tokens",
+    description="""
+    One row per mitochondrial genome: the k-mer ids, positions and heteroplasmy of all tokens of its circle.
+
+    `MtDNADataset.from_store` cuts windows from these rows at memory speed; row i belongs to row i of the genomes.
+    """,
+    kinds={"numpy", "huggingface"},
+    code_version="2",
+    place=lambda *_: "mito/tokens",
+    deps=(on_every_partition(mito_genomes), on_every_partition(reference_genome), on_every_partition(mito_source)),
+    automation=AUTOMATED,
+    table=MITO_TOKENS,
+    sources={
+        **made_here("row"),
+        "key": of(mito_genomes, "name"),
+        "split": of(mito_genomes, "split"),
+        "het": of(mito_genomes, "name", "differences"),
+        **dict.fromkeys(("n_tokens", "input_ids", "position_ids"), of(mito_genomes, "differences")),
+    },
     checks=("checksum_matches_published", *TOKEN_CHECKS),
     plan=plan_tokens,
     describe=describe_stored_tokens,
+    array_store=True,
 )
-
-
-@dg.asset(
-    key=["mito", "genomes"],
-    deps=[on_every_partition("reference/genome"), on_every_partition("mito/source")],
-    automation_condition=AUTOMATED,
-    group_name="mito",
-    code_version=CODE_VERSION,
-    check_specs=GENOMES.check_specs(),
-    metadata=definition_metadata("mito/genomes", MITO_GENOMES, rejects=MITO_GENOME_REJECTS),
-    owners=OWNERS,
-    tags=asset_tags(None),
-    hooks={report_failure},
-    kinds={"parquet", "fasta", "minimap2"},
-)
-def mito_genomes(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per complete mitochondrial genome that is fit to be used, turned and numbered as the reference.
-
-    Every base has the reference's position or a stated insertion (`309.1C`), so that positions mean one thing in all
-    genomes; near copies and haplogroups stay on one side of the split.
-    """
-    yield from GENOMES.run(context, workspace.open())
-
-
-@dg.asset(
-    key=["mito", "tokens"],
-    deps=[
-        on_every_partition("mito/genomes"),
-        on_every_partition("reference/genome"),
-        on_every_partition("mito/source"),
-    ],
-    automation_condition=AUTOMATED,
-    group_name="mito",
-    code_version=CODE_VERSION,
-    check_specs=TOKENS.check_specs(),
-    metadata=definition_metadata("mito/tokens", MITO_TOKENS),
-    owners=OWNERS,
-    tags=asset_tags(None),
-    hooks={report_failure},
-    kinds={"numpy", "huggingface"},
-)
-def mito_tokens(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per mitochondrial genome: the k-mer ids, positions and heteroplasmy of all tokens of its circle.
-
-    `MtDNADataset.from_store` cuts windows from these rows at memory speed; row i belongs to row i of the genomes.
-    """
-    yield from TOKENS.run(context, workspace.open())

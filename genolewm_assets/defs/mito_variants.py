@@ -6,36 +6,32 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
+from genolewm_assets.defs.clinvar import clinvar_shard
+from genolewm_assets.defs.column_lineage import made_here, of, same
+from genolewm_assets.defs.gates import GatedAsset, Plan
+from genolewm_assets.defs.gnomad import gnomad_shard
+from genolewm_assets.defs.metadata import describe_published, plotted
 from genolewm_assets.defs.mito import read_circle
-from genolewm_assets.defs.partitions import (
-    clinvar_release_partitions,
-    on_circular_contigs,
-    on_every_partition,
-    on_same_key,
-)
-from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.partitions import BY_RELEASE, on_circular_contigs, on_every_partition, on_same_key
+from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.lewm.schema import ALLELE_KEY, CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.lewm.shard import VARIANTS_FILE
 from genolewm_assets.mito.variant_checks import VARIANT_CHECKS, check_variants
 from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
-from genolewm_assets.mito.variants import join_variants, tabulate_sites
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Progress, Published
+from genolewm_assets.mito.variants import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
+from genolewm_assets.store import BuildReport, Progress, Published
 from genolewm_assets.store.parquet import write_table
 
-CODE_VERSION = "1"
 SITES_FILE = "sites.parquet"
 
 
-def plan_variants(workspace: Workspace, release: str | None, progress: Progress) -> BuildPlan:
+def plan_variants(workspace: Workspace, release: str, progress: Progress) -> Plan:
     """Plan the joined variants of one ClinVar release; of a genome without a mitochondrion they are declared empty."""
-    contig, genome = workspace.mitochondrion, workspace.open_input("reference/genome")
+    contig, genome = workspace.mitochondrion, reference_genome.open(workspace)
     chrom = NO_SOURCE if contig is None else contig.name
-    clinvar = workspace.open_input("clinvar/shard", release, progress=progress)
-    gnomad = None if contig is None else workspace.open_input("gnomad/shard", chrom, progress=progress)
+    clinvar = clinvar_shard.open(workspace, release, progress=progress)
+    gnomad = None if contig is None else gnomad_shard.open(workspace, chrom, progress=progress)
 
     def write(work: Path) -> BuildReport:
         reference = read_circle(workspace, genome, contig)
@@ -60,13 +56,9 @@ def plan_variants(workspace: Workspace, release: str | None, progress: Progress)
         )
         return BuildReport(counts, rows, checks)
 
-    artefact = ArtefactId("mito/variants", release)
-    return BuildPlan(
-        artefact=artefact,
-        location=workspace.location(artefact),
-        code_version=CODE_VERSION,
+    return Plan(
         recipe={"contig": chrom},
-        inputs=tuple(each.ref for each in (gnomad, clinvar, genome) if each is not None),
+        inputs=tuple(each for each in (gnomad, clinvar, genome) if each is not None),
         write=write,
     )
 
@@ -91,31 +83,41 @@ def describe_variants(published: Published) -> dict[str, dg.MetadataValue]:
     }
 
 
-VARIANTS = GatedAsset(key="mito/variants", checks=VARIANT_CHECKS, plan=plan_variants, describe=describe_variants)
+_SPELT = ("pos", "ref", "alt")
+_GNOMAD_AT_SITE = of(gnomad_shard, *_SPELT, "filter")
+_CLINVAR_AT_SITE = of(clinvar_shard, *_SPELT)
 
-
-@dg.asset(
-    key=["mito", "variants"],
-    deps=[
-        on_same_key("clinvar/shard"),
-        on_circular_contigs("gnomad/shard"),
-        on_every_partition("reference/genome"),
-    ],
-    partitions_def=clinvar_release_partitions,
-    automation_condition=AUTOMATED,
-    group_name="mito",
-    code_version=CODE_VERSION,
-    check_specs=VARIANTS.check_specs(clinvar_release_partitions),
-    metadata=definition_metadata("mito/variants", MITO_VARIANTS, sites=MITO_SITES),
-    owners=OWNERS,
-    tags=asset_tags("clinvar_release"),
-    hooks={report_failure},
-    kinds={"parquet"},
-)
-def mito_variants(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per mitochondrial allele of gnomAD or ClinVar, with its heteroplasmy in the population and its class.
+mito_variants = GatedAsset(
+    key="mito/variants",
+    description="""
+    One row per mitochondrial allele of gnomAD or ClinVar, with its heteroplasmy in the population and its class.
 
     Alleles are joined on their normal form on the circle, across the origin too; a second table has the population's
     level at every site, which never stands for one genome's own.
-    """
-    yield from VARIANTS.run(context, workspace.open())
+    """,
+    kinds={"parquet"},
+    place=lambda _, release: f"mito/variants/{release}",
+    deps=(on_same_key(clinvar_shard), on_circular_contigs(gnomad_shard), on_every_partition(reference_genome)),
+    partitions=BY_RELEASE,
+    automation=AUTOMATED,
+    table=MITO_VARIANTS,
+    tables={"sites": MITO_SITES},
+    sources={
+        **same(ALLELE_KEY, clinvar_shard, gnomad_shard),
+        "kind": of(clinvar_shard, "ref", "alt") + of(gnomad_shard, "ref", "alt"),
+        "in_gnomad": of(gnomad_shard, *ALLELE_KEY),
+        "in_clinvar": of(clinvar_shard, *ALLELE_KEY),
+        **{name: of(gnomad_shard, column) for name, column in FROM_GNOMAD.items()},
+        **same(FROM_CLINVAR, clinvar_shard),
+        **made_here("sites.chrom", "sites.pos", "sites.ref"),
+        "sites.pop_hl": _GNOMAD_AT_SITE + of(gnomad_shard, "max_hl"),
+        "sites.af_hom": _GNOMAD_AT_SITE + of(gnomad_shard, "af"),
+        "sites.af_het": _GNOMAD_AT_SITE + of(gnomad_shard, "af_het"),
+        "sites.gnomad_alleles": _GNOMAD_AT_SITE,
+        "sites.clinvar_alleles": _CLINVAR_AT_SITE,
+        "sites.pathogenic": _CLINVAR_AT_SITE + of(clinvar_shard, "label"),
+    },
+    checks=VARIANT_CHECKS,
+    plan=plan_variants,
+    describe=describe_variants,
+)

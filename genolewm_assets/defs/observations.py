@@ -7,20 +7,17 @@ or size and time.
 import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import dagster as dg
 
-from genolewm_assets.defs.automation import SOURCES
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.metadata import OWNERS, asset_tags
-from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.declaration import Declaration
+from genolewm_assets.defs.settings import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.sources.source_file import SourceFile
 from genolewm_assets.store.canonical_json import canonical_json
-
-CODE_VERSION = "1"
 
 #: Files by what the catalogue calls them.
 Sources: TypeAlias = Mapping[str, SourceFile]
@@ -72,66 +69,55 @@ def observe(key: str, sources: Sources) -> dg.ObserveResult:
     )
 
 
-def _source_asset(
-    domain: str, description: str, kind: str, find: Callable[[Workspace], Sources]
-) -> dg.AssetsDefinition:
-    """Return the asset ``<domain>/source``, of which runs make observations only."""
-    key = f"{domain}/source"
-    spec = dg.AssetSpec(
-        key.split("/"),
-        description=description,
-        group_name=domain,
-        code_version=CODE_VERSION,
-        metadata={"dagster/column_schema": _COLUMNS},
-        owners=OWNERS,
-        tags=asset_tags(None),
-        kinds={kind},
-    )
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ObservedSource(Declaration):
+    """Files outside the root, of which runs make observations only."""
 
-    def ask(workspace: WorkspaceResource) -> Iterator[dg.ObserveResult]:
-        yield observe(key, find(workspace.open()))
+    find: Callable[[Workspace], Sources]
+    columns: dg.TableSchema | None = _COLUMNS
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dg.BetaWarning)  # the stable kind has neither owners nor kinds
-        asset: dg.AssetsDefinition = dg.multi_observable_source_asset(name=f"{domain}__source", specs=[spec])(ask)
-    return asset
+    def definition(self) -> dg.AssetsDefinition:
+        """Return the asset as Dagster loads it."""
+
+        def ask(workspace: WorkspaceResource) -> Iterator[dg.ObserveResult]:
+            yield observe(self.key, self.find(workspace.open()))
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.BetaWarning)  # the stable kind has neither owners nor kinds
+            spec, name = dg.AssetSpec(**self.attributes()), "__".join(self.path)
+            asset: dg.AssetsDefinition = dg.multi_observable_source_asset(name=name, specs=[spec])(ask)
+        return asset
 
 
-reference_source = _source_asset(
-    "reference",
-    "One row per FASTA outside the root: the one that the catalogue names.\n\n"
-    "When what its place says of it changes, the genome is built again from it.",
-    "fasta",
-    genome_sources,
+reference_source = ObservedSource(
+    key="reference/source",
+    description="""
+    One row per FASTA outside the root: the one that the catalogue names.
+
+    When what its place says of it changes, the genome is built again from it.
+    """,
+    kinds={"fasta"},
+    find=genome_sources,
 )
 
-gnomad_source = _source_asset(
-    "gnomad",
-    "One row per gnomAD VCF outside the root: those that the catalogue names.\n\n"
-    "When what its place says of one changes, the shards are built again; those whose file is the same are kept.",
-    "vcf",
-    gnomad_sources,
+gnomad_source = ObservedSource(
+    key="gnomad/source",
+    description="""
+    One row per gnomAD VCF outside the root: those that the catalogue names.
+
+    When what its place says of one changes, the shards are built again; those whose file is the same are kept.
+    """,
+    kinds={"vcf"},
+    find=gnomad_sources,
 )
 
-mito_source = _source_asset(
-    "mito",
-    "One row per file of mitochondrial genomes or their heteroplasmy outside the root: those that the catalogue names."
-    "\n\nWhen what its place says of one changes, genomes and tokens are built again.",
-    "fasta",
-    mito_sources,
-)
+mito_source = ObservedSource(
+    key="mito/source",
+    description="""
+    One row per file of mitochondrial genomes or their heteroplasmy outside the root: those that the catalogue names.
 
-observe_sources_job = dg.define_asset_job(
-    "observe_sources",
-    selection=SOURCES,
-    hooks={report_failure},
-    description="Ask what the files outside the root are now, without downloading them.",
-)
-
-observe_sources_schedule = dg.ScheduleDefinition(
-    name="observe_sources_schedule",
-    job=observe_sources_job,
-    cron_schedule="17 4 * * *",
-    default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Daily: it costs a few small requests.",
+    When what its place says of one changes, genomes and tokens are built again.
+    """,
+    kinds={"fasta"},
+    find=mito_sources,
 )

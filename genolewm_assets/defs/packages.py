@@ -3,19 +3,25 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import FOLLOWING, REBUILT
-from genolewm_assets.defs.check_descriptions import CHECK_DESCRIPTIONS
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.freshness import RELEASE_FRESHNESS
-from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted
-from genolewm_assets.defs.partitions import clinvar_release_partitions, on_every_partition, on_same_key
-from genolewm_assets.defs.release_inputs import ReleaseInputs, check_held_out_under, holdout_policy
-from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.clinvar import clinvar_shard
+from genolewm_assets.defs.column_lineage import Sources, made_here, of, same
+from genolewm_assets.defs.corpus import corpus_windows
+from genolewm_assets.defs.declaration import Declaration
+from genolewm_assets.defs.embeddings import embeddings_cache, embeddings_corpus
+from genolewm_assets.defs.gates import GatedAsset, GatedEvents, Plan
+from genolewm_assets.defs.gnomad import gnomad_shard
+from genolewm_assets.defs.holdouts import holdouts_manifest
+from genolewm_assets.defs.metadata import describe_published, plotted
+from genolewm_assets.defs.partitions import BY_PACKAGED_RELEASE, RELEASE_FRESHNESS, on_every_partition, on_same_key
+from genolewm_assets.defs.release_inputs import RELEASE_DEPS, ReleaseInputs, check_held_out_under, holdout_policy
+from genolewm_assets.defs.settings import WorkspaceResource
+from genolewm_assets.defs.windows import windows_index
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.genome import EVALUATION, Split
@@ -23,21 +29,21 @@ from genolewm_assets.lewm.holdout_schema import Holdout
 from genolewm_assets.lewm.package_checks import PACKAGE_CHECKS, realised_mix
 from genolewm_assets.lewm.package_info import PackageInfo, read_package_info
 from genolewm_assets.lewm.package_plan import PackageSources
-from genolewm_assets.lewm.package_pointer import PACKAGES, PackageRef, move_current, write_latest
+from genolewm_assets.lewm.package_pointer import PACKAGES, PackageRef, move_current, read_latest, write_latest
 from genolewm_assets.lewm.package_schema import (
     CARD,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
     SOURCE_MIX,
+    STRATA,
     CacheRef,
     VariantSource,
 )
 from genolewm_assets.lewm.package_writer import write_package
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, JsonValue, Progress, Published
+from genolewm_assets.lewm.schema import ALLELE_KEY
+from genolewm_assets.store import BuildPlan, BuildReport, JsonValue, Progress, Published
 from genolewm_assets.store.canonical_json import canonical_json
-
-CODE_VERSION = "1"
 
 #: ``current.json``.
 _CURRENT_COLUMNS = dg.TableSchema(
@@ -49,13 +55,12 @@ _CURRENT_COLUMNS = dg.TableSchema(
 )
 
 
-def plan_package(workspace: Workspace, release: str | None, progress: Progress) -> BuildPlan:
+def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
     """Plan the package of one release; its folder is named by what it is made from."""
-    key = str(release)
     inputs = ReleaseInputs.open(workspace, key, progress=progress)
-    holdouts = workspace.open_input("holdouts/manifest", key)
+    holdouts = holdouts_manifest.open(workspace, key)
     caches = _open_caches(workspace, inputs)
-    refs = tuple(each.ref for each in (*inputs.published, holdouts, *caches.values()))
+    opened = (*inputs.published, holdouts, *caches.values())
     policy = holdout_policy(workspace, inputs)
     check_held_out_under(holdouts, policy)
     settings = workspace.catalog.packages
@@ -65,12 +70,12 @@ def plan_package(workspace: Workspace, release: str | None, progress: Progress) 
         "mix": dict(mix),
         "mix_declared": settings.mix_declared,
     }
-    pinned = [[ref.asset, ref.partition, ref.manifest_sha256] for ref in refs]
-    identity = canonical_json({"code_version": CODE_VERSION, "inputs": pinned, "recipe": recipe}, f"package {key}")
+    pinned: list[JsonValue] = [[each.ref.asset, each.ref.partition, each.ref.manifest_sha256] for each in opened]
+    made_from = {"code_version": packages_split.code_version, "inputs": pinned, "recipe": recipe}
+    identity = canonical_json(made_from, f"package {key}")
 
     def write(work: Path) -> BuildReport:
-        for cache in caches.values():
-            workspace.open_input(cache.artefact.asset, cache.artefact.partition, contents="hash", progress=progress)
+        _open_caches(workspace, inputs, contents="hash", progress=progress)
         sources = PackageSources(
             release=key,
             genome_digest=workspace.catalog.genome_digest,
@@ -93,28 +98,27 @@ def plan_package(workspace: Workspace, release: str | None, progress: Progress) 
         )
         return write_package(work, sources, progress=progress)
 
-    return BuildPlan(
-        artefact=ArtefactId("packages/split", key),
+    return Plan(
         location=f"{PACKAGES}/{key}/{hashlib.sha256(identity).hexdigest()[:12]}",
-        code_version=CODE_VERSION,
         recipe=recipe,
-        inputs=refs,
+        inputs=opened,
         write=write,
     )
 
 
-def _open_caches(workspace: Workspace, inputs: ReleaseInputs) -> dict[str, Published]:
+def _open_caches(workspace: Workspace, inputs: ReleaseInputs, **options: Any) -> dict[str, Published]:
     """Open the states of every contig and corpus source."""
     return {
-        **{name: workspace.open_input("embeddings/cache", name) for name in inputs.windows},
-        **{name: workspace.open_input("embeddings/corpus", name) for name in inputs.corpus},
+        **{name: embeddings_cache.open(workspace, name, **options) for name in inputs.windows},
+        **{name: embeddings_corpus.open(workspace, name, **options) for name in inputs.corpus},
     }
 
 
 def _cache_ref(workspace: Workspace, source: str, cache: Published, inputs: ReleaseInputs) -> CacheRef:
     windows = {**inputs.windows, **inputs.corpus}[source]
     (table,) = (entry for entry in windows.manifest.files if entry.path == "windows.parquet")
-    path = workspace.location(cache.artefact)
+    states = embeddings_cache if source in inputs.windows else embeddings_corpus
+    path = states.location(workspace, source)
     return CacheRef(
         source=source,
         key=path.rpartition("/")[2],
@@ -181,77 +185,77 @@ def record_latest(workspace: Workspace, plan: BuildPlan, published: Published) -
     return {}
 
 
-SPLIT = GatedAsset(
-    key="packages/split", checks=PACKAGE_CHECKS, plan=plan_package, describe=describe_package, after=record_latest
-)
+def _membership(noun: str = "") -> Sources:
+    """Return the columns of holdout and role: of the stretch that a row meets or the allele that it is."""
+    return {
+        f"{noun}{name}": of(holdouts_manifest, f"intervals.{name}", f"alleles.{name}") for name in ("holdout", "role")
+    }
 
 
-@dg.asset(
-    key=["packages", "split"],
-    deps=[
-        on_every_partition("reference/genome"),
-        on_every_partition("gnomad/shard"),
-        on_same_key("clinvar/shard"),
-        on_same_key("clinvar/changes"),
-        on_every_partition("windows/index"),
-        on_every_partition("corpus/windows"),
-        on_every_partition("embeddings/cache"),
-        on_every_partition("embeddings/corpus"),
-        on_same_key("holdouts/manifest"),
-    ],
-    partitions_def=clinvar_release_partitions,
-    automation_condition=REBUILT,
-    group_name="packages",
-    code_version=CODE_VERSION,
-    check_specs=SPLIT.check_specs(clinvar_release_partitions),
-    metadata=definition_metadata(
-        "packages/split", PACKAGE_WINDOWS, variants=PACKAGE_VARIANTS, controls=PACKAGE_CONTROLS
-    ),
-    owners=OWNERS,
-    tags=asset_tags("clinvar_release"),
-    hooks={report_failure},
-    kinds={"parquet", "huggingface"},
-)
-def packages_split(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per window of the training, validation or test split of a release, with its sequence.
+_BASES = of(windows_index, "start", "end")
+
+packages_split = GatedAsset(
+    key="packages/split",
+    description="""
+    One row per window of the training, validation or test split of a release, with its sequence.
 
     The package is what a trainer opens and what a paper cites: immutable, checked against its own holdouts by code that
     did not make them, with the alleles, the holdouts and a card beside the windows and the states by reference.
-    """
-    yield from SPLIT.run(context, workspace.open())
-
-
-@dg.asset(
-    key=["packages", "current"],
-    deps=[on_every_partition("packages/split")],
-    automation_condition=FOLLOWING,
-    freshness_policy=RELEASE_FRESHNESS,
-    group_name="packages",
-    code_version=CODE_VERSION,
-    check_specs=[
-        dg.AssetCheckSpec(
-            "package_verifies",
-            asset=["packages", "current"],
-            description=CHECK_DESCRIPTIONS["package_verifies"],
-            blocking=True,
-        )
-    ],
-    metadata={"dagster/column_schema": _CURRENT_COLUMNS},
-    owners=OWNERS,
-    tags=asset_tags(None),
-    hooks={report_failure},
-    kinds={"json"},
+    """,
+    kinds={"parquet", "huggingface"},
+    place=lambda workspace, release: read_latest(workspace.root.path, release).path,
+    deps=(
+        *RELEASE_DEPS,
+        on_every_partition(embeddings_cache),
+        on_every_partition(embeddings_corpus),
+        on_same_key(holdouts_manifest),
+    ),
+    partitions=BY_PACKAGED_RELEASE,
+    automation=REBUILT,
+    table=PACKAGE_WINDOWS,
+    tables={"variants": PACKAGE_VARIANTS, "controls": PACKAGE_CONTROLS},
+    sources={
+        **same(("window_id", "window_hash", "gc", "strand"), windows_index, corpus_windows),
+        "origin": of(corpus_windows, "source"),
+        "contig": of(windows_index, "contig") + of(corpus_windows, "placed_contig"),
+        "start": of(windows_index, "start") + of(corpus_windows, "placed_start"),
+        "end": of(windows_index, "end") + of(corpus_windows, "placed_end"),
+        **same(("placement_exact", "record_id", "window_index"), corpus_windows),
+        "window_bp": _BASES + of(corpus_windows, "window_bp"),
+        "frame": of(windows_index, "frame") + of(corpus_windows, "start"),
+        **same(STRATA, windows_index),
+        "sequence": _BASES + of(corpus_windows, "sequence"),
+        "left_flank": of(windows_index, "start") + of(corpus_windows, "left_flank"),
+        "right_flank": of(windows_index, "end") + of(corpus_windows, "right_flank"),
+        **_membership(),
+        **made_here("cache_key"),
+        "cache_row": of(embeddings_cache, "row") + of(embeddings_corpus, "row"),
+        **made_here("variants.source"),
+        **same(ALLELE_KEY, clinvar_shard, gnomad_shard, noun="variants."),
+        "variants.af": of(gnomad_shard, "af"),
+        **same(("label", "stars", "clinvar_id", "gene_ids"), clinvar_shard, noun="variants."),
+        **_membership("variants."),
+        "controls.window_id": _BASES,
+        "controls.source_window_id": of(windows_index, "window_id"),
+        **same(("contig", "start", "end"), windows_index, noun="controls."),
+        **made_here("controls.shift_bp", "controls.cache_key"),
+        "controls.sequence": _BASES,
+        **_membership("controls."),
+        "controls.cache_row": of(embeddings_cache, "row"),
+    },
+    checks=PACKAGE_CHECKS,
+    plan=plan_package,
+    describe=describe_package,
+    after=record_latest,
 )
-def packages_current(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per package in use: the newest release whose package verifies, or the one that is pinned.
 
-    Trainers follow this pointer; a missing or bad release never moves or blocks it.
-    """
+
+def _move_pointer(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
     root = workspace.open().root.path
     try:
         ref = move_current(root)
     except GenoLeWMError as err:
-        yield dg.AssetCheckResult(check_name="package_verifies", passed=False, metadata={"error": str(err)})
+        yield dg.AssetCheckResult(check_name=_VERIFIES, passed=False, metadata={"error": str(err)})
         raise dg.Failure(str(err), allow_retries=False) from err
     context.log.info("in use: release %s, %s", ref.release, ref.path)
     yield dg.MaterializeResult(
@@ -261,5 +265,24 @@ def packages_current(context: dg.AssetExecutionContext, workspace: WorkspaceReso
             "dagster/row_count": 1,
         },
         data_version=dg.DataVersion(f"sha256:{ref.manifest_sha256}"),
-        check_results=[dg.AssetCheckResult(check_name="package_verifies", passed=True)],
+        check_results=[dg.AssetCheckResult(check_name=_VERIFIES, passed=True)],
     )
+
+
+_VERIFIES = "package_verifies"
+
+packages_current = Declaration(
+    key="packages/current",
+    description="""
+    One row per package in use: the newest release whose package verifies, or the one that is pinned.
+
+    Trainers follow this pointer; a missing or bad release never moves or blocks it.
+    """,
+    kinds={"json"},
+    deps=(on_every_partition(packages_split),),
+    automation=FOLLOWING,
+    freshness=RELEASE_FRESHNESS,
+    columns=_CURRENT_COLUMNS,
+    checks=(_VERIFIES,),
+    body=_move_pointer,
+)

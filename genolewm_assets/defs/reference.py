@@ -6,20 +6,17 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import REBUILT
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted, share
+from genolewm_assets.defs.gates import GatedAsset, Plan
+from genolewm_assets.defs.metadata import describe_published, plotted, share
+from genolewm_assets.defs.observations import reference_source
 from genolewm_assets.defs.partitions import on_every_partition
-from genolewm_assets.defs.resources import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.lewm.window_schema import GENOME_CONTIGS
 from genolewm_assets.sources.fasta import compare_contigs, prepare_genome
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, Progress, Published
-
-CODE_VERSION = "1"
+from genolewm_assets.store import BuildReport, CheckResult, Progress, Published
 
 
-def plan_genome(workspace: Workspace, _partition: str | None, progress: Progress) -> BuildPlan:
+def plan_genome(workspace: Workspace, _partition: str, progress: Progress) -> Plan:
     """Plan the copy, index and measurement of the catalogue's FASTA."""
     genome, contigs = workspace.catalog.genome, workspace.contigs
     source = workspace.source(genome.fasta, md5=genome.md5, progress=progress)
@@ -41,15 +38,7 @@ def plan_genome(workspace: Workspace, _partition: str | None, progress: Progress
             checks=(local.checksum_check(), pinned),
         )
 
-    artefact = ArtefactId("reference/genome", None)
-    return BuildPlan(
-        artefact=artefact,
-        location=workspace.location(artefact),
-        code_version=CODE_VERSION,
-        recipe={"genome_digest": workspace.catalog.genome_digest, "source": source.identity()},
-        inputs=(),
-        write=write,
-    )
+    return Plan(recipe={"genome_digest": workspace.catalog.genome_digest, "source": source.identity()}, write=write)
 
 
 def describe_genome(published: Published) -> dict[str, dg.MetadataValue]:
@@ -62,31 +51,20 @@ def describe_genome(published: Published) -> dict[str, dg.MetadataValue]:
     }
 
 
-GENOME = GatedAsset(
+reference_genome = GatedAsset(
     key="reference/genome",
+    description="""
+    One row per contig of the pinned reference genome, beside its block-compressed, indexed FASTA.
+
+    Every coordinate and every REF of this platform refers to these bases; a FASTA whose contig lengths or MD5s differ
+    from the catalogue's pins is refused.
+    """,
+    kinds={"fasta", "pysam"},
+    place=lambda workspace, _: f"reference/{workspace.catalog.genome_digest[:12]}",
+    deps=(on_every_partition(reference_source),),
+    automation=REBUILT,
+    table=GENOME_CONTIGS,
     checks=("checksum_matches_published", "contigs_match_pins"),
     plan=plan_genome,
     describe=describe_genome,
 )
-
-
-@dg.asset(
-    key=["reference", "genome"],
-    deps=[on_every_partition("reference/source")],
-    automation_condition=REBUILT,
-    group_name="reference",
-    code_version=CODE_VERSION,
-    check_specs=GENOME.check_specs(),
-    metadata=definition_metadata("reference/genome", GENOME_CONTIGS),
-    owners=OWNERS,
-    tags=asset_tags(None),
-    hooks={report_failure},
-    kinds={"fasta", "pysam"},
-)
-def reference_genome(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per contig of the pinned reference genome, beside its block-compressed, indexed FASTA.
-
-    Every coordinate and every REF of this platform refers to these bases; a FASTA whose contig lengths or MD5s differ
-    from the catalogue's pins is refused.
-    """
-    yield from GENOME.run(context, workspace.open())

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from genolewm_assets.defs.clinvar import clinvar_shard
+from genolewm_assets.defs.clinvar_changes import clinvar_changes
+from genolewm_assets.defs.corpus import corpus_windows
+from genolewm_assets.defs.gates import GatedAsset
+from genolewm_assets.defs.gnomad import gnomad_shard
+from genolewm_assets.defs.partitions import on_every_partition, on_same_key
+from genolewm_assets.defs.reference import reference_genome
+from genolewm_assets.defs.windows import windows_index
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import ResourceError
 from genolewm_assets.lewm.holdout_corpus import CORPUS_COLUMNS
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.store import NO_PROGRESS, Progress, Published
 from genolewm_assets.store.canonical_json import normal_json
+
+#: Dependencies on what is opened here.
+RELEASE_DEPS = (
+    on_every_partition(reference_genome),
+    on_every_partition(gnomad_shard),
+    on_same_key(clinvar_shard),
+    on_same_key(clinvar_changes),
+    on_every_partition(windows_index),
+    on_every_partition(corpus_windows),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +57,22 @@ class ReleaseInputs:
 
     @classmethod
     def open(cls, workspace: Workspace, release: str, *, progress: Progress = NO_PROGRESS) -> ReleaseInputs:
-        """Open all of them; raises as :meth:`Workspace.open_input` for the first that is refused."""
-        open_input = partial(workspace.open_input, progress=progress)
+        """Open all of them; raises as :meth:`GatedAsset.open` for the first that is refused."""
+
+        def open_each(asset: GatedAsset, partitions: Iterable[str]) -> dict[str, Published]:
+            return {name: asset.open(workspace, name, progress=progress) for name in partitions}
+
         linear = [contig.name for contig in workspace.contigs.linear]
-        changes = open_input("clinvar/changes", release)
+        changes = clinvar_changes.open(workspace, release, progress=progress)
         predecessor = changes.manifest.recipe["predecessor"]
         return cls(
-            genome=open_input("reference/genome"),
-            windows={name: open_input("windows/index", name) for name in linear},
-            gnomad={name: open_input("gnomad/shard", name) for name in linear},
-            corpus={name: open_input("corpus/windows", name) for name in workspace.catalog.corpus.sources},
-            clinvar=open_input("clinvar/shard", release),
+            genome=reference_genome.open(workspace, progress=progress),
+            windows=open_each(windows_index, linear),
+            gnomad=open_each(gnomad_shard, linear),
+            corpus=open_each(corpus_windows, workspace.catalog.corpus.sources),
+            clinvar=clinvar_shard.open(workspace, release, progress=progress),
             changes=changes,
-            earlier=None if predecessor is None else open_input("clinvar/shard", str(predecessor)),
+            earlier=None if predecessor is None else clinvar_shard.open(workspace, str(predecessor), progress=progress),
         )
 
     @property

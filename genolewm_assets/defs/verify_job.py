@@ -11,9 +11,9 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetC
 
 from genolewm_assets.defs.failure_hook import report_failure
 from genolewm_assets.defs.gates import BYTES_MATCH_MANIFEST
-from genolewm_assets.defs.graph import gated_partitions
-from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.graph import GATED
 from genolewm_assets.defs.run_log import LogProgress
+from genolewm_assets.defs.settings import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.cache_index import find_index_faults
@@ -42,9 +42,11 @@ class PartitionChecks:
     _homeless: dict[ArtefactId, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for artefact in gated_partitions(self.instance):
+        every = [(asset, key) for asset in GATED.values() for key in asset.partitions.keys(self.instance)]
+        for asset, partition in every:
+            artefact = ArtefactId(asset.key, partition)
             try:
-                self._expected[self.workspace.location(artefact)] = artefact
+                self._expected[asset.location(self.workspace, partition)] = artefact
             except (GenoLeWMError, ValueError) as err:  # by what it is made from, which may be anything now
                 self._homeless[artefact] = f"{artefact}: its place cannot be told: {err}"
 

@@ -9,11 +9,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.gates import GatedAsset, GatedEvents
-from genolewm_assets.defs.metadata import OWNERS, asset_tags, definition_metadata, describe_published, plotted, share
-from genolewm_assets.defs.partitions import linear_contig_partitions, on_every_partition
-from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.gates import GatedAsset, Plan
+from genolewm_assets.defs.metadata import describe_published, plotted, share
+from genolewm_assets.defs.partitions import BY_LINEAR_CONTIG, on_every_partition
+from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.genome import ContigSet, IntervalArray
 from genolewm_assets.lewm.window_checks import WINDOW_CHECKS, check_window_table
@@ -21,19 +20,16 @@ from genolewm_assets.lewm.window_index import build_window_table, coverage_count
 from genolewm_assets.lewm.window_schema import WINDOWS
 from genolewm_assets.sources.bed import read_bed_track
 from genolewm_assets.sources.source_file import SourceFile
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Progress, Published
+from genolewm_assets.store import BuildReport, Progress, Published
 from genolewm_assets.store.parquet import write_table
 
-CODE_VERSION = "1"
 
-
-def plan_windows(workspace: Workspace, contig_name: str | None, progress: Progress) -> BuildPlan:
+def plan_windows(workspace: Workspace, contig_name: str, progress: Progress) -> Plan:
     """Plan the window index of one contig."""
-    contig, profile = workspace.contigs[str(contig_name)], workspace.catalog.window_profile
-    genome = workspace.open_input("reference/genome")
+    contig, profile = workspace.contigs[contig_name], workspace.catalog.window_profile
+    genome = reference_genome.open(workspace)
     urls = workspace.catalog.genome.tracks.urls
     tracks = {name: workspace.source(url, progress=progress) for name, url in urls.items()}
-    artefact = ArtefactId("windows/index", contig.name)
 
     def write(work: Path) -> BuildReport:
         sequence = reference_reader(genome, workspace.contigs)(contig)
@@ -47,12 +43,9 @@ def plan_windows(workspace: Workspace, contig_name: str | None, progress: Progre
             checks=check_window_table(written, sequence, profile),
         )
 
-    return BuildPlan(
-        artefact=artefact,
-        location=workspace.location(artefact),
-        code_version=CODE_VERSION,
+    return Plan(
         recipe={"profile": asdict(profile), "tracks": {name: track.identity() for name, track in tracks.items()}},
-        inputs=(genome.ref,),
+        inputs=(genome,),
         write=write,
     )
 
@@ -82,26 +75,20 @@ def describe_windows(published: Published) -> dict[str, dg.MetadataValue]:
     }
 
 
-INDEX = GatedAsset(key="windows/index", checks=WINDOW_CHECKS, plan=plan_windows, describe=describe_windows)
-
-
-@dg.asset(
-    key=["windows", "index"],
-    deps=[on_every_partition("reference/genome")],
-    partitions_def=linear_contig_partitions,
-    automation_condition=AUTOMATED,
-    group_name="windows",
-    code_version=CODE_VERSION,
-    check_specs=INDEX.check_specs(linear_contig_partitions),
-    metadata=definition_metadata("windows/index", WINDOWS),
-    owners=OWNERS,
-    tags=asset_tags("contig"),
-    hooks={report_failure},
-    kinds={"parquet", "numpy"},
-)
-def windows_index(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    """One row per reference window of a contig: coordinates, hash, composition and strata.
+windows_index = GatedAsset(
+    key="windows/index",
+    description="""
+    One row per reference window of a contig: coordinates, hash, composition and strata.
 
     A window is the unit that the language model encodes and that holdouts take out; row i here is row i of its cache.
-    """
-    yield from INDEX.run(context, workspace.open())
+    """,
+    kinds={"parquet", "numpy"},
+    place=lambda workspace, contig: f"windows/{workspace.catalog.window_profile.name}/{contig}",
+    deps=(on_every_partition(reference_genome),),
+    partitions=BY_LINEAR_CONTIG,
+    automation=AUTOMATED,
+    table=WINDOWS,
+    checks=WINDOW_CHECKS,
+    plan=plan_windows,
+    describe=describe_windows,
+)

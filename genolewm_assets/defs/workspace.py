@@ -1,45 +1,29 @@
-"""Where the artefacts of one root lie, and the one way in which assets open each other's output."""
+"""One root with its catalogue: what assets ask of both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from genolewm_assets.encoders import TINY_LLAMA, EncoderIdentity, read_identity, write_tiny_llama
 from genolewm_assets.encoders.state_cache import state_config
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Bases, Contig, ContigSet
-from genolewm_assets.lewm.package_pointer import read_latest
 from genolewm_assets.sample import write_sample
 from genolewm_assets.sources.catalogs import Catalog, load_catalog
 from genolewm_assets.sources.fasta import FastaReader
 from genolewm_assets.sources.source_file import SourceFile
-from genolewm_assets.store import (
-    NO_PROGRESS,
-    ArtefactId,
-    JsonValue,
-    Manifest,
-    Progress,
-    Published,
-    Root,
-    compute_key,
-    open_input,
-    read_manifest,
-    resolve_generation,
-)
+from genolewm_assets.store import NO_PROGRESS, JsonValue, Manifest, Progress, Published, Root
 
 if TYPE_CHECKING:
     from genolewm_assets.encoders import CausalLMStateEncoder
 
 #: Folder that stands for the release of a contig whose catalogue names no gnomAD source.
 NO_SOURCE = "no_source"
-
-#: Keys of assets that publish array stores begin with one of these.
-_ARRAY_STORES = ("embeddings/", "mito/tokens")
 
 
 @dataclass(frozen=True)
@@ -69,33 +53,6 @@ class Workspace:
         """Contigs of the catalogue's genome, in its order."""
         return self.catalog.contigs
 
-    def location(self, artefact: ArtefactId) -> str:
-        """Return the root-relative path at which an artefact is published.
-
-        Raises
-        ------
-        MissingResourceError
-            If it lies by what it is made from, and that is not published.
-        """
-        return _PLACES[artefact.asset](self, artefact.partition or "")
-
-    def open_input(
-        self,
-        asset: str,
-        partition: str | None = None,
-        *,
-        contents: Literal["hash", "sizes"] | None = None,
-        progress: Progress = NO_PROGRESS,
-    ) -> Published:
-        """Open what another asset published; see :func:`genolewm_assets.store.open_input` for what is refused.
-
-        Files are hashed again in full; of an array store, unless ``contents`` asks for it, sizes are compared, and each
-        batch read carries a checksum.
-        """
-        artefact = ArtefactId(asset, partition)
-        contents = contents or ("sizes" if asset.startswith(_ARRAY_STORES) else "hash")
-        return open_input(self.root, artefact, self.location(artefact), contents=contents, progress=progress)
-
     @property
     def mitochondrion(self) -> Contig | None:
         """The genome's circular contig; None in a genome that has none, whose mitochondrial assets are declared empty.
@@ -116,6 +73,11 @@ class Workspace:
             )
         return next(iter(circular), None)
 
+    def is_packaged(self, release: str) -> bool:
+        """Tell whether packages of a ClinVar release are made without a person asking."""
+        packaged = self.catalog.clinvar.packaged
+        return packaged is None or release in packaged
+
     def gnomad_release(self, contig: str) -> str:
         """Return the gnomAD release of a contig, or :data:`NO_SOURCE`."""
         source = self.catalog.gnomad.sources.get(contig)
@@ -126,11 +88,6 @@ class Workspace:
         (table,) = (entry for entry in windows.files if entry.path == "windows.parquet")
         profile = self.catalog.window_profile
         return state_config(self.encoder_identity, windows_sha256=table.sha256, window_bp=profile.window_bp)
-
-    def cache_location(self, windows: ArtefactId) -> str:
-        """Return the place of the states of a published window table."""
-        manifest = read_manifest(resolve_generation(self.root.link_of(self.location(windows))))
-        return f"embeddings/{compute_key(self.cache_config(manifest))}"
 
     @cached_property
     def encoder_identity(self) -> EncoderIdentity:
@@ -177,25 +134,6 @@ class Workspace:
     def _generated_sources(self) -> Published | None:
         """The simulated sources, written when they are first asked for."""
         return write_sample(self.root.path) if self.catalog.generator == "sample" else None
-
-
-#: Where each asset publishes a partition.
-_PLACES: Mapping[str, Callable[[Workspace, str], str]] = {
-    "reference/genome": lambda workspace, _: f"reference/{workspace.catalog.genome_digest[:12]}",
-    "gnomad/shard": lambda workspace, contig: f"gnomad/{workspace.gnomad_release(contig)}/{contig}",
-    "clinvar/release": lambda _, release: f"clinvar/{release}/vcf",
-    "clinvar/shard": lambda _, release: f"clinvar/{release}/shard",
-    "clinvar/changes": lambda _, release: f"clinvar/{release}/changes",
-    "windows/index": lambda workspace, contig: f"windows/{workspace.catalog.window_profile.name}/{contig}",
-    "corpus/windows": lambda _, source: f"corpus/{source}",
-    "embeddings/cache": lambda workspace, contig: workspace.cache_location(ArtefactId("windows/index", contig)),
-    "embeddings/corpus": lambda workspace, source: workspace.cache_location(ArtefactId("corpus/windows", source)),
-    "holdouts/manifest": lambda _, release: f"holdouts/{release}",
-    "mito/genomes": lambda *_: "mito/genomes",
-    "mito/tokens": lambda *_: "mito/tokens",
-    "mito/variants": lambda _, release: f"mito/variants/{release}",
-    "packages/split": lambda workspace, release: read_latest(workspace.root.path, release).path,
-}
 
 
 def reference_reader(genome: Published, contigs: ContigSet) -> Callable[[Contig], bytes]:

@@ -15,9 +15,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets.defs.clinvar import plan_clinvar_shard, plan_release
-from genolewm_assets.defs.gnomad import plan_gnomad_shard
-from genolewm_assets.defs.reference import plan_genome
+from genolewm_assets.defs.graph import GATED
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import ResourceError
 from genolewm_assets.sources import batch_spool, bgzf
@@ -72,9 +70,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
         source.write_bytes(bgzip(gzip.decompress(source.read_bytes()), block_bytes=700))
         world.publish_md5(source)
     workspace = world.workspace()
-    build(workspace.root, plan_genome(workspace, None, NO_PROGRESS))
+    build(workspace.root, GATED["reference/genome"].build_plan(workspace, None, NO_PROGRESS))
     for release in RELEASES:
-        build(workspace.root, plan_release(workspace, release, NO_PROGRESS))
+        build(workspace.root, GATED["clinvar/release"].build_plan(workspace, release, NO_PROGRESS))
     return world
 
 
@@ -92,11 +90,10 @@ class Builder:
     def __init__(self, world: TinyWorld, which: str) -> None:
         self.world = world
         self.which, self.artefact = which, ArtefactId(*SHARDS[which])
-        self._plan = plan_gnomad_shard if which == "gnomad" else plan_clinvar_shard
 
     def plan(self, root: Root) -> BuildPlan:
         workspace = Workspace.open(root.path, str(self.world.catalog))
-        return self._plan(workspace, self.artefact.partition, NO_PROGRESS)
+        return GATED[self.artefact.asset].build_plan(workspace, self.artefact.partition, NO_PROGRESS)
 
     def build(self, root: Root) -> Path:
         return build(root, self.plan(root)).directory

@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from genolewm_assets.defs.clinvar import plan_release
+from genolewm_assets.defs.clinvar import clinvar_release
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.sources.clinvar_listing import read_listing
 from genolewm_assets.sources.release_ledger import LEDGER, RegisteredRelease, read_ledger, register_releases
@@ -45,13 +45,13 @@ def refusal(result: dg.ExecuteInProcessResult) -> str:
 
 def test_a_replaced_release_keeps_what_was_published_and_names_the_new_key(world: TinyWorld) -> None:
     assert world.materialize(RELEASE, partition=NEW).success
-    before = world.workspace().open_input(RELEASE, NEW).manifest.sha256
+    before = world.open(RELEASE, NEW).manifest.sha256
     replace_file(world, NEW)
     assert f"Materialise '{NEW}.2'" in refusal(world.materialize(RELEASE, partition=NEW))
-    assert world.workspace().open_input(RELEASE, NEW).manifest.sha256 == before
+    assert world.open(RELEASE, NEW).manifest.sha256 == before
     world.instance.add_dynamic_partitions("clinvar_release", [f"{NEW}.2"])
     assert world.materialize(RELEASE, partition=f"{NEW}.2").success
-    assert world.workspace().open_input(RELEASE, f"{NEW}.2").manifest.sha256 != before
+    assert world.open(RELEASE, f"{NEW}.2").manifest.sha256 != before
 
 
 def test_a_key_that_nobody_registered_is_refused(world: TinyWorld) -> None:
@@ -60,7 +60,7 @@ def test_a_key_that_nobody_registered_is_refused(world: TinyWorld) -> None:
 
 
 def test_bytes_replaced_between_plan_and_download_are_not_taken(world: TinyWorld, tmp_path: Path) -> None:
-    plan = plan_release(world.workspace(), NEW, NO_PROGRESS)
+    plan = clinvar_release.build_plan(world.workspace(), NEW, NO_PROGRESS)
     replace_file(world, NEW)
     assert [check.name for check in plan.write(tmp_path).checks if not check.passed] == ["checksum_matches_published"]
 
@@ -68,7 +68,7 @@ def test_bytes_replaced_between_plan_and_download_are_not_taken(world: TinyWorld
 def test_neither_are_they_where_no_checksum_is_published(world: TinyWorld, tmp_path: Path) -> None:
     for checksum in (world.folder / "clinvar").glob("*.md5"):
         checksum.unlink()
-    plan = plan_release(world.workspace(), NEW, NO_PROGRESS)
+    plan = clinvar_release.build_plan(world.workspace(), NEW, NO_PROGRESS)
     assert all(check.passed for check in plan.write(tmp_path).checks)
     os.utime(vcf(world, NEW), (1, 1))
     with pytest.raises(MissingResourceError, match="no longer offers the bytes"):

@@ -49,7 +49,7 @@ def compare(world: TinyWorld, release: str, predecessor: str | None = None) -> d
 
 
 def published(world: TinyWorld, release: str) -> Published:
-    return world.workspace().open_input(CHANGES, release)
+    return world.open(CHANGES, release)
 
 
 def compared_with(world: TinyWorld, release: str) -> object:
@@ -285,7 +285,7 @@ def ready(world: TinyWorld) -> TinyWorld:
 
 
 def temporal(world: TinyWorld) -> object:
-    policy = world.workspace().open_input(HOLDOUTS, LATER).manifest.recipe["policy"]
+    policy = world.open(HOLDOUTS, LATER).manifest.recipe["policy"]
     assert isinstance(policy, dict)
     return policy["temporal"]
 
@@ -299,7 +299,7 @@ def test_holdouts_take_the_predecessor_from_the_changes(ready: TinyWorld) -> Non
     assert compare(ready, LATER).success
     assert ready.materialize(HOLDOUTS, partition=LATER).success
     assert temporal(ready) == [EARLIER, LATER]
-    manifest = ready.workspace().open_input(HOLDOUTS, LATER).manifest
+    manifest = ready.open(HOLDOUTS, LATER).manifest
     assert {(ref.asset, ref.partition) for ref in manifest.inputs} >= {
         (CHANGES, LATER),
         (SHARD, EARLIER),
@@ -316,7 +316,7 @@ def test_holdouts_take_the_predecessor_from_the_changes(ready: TinyWorld) -> Non
 def test_without_a_predecessor_there_is_no_temporal_holdout(ready: TinyWorld) -> None:
     assert compare(ready, OLDEST).success
     assert ready.materialize(HOLDOUTS, partition=OLDEST).success
-    manifest = ready.workspace().open_input(HOLDOUTS, OLDEST).manifest
+    manifest = ready.open(HOLDOUTS, OLDEST).manifest
     assert {ref.partition for ref in manifest.inputs if ref.asset == SHARD} == {OLDEST}
     assert not [name for name in manifest.counts if name.startswith("new_labels")]
 
@@ -348,8 +348,8 @@ def test_a_package_refuses_holdouts_that_compare_with_another_release(ready: Tin
     assert failed_checks(refused) == {INPUTS_ACCEPTED}
     assert f"temporal=['{OLDEST}', '{LATER}']" in error_of(refused)
     with pytest.raises(ResourceError):
-        ready.workspace().open_input("packages/split", LATER)
+        ready.open("packages/split", LATER)
     assert ready.materialize(HOLDOUTS, partition=LATER).success
     assert ready.materialize("packages/split", partition=LATER).success
-    inputs = ready.workspace().open_input("packages/split", LATER).manifest.inputs
+    inputs = ready.open("packages/split", LATER).manifest.inputs
     assert {ref.partition for ref in inputs if ref.asset == CHANGES} == {LATER}

@@ -95,7 +95,7 @@ def test_dagster_takes_the_request_for_a_partition_of_the_same_tick(world: TinyW
         (request,) = clinvar_release_schedule.evaluate_tick(context).run_requests or ()
     assert request.partition_key == request.tags["dagster/partition"] == NEW
     assert set(graph.resolve_job_def("refresh_release").asset_layer.executable_asset_keys) >= {
-        dg.AssetKey(asset.split("/")) for asset in clinvar_sensor.UNPACKAGED_ASSETS
+        dg.AssetKey(asset.path) for asset in clinvar_sensor.UNPACKAGED_ASSETS
     }
 
 

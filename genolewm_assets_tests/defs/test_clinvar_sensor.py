@@ -126,7 +126,7 @@ def test_the_newest_earlier_release_with_a_good_shard_is_handed_over(world: Tiny
     assert predecessor("2025-02-09") == OLD
     assert world.materialize(RELEASE, SHARD, partition=NEW).success
     assert predecessor("2025-02-16") == NEW
-    shard = world.workspace().open_input(SHARD, NEW).file("chr17.parquet")
+    shard = world.open(SHARD, NEW).file("chr17.parquet")
     shard.write_bytes(shard.read_bytes()[:-1])
     assert predecessor("2025-02-23") == OLD
 

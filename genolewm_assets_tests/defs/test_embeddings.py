@@ -43,8 +43,8 @@ def test_each_partition_brings_the_index_up_to_date(world: TinyWorld) -> None:
     for number, (partition, keys) in enumerate(CACHES.items(), start=1):
         result = world.materialize(*keys, partition=partition)
         assert result.success
-        table = pq.ParquetFile(workspace.open_input(keys[0], partition).file("windows.parquet")).read()
-        location = f"embeddings/{workspace.open_input(keys[1], partition).directory.name.partition('.')[0]}"
+        table = pq.ParquetFile(world.open(keys[0], partition).file("windows.parquet")).read()
+        location = f"embeddings/{world.open(keys[1], partition).directory.name.partition('.')[0]}"
         for row, digest in enumerate(table["window_hash"].to_pylist()):
             places[digest].append(RowAddress(location, row))
         with open_cache_index(workspace.root) as index:
@@ -64,7 +64,7 @@ def test_a_failed_refresh_is_said_and_the_cache_stays(world: TinyWorld) -> None:
     result = world.materialize(*CACHES["chr17"], partition="chr17")
     assert result.success
     workspace = world.workspace()
-    cache = workspace.open_input("embeddings/cache", "chr17")
+    cache = world.open("embeddings/cache", "chr17")
     said = said_of_index(result)
     assert said.startswith(f"embeddings/cache[chr17] is published as {cache.directory.name}, but the index is out of")
     assert f"{in_the_way}: a folder is in the way of the row index" in said
@@ -76,4 +76,4 @@ def test_a_failed_refresh_is_said_and_the_cache_stays(world: TinyWorld) -> None:
     again = world.materialize("embeddings/cache", partition="chr17")
     assert said_of_index(again).endswith("1 caches, 27 hashes, 27 rows")
     assert check_cache_index(workspace.root).rows == 27
-    assert workspace.open_input("embeddings/cache", "chr17").directory == cache.directory
+    assert world.open("embeddings/cache", "chr17").directory == cache.directory

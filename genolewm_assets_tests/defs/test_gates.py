@@ -19,7 +19,7 @@ RELEASE, SHARD = "clinvar/release", "clinvar/shard"
 
 
 def published_digest(world: TinyWorld, asset: str, partition: str | None) -> str:
-    return world.workspace().open_input(asset, partition).manifest.sha256
+    return world.open(asset, partition).manifest.sha256
 
 
 def flip_byte(path: Path, at: int = 100) -> None:
@@ -45,7 +45,7 @@ def test_a_good_run_records_every_check_for_its_partition(world: TinyWorld) -> N
 def test_contig_without_a_source_is_declared_empty(world: TinyWorld) -> None:
     assert world.materialize(GENOME).success
     assert world.materialize(GNOMAD, partition="chr21").success
-    manifest = world.workspace().open_input(GNOMAD, "chr21").manifest
+    manifest = world.open(GNOMAD, "chr21").manifest
     assert manifest.recipe["source"] == "no_source"
     assert manifest.counts["alleles_in"] == 0
 
@@ -56,7 +56,7 @@ def test_rebuilding_keeps_an_intact_version_and_replaces_a_flipped_one(world: Ti
     before = published_digest(world, GNOMAD, "chr17")
     again = world.materialize(GNOMAD, partition="chr17").asset_materializations_for_node("gnomad__shard")
     assert again[0].metadata["reused"].value is True
-    flip_byte(world.workspace().open_input(GNOMAD, "chr17").file("variants.parquet"))
+    flip_byte(world.open(GNOMAD, "chr17").file("variants.parquet"))
     rebuilt = world.materialize(GNOMAD, partition="chr17").asset_materializations_for_node("gnomad__shard")
     assert rebuilt[0].metadata["reused"].value is False
     assert published_digest(world, GNOMAD, "chr17") == before
@@ -65,7 +65,7 @@ def test_rebuilding_keeps_an_intact_version_and_replaces_a_flipped_one(world: Ti
 def test_flipped_byte_upstream_is_refused_in_the_same_and_in_another_run(world: TinyWorld) -> None:
     world.materialize(GENOME)
     world.materialize(RELEASE, partition="2024-01-07")
-    vcf = next(world.workspace().open_input(RELEASE, "2024-01-07").directory.glob("*.vcf.gz"))
+    vcf = next(world.open(RELEASE, "2024-01-07").directory.glob("*.vcf.gz"))
     flip_byte(vcf)
     result = world.materialize(SHARD, partition="2024-01-07")
     assert not result.success

@@ -12,29 +12,72 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.definitions import defs
+from genolewm_assets.defs.automation import AUTOMATED, FOLLOWING, REBUILT, RECOMPUTED, SOURCES
+from genolewm_assets.defs.demo import STATE_ASSETS, Demo
+from genolewm_assets.defs.graph import GATED
+from genolewm_assets_tests.worlds.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 
 SPECS = sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key.to_user_string())
 GOLDEN = Path(__file__).parents[1] / "golden" / "asset_graph.json"
 
 
+CONDITIONS = {"AUTOMATED": AUTOMATED, "REBUILT": REBUILT, "RECOMPUTED": RECOMPUTED, "FOLLOWING": FOLLOWING}
+
+#: What the demo builds, in its order.
+BUILT: dict[str, tuple[str | None, ...]] = {
+    "reference/genome": (None,),
+    "windows/index": LINEAR,
+    "corpus/windows": CORPUS,
+    "gnomad/shard": CONTIGS,
+    "clinvar/release": RELEASES,
+    "clinvar/shard": RELEASES,
+    "clinvar/changes": RELEASES,
+    "embeddings/cache": LINEAR,
+    "embeddings/corpus": CORPUS,
+    "holdouts/manifest": RELEASES,
+    "packages/split": RELEASES,
+    "mito/genomes": (None,),
+    "mito/tokens": (None,),
+    "mito/variants": RELEASES,
+}
+
+
 def describe_graph() -> dict[str, object]:
-    """Return keys, dependencies with their mappings, partitions and checks of every asset."""
-    graph: dict[str, object] = {}
-    for spec in SPECS:
-        partitions = spec.partitions_def
-        graph[spec.key.to_user_string()] = {
-            "deps": {
-                dep.asset_key.to_user_string(): type(dep.partition_mapping).__name__
-                for dep in sorted(spec.deps, key=lambda dep: dep.asset_key.to_user_string())
-            },
-            "partitions": (
-                partitions.name
-                if isinstance(partitions, dg.DynamicPartitionsDefinition)
-                else partitions and list(partitions.get_partition_keys())
-            ),
-            "checks": sorted(key.name for key in check_keys() if key.asset_key == spec.key),
-        }
-    return graph
+    """Return all that every asset states of itself."""
+    return {spec.key.to_user_string(): describe_asset(spec) for spec in SPECS}
+
+
+def describe_asset(spec: dg.AssetSpec) -> dict[str, object]:
+    partitions, graph = spec.partitions_def, defs.resolve_asset_graph()
+    asset = defs.resolve_assets_def(spec.key)
+    schema = spec.metadata["dagster/column_schema"]
+    deps = sorted(spec.deps, key=lambda dep: dep.asset_key.to_user_string())
+    checks = sorted((key.name, key) for key in check_keys() if key.asset_key == spec.key)
+    return {
+        "description": spec.description,
+        "deps": {dep.asset_key.to_user_string(): type(dep.partition_mapping).__name__ for dep in deps},
+        "partitions": (
+            partitions.name
+            if isinstance(partitions, dg.DynamicPartitionsDefinition)
+            else partitions and list(partitions.get_partition_keys())
+        ),
+        "checks": {name: graph.get_check_spec(key).description for name, key in checks},
+        "group": spec.group_name,
+        "code_version": spec.code_version,
+        "owners": list(spec.owners),
+        "tags": dict(sorted(spec.tags.items())),
+        "automation": [name for name, condition in CONDITIONS.items() if condition == spec.automation_condition],
+        "freshness": str(spec.freshness_policy),
+        "op": asset.node_def.name,
+        "op_tags": dict(asset.node_def.tags),
+        "pools": sorted(asset.node_def.pools),
+        "hooks": sorted(hook.name for hook in asset.hook_defs),
+        "metadata": sorted(spec.metadata),
+        "columns": {
+            column.name: f"{column.type}{' or null' * column.constraints.nullable}: {column.description}"
+            for column in schema.columns
+        },
+    }
 
 
 def check_keys() -> list[dg.AssetCheckKey]:
@@ -47,6 +90,32 @@ def test_graph_is_the_golden_one() -> None:
         GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text(json.dumps(graph, indent=2) + "\n")
     assert graph == json.loads(GOLDEN.read_text())
+
+
+def test_the_demo_walks_every_partition_after_what_it_reads(world: TinyWorld) -> None:
+    steps = Demo(defs, world.workspace(), world.instance).steps()
+    assert [(asset.key, partition) for asset, partition in steps] == [
+        (key, partition) for key, partitions in BUILT.items() for partition in partitions
+    ]
+    order = list(BUILT)
+    for place, asset in enumerate(GATED.values()):
+        read = {dep.asset_key.to_user_string() for dep in asset.deps} & GATED.keys()
+        assert read <= set(order[:place])
+
+
+def test_states_are_made_from_the_genome_and_both_kinds_of_windows() -> None:
+    assert {
+        "reference/genome",
+        "windows/index",
+        "corpus/windows",
+        "embeddings/cache",
+        "embeddings/corpus",
+    } == STATE_ASSETS
+
+
+def test_conditions_know_every_source_outside_the_root() -> None:
+    graph = defs.resolve_asset_graph()
+    assert SOURCES.resolve(graph) == graph.observable_asset_keys
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.key.to_user_string())

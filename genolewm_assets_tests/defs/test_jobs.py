@@ -52,7 +52,7 @@ def test_refresh_release_hands_the_predecessor_over(tmp_path: Path) -> None:
     made = {event.asset_key.to_user_string() for event in result.all_events if event.is_step_materialization}
     # Holdouts have no windows to work on here; what comes before them was made.
     assert made == {"clinvar/release", "clinvar/shard", "clinvar/changes"}
-    assert world.workspace().open_input("clinvar/changes", new).manifest.recipe["predecessor"] == RELEASES[0]
+    assert world.open("clinvar/changes", new).manifest.recipe["predecessor"] == RELEASES[0]
 
 
 def request_backfill(instance: dg.DagsterInstance) -> str:

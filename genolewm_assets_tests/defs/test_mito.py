@@ -89,7 +89,7 @@ def test_what_the_page_of_the_genomes_shows(built: tuple[MitoWorld, Events]) -> 
     assert shown["train"] + shown["validation"] + shown["test"] == FACTS.kept
     assert shown["train"] >= 0.8 * FACTS.kept
     assert shown["reused"] is False
-    counts = world.workspace().open_input(GENOMES).manifest.counts
+    counts = world.open(GENOMES).manifest.counts
     assert counts["records"] == FACTS.fasta_records + FACTS.genbank_records
     assert {r: n for r in GenomeReject if (n := counts[f"rejected.{r}"])} == FACTS.rejects
     assert counts["bases"] == FACTS.bases
@@ -117,7 +117,7 @@ def test_what_the_page_of_the_tokens_shows(built: tuple[MitoWorld, Events]) -> N
     assert shown["kmer_coverage"] == pytest.approx(shown["kmers_seen"] / 4**6, abs=1e-6)
     levels = SAMPLE_FACTS.heteroplasmy.values()
     assert shown["genomes_with_heteroplasmy"] == sum(facts.genomes for facts in levels)
-    counts = world.workspace().open_input(TOKENS).manifest.counts
+    counts = world.open(TOKENS).manifest.counts
     assert counts["het.calls"] == sum(facts.calls for facts in levels)
     assert counts["het.dropped.filtered"] == sum(facts.failed_records for facts in levels)
     dropped = sum(n for name, n in counts.items() if name.startswith("het.dropped."))
@@ -136,7 +136,7 @@ def test_variants_of_two_releases(built: tuple[MitoWorld, Events]) -> None:
         rows.append(shown["dagster/partition_row_count"])
         assert shown["alleles_clinvar"] == clinical
         assert rows[-1] == shown["alleles_gnomad"] + clinical - shown["alleles_in_both"]
-        published = world.workspace().open_input(VARIANTS, release)
+        published = world.open(VARIANTS, release)
         assert {(ref.asset, ref.partition) for ref in published.manifest.inputs} == {
             ("gnomad/shard", "chrM"),
             ("clinvar/shard", release),
@@ -161,7 +161,7 @@ def test_variants_of_two_releases(built: tuple[MitoWorld, Events]) -> None:
 def test_a_second_run_records_its_checks_and_keeps_what_is_there(
     world: MitoWorld, place: tuple[str, str | None], own: tuple[str, ...]
 ) -> None:
-    before = world.workspace().open_input(*place).directory
+    before = world.open(*place).directory
     result = world.materialize(place[0], partition=place[1])
     assert result.success
     checks = result.get_asset_check_evaluations()
@@ -169,12 +169,12 @@ def test_a_second_run_records_its_checks_and_keeps_what_is_there(
     assert all(check.passed and check.partition == place[1] for check in checks)
     (event,) = result.asset_materializations_for_node(place[0].replace("/", "__"))
     assert event.metadata["reused"].value is True
-    assert world.workspace().open_input(*place).directory == before
+    assert world.open(*place).directory == before
 
 
 def test_another_seed_divides_anew_and_tokens_follow(world: MitoWorld) -> None:
     def sides() -> dict[str, str]:
-        table = pq.read_table(world.workspace().open_input(GENOMES).file("genomes.parquet"))
+        table = pq.read_table(world.open(GENOMES).file("genomes.parquet"))
         return dict(zip(table["name"].to_pylist(), table["split"].to_pylist(), strict=True))
 
     before = sides()
@@ -184,7 +184,7 @@ def test_another_seed_divides_anew_and_tokens_follow(world: MitoWorld) -> None:
         assert world.make(asset).metadata["reused"].value is False
     after = sides()
     assert after != before
-    store, vocabulary = world.workspace().open_input(TOKENS).directory, KmerVocabulary.build(6)
+    store, vocabulary = world.open(TOKENS).directory, KmerVocabulary.build(6)
     for side in ("train", "validation", "test"):
         windows = len(MtDNADataset.from_store(store, vocabulary, split=side))
         assert windows == 65 * list(after.values()).count(side)
@@ -197,7 +197,7 @@ def test_other_tokens_leave_the_genomes(world: MitoWorld) -> None:
     event = world.make(TOKENS)
     assert event.metadata["reused"].value is False
     assert event.metadata["genomes_with_heteroplasmy"].value == 0
-    published = world.workspace().open_input(TOKENS)
+    published = world.open(TOKENS)
     assert not [name for name, n in published.manifest.counts.items() if name.startswith("het.") and n]
     item = MtDNADataset.from_store(published.directory, KmerVocabulary.build(8))[0]
     assert (item["input_ids"].dtype, item["het_values"].any()) == ("int32", False)
@@ -220,7 +220,7 @@ def cut_short(world: MitoWorld) -> None:
     [(damage_bytes, r"genomes\.fa\.gz"), (cut_short, r"genomes\.gb\.gz: record 'SIMMT\d+' is cut short")],
 )
 def test_a_damaged_collection_publishes_nothing_and_says_so(world: MitoWorld, damage: object, said: str) -> None:
-    before = world.workspace().open_input(GENOMES).directory
+    before = world.open(GENOMES).directory
     assert callable(damage)
     damage(world)
     result = world.materialize(GENOMES)
@@ -240,7 +240,7 @@ def test_a_damaged_collection_publishes_nothing_and_says_so(world: MitoWorld, da
 def test_a_whole_file_that_is_not_the_published_one_is_rejected(
     world: MitoWorld, asset: str, name: str, more: bytes
 ) -> None:
-    before = world.workspace().open_input(asset).directory
+    before = world.open(asset).directory
     published = (world.folder / f"{name}.md5").read_bytes()
     write_bgzip(world.folder / name, mito_files()[1][name].replace(b"\n", more, 1))
     (world.folder / f"{name}.md5").write_bytes(published)
@@ -266,7 +266,7 @@ def test_without_collections_the_assets_are_declared_empty(tmp_path: Path, has_c
         rows = "dagster/row_count" if partition is None else "dagster/partition_row_count"
         assert event.metadata[rows].value == 0
         assert told(event, pictures.get(asset, "heteroplasmy_along_circle")).endswith(": nothing")
-    genomes, tokens = (world.workspace().open_input(asset) for asset in (GENOMES, TOKENS))
+    genomes, tokens = (world.open(asset) for asset in (GENOMES, TOKENS))
     assert genomes.manifest.recipe["sources"] == NO_SOURCE
     assert len(MtDNADataset.from_store(tokens.directory, KmerVocabulary.build(6))) == 0
     assert verify_root(world.workspace().root) == []

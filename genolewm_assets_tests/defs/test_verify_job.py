@@ -11,6 +11,7 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.defs import run_log
+from genolewm_assets.defs.corpus import corpus_windows
 from genolewm_assets.defs.gates import BYTES_MATCH_MANIFEST, GATE
 from genolewm_assets.defs.graph import ASSETS
 from genolewm_assets.defs.verify_job import PartitionChecks
@@ -50,7 +51,7 @@ def world(intact: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
 
 
 def flip(world: BuiltWorld, asset: str, partition: str | None, file: str) -> None:
-    path = world.workspace().open_input(asset, partition).file(file)
+    path = world.open(asset, partition).file(file)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -95,7 +96,7 @@ def test_each_published_partition_passes_once(world: BuiltWorld) -> None:
     assert set(evaluations) == HELD
     assert all(evaluation.passed for evaluation in evaluations.values())
     genome = evaluations["reference/genome", None]
-    manifest = world.workspace().open_input("reference/genome").manifest
+    manifest = world.open("reference/genome").manifest
     assert genome.metadata["manifest"].value == manifest.sha256
     assert genome.metadata["files"].value == len(manifest.files)
     assert gate_is_open(world)
@@ -116,7 +117,7 @@ def test_a_damaged_file_fails_its_partition_and_the_job_after_all_were_checked(w
 
 @pytest.mark.slow
 def test_damage_closes_the_gate_and_repair_opens_it(world: BuiltWorld) -> None:
-    path = world.workspace().open_input(GNOMAD, "chr17").file("variants.parquet")
+    path = world.open(GNOMAD, "chr17").file("variants.parquet")
     good = path.read_bytes()
     flip(world, GNOMAD, "chr17", "variants.parquet")
     assert gate_is_open(world), "nobody has looked yet"
@@ -135,7 +136,7 @@ def test_damage_closes_the_gate_and_repair_opens_it(world: BuiltWorld) -> None:
 
 
 def test_what_was_materialised_and_is_gone_fails(world: BuiltWorld) -> None:
-    shutil.rmtree(world.workspace().open_input(GNOMAD, "chr20").directory)
+    shutil.rmtree(world.open(GNOMAD, "chr20").directory)
     link = world.root / "windows/tiny/chr17"
     shutil.rmtree(link.resolve())
     link.unlink()
@@ -149,7 +150,7 @@ def test_what_was_materialised_and_is_gone_fails(world: BuiltWorld) -> None:
 
 
 def test_a_manifest_that_cannot_be_read_fails_its_partition(world: BuiltWorld) -> None:
-    directory = world.workspace().open_input("windows/index", "chr17").directory
+    directory = world.open("windows/index", "chr17").directory
     (directory / "manifest.json").write_bytes(b"{")
     result, evaluations = verify(world)
     assert not result.success
@@ -174,7 +175,7 @@ def test_another_artefact_in_its_place_fails(world: BuiltWorld) -> None:
 
 @pytest.mark.slow
 def test_damage_in_a_superseded_version_fails_the_job_and_no_partition(world: BuiltWorld) -> None:
-    old = world.workspace().open_input(GNOMAD, "chr17").directory
+    old = world.open(GNOMAD, "chr17").directory
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
     assert world.materialize(GNOMAD, partition="chr17").success
     (old / "variants.parquet").write_bytes(b"")
@@ -187,7 +188,7 @@ def test_damage_in_a_superseded_version_fails_the_job_and_no_partition(world: Bu
 
 def test_what_was_built_again_meanwhile_is_not_spoken_ill_of(world: BuiltWorld) -> None:
     damage = Finding(FindingKind.CORRUPT, "gnomad/4.1/chr17", "variants.parquet", "content differs")
-    manifest = world.workspace().open_input(GNOMAD, "chr17").manifest
+    manifest = world.open(GNOMAD, "chr17").manifest
     verified = Verified("gnomad/4.1/chr17", world.root / "gnomad/4.1/chr17", manifest, (damage,))
     checks = PartitionChecks(world.workspace(), world.instance, started_s=0.0)
     assert list(checks.found(verified)) == []
@@ -214,8 +215,8 @@ def test_memory_does_not_grow_with_the_files(world: BuiltWorld) -> None:
             handle.truncate(size_bytes)
         return BuildReport()
 
-    artefact = ArtefactId("corpus/windows", "mrna_evo2")
-    plan = BuildPlan(artefact, world.workspace().location(artefact), "1", {}, (), write)
+    artefact = ArtefactId(corpus_windows.key, "mrna_evo2")
+    plan = BuildPlan(artefact, corpus_windows.location(world.workspace(), artefact.partition), "1", {}, (), write)
     build(world.workspace().root, plan)
     tracemalloc.start()
     result, evaluations = verify(world)

@@ -16,7 +16,8 @@ import pytest
 from dagster._core.instance import InstanceRef
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.graph import GATED
+from genolewm_assets.defs.settings import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import RejectedResourceError
 from genolewm_assets.store import Root, verify_root
@@ -356,7 +357,7 @@ def test_restored_elsewhere_everything_is_known_and_nothing_is_built_again(
     with instance_of(machine, monkeypatch, **second, **moved) as instance:
         assert known(instance) == before
         with pytest.raises(RejectedResourceError):
-            Workspace.open(there, str(world.catalog)).open_input(GNOMAD, "chr20")
+            GATED[GNOMAD].open(Workspace.open(there, str(world.catalog)), "chr20")
         again = materialize(instance, there, world.catalog, GNOMAD, "chr17")
         (event,) = again.asset_materializations_for_node("gnomad__shard")
         assert event.metadata["reused"].value is True

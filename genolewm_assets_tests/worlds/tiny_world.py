@@ -17,8 +17,10 @@ import pysam
 import yaml
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.resources import WorkspaceResource
+from genolewm_assets.defs.graph import GATED
+from genolewm_assets.defs.settings import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.store import Published
 
 LINEAR = ("chr17", "chr20", "chr21")
 CONTIGS = (*LINEAR, "chrM")
@@ -67,6 +69,10 @@ class TinyWorld:
 
     def workspace(self) -> Workspace:
         return Workspace.open(self.root, str(self.catalog))
+
+    def open(self, asset: str, partition: str | None = None) -> Published:
+        """Open what an asset published, as what reads it does."""
+        return GATED[asset].open(self.workspace(), partition)
 
     def write_fasta(self, sequences: dict[str, bytes]) -> None:
         text = "".join(f">{name}\n{bases.decode()}\n" for name, bases in sequences.items())

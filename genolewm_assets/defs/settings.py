@@ -1,4 +1,4 @@
-"""Resources: the workspace that every asset reads its sources from and publishes to."""
+"""Settings of one deployment: root, catalogue, device and executor by the environment, and the workspace resource."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import dagster as dg
 
 from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.errors import ConfigurationError
 
 DEFAULT_ROOT = "data"
 DEFAULT_CATALOG = "sample"
@@ -25,6 +26,25 @@ def configured_catalog() -> str:
 def configured_device() -> str:
     """Return ``GENOLEWM_DEVICE``: where states are computed, as torch names it; by default the best there is."""
     return os.environ.get("GENOLEWM_DEVICE", "auto")
+
+
+def configured_executor() -> dg.ExecutorDefinition:
+    """Return the executor that ``GENOLEWM_EXECUTOR`` names: ``in_process`` (default) or ``multiprocess``.
+
+    Dagster has none per asset.
+
+    Raises
+    ------
+    ConfigurationError
+        If the name is not one of them.
+    """
+    executors = {"in_process": dg.in_process_executor, "multiprocess": dg.multiprocess_executor}
+    name = os.environ.get("GENOLEWM_EXECUTOR", "in_process")
+    if name not in executors:
+        raise ConfigurationError(
+            "GENOLEWM_EXECUTOR", "unknown executor", expected=" or ".join(executors), got=repr(name)
+        )
+    return executors[name]
 
 
 class WorkspaceResource(dg.ConfigurableResource[Workspace]):

@@ -1,0 +1,129 @@
+"""How an asset is declared: once, as a value. What Dagster is told of it, and what else is asked, follows from that."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from genolewm_assets.defs.check_descriptions import CHECK_DESCRIPTIONS
+from genolewm_assets.defs.column_lineage import Sources
+from genolewm_assets.defs.failure_hook import report_failure
+from genolewm_assets.defs.metadata import OWNERS, definition_metadata
+from genolewm_assets.defs.op_tags import H100_ASSET_TAGS, H100_OP_TAGS, H100_POOL
+from genolewm_assets.defs.partitions import NOT_PARTITIONED, Partitioning
+from genolewm_assets.store.table_schema import TableSchema
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Declaration:
+    """One asset of the graph.
+
+    Attributes
+    ----------
+    key
+        ``domain/noun``; the domain is its group.
+    description
+        Begins with "One row per"; a second paragraph says why the asset exists. May be indented.
+    kinds
+        Formats and libraries that the graph shows, three at most.
+    deps
+        Of ``on_same_key``, ``on_every_partition`` and ``on_circular_contigs``: each states its mapping.
+    automation
+        Of ``automation``; None: built when a person, a sensor or a schedule asks.
+    checks
+        Names of the facts that hold of everything published; ``check_descriptions`` says what each guarantees.
+    table, tables
+        Schemas of the main table and, by noun, of further ones.
+    columns
+        What is shown instead, where no table of ours is written.
+    sources
+        Where the columns come from, if any comes from a table upstream.
+    h100
+        Whether its step needs an H100.
+    body
+        What a step does.
+    """
+
+    key: str
+    description: str
+    kinds: Set[str]
+    code_version: str = "1"
+    deps: tuple[dg.AssetDep, ...] = ()
+    partitions: Partitioning = NOT_PARTITIONED
+    automation: dg.AutomationCondition[Any] | None = None
+    freshness: dg.FreshnessPolicy | None = None
+    checks: tuple[str, ...] = ()
+    table: TableSchema | None = None
+    tables: Mapping[str, TableSchema] = field(default_factory=dict)
+    columns: dg.TableSchema | None = None
+    sources: Sources = field(default_factory=dict)
+    h100: bool = False
+    body: Callable[..., Any] | None = None
+
+    @property
+    def path(self) -> list[str]:
+        """The key as Dagster's."""
+        return self.key.split("/")
+
+    @property
+    def check_names(self) -> tuple[str, ...]:
+        """Names of all its checks."""
+        return self.checks
+
+    def definition(self) -> dg.AssetsDefinition:
+        """Return the asset as Dagster loads it."""
+        tied: dict[str, Any] = {"op_tags": H100_OP_TAGS, "pool": H100_POOL} if self.h100 else {}
+        stated, step = self.attributes(), self.step()
+        # As an argument it would describe the step's output too.
+        step.__doc__ = stated.pop("description")
+        make = dg.asset(**stated, check_specs=self.check_specs(), hooks={report_failure}, **tied)
+        asset: dg.AssetsDefinition = make(step)
+        return asset
+
+    def step(self) -> Callable[..., Any]:
+        """Return what its step does."""
+        assert self.body is not None
+        return self.body
+
+    def attributes(self) -> dict[str, Any]:
+        """Return what an asset and an asset's specification state alike."""
+        return {
+            "key": self.path,
+            "description": inspect.cleandoc(self.description),
+            "deps": self.deps,
+            "partitions_def": self.partitions.definition,
+            "automation_condition": self.automation,
+            "freshness_policy": self.freshness,
+            "group_name": self.path[0],
+            "code_version": self.code_version,
+            "metadata": self._metadata(),
+            "owners": OWNERS,
+            "tags": {"genolewm/partitioned_by": self.partitions.by, **(H100_ASSET_TAGS if self.h100 else {})},
+            "kinds": self.kinds,
+        }
+
+    def _metadata(self) -> dict[str, object]:
+        if self.columns is not None:
+            return {"dagster/column_schema": self.columns}
+        main = {} if self.table is None else {"": self.table}
+        return definition_metadata(self.key, {**main, **self.tables}, self.sources)
+
+    def check_specs(self) -> list[dg.AssetCheckSpec]:
+        """Return one blocking check per fact, partitioned as the asset is."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.PreviewWarning)  # partitioned checks, new in Dagster 1.13
+            return [
+                dg.AssetCheckSpec(
+                    name,
+                    asset=self.path,
+                    description=CHECK_DESCRIPTIONS[name],
+                    blocking=True,
+                    partitions_def=self.partitions.definition,
+                )
+                for name in self.check_names
+            ]
