@@ -34,9 +34,9 @@ from genolewm_assets.lewm.package_schema import (
     variants_path,
 )
 from genolewm_assets.lewm.schema import ALLELE_KEY
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.canonical_json import JsonValue
 from genolewm_assets.store.manifest import CheckResult
-from genolewm_assets.store.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.table_schema import TableSchema
 
 #: Names of the checks of :func:`check_package`, in its order.

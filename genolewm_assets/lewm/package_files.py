@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.package_schema import CHECKSUMS, PACKAGE_WINDOWS, window_shard
+from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import write_atomic
 from genolewm_assets.store.generation import MISSING_FILE, list_files, measure_file
 from genolewm_assets.store.manifest import (
@@ -24,7 +25,6 @@ from genolewm_assets.store.manifest import (
     check_file_path,
 )
 from genolewm_assets.store.parquet import cast_table, open_table
-from genolewm_assets.store.progress import ByteCount
 from genolewm_assets.store.table_schema import TableSchema
 
 #: Windows per file, and per row group: a reader of random rows holds one group of about 13 MB.

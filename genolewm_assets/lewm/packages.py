@@ -27,8 +27,8 @@ from genolewm_assets.lewm.package_schema import (
     controls_path,
     variants_path,
 )
+from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import NO_PROGRESS, Progress
-from genolewm_assets.store.progress import ByteCount
 from genolewm_assets.store.root import enclosing_root
 from genolewm_assets.store.verify import Finding
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.text_chunks import read_text
-from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 
 class AlleleCount:

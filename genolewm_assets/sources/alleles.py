@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import Contig, parts_around
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger, RejectReason
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser, NormalAllele, Rejection
 from genolewm_assets.sources.allele_order import (
@@ -32,7 +33,6 @@ from genolewm_assets.sources.allele_order import (
 )
 from genolewm_assets.sources.arrow_columns import number_column, numbers_of, repeated_text, text_column
 from genolewm_assets.sources.batch_spool import BatchSpool
-from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 #: Ranks the rows of one normal form: the smallest is kept.
 Preference = Callable[[Mapping[str, object]], tuple[object, ...]]

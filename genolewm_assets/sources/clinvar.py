@@ -21,6 +21,7 @@ from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Bases, Contig, ContigSet, Label
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, REJECTS
 from genolewm_assets.lewm.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
 from genolewm_assets.sources.allele_order import OutOfOrderError
@@ -31,7 +32,6 @@ from genolewm_assets.sources.contig_names import ContigNames, check_assembly
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.sources.vcf_source import LocalVcf
 from genolewm_assets.store.parquet import memory_given_back, write_table, write_tables
-from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 #: Rows in the file's order, each batch of one contig.
 ContigRows: TypeAlias = Iterator[tuple[Contig, pa.RecordBatch]]

@@ -11,6 +11,7 @@ import tenacity
 from tenacity.wait import wait_base
 
 from genolewm_assets.errors import ChecksumError, FetchError
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.partial_file import PartialFile
 from genolewm_assets.sources.remote import (
     ATTEMPTS,
@@ -21,7 +22,6 @@ from genolewm_assets.sources.remote import (
     open_remote,
     read_remote,
 )
-from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 _CHUNK_BYTES = 1 << 20
 _MD5_FILE_LIMIT_BYTES = 1 << 20

@@ -28,6 +28,7 @@ from genolewm_assets.lewm.schema import GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.lewm.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
 from genolewm_assets.lewm.shard_checks import check_gnomad_table
 from genolewm_assets.lewm.variant_limits import MIN_AF, MIN_AN_FRACTION
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
 from genolewm_assets.sources.alleles import settle_alleles
@@ -39,7 +40,6 @@ from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
 from genolewm_assets.store.manifest import CheckResult
 from genolewm_assets.store.parquet import memory_given_back, write_table
-from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 #: FILTER of joint records that one data type fails and the other passes.
 JOINT_FILTERS = ("EXOMES_FILTERED", "GENOMES_FILTERED")

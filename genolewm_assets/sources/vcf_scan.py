@@ -18,13 +18,13 @@ import numpy as np
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Contig
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.allele_count import AlleleCount
 from genolewm_assets.sources.text_chunks import TextChunk, read_text
 from genolewm_assets.sources.vcf_block import SourceText, VcfBlock
 from genolewm_assets.sources.vcf_header import FIXED_COLUMNS, VcfHeader, parse_header
 from genolewm_assets.sources.vcf_region import Region, find_region
 from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
-from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 #: Longest line read; a whole line must fit into memory, several times over.
 MAX_LINE_BYTES = 32 << 20

@@ -5,6 +5,7 @@ recipes, no biology and no orchestrator. Does not belong here: file formats of t
 the tables and their content checks (``lewm``, ``mito``), the asset graph (``defs``).
 """
 
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.array_cache import ArrayCacheWriter
 from genolewm_assets.store.array_export import export_array_store
 from genolewm_assets.store.array_inspect import ArrayStoreReport, find_caches, inspect_cache
@@ -30,7 +31,6 @@ from genolewm_assets.store.generation import ArtefactId, Published
 from genolewm_assets.store.generations import publish_generation, resolve_generation
 from genolewm_assets.store.inputs import open_input
 from genolewm_assets.store.manifest import CheckResult, FileEntry, InputRef, Manifest, read_manifest
-from genolewm_assets.store.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.root import Root
 from genolewm_assets.store.row_index import IndexedStore, RowAddress, RowIndex
 from genolewm_assets.store.stamp_log import StampedStoreWriter

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
+from genolewm_assets.progress import ByteCount, Progress
 from genolewm_assets.store.array_keys import CACHE_VERSION
 from genolewm_assets.store.array_layout import (
     CHECKSUMS,
@@ -41,7 +42,6 @@ from genolewm_assets.store.array_layout import (
 )
 from genolewm_assets.store.array_memory import check_fits_memory
 from genolewm_assets.store.plain_file import open_plain, read_plain
-from genolewm_assets.store.progress import ByteCount, Progress
 
 BUILD_AGAIN = "Build the array store again"
 _CRC = re.compile(r"[0-9a-f]{8}")

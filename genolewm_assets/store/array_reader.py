@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from genolewm_assets.errors import CorruptResourceError, InputError, ResourceError
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.array_checksums import BUILD_AGAIN, find_differences, read_checksums, sidecar_texts_from_json
 from genolewm_assets.store.array_keys import FINGERPRINT, read_fingerprint
 from genolewm_assets.store.array_layout import (
@@ -25,7 +26,6 @@ from genolewm_assets.store.array_layout import (
 )
 from genolewm_assets.store.array_memory import check_fits_memory
 from genolewm_assets.store.canonical_json import JsonValue
-from genolewm_assets.store.progress import NO_PROGRESS, Progress
 
 #: How rows will be read: what the operating system should read ahead (madvise(2)).
 Access: TypeAlias = Literal["normal", "sequential", "random"]

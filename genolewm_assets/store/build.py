@@ -26,6 +26,7 @@ from genolewm_assets.errors import (
     ResourceError,
     VersionError,
 )
+from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.atomic import write_atomic
 from genolewm_assets.store.canonical_json import JsonValue, canonical_json
 from genolewm_assets.store.generation import (
@@ -50,7 +51,6 @@ from genolewm_assets.store.manifest import (
     integer,
     read_manifest,
 )
-from genolewm_assets.store.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.rejected import clear_rejected, reject, write_failure
 from genolewm_assets.store.root import Root
 from genolewm_assets.store.surface import check_surface, hidden_files, lay_surface

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genolewm_assets.errors import MissingResourceError
+from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.generations import split_generation_name
 from genolewm_assets.store.manifest import MANIFEST, UNLISTED, FileEntry, InputRef, Manifest, first_symlink
-from genolewm_assets.store.progress import ByteCount
 from genolewm_assets.store.walk import walk
 
 MISSING_FILE = "file is missing"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import MissingResourceError, VcfError
+from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import (
     NO_PROGRESS,
     ArtefactId,
@@ -24,7 +25,6 @@ from genolewm_assets.store import (
     verify_root,
 )
 from genolewm_assets.store.generation import find_damage
-from genolewm_assets.store.progress import ByteCount
 from genolewm_assets.store.rejected import rejection_reason
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.worlds.plans import (

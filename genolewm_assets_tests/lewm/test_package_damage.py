@@ -8,8 +8,8 @@ import pytest
 
 from genolewm_assets.lewm.package_damage import find_package_damage
 from genolewm_assets.lewm.package_files import read_sha256sums
+from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import NO_PROGRESS
-from genolewm_assets.store.progress import ByteCount
 
 
 def damaged(directory: Path) -> list[str]:

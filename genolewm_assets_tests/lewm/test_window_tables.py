@@ -9,8 +9,8 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.lewm.window_tables import find_window_tables, window_table_of
+from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import NO_PROGRESS, Root, build, read_manifest
-from genolewm_assets.store.progress import ByteCount
 from genolewm_assets_tests.worlds.cache_world import publish_cache, publish_windows
 from genolewm_assets_tests.worlds.package_world import make_sources
 from genolewm_assets_tests.worlds.plans import flip, make_plan, new_root
