@@ -17,7 +17,7 @@ from genolewm_assets.defs.settings import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.sources.source_file import SourceFile
-from genolewm_assets.store.canonical_json import canonical_json
+from genolewm_assets.store.files.canonical_json import canonical_json
 
 #: Files by what the catalogue calls them.
 Sources: TypeAlias = Mapping[str, SourceFile]

@@ -22,7 +22,7 @@ from genolewm_assets.errors import ResourceError
 from genolewm_assets.lewm.holdout_corpus import CORPUS_COLUMNS
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.store import NO_PROGRESS, Progress, Published
-from genolewm_assets.store.canonical_json import normal_json
+from genolewm_assets.store.files.canonical_json import normal_json
 
 #: Dependencies on what is opened here.
 RELEASE_DEPS = (

@@ -35,7 +35,7 @@ from genolewm_assets.lewm.package_schema import (
 )
 from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.canonical_json import JsonValue
+from genolewm_assets.store.files.canonical_json import JsonValue
 from genolewm_assets.store.manifest import CheckResult
 from genolewm_assets.store.table_schema import TableSchema
 

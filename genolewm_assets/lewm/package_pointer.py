@@ -19,7 +19,7 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.lewm.packages import Package, open_package, verify_package
 from genolewm_assets.lewm.release_key import in_order
 from genolewm_assets.store import NO_PROGRESS, Progress, read_manifest, resolve_generation, write_atomic
-from genolewm_assets.store.canonical_json import canonical_json
+from genolewm_assets.store.files.canonical_json import canonical_json
 
 PACKAGES = "packages"
 CURRENT_FILE, PIN_FILE, LATEST_FILE = "current.json", "pin.json", "latest.json"

@@ -40,8 +40,8 @@ from genolewm_assets.store import (
     Root,
     build,
 )
-from genolewm_assets.store.atomic import make_directories
-from genolewm_assets.store.generations import check_publishable, publish_generation
+from genolewm_assets.store.files.atomic import make_directories
+from genolewm_assets.store.files.generations import check_publishable, publish_generation
 from genolewm_assets.store.guard import lock_folder
 
 CODE_VERSION = "2"

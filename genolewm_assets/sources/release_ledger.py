@@ -30,8 +30,8 @@ from genolewm_assets.sources.clinvar_listing import (
     stamp_identity,
 )
 from genolewm_assets.store import Root, read_manifest, resolve_generation, write_atomic
-from genolewm_assets.store.atomic import make_directories
-from genolewm_assets.store.canonical_json import canonical_json
+from genolewm_assets.store.files.atomic import make_directories
+from genolewm_assets.store.files.canonical_json import canonical_json
 
 CLINVAR = "clinvar"
 #: Root-relative path of the record.

@@ -23,12 +23,12 @@ from genolewm_assets.store.array_layout import ArraySpec, IndexEntry, is_complet
 from genolewm_assets.store.array_memory import MemoryLimitError, usable_memory_bytes
 from genolewm_assets.store.array_reader import ArrayStoreReader, verify_array_store
 from genolewm_assets.store.array_writer import ArrayStoreWriter
-from genolewm_assets.store.atomic import sync_directory, sync_tree, write_atomic
 from genolewm_assets.store.build import BuildPlan, BuildRejectedError, BuildReport, build, is_current, write_provenance
-from genolewm_assets.store.canonical_json import JsonValue
+from genolewm_assets.store.files.atomic import sync_directory, sync_tree, write_atomic
+from genolewm_assets.store.files.canonical_json import JsonValue
+from genolewm_assets.store.files.generations import publish_generation, resolve_generation
 from genolewm_assets.store.gc import Reason, Removed, collect_garbage, sweep_caches
 from genolewm_assets.store.generation import ArtefactId, Published
-from genolewm_assets.store.generations import publish_generation, resolve_generation
 from genolewm_assets.store.inputs import open_input
 from genolewm_assets.store.manifest import CheckResult, FileEntry, InputRef, Manifest, read_manifest
 from genolewm_assets.store.root import Root

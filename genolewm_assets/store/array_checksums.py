@@ -41,7 +41,7 @@ from genolewm_assets.store.array_layout import (
     read_json,
 )
 from genolewm_assets.store.array_memory import check_fits_memory
-from genolewm_assets.store.plain_file import open_plain, read_plain
+from genolewm_assets.store.files.plain import open_plain, read_plain
 
 BUILD_AGAIN = "Build the array store again"
 _CRC = re.compile(r"[0-9a-f]{8}")

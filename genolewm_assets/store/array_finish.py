@@ -27,9 +27,9 @@ from genolewm_assets.store.array_layout import (
 )
 from genolewm_assets.store.array_log import Entry, read_entries
 from genolewm_assets.store.array_rows import read_sidecar_log
-from genolewm_assets.store.atomic import sync_tree, write_atomic
-from genolewm_assets.store.canonical_json import JsonValue, canonical_json
-from genolewm_assets.store.plain_file import open_plain
+from genolewm_assets.store.files.atomic import sync_tree, write_atomic
+from genolewm_assets.store.files.canonical_json import JsonValue, canonical_json
+from genolewm_assets.store.files.plain import open_plain
 
 _ROW_GROUP_ROWS = 65_536
 

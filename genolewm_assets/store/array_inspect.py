@@ -13,8 +13,8 @@ from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.store.array_layout import COMMIT_LOG, is_complete, sidecar_file
 from genolewm_assets.store.array_log import committed_rows
 from genolewm_assets.store.array_reader import ArrayStoreReader
-from genolewm_assets.store.canonical_json import JsonValue, normal_json
-from genolewm_assets.store.generations import GENERATIONS
+from genolewm_assets.store.files.canonical_json import JsonValue, normal_json
+from genolewm_assets.store.files.generations import GENERATIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from genolewm_assets.store.array_layout import (
     sidecar_file,
 )
 from genolewm_assets.store.array_memory import check_fits_memory
-from genolewm_assets.store.canonical_json import JsonValue
+from genolewm_assets.store.files.canonical_json import JsonValue
 
 #: How rows will be read: what the operating system should read ahead (madvise(2)).
 Access: TypeAlias = Literal["normal", "sequential", "random"]

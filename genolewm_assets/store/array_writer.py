@@ -45,8 +45,8 @@ from genolewm_assets.store.array_log import (
     recover,
 )
 from genolewm_assets.store.array_rows import CommitGroup, SidecarTexts, fit_rows, index_columns, read_sidecar_log
-from genolewm_assets.store.atomic import make_directories, sync_directory
-from genolewm_assets.store.canonical_json import JsonValue
+from genolewm_assets.store.files.atomic import make_directories, sync_directory
+from genolewm_assets.store.files.canonical_json import JsonValue
 
 _SCRATCH = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 

@@ -27,8 +27,9 @@ from genolewm_assets.errors import (
     VersionError,
 )
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.atomic import write_atomic
-from genolewm_assets.store.canonical_json import JsonValue, canonical_json
+from genolewm_assets.store.files.atomic import write_atomic
+from genolewm_assets.store.files.canonical_json import JsonValue, canonical_json
+from genolewm_assets.store.files.generations import is_linked, resolve_generation
 from genolewm_assets.store.generation import (
     ArtefactId,
     Published,
@@ -38,7 +39,6 @@ from genolewm_assets.store.generation import (
     measure_file,
     total_bytes,
 )
-from genolewm_assets.store.generations import is_linked, resolve_generation
 from genolewm_assets.store.location import LockedLocation, locked_location, resumable_name
 from genolewm_assets.store.manifest import (
     MANIFEST,

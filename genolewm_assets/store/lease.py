@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Self
 
 from genolewm_assets.errors import BusyError, GenoLeWMError, ResourceError
-from genolewm_assets.store.atomic import naming
+from genolewm_assets.store.files.atomic import naming
 from genolewm_assets.store.guard import flock, guarded, looked_through
 from genolewm_assets.store.lock_record import (
     HELD,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.store.generations import (
+from genolewm_assets.store.files.generations import (
     check_publishable,
     generation_path,
     generations_of,

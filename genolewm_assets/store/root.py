@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genolewm_assets.errors import GenoLeWMError, MissingResourceError, ResourceError, RootError
-from genolewm_assets.store.atomic import make_directories, write_atomic
-from genolewm_assets.store.canonical_json import canonical_json
-from genolewm_assets.store.file_system import check_file_system
+from genolewm_assets.store.files.atomic import make_directories, write_atomic
+from genolewm_assets.store.files.canonical_json import canonical_json
+from genolewm_assets.store.files.probe import check_file_system
 from genolewm_assets.store.guard import guarded
 from genolewm_assets.store.lease import GUARD, WriterLease, is_held, while_free
 from genolewm_assets.store.lock_record import check_clear

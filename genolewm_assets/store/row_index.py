@@ -30,9 +30,9 @@ import numpy.typing as npt
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
 from genolewm_assets.store.array_layout import crc32c
-from genolewm_assets.store.atomic import make_directories, sync_directory
+from genolewm_assets.store.files.atomic import make_directories, sync_directory
+from genolewm_assets.store.files.plain import open_plain
 from genolewm_assets.store.lease import WriterLease
-from genolewm_assets.store.plain_file import open_plain
 from genolewm_assets.store.root import Root
 
 #: Bytes of a hash, and the fewest of its first ones by which it is found.

@@ -12,8 +12,8 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.store.array_files import open_to_write
 from genolewm_assets.store.array_layout import crc32c, is_complete
 from genolewm_assets.store.array_writer import ArrayStoreWriter
-from genolewm_assets.store.atomic import sync_directory
-from genolewm_assets.store.canonical_json import JsonValue
+from genolewm_assets.store.files.atomic import sync_directory
+from genolewm_assets.store.files.canonical_json import JsonValue
 from genolewm_assets.store.stamps import (
     RowStamp,
     SourceChangedError,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.store.atomic import link_target, sync_directory
-from genolewm_assets.store.generations import is_published_link, replace_link
+from genolewm_assets.store.files.atomic import link_target, sync_directory
+from genolewm_assets.store.files.generations import is_published_link, replace_link
 
 
 def check_surface(link: Path, directory: Path) -> None:

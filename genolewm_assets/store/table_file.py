@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import InputError, ResourceError
-from genolewm_assets.store.atomic import sync_directory
+from genolewm_assets.store.files.atomic import sync_directory
 from genolewm_assets.store.guard import flock
 
 # A page of distinct texts may be as long as there are such texts; beyond the limit each row would hold its own.

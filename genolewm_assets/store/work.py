@@ -16,7 +16,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
-from genolewm_assets.store.atomic import make_directories, remove_tree, sync_directory
+from genolewm_assets.store.files.atomic import make_directories, remove_tree, sync_directory
 from genolewm_assets.store.lease import GUARD, WriterLease
 from genolewm_assets.store.lock_record import RECORD, FoundRecord, Standing, find_displaced, find_record
 

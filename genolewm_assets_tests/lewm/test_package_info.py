@@ -16,7 +16,7 @@ from genolewm_assets.lewm.package_info import (
 )
 from genolewm_assets.lewm.package_schema import CacheRef
 from genolewm_assets.store import FileEntry
-from genolewm_assets.store.canonical_json import canonical_json
+from genolewm_assets.store.files.canonical_json import canonical_json
 
 FILES = tuple(
     FileEntry(path, 10, f"{i:064x}", 1)

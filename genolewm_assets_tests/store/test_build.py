@@ -31,7 +31,7 @@ from genolewm_assets.store import (
     is_current,
     resolve_generation,
 )
-from genolewm_assets.store.atomic import remove_tree
+from genolewm_assets.store.files.atomic import remove_tree
 from genolewm_assets_tests.worlds.plans import CONTENT, LOCATION, failing_plan, flip, make_plan, picture, write_files
 
 pytestmark = pytest.mark.disk

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
-from genolewm_assets.store.plain_file import open_plain, parse_json, read_blocks, read_plain
+from genolewm_assets.store.files.plain import open_plain, parse_json, read_blocks, read_plain
 
 
 def test_a_plain_file_is_read(tmp_path: Path) -> None:

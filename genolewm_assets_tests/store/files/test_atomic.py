@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.store import sync_tree, write_atomic
-from genolewm_assets.store.atomic import make_directories
+from genolewm_assets.store.files.atomic import make_directories
 
 pytestmark = pytest.mark.disk
 

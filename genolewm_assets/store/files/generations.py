@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.store.atomic import link_target, make_directories, remove_tree, sync_directory, sync_tree
+from genolewm_assets.store.files.atomic import link_target, make_directories, remove_tree, sync_directory, sync_tree
 
 GENERATIONS = ".gen"
 #: What a link is called before it takes the place of the former one.

@@ -12,7 +12,7 @@ import pytest
 
 from genolewm_assets.errors import ResourceError, RootError
 from genolewm_assets.store import Root, build
-from genolewm_assets.store.file_system import check_file_system
+from genolewm_assets.store.files.probe import check_file_system
 from genolewm_assets_tests.faults import refusing_disk as disk
 from genolewm_assets_tests.faults.refusing_disk import Refusals, on_refusing_disk
 from genolewm_assets_tests.faults.small_disk import on_small_disk
