@@ -29,7 +29,7 @@ from genolewm_assets.lewm.package_pointer import choose_current, read_current, r
 from genolewm_assets.sources.clinvar_listing import read_listing
 from genolewm_assets.sources.release_ledger import choose_releases
 from genolewm_assets.store import NO_PROGRESS, ArtefactId, Manifest, is_current
-from genolewm_assets.store.processes import is_running
+from genolewm_assets.store.locks.processes import is_running
 
 Steps: TypeAlias = Sequence[tuple[GatedAsset, str | None]]
 Outcome: TypeAlias = Literal["built", "current", "failed"]

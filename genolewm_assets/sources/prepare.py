@@ -42,7 +42,7 @@ from genolewm_assets.store import (
 )
 from genolewm_assets.store.files.atomic import make_directories
 from genolewm_assets.store.files.generations import check_publishable, publish_generation
-from genolewm_assets.store.guard import lock_folder
+from genolewm_assets.store.locks.guard import lock_folder
 
 CODE_VERSION = "2"
 

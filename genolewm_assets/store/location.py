@@ -21,7 +21,7 @@ from genolewm_assets.store.files.generations import (
     resolve_generation,
     switch_link,
 )
-from genolewm_assets.store.lease import WriterLease
+from genolewm_assets.store.locks.lease import WriterLease
 from genolewm_assets.store.root import Root
 from genolewm_assets.store.work import RESUMABLE
 

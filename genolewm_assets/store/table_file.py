@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import InputError, ResourceError
 from genolewm_assets.store.files.atomic import sync_directory
-from genolewm_assets.store.guard import flock
+from genolewm_assets.store.locks.guard import flock
 
 # A page of distinct texts may be as long as there are such texts; beyond the limit each row would hold its own.
 _DICTIONARY_BYTES = 1 << 30

@@ -17,8 +17,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from genolewm_assets.store.files.atomic import make_directories, remove_tree, sync_directory
-from genolewm_assets.store.lease import GUARD, WriterLease
-from genolewm_assets.store.lock_record import RECORD, FoundRecord, Standing, find_displaced, find_record
+from genolewm_assets.store.locks.lease import GUARD, WriterLease
+from genolewm_assets.store.locks.record import RECORD, FoundRecord, Standing, find_displaced, find_record
 
 #: What the name of an unfinished build begins with that can be continued.
 RESUMABLE = "resume."

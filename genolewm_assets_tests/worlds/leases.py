@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import BusyError
-from genolewm_assets.store import lock_record
-from genolewm_assets.store.lease import GUARD, WriterLease, is_held, while_free
-from genolewm_assets.store.lock_record import RECORD, LeaseOwner
+from genolewm_assets.store.locks import record as lock_record
+from genolewm_assets.store.locks.lease import GUARD, WriterLease, is_held, while_free
+from genolewm_assets.store.locks.record import RECORD, LeaseOwner
 from genolewm_assets_tests.faults.killing import start
 
 OTHER_BOOT = "00000000-1111-2222-3333-444444444444"

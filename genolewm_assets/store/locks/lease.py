@@ -25,8 +25,9 @@ from typing import Self
 
 from genolewm_assets.errors import BusyError, GenoLeWMError, ResourceError
 from genolewm_assets.store.files.atomic import naming
-from genolewm_assets.store.guard import flock, guarded, looked_through
-from genolewm_assets.store.lock_record import (
+from genolewm_assets.store.locks.guard import flock, guarded, looked_through
+from genolewm_assets.store.locks.processes import boot_id
+from genolewm_assets.store.locks.record import (
     HELD,
     LEASE_S,
     RECORD,
@@ -38,7 +39,6 @@ from genolewm_assets.store.lock_record import (
     find_record,
     read_owner,
 )
-from genolewm_assets.store.processes import boot_id
 
 GUARD = "lock"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import ResourceError
-from genolewm_assets.store.lease import GUARD, is_held
-from genolewm_assets.store.lock_record import RECORD, LeaseOwner
+from genolewm_assets.store.locks.lease import GUARD, is_held
+from genolewm_assets.store.locks.record import RECORD, LeaseOwner
 from genolewm_assets_tests.worlds.leases import (
     check_busy,
     check_free,

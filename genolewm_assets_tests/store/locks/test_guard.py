@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import BusyError, ResourceError
-from genolewm_assets.store.guard import NO_LOCKS, flock, guarded, is_flocked, lock_folder, looked_through
+from genolewm_assets.store.locks.guard import NO_LOCKS, flock, guarded, is_flocked, lock_folder, looked_through
 from genolewm_assets_tests.faults.killing import outcome, start
 
 

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import BusyError
-from genolewm_assets.store import lease as lease_module
-from genolewm_assets.store import lock_record
-from genolewm_assets.store.lease import GUARD, WriterLease, is_held
-from genolewm_assets.store.lock_record import RECORD, LeaseOwner
-from genolewm_assets.store.processes import started_ticks
+from genolewm_assets.store.locks import lease as lease_module
+from genolewm_assets.store.locks import record as lock_record
+from genolewm_assets.store.locks.lease import GUARD, WriterLease, is_held
+from genolewm_assets.store.locks.processes import started_ticks
+from genolewm_assets.store.locks.record import RECORD, LeaseOwner
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import outcome, start
 from genolewm_assets_tests.worlds.leases import (
@@ -144,7 +144,7 @@ def test_a_forked_child_neither_has_nor_releases_its_parent_s_lock(folder: Path)
 
 
 def test_a_process_that_ends_without_releasing_ends(folder: Path) -> None:
-    code = "import sys, pathlib\nfrom genolewm_assets.store.lease import WriterLease\n"
+    code = "import sys, pathlib\nfrom genolewm_assets.store.locks.lease import WriterLease\n"
     code += "WriterLease(pathlib.Path(sys.argv[1]), 'here').acquire(0)"
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True, timeout=60)
     assert (folder / RECORD).exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.store.processes import boot_id, is_running, is_same_process, pid_namespace, started_ticks
+from genolewm_assets.store.locks.processes import boot_id, is_running, is_same_process, pid_namespace, started_ticks
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from genolewm_assets.errors import ResourceError
-from genolewm_assets.store.guard import is_flocked
-from genolewm_assets.store.processes import boot_id, is_same_process, pid_namespace, started_ticks
+from genolewm_assets.store.locks.guard import is_flocked
+from genolewm_assets.store.locks.processes import boot_id, is_same_process, pid_namespace, started_ticks
 
 RECORD = "lock.json"
 #: Seconds between renewals, and seconds without one after which another machine takes the lock.

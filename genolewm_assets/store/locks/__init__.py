@@ -1,0 +1,1 @@
+"""Who may write a place, and whether that process still lives."""
