@@ -21,9 +21,9 @@ from genolewm_assets.lewm.window_tables import WindowTable, find_window_tables, 
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.array_export import by_rows, check_outside, rows_at_once
 from genolewm_assets.store.array_reader import ArrayStoreReader
+from genolewm_assets.store.artefacts.manifest import read_manifest
+from genolewm_assets.store.artefacts.root import enclosing_root
 from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.manifest import read_manifest
-from genolewm_assets.store.root import enclosing_root
 from genolewm_assets.store.table_file import TableFormat, check_output, write_table_file
 
 #: RFC-0002 section 3.6 as ``geno-lewm`` 0.2.1 writes it (``encoder/cache.py``, schema version 1.0.0).

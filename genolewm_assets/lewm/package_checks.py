@@ -35,8 +35,8 @@ from genolewm_assets.lewm.package_schema import (
 )
 from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.manifest import CheckResult
 from genolewm_assets.store.table_schema import TableSchema
 
 #: Names of the checks of :func:`check_package`, in its order.

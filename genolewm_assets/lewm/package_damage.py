@@ -18,9 +18,9 @@ from genolewm_assets.lewm.package_files import read_sha256sums
 from genolewm_assets.lewm.package_info import read_package_info
 from genolewm_assets.lewm.package_schema import CHECKSUMS, PACKAGE_FILE
 from genolewm_assets.progress import ByteCount
+from genolewm_assets.store.artefacts.manifest import MANIFEST, FileEntry, first_symlink, parse_manifest, read_manifest
+from genolewm_assets.store.artefacts.published import MISSING_FILE, Damage, list_files, measure_file
 from genolewm_assets.store.files.generations import GENERATIONS, split_generation_name
-from genolewm_assets.store.generation import MISSING_FILE, Damage, list_files, measure_file
-from genolewm_assets.store.manifest import MANIFEST, FileEntry, first_symlink, parse_manifest, read_manifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from genolewm_assets.genome import Split
 from genolewm_assets.lewm.package_schema import CHECKSUMS, PACKAGE_WINDOWS, window_shard
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import write_atomic
-from genolewm_assets.store.generation import MISSING_FILE, list_files, measure_file
-from genolewm_assets.store.manifest import (
+from genolewm_assets.store.artefacts.manifest import (
     FileEntry,
     check_file_path,
 )
+from genolewm_assets.store.artefacts.published import MISSING_FILE, list_files, measure_file
 from genolewm_assets.store.parquet import cast_table, open_table
 from genolewm_assets.store.table_schema import TableSchema
 

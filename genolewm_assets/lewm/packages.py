@@ -29,8 +29,8 @@ from genolewm_assets.lewm.package_schema import (
 )
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import NO_PROGRESS, Progress
-from genolewm_assets.store.root import enclosing_root
-from genolewm_assets.store.verify import Finding
+from genolewm_assets.store.artefacts.root import enclosing_root
+from genolewm_assets.store.artefacts.verify import Finding
 
 HoldoutNoun: TypeAlias = Literal["intervals", "alleles", "corpus"]
 

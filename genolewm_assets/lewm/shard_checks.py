@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from genolewm_assets.genome import CLASSES, Bases, Contig, parts_around
 from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.lewm.spans import Bools, as_bools
+from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.manifest import CheckResult
 from genolewm_assets.store.table_schema import TableSchema, check_schema, not_run
 
 _SHARED_CHECKS = (

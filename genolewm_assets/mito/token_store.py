@@ -20,8 +20,8 @@ from genolewm_assets.mito.token_rows import N_TOKENS, SPLIT, StoredTokens, store
 from genolewm_assets.mito.tokens import decode_tokens, tokenize_sequence
 from genolewm_assets.mito.vocabulary import FIRST_KMER_ID, KmerVocabulary
 from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
+from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.manifest import CheckResult
 from genolewm_assets.store.table_schema import TableSchema, column
 
 #: Names of the checks of :func:`check_tokens`, in its order.

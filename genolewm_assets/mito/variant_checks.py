@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
-from genolewm_assets.store.manifest import CheckResult
+from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.table_schema import check_schema, not_run
 
 #: Names of the checks of :func:`check_variants`, in its order.

@@ -38,7 +38,7 @@ from genolewm_assets.sources.gnomad_layouts import GnomadLayout, detect_layout
 from genolewm_assets.sources.gnomad_scan import MAIN, SPOOLED, GnomadScan
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
-from genolewm_assets.store.manifest import CheckResult
+from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.parquet import memory_given_back, write_table
 
 #: FILTER of joint records that one data type fails and the other passes.

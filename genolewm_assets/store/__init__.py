@@ -23,15 +23,23 @@ from genolewm_assets.store.array_layout import ArraySpec, IndexEntry, is_complet
 from genolewm_assets.store.array_memory import MemoryLimitError, usable_memory_bytes
 from genolewm_assets.store.array_reader import ArrayStoreReader, verify_array_store
 from genolewm_assets.store.array_writer import ArrayStoreWriter
-from genolewm_assets.store.build import BuildPlan, BuildRejectedError, BuildReport, build, is_current, write_provenance
+from genolewm_assets.store.artefacts.build import (
+    BuildPlan,
+    BuildRejectedError,
+    BuildReport,
+    build,
+    is_current,
+    write_provenance,
+)
+from genolewm_assets.store.artefacts.gc import Reason, Removed, collect_garbage, sweep_caches
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.manifest import CheckResult, FileEntry, InputRef, Manifest, read_manifest
+from genolewm_assets.store.artefacts.published import ArtefactId, Published
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import Finding, FindingKind, Verification, Verified, verify_root
 from genolewm_assets.store.files.atomic import sync_directory, sync_tree, write_atomic
 from genolewm_assets.store.files.canonical_json import JsonValue
 from genolewm_assets.store.files.generations import publish_generation, resolve_generation
-from genolewm_assets.store.gc import Reason, Removed, collect_garbage, sweep_caches
-from genolewm_assets.store.generation import ArtefactId, Published
-from genolewm_assets.store.inputs import open_input
-from genolewm_assets.store.manifest import CheckResult, FileEntry, InputRef, Manifest, read_manifest
-from genolewm_assets.store.root import Root
 from genolewm_assets.store.row_index import IndexedStore, RowAddress, RowIndex
 from genolewm_assets.store.stamp_log import StampedStoreWriter
 from genolewm_assets.store.stamps import (
@@ -43,7 +51,6 @@ from genolewm_assets.store.stamps import (
     stamp_files,
 )
 from genolewm_assets.store.table_file import TableFormat
-from genolewm_assets.store.verify import Finding, FindingKind, Verification, Verified, verify_root
 
 __all__ = [
     "CACHE_VERSION",

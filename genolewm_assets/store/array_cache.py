@@ -33,12 +33,12 @@ from genolewm_assets.store.array_keys import (
 )
 from genolewm_assets.store.array_layout import CHECKSUMS, ArrayLayout, ArraySpec, is_complete
 from genolewm_assets.store.array_reader import ArrayStoreReader, verify_array_store
+from genolewm_assets.store.artefacts.location import locked_location, resumable_name
+from genolewm_assets.store.artefacts.root import WORK, Root, enclosing_root
 from genolewm_assets.store.files.atomic import remove_tree
 from genolewm_assets.store.files.canonical_json import JsonValue, canonical_json, normal_json
 from genolewm_assets.store.files.generations import GENERATIONS
 from genolewm_assets.store.files.probe import check_file_system
-from genolewm_assets.store.location import locked_location, resumable_name
-from genolewm_assets.store.root import WORK, Root, enclosing_root
 from genolewm_assets.store.stamp_log import StampedStoreWriter
 from genolewm_assets.store.stamps import RowStamp, SourceChangedError, changed_files, read_stamps, stamp_files
 

@@ -24,8 +24,8 @@ from genolewm_assets.store import (
     resolve_generation,
     verify_root,
 )
-from genolewm_assets.store.generation import find_damage
-from genolewm_assets.store.rejected import rejection_reason
+from genolewm_assets.store.artefacts.published import find_damage
+from genolewm_assets.store.artefacts.rejected import rejection_reason
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.worlds.plans import (
     ARTEFACT,

@@ -22,7 +22,7 @@ from genolewm_assets.lewm.package_schema import SOURCE_MIX
 from genolewm_assets.lewm.packages import open_package
 from genolewm_assets.lewm.state_pooling import pool_blocks
 from genolewm_assets.store import read_manifest
-from genolewm_assets.store.root import enclosing_root
+from genolewm_assets.store.artefacts.root import enclosing_root
 from genolewm_assets_tests.worlds.dataset_world import publish_package, states_of
 from genolewm_assets_tests.worlds.package_world import SEQUENCES, held_alleles
 

@@ -21,7 +21,7 @@ from genolewm_assets.lewm.shard_checks import (
     check_ref_mismatches,
     merge_checks,
 )
-from genolewm_assets.store.manifest import CheckResult
+from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.table_schema import TableSchema
 
 SEQUENCE = b"NNGATTTTTCACACACGTMGGATCN"

@@ -118,7 +118,7 @@ def test_a_finished_store_that_was_not_published_goes_stale_as_well(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
-        patch.setattr("genolewm_assets.store.location.publish_generation", refuse)
+        patch.setattr("genolewm_assets.store.artefacts.location.publish_generation", refuse)
         build_cache(cache_dir, files)
     with open_cache(cache_dir, files) as writer:
         assert writer.n_rows == N_ROWS

@@ -25,8 +25,8 @@ from genolewm_assets.store import (
 )
 from genolewm_assets.store import stamps as stamps_module
 from genolewm_assets.store.array_keys import FINGERPRINT
-from genolewm_assets.store.generation import list_files
-from genolewm_assets.store.manifest import check_file_path
+from genolewm_assets.store.artefacts.manifest import check_file_path
+from genolewm_assets.store.artefacts.published import list_files
 from genolewm_assets.store.stamp_log import STAMP_LOG, StampLog
 from genolewm_assets.store.stamps import read_stamps, write_stamps
 from genolewm_assets_tests.worlds.array_stores import ARRAYS, CONFIG, contents, key, values

@@ -27,20 +27,8 @@ from genolewm_assets.errors import (
     VersionError,
 )
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.files.atomic import write_atomic
-from genolewm_assets.store.files.canonical_json import JsonValue, canonical_json
-from genolewm_assets.store.files.generations import is_linked, resolve_generation
-from genolewm_assets.store.generation import (
-    ArtefactId,
-    Published,
-    find_damage,
-    has_listed_sizes,
-    list_files,
-    measure_file,
-    total_bytes,
-)
-from genolewm_assets.store.location import LockedLocation, locked_location, resumable_name
-from genolewm_assets.store.manifest import (
+from genolewm_assets.store.artefacts.location import LockedLocation, locked_location, resumable_name
+from genolewm_assets.store.artefacts.manifest import (
     MANIFEST,
     PROVENANCE,
     CheckResult,
@@ -51,9 +39,21 @@ from genolewm_assets.store.manifest import (
     integer,
     read_manifest,
 )
-from genolewm_assets.store.rejected import clear_rejected, reject, write_failure
-from genolewm_assets.store.root import Root
-from genolewm_assets.store.surface import check_surface, hidden_files, lay_surface
+from genolewm_assets.store.artefacts.published import (
+    ArtefactId,
+    Published,
+    find_damage,
+    has_listed_sizes,
+    list_files,
+    measure_file,
+    total_bytes,
+)
+from genolewm_assets.store.artefacts.rejected import clear_rejected, reject, write_failure
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.surface import check_surface, hidden_files, lay_surface
+from genolewm_assets.store.files.atomic import write_atomic
+from genolewm_assets.store.files.canonical_json import JsonValue, canonical_json
+from genolewm_assets.store.files.generations import is_linked, resolve_generation
 
 
 @dataclass(frozen=True, slots=True)

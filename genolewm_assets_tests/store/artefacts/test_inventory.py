@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from genolewm_assets.store import ArtefactId, Root, build
+from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories
 from genolewm_assets.store.files.generations import is_linked, link_of_generation
-from genolewm_assets.store.inventory import generations, links, plain_directories
 from genolewm_assets_tests.worlds.plans import make_plan
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.work import RESUMABLE
 from genolewm_assets.store.files.generations import (
     check_publishable,
     generation_path,
@@ -22,8 +24,6 @@ from genolewm_assets.store.files.generations import (
     switch_link,
 )
 from genolewm_assets.store.locks.lease import WriterLease
-from genolewm_assets.store.root import Root
-from genolewm_assets.store.work import RESUMABLE
 
 
 @dataclass(frozen=True, slots=True)

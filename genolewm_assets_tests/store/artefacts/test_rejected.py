@@ -4,7 +4,7 @@ import pytest
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.store import BuildRejectedError, Root, build
-from genolewm_assets.store.rejected import clear_rejected, rejection_reason
+from genolewm_assets.store.artefacts.rejected import clear_rejected, rejection_reason
 from genolewm_assets_tests.worlds.plans import LOCATION, failing_plan, make_plan
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.store import CheckResult, FileEntry, InputRef, Manifest, read_manifest
+from genolewm_assets.store.artefacts.manifest import parse_manifest
 from genolewm_assets.store.files.canonical_json import canonical_json
-from genolewm_assets.store.manifest import parse_manifest
 
 A, B = "a" * 64, "b" * 64
 MANIFEST = Manifest(

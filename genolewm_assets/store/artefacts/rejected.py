@@ -11,12 +11,12 @@ import json
 from pathlib import Path
 
 from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.store.artefacts.manifest import MANIFEST, read_manifest
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.atomic import remove_tree, sync_directory, write_atomic
 from genolewm_assets.store.files.canonical_json import canonical_json
 from genolewm_assets.store.files.generations import GENERATIONS, publish_generation, split_generation_name
 from genolewm_assets.store.locks.lease import WriterLease
-from genolewm_assets.store.manifest import MANIFEST, read_manifest
-from genolewm_assets.store.root import Root
 
 FAILURE = "failure.json"
 

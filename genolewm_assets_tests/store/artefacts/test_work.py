@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import BusyError
+from genolewm_assets.store.artefacts.work import leftovers, sweep, work_directory
 from genolewm_assets.store.locks import record as lock_record
 from genolewm_assets.store.locks.lease import WriterLease
 from genolewm_assets.store.locks.record import RECORD, LeaseOwner
-from genolewm_assets.store.work import leftovers, sweep, work_directory
 from genolewm_assets_tests.worlds.leases import foreign_owner, silence, write_record
 
 NAME = "resume.0123456789ab"

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from genolewm_assets.store.artefacts.manifest import MANIFEST, SCHEMA
+from genolewm_assets.store.artefacts.root import RESERVED
 from genolewm_assets.store.files.generations import GENERATIONS, LINK_SUFFIX, generations_in
 from genolewm_assets.store.files.walk import walk
-from genolewm_assets.store.manifest import MANIFEST, SCHEMA
-from genolewm_assets.store.root import RESERVED
 
 # Such a file lives for the moment between writing and renaming; one of that age has no writer any more.
 _UNFINISHED_AFTER_S = 3600.0

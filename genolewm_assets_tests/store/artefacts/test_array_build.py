@@ -126,7 +126,7 @@ def test_nor_one_that_could_not_be_kept_among_the_rejected(root: Root, monkeypat
 
     with monkeypatch.context() as patch:
         # By its full name the function `build` stands in the way of its module.
-        patch.setattr(import_module("genolewm_assets.store.build"), "reject", refuse)
+        patch.setattr(import_module("genolewm_assets.store.artefacts.build"), "reject", refuse)
         with pytest.raises(VcfError, match="is malformed"):
             build(root, plan(interrupt(VcfError("in.vcf:3", "is malformed")))[0])
     assert root.leftovers(LOCATION) == []

@@ -16,13 +16,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from genolewm_assets.errors import BusyError, ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.store.artefacts.inventory import generations, unfinished_files
+from genolewm_assets.store.artefacts.manifest import MANIFEST
+from genolewm_assets.store.artefacts.root import REJECTED, Root, enclosing_root
+from genolewm_assets.store.artefacts.work import RESUMABLE
 from genolewm_assets.store.files.atomic import remove_tree
 from genolewm_assets.store.files.generations import generations_in, is_linked, link_of_generation, split_generation_name
 from genolewm_assets.store.files.walk import reading, walk
-from genolewm_assets.store.inventory import generations, unfinished_files
-from genolewm_assets.store.manifest import MANIFEST
-from genolewm_assets.store.root import REJECTED, Root, enclosing_root
-from genolewm_assets.store.work import RESUMABLE
 
 PACKAGES = "packages"
 

@@ -7,11 +7,11 @@ from typing import Literal
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.artefacts.manifest import Manifest, read_manifest
+from genolewm_assets.store.artefacts.published import ArtefactId, Published, find_damage, total_bytes
+from genolewm_assets.store.artefacts.rejected import rejection_reason
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.generations import resolve_generation
-from genolewm_assets.store.generation import ArtefactId, Published, find_damage, total_bytes
-from genolewm_assets.store.manifest import Manifest, read_manifest
-from genolewm_assets.store.rejected import rejection_reason
-from genolewm_assets.store.root import Root
 
 
 def open_input(

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories, unfinished_files
+from genolewm_assets.store.artefacts.manifest import MANIFEST, InputRef, Manifest, read_manifest
+from genolewm_assets.store.artefacts.published import MISSING_FILE, ArtefactId, find_damage, total_bytes
+from genolewm_assets.store.artefacts.rejected import rejection_reason
+from genolewm_assets.store.artefacts.root import REJECTED, Root
+from genolewm_assets.store.artefacts.surface import hidden_files, shown_through
 from genolewm_assets.store.files.atomic import link_target
 from genolewm_assets.store.files.generations import is_linked, is_published_link, link_of_generation, resolve_generation
 from genolewm_assets.store.files.walk import reading
-from genolewm_assets.store.generation import MISSING_FILE, ArtefactId, find_damage, total_bytes
-from genolewm_assets.store.inventory import generations, links, plain_directories, unfinished_files
-from genolewm_assets.store.manifest import MANIFEST, InputRef, Manifest, read_manifest
-from genolewm_assets.store.rejected import rejection_reason
-from genolewm_assets.store.root import REJECTED, Root
-from genolewm_assets.store.surface import hidden_files, shown_through
 
 
 class FindingKind(StrEnum):

@@ -1,0 +1,1 @@
+"""Build, publish, open, verify and collect artefacts."""
