@@ -33,7 +33,7 @@ from genolewm_assets.store import (
     read_manifest,
     resolve_generation,
 )
-from genolewm_assets.store.parquet import write_table
+from genolewm_assets.store.tables.parquet import write_table
 
 CHANGES_FILE = "changes.parquet"
 

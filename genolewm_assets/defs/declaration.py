@@ -16,7 +16,7 @@ from genolewm_assets.defs.failure_hook import report_failure
 from genolewm_assets.defs.metadata import OWNERS, definition_metadata
 from genolewm_assets.defs.op_tags import H100_ASSET_TAGS, H100_OP_TAGS, H100_POOL
 from genolewm_assets.defs.partitions import NOT_PARTITIONED, Partitioning
-from genolewm_assets.store.table_schema import TableSchema
+from genolewm_assets.store.tables.schema import TableSchema
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -13,7 +13,7 @@ import dagster as dg
 
 from genolewm_assets.defs.column_lineage import Sources, column_lineage
 from genolewm_assets.store import FileEntry, Published
-from genolewm_assets.store.table_schema import TableSchema
+from genolewm_assets.store.tables.schema import TableSchema
 
 OWNERS = ["team:genolewm"]
 

@@ -21,7 +21,7 @@ from genolewm_assets.mito.variant_checks import VARIANT_CHECKS, check_variants
 from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
 from genolewm_assets.mito.variants import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
 from genolewm_assets.store import BuildReport, Progress, Published
-from genolewm_assets.store.parquet import write_table
+from genolewm_assets.store.tables.parquet import write_table
 
 SITES_FILE = "sites.parquet"
 

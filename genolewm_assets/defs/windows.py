@@ -21,7 +21,7 @@ from genolewm_assets.lewm.window_schema import WINDOWS
 from genolewm_assets.sources.bed import read_bed_track
 from genolewm_assets.sources.source_file import SourceFile
 from genolewm_assets.store import BuildReport, Progress, Published
-from genolewm_assets.store.parquet import write_table
+from genolewm_assets.store.tables.parquet import write_table
 
 
 def plan_windows(workspace: Workspace, contig_name: str, progress: Progress) -> Plan:

@@ -19,7 +19,7 @@ from genolewm_assets.store import (
     Progress,
     compute_fingerprint,
 )
-from genolewm_assets.store.table_schema import TableSchema, column
+from genolewm_assets.store.tables.schema import TableSchema, column
 
 #: Name of the one array of such a store.
 STATES = "states"

@@ -24,7 +24,7 @@ from genolewm_assets.store.array_reader import ArrayStoreReader
 from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets.store.artefacts.root import enclosing_root
 from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.table_file import TableFormat, check_output, write_table_file
+from genolewm_assets.store.tables.export import TableFormat, check_output, write_table_file
 
 #: RFC-0002 section 3.6 as ``geno-lewm`` 0.2.1 writes it (``encoder/cache.py``, schema version 1.0.0).
 RFC_0002 = pa.schema(

@@ -20,7 +20,7 @@ from genolewm_assets.genome import ContigSet
 from genolewm_assets.lewm.corpus_records import CorpusRecord
 from genolewm_assets.lewm.corpus_windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
 from genolewm_assets.store import CheckResult
-from genolewm_assets.store.table_schema import TableSchema
+from genolewm_assets.store.tables.schema import TableSchema
 
 #: Names of the checks of :func:`check_corpus_windows`, in its order.
 CORPUS_CHECKS = (

@@ -18,7 +18,7 @@ from genolewm_assets.genome import PROFILES, TOKEN_BP, WindowProfile, acgt_runs,
 from genolewm_assets.lewm.corpus_placement import CorpusPlacer, Placement, PlacementHow, Span, Verdict
 from genolewm_assets.lewm.corpus_records import CorpusRecord, SkipReason
 from genolewm_assets.store import JsonValue
-from genolewm_assets.store.table_schema import TableSchema, column, nullable
+from genolewm_assets.store.tables.schema import TableSchema, column, nullable
 
 #: Shortest stretch of ACGT that gives a short window, in bases.
 SHORTEST_BP = 2_048

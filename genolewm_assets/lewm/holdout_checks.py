@@ -16,7 +16,7 @@ from genolewm_assets.lewm.holdout_policy import HAPLOTYPE_TOLERANCE, HoldoutPoli
 from genolewm_assets.lewm.holdout_schema import TABLES, Holdout
 from genolewm_assets.lewm.holdouts import HoldoutInputs, HoldoutTables
 from genolewm_assets.store import CheckResult, JsonValue
-from genolewm_assets.store.table_schema import TableSchema
+from genolewm_assets.store.tables.schema import TableSchema
 
 Problems = list[str]
 

@@ -24,8 +24,8 @@ from genolewm_assets.store.artefacts.manifest import (
     check_file_path,
 )
 from genolewm_assets.store.artefacts.published import MISSING_FILE, list_files, measure_file
-from genolewm_assets.store.parquet import cast_table, open_table
-from genolewm_assets.store.table_schema import TableSchema
+from genolewm_assets.store.tables.parquet import cast_table, open_table
+from genolewm_assets.store.tables.schema import TableSchema
 
 #: Windows per file, and per row group: a reader of random rows holds one group of about 13 MB.
 SHARD_ROWS = 32_768

@@ -26,7 +26,7 @@ from genolewm_assets.lewm.package_schema import (
 )
 from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.lewm.spans import Int64s
-from genolewm_assets.store.table_schema import TableSchema
+from genolewm_assets.store.tables.schema import TableSchema
 
 #: Shifts of the control windows in bases: every frame of the 6-mers but the window's own.
 CONTROL_SHIFTS: tuple[int, ...] = tuple(range(1, TOKEN_BP))

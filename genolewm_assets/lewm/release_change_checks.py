@@ -19,7 +19,7 @@ from genolewm_assets.lewm.schema import ALLELE_KEY, CLINVAR_CHANGES
 from genolewm_assets.lewm.shard_checks import check_order, merge_checks
 from genolewm_assets.lewm.spans import Bools, as_bools
 from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.table_schema import check_schema, not_run
+from genolewm_assets.store.tables.schema import check_schema, not_run
 
 _ROW_CHECKS = (
     "alleles_sorted_and_unique",

@@ -19,7 +19,7 @@ from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMA
 from genolewm_assets.lewm.spans import Bools, as_bools
 from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.table_schema import TableSchema, check_schema, not_run
+from genolewm_assets.store.tables.schema import TableSchema, check_schema, not_run
 
 _SHARED_CHECKS = (
     "schema_as_declared",

@@ -16,7 +16,7 @@ from genolewm_assets.mito.genome_split import SplitPolicy, least_distance
 from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
 from genolewm_assets.mito.haplogroups import majors
 from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.table_schema import check_schema, not_run
+from genolewm_assets.store.tables.schema import check_schema, not_run
 
 #: Names of the checks of :func:`check_genomes`, in its order.
 GENOME_CHECKS = (

@@ -22,7 +22,7 @@ from genolewm_assets.mito.genome_records import GenomeRecord, GenomeReject
 from genolewm_assets.mito.genome_split import SplitGenomes, SplitPolicy, split_genomes
 from genolewm_assets.mito.haplogroups import call_branch, is_rcrs
 from genolewm_assets.store import NO_PROGRESS, Progress
-from genolewm_assets.store.table_schema import TableSchema, column, nullable
+from genolewm_assets.store.tables.schema import TableSchema, column, nullable
 
 #: Genomes whose sequences are in memory at once, in either direction.
 _AT_ONCE = 512

@@ -22,7 +22,7 @@ from genolewm_assets.mito.vocabulary import FIRST_KMER_ID, KmerVocabulary
 from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.table_schema import TableSchema, column
+from genolewm_assets.store.tables.schema import TableSchema, column
 
 #: Names of the checks of :func:`check_tokens`, in its order.
 TOKEN_CHECKS = (

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
 from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.table_schema import check_schema, not_run
+from genolewm_assets.store.tables.schema import check_schema, not_run
 
 #: Names of the checks of :func:`check_variants`, in its order.
 VARIANT_CHECKS = (

@@ -13,7 +13,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from genolewm_assets.lewm.schema import REJECTS
-from genolewm_assets.sources.arrow_columns import repeated_text, text_column
+from genolewm_assets.store.tables.columns import repeated_text, text_column
 
 #: Columns that every spooled row begins with: the allele as the source spells it; ``raw_line`` and ``raw_pos`` are
 #: 1-based.

@@ -31,8 +31,8 @@ from genolewm_assets.sources.allele_order import (
     order_alleles,
     without_rows,
 )
-from genolewm_assets.sources.arrow_columns import number_column, numbers_of, repeated_text, text_column
-from genolewm_assets.sources.batch_spool import BatchSpool
+from genolewm_assets.store.tables.columns import number_column, numbers_of, repeated_text, text_column
+from genolewm_assets.store.tables.spool import BatchSpool
 
 #: Ranks the rows of one normal form: the smallest is kept.
 Preference = Callable[[Mapping[str, object]], tuple[object, ...]]

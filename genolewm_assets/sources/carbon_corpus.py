@@ -30,7 +30,7 @@ from genolewm_assets.lewm.shard import ShardReport
 from genolewm_assets.sources.corpus_layouts import find_layout
 from genolewm_assets.sources.remote import fetch_error
 from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
-from genolewm_assets.store.parquet import open_table
+from genolewm_assets.store.tables.parquet import open_table
 
 WINDOWS_NAME = "windows.parquet"
 SKIPPED_NAME = "skipped.parquet"

@@ -26,12 +26,12 @@ from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
 from genolewm_assets.sources.allele_order import OutOfOrderError
 from genolewm_assets.sources.alleles import settle_alleles, settle_sorted_alleles
-from genolewm_assets.sources.batch_spool import BatchSpool
 from genolewm_assets.sources.clinvar_rows import SPOOLED, read_rows
 from genolewm_assets.sources.contig_names import ContigNames, check_assembly
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.sources.vcf_source import LocalVcf
-from genolewm_assets.store.parquet import memory_given_back, write_table, write_tables
+from genolewm_assets.store.tables.parquet import memory_given_back, write_table, write_tables
+from genolewm_assets.store.tables.spool import BatchSpool
 
 #: Rows in the file's order, each batch of one contig.
 ContigRows: TypeAlias = Iterator[tuple[Contig, pa.RecordBatch]]

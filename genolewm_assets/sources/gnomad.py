@@ -32,14 +32,14 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
 from genolewm_assets.sources.alleles import settle_alleles
-from genolewm_assets.sources.batch_spool import BatchSpool
 from genolewm_assets.sources.contig_names import ContigNames, check_assembly
 from genolewm_assets.sources.gnomad_layouts import GnomadLayout, detect_layout
 from genolewm_assets.sources.gnomad_scan import MAIN, SPOOLED, GnomadScan
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
 from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.parquet import memory_given_back, write_table
+from genolewm_assets.store.tables.parquet import memory_given_back, write_table
+from genolewm_assets.store.tables.spool import BatchSpool
 
 #: FILTER of joint records that one data type fails and the other passes.
 JOINT_FILTERS = ("EXOMES_FILTERED", "GENOMES_FILTERED")

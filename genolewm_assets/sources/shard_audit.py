@@ -13,7 +13,7 @@ from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.lewm.shard import REJECTS_FILE, VARIANTS_FILE
 from genolewm_assets.lewm.shard_checks import check_account, check_order, check_ref_mismatches, merge_checks
 from genolewm_assets.store import CheckResult
-from genolewm_assets.store.parquet import memory_given_back
+from genolewm_assets.store.tables.parquet import memory_given_back
 
 #: Rows that are checked at a time.
 _ROWS_AT_ONCE = 8_192

@@ -50,7 +50,7 @@ from genolewm_assets.store.stamps import (
     stamp_file,
     stamp_files,
 )
-from genolewm_assets.store.table_file import TableFormat
+from genolewm_assets.store.tables.export import TableFormat
 
 __all__ = [
     "CACHE_VERSION",

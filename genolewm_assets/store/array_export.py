@@ -22,7 +22,7 @@ from genolewm_assets.store.array_checksums import BUILD_AGAIN, read_checksums
 from genolewm_assets.store.array_layout import INDEX, ArraySpec, sidecar_column
 from genolewm_assets.store.array_reader import ArrayStoreReader
 from genolewm_assets.store.array_rows import compact_json
-from genolewm_assets.store.table_file import TableFormat, check_output, write_table_file
+from genolewm_assets.store.tables.export import TableFormat, check_output, write_table_file
 
 #: Key of the schema's metadata: JSON with ``key``, ``layout``, ``fingerprint``, and ``columns``: which column holds
 #: which array or side-car.

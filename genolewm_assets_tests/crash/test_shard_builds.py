@@ -18,8 +18,7 @@ import pytest
 from genolewm_assets.defs.graph import GATED
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import ResourceError
-from genolewm_assets.sources import batch_spool, bgzf
-from genolewm_assets.sources.batch_spool import BatchSpool
+from genolewm_assets.sources import bgzf
 from genolewm_assets.sources.prepare import prepare_clinvar, prepare_gnomad
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.store import (
@@ -32,6 +31,8 @@ from genolewm_assets.store import (
     open_input,
     verify_root,
 )
+from genolewm_assets.store.tables import spool as batch_spool
+from genolewm_assets.store.tables.spool import BatchSpool
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import start
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk

@@ -6,7 +6,7 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TABLES
 from genolewm_assets.lewm.window_schema import TABLES as WINDOW_TABLES
-from genolewm_assets.store.table_schema import TableSchema
+from genolewm_assets.store.tables.schema import TableSchema
 
 EVERY_TABLE = (*TABLES, *WINDOW_TABLES)
 

@@ -22,7 +22,7 @@ from genolewm_assets.lewm.shard_checks import (
     merge_checks,
 )
 from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.table_schema import TableSchema
+from genolewm_assets.store.tables.schema import TableSchema
 
 SEQUENCE = b"NNGATTTTTCACACACGTMGGATCN"
 CHR1 = Contig("chr1", len(SEQUENCE))

@@ -16,7 +16,7 @@ from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS, TABLE
 from genolewm_assets.mito.variants import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
 from genolewm_assets.sources.clinvar import build_clinvar_shard, contig_file
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
-from genolewm_assets.store.table_schema import TableSchema
+from genolewm_assets.store.tables.schema import TableSchema
 from genolewm_assets_tests.worlds.mito_alleles import CIRCLE, Row, clinvar, gnomad
 
 

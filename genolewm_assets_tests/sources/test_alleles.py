@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from genolewm_assets.genome import Bases, Contig
 from genolewm_assets.lewm.schema import REJECTS
-from genolewm_assets.sources import batch_spool
 from genolewm_assets.sources.allele_ledger import AlleleLedger
 from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
 from genolewm_assets.sources.alleles import settle_alleles
 from genolewm_assets.sources.fasta import ContigPieces
+from genolewm_assets.store.tables import spool as batch_spool
 from genolewm_assets_tests.referees.plain_alleles import Row, settle_plainly
 from genolewm_assets_tests.worlds.spelled_alleles import (
     LONG,

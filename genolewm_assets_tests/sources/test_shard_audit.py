@@ -17,7 +17,7 @@ from genolewm_assets.sources import shard_audit
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.shard_audit import audit_shard
 from genolewm_assets.store import CheckResult
-from genolewm_assets.store.parquet import write_table
+from genolewm_assets.store.tables.parquet import write_table
 from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
 
 BASES = b"ACGTTTACGGACCATGAACG" * 5

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.store.ahead import map_ahead
+from genolewm_assets.store.tables.ahead import map_ahead
 
 
 def _readers() -> list[str]:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from genolewm_assets.sources import batch_spool as module
-from genolewm_assets.sources.batch_spool import BatchSpool
+from genolewm_assets.store.tables import spool as module
+from genolewm_assets.store.tables.spool import BatchSpool
 
 ROWS = pa.schema(
     [

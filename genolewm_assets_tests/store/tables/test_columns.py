@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.sources.arrow_columns import (
+from genolewm_assets.store.tables.columns import (
     list_column,
     number_column,
     numbers_of,

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.lewm.schema import REJECTS
-from genolewm_assets.store.table_schema import check_schema, not_run
+from genolewm_assets.store.tables.schema import check_schema, not_run
 
 ROW: dict[str, object] = {
     "file": "a.vcf",

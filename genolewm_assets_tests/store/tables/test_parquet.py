@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.lewm.window_schema import GENOME_CONTIGS
-from genolewm_assets.store import parquet
-from genolewm_assets.store.parquet import cast_table, choose_encodings, write_table, write_tables
+from genolewm_assets.store.tables import parquet
+from genolewm_assets.store.tables.parquet import cast_table, choose_encodings, write_table, write_tables
 
 
 def contigs(first: int, number: int) -> pa.Table:

@@ -14,8 +14,8 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.store.ahead import map_ahead
-from genolewm_assets.store.table_schema import TableSchema
+from genolewm_assets.store.tables.ahead import map_ahead
+from genolewm_assets.store.tables.schema import TableSchema
 
 ROW_GROUP_ROWS = 65_536
 #: Rows that are handed to the writer at a time: half a row group, so that less of the next one waits while it writes.
