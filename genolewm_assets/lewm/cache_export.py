@@ -19,8 +19,8 @@ from genolewm_assets.genome import TOKEN_BP
 from genolewm_assets.lewm.state_pooling import global_mean
 from genolewm_assets.lewm.window_tables import WindowTable, find_window_tables, window_table_of
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.array_export import by_rows, check_outside, rows_at_once
-from genolewm_assets.store.array_reader import ArrayStoreReader
+from genolewm_assets.store.arrays.export import by_rows, check_outside, rows_at_once
+from genolewm_assets.store.arrays.reader import ArrayStoreReader
 from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets.store.artefacts.root import enclosing_root
 from genolewm_assets.store.files.canonical_json import JsonValue

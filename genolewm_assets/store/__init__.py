@@ -6,10 +6,9 @@ the tables and their content checks (``lewm``, ``mito``), the asset graph (``def
 """
 
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.array_cache import ArrayCacheWriter
-from genolewm_assets.store.array_export import export_array_store
-from genolewm_assets.store.array_inspect import ArrayStoreReport, find_caches, inspect_cache
-from genolewm_assets.store.array_keys import (
+from genolewm_assets.store.arrays.cache import ArrayCacheWriter
+from genolewm_assets.store.arrays.export import export_array_store
+from genolewm_assets.store.arrays.keys import (
     CACHE_VERSION,
     cache_key_dir,
     compute_fingerprint,
@@ -19,10 +18,21 @@ from genolewm_assets.store.array_keys import (
     validate_fingerprint,
     validate_sources,
 )
-from genolewm_assets.store.array_layout import ArraySpec, IndexEntry, is_complete
-from genolewm_assets.store.array_memory import MemoryLimitError, usable_memory_bytes
-from genolewm_assets.store.array_reader import ArrayStoreReader, verify_array_store
-from genolewm_assets.store.array_writer import ArrayStoreWriter
+from genolewm_assets.store.arrays.layout import ArraySpec, IndexEntry, is_complete
+from genolewm_assets.store.arrays.memory import MemoryLimitError, usable_memory_bytes
+from genolewm_assets.store.arrays.reader import ArrayStoreReader, verify_array_store
+from genolewm_assets.store.arrays.report import ArrayStoreReport, find_caches, inspect_cache
+from genolewm_assets.store.arrays.row_index import IndexedStore, RowAddress, RowIndex
+from genolewm_assets.store.arrays.stamp_log import StampedStoreWriter
+from genolewm_assets.store.arrays.stamps import (
+    RowStamp,
+    SourceChangedError,
+    changed_files,
+    read_stamped,
+    stamp_file,
+    stamp_files,
+)
+from genolewm_assets.store.arrays.writer import ArrayStoreWriter
 from genolewm_assets.store.artefacts.build import (
     BuildPlan,
     BuildRejectedError,
@@ -40,16 +50,6 @@ from genolewm_assets.store.artefacts.verify import Finding, FindingKind, Verific
 from genolewm_assets.store.files.atomic import sync_directory, sync_tree, write_atomic
 from genolewm_assets.store.files.canonical_json import JsonValue
 from genolewm_assets.store.files.generations import publish_generation, resolve_generation
-from genolewm_assets.store.row_index import IndexedStore, RowAddress, RowIndex
-from genolewm_assets.store.stamp_log import StampedStoreWriter
-from genolewm_assets.store.stamps import (
-    RowStamp,
-    SourceChangedError,
-    changed_files,
-    read_stamped,
-    stamp_file,
-    stamp_files,
-)
 from genolewm_assets.store.tables.export import TableFormat
 
 __all__ = [

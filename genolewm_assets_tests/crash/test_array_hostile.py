@@ -22,7 +22,7 @@ import pytest
 
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.store import ArrayStoreReader, inspect_cache, verify_array_store
-from genolewm_assets.store.array_log import _line
+from genolewm_assets.store.arrays.log import _line
 from genolewm_assets_tests.faults.killing import start
 from genolewm_assets_tests.worlds.array_stores import (
     FINGERPRINT,

@@ -58,7 +58,7 @@ def test_side_cars_are_read_when_asked_for_and_parsed_once(cache: Path, monkeypa
 
 
 def test_the_memory_guard_names_both_figures(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genolewm_assets.store.array_memory.usable_memory_bytes", lambda: 10_000)
+    monkeypatch.setattr("genolewm_assets.store.arrays.memory.usable_memory_bytes", lambda: 10_000)
     size = 10 * (6 * 32 * 2 + 6 * 32 + 32 * 4)
     with pytest.raises(RuntimeError, match=f"would use {size} bytes, which exceeds 50% of the 10000 bytes"):
         MemmapCacheReader(cache, load_in_memory=True)

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.store import ArraySpec, ArrayStoreWriter, JsonValue, compute_fingerprint
-from genolewm_assets.store.array_layout import COMMIT_LOG, complete_text, crc32c
-from genolewm_assets.store.array_log import _line
+from genolewm_assets.store.arrays.layout import COMMIT_LOG, complete_text, crc32c
+from genolewm_assets.store.arrays.log import _line
 
 ARRAYS = (ArraySpec("states", (3, 5), "float16"), ArraySpec("mask", (7,), "int8"), ArraySpec("scale", (), "float32"))
 CONFIG: Mapping[str, JsonValue] = {"encoder": "tiny", "block_tokens": 64}

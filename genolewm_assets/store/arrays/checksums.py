@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.progress import ByteCount, Progress
-from genolewm_assets.store.array_keys import CACHE_VERSION
-from genolewm_assets.store.array_layout import (
+from genolewm_assets.store.arrays.keys import CACHE_VERSION
+from genolewm_assets.store.arrays.layout import (
     CHECKSUMS,
     COMPLETE,
     INDEX,
@@ -40,7 +40,7 @@ from genolewm_assets.store.array_layout import (
     layout_from_json,
     read_json,
 )
-from genolewm_assets.store.array_memory import check_fits_memory
+from genolewm_assets.store.arrays.memory import check_fits_memory
 from genolewm_assets.store.files.plain import open_plain, read_plain
 
 BUILD_AGAIN = "Build the array store again"

@@ -22,7 +22,7 @@ from typing import Self
 import numpy.typing as npt
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, ResourceError
-from genolewm_assets.store.array_keys import (
+from genolewm_assets.store.arrays.keys import (
     cache_key_dir,
     check_fingerprint,
     compute_fingerprint,
@@ -31,16 +31,16 @@ from genolewm_assets.store.array_keys import (
     read_fingerprint,
     validate_sources,
 )
-from genolewm_assets.store.array_layout import CHECKSUMS, ArrayLayout, ArraySpec, is_complete
-from genolewm_assets.store.array_reader import ArrayStoreReader, verify_array_store
+from genolewm_assets.store.arrays.layout import CHECKSUMS, ArrayLayout, ArraySpec, is_complete
+from genolewm_assets.store.arrays.reader import ArrayStoreReader, verify_array_store
+from genolewm_assets.store.arrays.stamp_log import StampedStoreWriter
+from genolewm_assets.store.arrays.stamps import RowStamp, SourceChangedError, changed_files, read_stamps, stamp_files
 from genolewm_assets.store.artefacts.location import locked_location, resumable_name
 from genolewm_assets.store.artefacts.root import WORK, Root, enclosing_root
 from genolewm_assets.store.files.atomic import remove_tree
 from genolewm_assets.store.files.canonical_json import JsonValue, canonical_json, normal_json
 from genolewm_assets.store.files.generations import GENERATIONS
 from genolewm_assets.store.files.probe import check_file_system
-from genolewm_assets.store.stamp_log import StampedStoreWriter
-from genolewm_assets.store.stamps import RowStamp, SourceChangedError, changed_files, read_stamps, stamp_files
 
 
 class ArrayCacheWriter:

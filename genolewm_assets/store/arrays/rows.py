@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.store.array_layout import COLUMN_TYPES, ArrayLayout, ArraySpec
+from genolewm_assets.store.arrays.layout import COLUMN_TYPES, ArrayLayout, ArraySpec
 from genolewm_assets.store.files.canonical_json import JsonValue
 
 # Kept: json.dumps makes a new one at every call that has options.

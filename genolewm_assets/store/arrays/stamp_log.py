@@ -9,12 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
-from genolewm_assets.store.array_files import open_to_write
-from genolewm_assets.store.array_layout import crc32c, is_complete
-from genolewm_assets.store.array_writer import ArrayStoreWriter
-from genolewm_assets.store.files.atomic import sync_directory
-from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.stamps import (
+from genolewm_assets.store.arrays.files import open_to_write
+from genolewm_assets.store.arrays.layout import crc32c, is_complete
+from genolewm_assets.store.arrays.stamps import (
     RowStamp,
     SourceChangedError,
     read_stamps,
@@ -22,6 +19,9 @@ from genolewm_assets.store.stamps import (
     stamps_from_json,
     write_stamps,
 )
+from genolewm_assets.store.arrays.writer import ArrayStoreWriter
+from genolewm_assets.store.files.atomic import sync_directory
+from genolewm_assets.store.files.canonical_json import JsonValue
 
 STAMP_LOG = "stamps.jsonl"
 

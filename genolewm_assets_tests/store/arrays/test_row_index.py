@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
-from genolewm_assets.store import IndexedStore, Root, RowAddress, RowIndex, collect_garbage, row_index, verify_root
-from genolewm_assets.store.row_index import HashSource, publish_row_index
+from genolewm_assets.store import IndexedStore, Root, RowAddress, RowIndex, collect_garbage, verify_root
+from genolewm_assets.store.arrays import row_index
+from genolewm_assets.store.arrays.row_index import HashSource, publish_row_index
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk

@@ -18,11 +18,11 @@ from genolewm_assets.store import (
     ArrayStoreWriter,
     IndexEntry,
     MemoryLimitError,
-    array_checksums,
     compute_fingerprint,
     verify_array_store,
 )
-from genolewm_assets.store.array_reader import Access
+from genolewm_assets.store.arrays import checksums as array_checksums
+from genolewm_assets.store.arrays.reader import Access
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.worlds.array_stores import FINGERPRINT, finish, key, meta, values
 from genolewm_assets_tests.worlds.plans import flip
@@ -230,7 +230,7 @@ def test_a_pickle_is_small_and_keeps_the_checking(store: Path) -> None:
 
 def test_memory_guard_names_both_figures(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = ArrayStoreReader(store)
-    monkeypatch.setattr("genolewm_assets.store.array_memory.usable_memory_bytes", lambda: 2 * reader.size_bytes - 1)
+    monkeypatch.setattr("genolewm_assets.store.arrays.memory.usable_memory_bytes", lambda: 2 * reader.size_bytes - 1)
     with pytest.raises(RuntimeError, match="would use 861 bytes, which exceeds 50% of the 1721 bytes") as raised:
         reader.load_in_memory()
     assert isinstance(raised.value, MemoryLimitError)

@@ -35,7 +35,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
-from genolewm_assets.store.array_keys import CACHE_VERSION, FINGERPRINT
+from genolewm_assets.store.arrays.keys import CACHE_VERSION, FINGERPRINT
 from genolewm_assets.store.artefacts.manifest import integer
 from genolewm_assets.store.files.canonical_json import JsonValue
 from genolewm_assets.store.files.plain import parse_json, read_blocks, read_plain

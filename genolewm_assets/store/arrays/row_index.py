@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
-from genolewm_assets.store.array_layout import crc32c
+from genolewm_assets.store.arrays.layout import crc32c
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.atomic import make_directories, sync_directory
 from genolewm_assets.store.files.plain import open_plain

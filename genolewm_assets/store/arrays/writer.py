@@ -19,16 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.errors import ConfigurationError, InputError, ResourceError
-from genolewm_assets.store.array_checksums import read_checksums
-from genolewm_assets.store.array_files import WrittenFiles
-from genolewm_assets.store.array_finish import finish_store
-from genolewm_assets.store.array_keys import (
+from genolewm_assets.store.arrays.checksums import read_checksums
+from genolewm_assets.store.arrays.files import WrittenFiles
+from genolewm_assets.store.arrays.finish import finish_store
+from genolewm_assets.store.arrays.keys import (
     check_fingerprint,
     compute_key,
     fingerprint_differences,
     read_fingerprint,
 )
-from genolewm_assets.store.array_layout import (
+from genolewm_assets.store.arrays.layout import (
     COMMIT_LOG,
     SIDECAR_LOG,
     ArrayLayout,
@@ -36,7 +36,7 @@ from genolewm_assets.store.array_layout import (
     crc32c,
     is_complete,
 )
-from genolewm_assets.store.array_log import (
+from genolewm_assets.store.arrays.log import (
     Committed,
     LogRecord,
     check_same_layout,
@@ -44,7 +44,7 @@ from genolewm_assets.store.array_log import (
     extend_checksums,
     recover,
 )
-from genolewm_assets.store.array_rows import CommitGroup, SidecarTexts, fit_rows, index_columns, read_sidecar_log
+from genolewm_assets.store.arrays.rows import CommitGroup, SidecarTexts, fit_rows, index_columns, read_sidecar_log
 from genolewm_assets.store.files.atomic import make_directories, sync_directory
 from genolewm_assets.store.files.canonical_json import JsonValue
 

@@ -19,7 +19,7 @@ from genolewm_assets.store import (
     inspect_cache,
     is_complete,
 )
-from genolewm_assets.store.array_log import committed_rows, read_header
+from genolewm_assets.store.arrays.log import committed_rows, read_header
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.worlds.array_stores import (
     ARRAYS,

@@ -15,16 +15,21 @@ import pyarrow as pa
 
 from genolewm_assets.errors import CorruptResourceError, InputError, ResourceError
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.array_checksums import BUILD_AGAIN, find_differences, read_checksums, sidecar_texts_from_json
-from genolewm_assets.store.array_keys import FINGERPRINT, read_fingerprint
-from genolewm_assets.store.array_layout import (
+from genolewm_assets.store.arrays.checksums import (
+    BUILD_AGAIN,
+    find_differences,
+    read_checksums,
+    sidecar_texts_from_json,
+)
+from genolewm_assets.store.arrays.keys import FINGERPRINT, read_fingerprint
+from genolewm_assets.store.arrays.layout import (
     ArraySpec,
     IndexEntry,
     read_json,
     sidecar_column,
     sidecar_file,
 )
-from genolewm_assets.store.array_memory import check_fits_memory
+from genolewm_assets.store.arrays.memory import check_fits_memory
 from genolewm_assets.store.files.canonical_json import JsonValue
 
 #: How rows will be read: what the operating system should read ahead (madvise(2)).

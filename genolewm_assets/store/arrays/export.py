@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from genolewm_assets.errors import CorruptResourceError, InputError
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.array_checksums import BUILD_AGAIN, read_checksums
-from genolewm_assets.store.array_layout import INDEX, ArraySpec, sidecar_column
-from genolewm_assets.store.array_reader import ArrayStoreReader
-from genolewm_assets.store.array_rows import compact_json
+from genolewm_assets.store.arrays.checksums import BUILD_AGAIN, read_checksums
+from genolewm_assets.store.arrays.layout import INDEX, ArraySpec, sidecar_column
+from genolewm_assets.store.arrays.reader import ArrayStoreReader
+from genolewm_assets.store.arrays.rows import compact_json
 from genolewm_assets.store.tables.export import TableFormat, check_output, write_table_file
 
 #: Key of the schema's metadata: JSON with ``key``, ``layout``, ``fingerprint``, and ``columns``: which column holds

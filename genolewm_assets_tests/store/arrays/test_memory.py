@@ -7,7 +7,7 @@ import pytest
 
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.store import MemoryLimitError, usable_memory_bytes
-from genolewm_assets.store.array_memory import check_fits_memory
+from genolewm_assets.store.arrays.memory import check_fits_memory
 
 PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -43,7 +43,7 @@ def test_this_process_may_use_something() -> None:
 
 
 def test_a_refusal_names_both_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genolewm_assets.store.array_memory.usable_memory_bytes", lambda: 64 * 2**30)
+    monkeypatch.setattr("genolewm_assets.store.arrays.memory.usable_memory_bytes", lambda: 64 * 2**30)
     check_fits_memory(32 * 2**30, 0.5, "cache")
     with pytest.raises(MemoryLimitError) as raised:
         check_fits_memory(int(42.3 * 2**30), 0.5, "cache")

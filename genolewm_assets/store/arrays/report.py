@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from genolewm_assets.errors import MissingResourceError
-from genolewm_assets.store.array_layout import COMMIT_LOG, is_complete, sidecar_file
-from genolewm_assets.store.array_log import committed_rows
-from genolewm_assets.store.array_reader import ArrayStoreReader
+from genolewm_assets.store.arrays.layout import COMMIT_LOG, is_complete, sidecar_file
+from genolewm_assets.store.arrays.log import committed_rows
+from genolewm_assets.store.arrays.reader import ArrayStoreReader
 from genolewm_assets.store.files.canonical_json import JsonValue, normal_json
 from genolewm_assets.store.files.generations import GENERATIONS
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.store.array_keys import CACHE_VERSION, FINGERPRINT
-from genolewm_assets.store.array_layout import (
+from genolewm_assets.store.arrays.keys import CACHE_VERSION, FINGERPRINT
+from genolewm_assets.store.arrays.layout import (
     CHECKSUMS,
     COMMIT_LOG,
     COMPLETE,
@@ -25,8 +25,8 @@ from genolewm_assets.store.array_layout import (
     crc32c_file,
     sidecar_file,
 )
-from genolewm_assets.store.array_log import Entry, read_entries
-from genolewm_assets.store.array_rows import read_sidecar_log
+from genolewm_assets.store.arrays.log import Entry, read_entries
+from genolewm_assets.store.arrays.rows import read_sidecar_log
 from genolewm_assets.store.files.atomic import sync_tree, write_atomic
 from genolewm_assets.store.files.canonical_json import JsonValue, canonical_json
 from genolewm_assets.store.files.plain import open_plain

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, ResourceError
-from genolewm_assets.store.array_finish import finish_store
-from genolewm_assets.store.array_layout import crc32c
+from genolewm_assets.store.arrays.finish import finish_store
+from genolewm_assets.store.arrays.layout import crc32c
 from genolewm_assets_tests.worlds.array_stores import FINGERPRINT, contents, finish, open_writer, write_rows
 
 

@@ -20,8 +20,8 @@ from typing import Any, TypeAlias
 import numpy.typing as npt
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, VersionError
-from genolewm_assets.store.array_keys import CACHE_VERSION
-from genolewm_assets.store.array_layout import COMMIT_LOG, SIDECAR_LOG, ArrayLayout, ArraySpec, crc32c
+from genolewm_assets.store.arrays.keys import CACHE_VERSION
+from genolewm_assets.store.arrays.layout import COMMIT_LOG, SIDECAR_LOG, ArrayLayout, ArraySpec, crc32c
 from genolewm_assets.store.files.atomic import write_atomic
 from genolewm_assets.store.files.plain import open_plain, parse_json
 

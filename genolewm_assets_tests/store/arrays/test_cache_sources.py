@@ -18,7 +18,7 @@ from genolewm_assets.store import (
     read_stamped,
     validate_sources,
 )
-from genolewm_assets.store.stamps import read_stamps
+from genolewm_assets.store.arrays.stamps import read_stamps
 from genolewm_assets_tests.worlds.array_caches import (
     CONFIG,
     KEY,

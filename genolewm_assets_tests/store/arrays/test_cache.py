@@ -19,7 +19,7 @@ from genolewm_assets.store import (
     validate_sources,
     verify_array_store,
 )
-from genolewm_assets.store.stamps import read_stamps
+from genolewm_assets.store.arrays.stamps import read_stamps
 from genolewm_assets_tests.worlds.array_caches import (
     CONFIG,
     KEY,

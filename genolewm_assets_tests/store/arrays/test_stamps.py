@@ -23,12 +23,12 @@ from genolewm_assets.store import (
     validate_sources,
     verify_array_store,
 )
-from genolewm_assets.store import stamps as stamps_module
-from genolewm_assets.store.array_keys import FINGERPRINT
+from genolewm_assets.store.arrays import stamps as stamps_module
+from genolewm_assets.store.arrays.keys import FINGERPRINT
+from genolewm_assets.store.arrays.stamp_log import STAMP_LOG, StampLog
+from genolewm_assets.store.arrays.stamps import read_stamps, write_stamps
 from genolewm_assets.store.artefacts.manifest import check_file_path
 from genolewm_assets.store.artefacts.published import list_files
-from genolewm_assets.store.stamp_log import STAMP_LOG, StampLog
-from genolewm_assets.store.stamps import read_stamps, write_stamps
 from genolewm_assets_tests.worlds.array_stores import ARRAYS, CONFIG, contents, key, values
 from genolewm_assets_tests.worlds.plans import flip
 

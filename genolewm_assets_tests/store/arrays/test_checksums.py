@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.store.array_checksums import batch_checksums_from_json, file_checksums_from_json, rows_from_json
-from genolewm_assets.store.array_layout import MOST, layout_from_json
+from genolewm_assets.store.arrays.checksums import batch_checksums_from_json, file_checksums_from_json, rows_from_json
+from genolewm_assets.store.arrays.layout import MOST, layout_from_json
 from genolewm_assets_tests.worlds.array_stores import finish
 
 ROWS = 21

@@ -1,0 +1,1 @@
+"""Checksummed array stores that grow, caches of them, row index."""
