@@ -29,7 +29,7 @@ from genolewm_assets.artefact_commands import (
 from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.launch import enter_environment, prepare_environment, ui_command
-from genolewm_assets.lewm.variant_limits import MIN_AF
+from genolewm_assets.variants.limits import MIN_AF
 
 if TYPE_CHECKING:
     from genolewm_assets.defs.demo import Demo, PartitionResult, Steps

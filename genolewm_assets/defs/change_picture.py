@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from genolewm_assets.defs.pictures import BLUE, LABEL_COLOURS, embed_figure, ink_on
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.lewm.spans import Int64s
+from genolewm_assets.variants.spans import Int64s
 
 #: From nearly white to blue: lightness alone tells the counts apart.
 _SHADES = LinearSegmentedColormap.from_list("shades", ["#E6F1F8", BLUE])
@@ -25,7 +25,7 @@ def draw_transitions(matrix: Int64s, *, earlier: str, later: str) -> dg.Metadata
     Parameters
     ----------
     matrix
-        int64, shape (7, 7), as :func:`~genolewm_assets.lewm.release_changes.transitions` returns it.
+        int64, shape (7, 7), as :func:`~genolewm_assets.variants.changes.transitions` returns it.
     earlier, later
         Keys of the releases.
 

@@ -21,11 +21,6 @@ from genolewm_assets.defs.settings import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.lewm.release_change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
-from genolewm_assets.lewm.release_changes import CHANGE_COLUMNS, COMPARED, find_changes, transitions
-from genolewm_assets.lewm.release_key import ReleaseKey, is_before
-from genolewm_assets.lewm.schema import ALLELE_KEY, CLINVAR_CHANGES
-from genolewm_assets.lewm.spans import Int64s
 from genolewm_assets.store import (
     BuildReport,
     Progress,
@@ -34,6 +29,11 @@ from genolewm_assets.store import (
     resolve_generation,
 )
 from genolewm_assets.store.tables.parquet import write_table
+from genolewm_assets.variants.change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
+from genolewm_assets.variants.changes import CHANGE_COLUMNS, COMPARED, find_changes, transitions
+from genolewm_assets.variants.release_key import ReleaseKey, is_before
+from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES
+from genolewm_assets.variants.spans import Int64s
 
 CHANGES_FILE = "changes.parquet"
 

@@ -21,7 +21,6 @@ from genolewm_assets.defs.partitions import clinvar_release_partitions
 from genolewm_assets.defs.settings import WorkspaceResource, configured_catalog
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, RejectedResourceError, ResourceError
-from genolewm_assets.lewm.release_key import ReleaseKey, is_before
 from genolewm_assets.sources.catalog_fields import Release
 from genolewm_assets.sources.catalogs import load_catalog
 from genolewm_assets.sources.clinvar_listing import Listing, read_listing
@@ -31,6 +30,7 @@ from genolewm_assets.sources.release_ledger import (
     read_ledger,
     register_releases,
 )
+from genolewm_assets.variants.release_key import ReleaseKey, is_before
 
 #: What is made of a release that the catalogue does not package.
 UNPACKAGED_ASSETS = (clinvar_release, clinvar_shard, clinvar_changes)

@@ -15,15 +15,15 @@ from genolewm_assets.defs.observations import gnomad_source
 from genolewm_assets.defs.partitions import BY_CONTIG, on_every_partition
 from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_opener
-from genolewm_assets.lewm.schema import GNOMAD_VARIANTS
-from genolewm_assets.lewm.shard import state_origin
-from genolewm_assets.lewm.shard_checks import GNOMAD_CHECKS
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, write_empty_shard
 from genolewm_assets.sources.remote_vcf import RemoteVcf
-from genolewm_assets.sources.shard_audit import audit_shard
 from genolewm_assets.sources.source_file import SourceFile
 from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
 from genolewm_assets.store import BuildReport, CheckResult, JsonValue, Progress, Published
+from genolewm_assets.variants.audit import audit_shard
+from genolewm_assets.variants.checks import GNOMAD_CHECKS
+from genolewm_assets.variants.schema import GNOMAD_VARIANTS
+from genolewm_assets.variants.shard import state_origin
 
 _NO_CHECKSUM = CheckResult("checksum_matches_published", passed=True, figures={"source": NO_SOURCE})
 _NOT_DOWNLOADED = CheckResult("checksum_matches_published", passed=True, figures={"md5": "read in ranges"})

@@ -28,9 +28,9 @@ from genolewm_assets.lewm.holdout_schema import (
     Holdout,
 )
 from genolewm_assets.lewm.holdouts import HoldoutInputs, build_holdouts
-from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.store import BuildReport, Progress, Published
 from genolewm_assets.store.tables.parquet import write_table
+from genolewm_assets.variants.schema import ALLELE_KEY
 
 #: A corpus window is kept from training and serves neither role.
 _NO_ROLE = "not trained on"

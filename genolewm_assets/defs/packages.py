@@ -41,9 +41,9 @@ from genolewm_assets.lewm.package_schema import (
     VariantSource,
 )
 from genolewm_assets.lewm.package_writer import write_package
-from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.store import BuildPlan, BuildReport, JsonValue, Progress, Published
 from genolewm_assets.store.files.canonical_json import canonical_json
+from genolewm_assets.variants.schema import ALLELE_KEY
 
 #: ``current.json``.
 _CURRENT_COLUMNS = dg.TableSchema(

@@ -13,8 +13,8 @@ from genolewm_assets.lewm.gene_components import GeneComponents
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, AlleleReason, Holdout, VariantOrigin
 from genolewm_assets.lewm.holdout_stretches import HeldStretches
-from genolewm_assets.lewm.schema import ALLELE_KEY
-from genolewm_assets.lewm.spans import Bools, Int64s, allele_keys, allele_spans, as_bools
+from genolewm_assets.variants.schema import ALLELE_KEY
+from genolewm_assets.variants.spans import Bools, Int64s, allele_keys, allele_spans, as_bools
 
 #: Columns of a ClinVar table that are read here.
 CLINVAR_COLUMNS = (*ALLELE_KEY, "label", "stars", "clinvar_id", "gene_symbols", "gene_ids")

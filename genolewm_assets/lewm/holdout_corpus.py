@@ -15,7 +15,7 @@ from genolewm_assets.genome import IntervalArray
 from genolewm_assets.lewm.corpus_placement import PlacementHow
 from genolewm_assets.lewm.footprints import meets
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_CORPUS, CorpusReason, Holdout
-from genolewm_assets.lewm.spans import Bools, as_bools
+from genolewm_assets.variants.spans import Bools, as_bools
 
 #: Columns of ``CORPUS_WINDOWS`` that are read here.
 CORPUS_COLUMNS = (

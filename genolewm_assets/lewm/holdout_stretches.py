@@ -18,7 +18,7 @@ from genolewm_assets.lewm.gene_components import GeneComponent, GeneComponents
 from genolewm_assets.lewm.haplotype_blocks import HaplotypeBlock
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_INTERVALS, Holdout, IntervalReason
-from genolewm_assets.lewm.spans import Int64s
+from genolewm_assets.variants.spans import Int64s
 
 
 @dataclass(frozen=True, slots=True)

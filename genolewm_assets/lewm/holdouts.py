@@ -22,7 +22,7 @@ from genolewm_assets.lewm.holdout_counts import count_new_labels, count_rows, co
 from genolewm_assets.lewm.holdout_policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, Holdout, VariantOrigin
 from genolewm_assets.lewm.holdout_stretches import HeldStretches, hold_blocks, hold_contigs, hold_genes
-from genolewm_assets.lewm.spans import Bools, Int64s
+from genolewm_assets.variants.spans import Bools, Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,11 @@ from genolewm_assets.lewm.package_schema import (
     controls_path,
     variants_path,
 )
-from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.files.canonical_json import JsonValue
 from genolewm_assets.store.tables.schema import TableSchema
+from genolewm_assets.variants.schema import ALLELE_KEY
 
 #: Names of the checks of :func:`check_package`, in its order.
 PACKAGE_CHECKS = (

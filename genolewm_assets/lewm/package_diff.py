@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.package_schema import VariantSource
 from genolewm_assets.lewm.packages import HoldoutNoun, Package, open_tables
-from genolewm_assets.lewm.schema import ALLELE_KEY
-from genolewm_assets.lewm.spans import join_columns
+from genolewm_assets.variants.schema import ALLELE_KEY
+from genolewm_assets.variants.spans import join_columns
 
 _PLACE = ("origin", "contig", "start", "record_id", "window_index")
 _ALLELE = ("source", *ALLELE_KEY)

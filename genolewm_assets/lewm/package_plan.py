@@ -23,7 +23,7 @@ from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.lewm.holdout_schema import Holdout
 from genolewm_assets.lewm.package_schema import REFERENCE_ORIGIN, SOURCE_MIX, CacheRef
 from genolewm_assets.lewm.package_split import RoleRegions, WindowSplit, choose_windows, find_regions, split_windows
-from genolewm_assets.lewm.spans import Bools, Int64s
+from genolewm_assets.variants.spans import Bools, Int64s
 
 #: Rows of a corpus table read at a time; with their sequences about 25 MB.
 _BATCH_ROWS = 2_048

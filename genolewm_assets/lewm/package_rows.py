@@ -24,9 +24,9 @@ from genolewm_assets.lewm.package_schema import (
     CacheRef,
     VariantSource,
 )
-from genolewm_assets.lewm.schema import ALLELE_KEY
-from genolewm_assets.lewm.spans import Int64s
 from genolewm_assets.store.tables.schema import TableSchema
+from genolewm_assets.variants.schema import ALLELE_KEY
+from genolewm_assets.variants.spans import Int64s
 
 #: Shifts of the control windows in bases: every frame of the 6-mers but the window's own.
 CONTROL_SHIFTS: tuple[int, ...] = tuple(range(1, TOKEN_BP))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.genome import INSET_BP, IntervalArray, Split
 from genolewm_assets.lewm.footprints import meets
-from genolewm_assets.lewm.spans import Bools, Int64s, allele_keys, allele_spans, as_bools
+from genolewm_assets.variants.spans import Bools, Int64s, allele_keys, allele_spans, as_bools
 
 
 class HoldoutFilter(Protocol):
@@ -42,7 +42,7 @@ class RoleRegions:
     alleles
         Spans ``[pos - 1, pos - 1 + len(ref))`` of the alleles by (holdout, split), of holdouts that have no intervals.
     keys
-        Keys of all held-out alleles (see :func:`genolewm_assets.lewm.spans.allele_keys`) by (holdout, split).
+        Keys of all held-out alleles (see :func:`genolewm_assets.variants.spans.allele_keys`) by (holdout, split).
     """
 
     intervals: Mapping[tuple[str, Split], IntervalArray]

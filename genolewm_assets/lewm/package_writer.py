@@ -48,9 +48,9 @@ from genolewm_assets.lewm.package_schema import (
     variants_path,
 )
 from genolewm_assets.lewm.package_split import split_alleles
-from genolewm_assets.lewm.spans import Bools, Int64s, allele_spans
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import NO_PROGRESS, BuildReport, Progress, write_atomic
+from genolewm_assets.variants.spans import Bools, Int64s, allele_spans
 
 
 def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress = NO_PROGRESS) -> BuildReport:

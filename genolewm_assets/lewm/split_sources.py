@@ -16,10 +16,10 @@ from genolewm_assets.genome import DECIDED, HARMFUL, IntervalArray, Split
 from genolewm_assets.lewm.allele_index import AlleleIndex
 from genolewm_assets.lewm.package_schema import REFERENCE_ORIGIN, VariantSource
 from genolewm_assets.lewm.packages import Package
-from genolewm_assets.lewm.schema import ALLELE_KEY
 from genolewm_assets.lewm.split_windows import SplitWindows
 from genolewm_assets.lewm.window_schedule import EditSource
 from genolewm_assets.store import usable_memory_bytes
+from genolewm_assets.variants.schema import ALLELE_KEY
 
 #: Share of the memory this process may use that the bases of a split may take.
 _MEMORY_SHARE = 0.5

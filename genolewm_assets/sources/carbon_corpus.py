@@ -26,11 +26,11 @@ from genolewm_assets.lewm.corpus_windows import (
     CorpusParams,
     build_corpus_windows,
 )
-from genolewm_assets.lewm.shard import ShardReport
 from genolewm_assets.sources.corpus_layouts import find_layout
 from genolewm_assets.sources.remote import fetch_error
 from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
 from genolewm_assets.store.tables.parquet import open_table
+from genolewm_assets.variants.shard import ShardReport
 
 WINDOWS_NAME = "windows.parquet"
 SKIPPED_NAME = "skipped.parquet"

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from genolewm_assets.errors import CatalogError, ConfigurationError, InputError
-from genolewm_assets.lewm.release_key import ReleaseKey
+from genolewm_assets.variants.release_key import ReleaseKey
 
 _SCHEMES = ("file", "http", "https", "s3", "gs")
 

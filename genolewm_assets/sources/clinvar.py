@@ -19,19 +19,19 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Bases, Contig, ContigSet, Label
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, REJECTS
-from genolewm_assets.lewm.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
-from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
-from genolewm_assets.sources.allele_order import OutOfOrderError
-from genolewm_assets.sources.alleles import settle_alleles, settle_sorted_alleles
 from genolewm_assets.sources.clinvar_rows import SPOOLED, read_rows
 from genolewm_assets.sources.contig_names import ContigNames, check_assembly
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.sources.vcf_source import LocalVcf
 from genolewm_assets.store.tables.parquet import memory_given_back, write_table, write_tables
 from genolewm_assets.store.tables.spool import BatchSpool
+from genolewm_assets.variants.ledger import AlleleLedger, FilterReason
+from genolewm_assets.variants.normal_form import AlleleNormaliser
+from genolewm_assets.variants.order import OutOfOrderError
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS, REJECTS
+from genolewm_assets.variants.settle import settle_alleles, settle_sorted_alleles
+from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
 
 #: Rows in the file's order, each batch of one contig.
 ContigRows: TypeAlias = Iterator[tuple[Contig, pa.RecordBatch]]
@@ -99,7 +99,7 @@ def build_clinvar_shard(
         Write ``variants.parquet`` instead, contigs in the order of ``contigs``.
     origin
         What the files' metadata say of how they were made; see
-        :func:`~genolewm_assets.lewm.shard.state_origin`.
+        :func:`~genolewm_assets.variants.shard.state_origin`.
     threads
         Threads that may work at once; the files do not depend on it.
 

@@ -24,14 +24,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Bases, Contig, ContigSet
-from genolewm_assets.lewm.schema import GNOMAD_VARIANTS, REJECTS
-from genolewm_assets.lewm.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
-from genolewm_assets.lewm.shard_checks import check_gnomad_table
-from genolewm_assets.lewm.variant_limits import MIN_AF, MIN_AN_FRACTION
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.allele_ledger import AlleleLedger, FilterReason
-from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
-from genolewm_assets.sources.alleles import settle_alleles
 from genolewm_assets.sources.contig_names import ContigNames, check_assembly
 from genolewm_assets.sources.gnomad_layouts import GnomadLayout, detect_layout
 from genolewm_assets.sources.gnomad_scan import MAIN, SPOOLED, GnomadScan
@@ -40,6 +33,13 @@ from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
 from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.tables.parquet import memory_given_back, write_table
 from genolewm_assets.store.tables.spool import BatchSpool
+from genolewm_assets.variants.checks import check_gnomad_table
+from genolewm_assets.variants.ledger import AlleleLedger, FilterReason
+from genolewm_assets.variants.limits import MIN_AF, MIN_AN_FRACTION
+from genolewm_assets.variants.normal_form import AlleleNormaliser
+from genolewm_assets.variants.schema import GNOMAD_VARIANTS, REJECTS
+from genolewm_assets.variants.settle import settle_alleles
+from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
 
 #: FILTER of joint records that one data type fails and the other passes.
 JOINT_FILTERS = ("EXOMES_FILTERED", "GENOMES_FILTERED")
@@ -111,7 +111,7 @@ def build_gnomad_shard(
         Made if absent; the caller publishes it.
     origin
         What the files' metadata say of how they were made; see
-        :func:`~genolewm_assets.lewm.shard.state_origin`.
+        :func:`~genolewm_assets.variants.shard.state_origin`.
     threads
         Threads that may work at once; the files do not depend on it.
 

@@ -18,14 +18,9 @@ from pathlib import Path
 
 from genolewm_assets.errors import FastaError, InputError
 from genolewm_assets.genome import GRCH38, Bases, Contig, ContigSet
-from genolewm_assets.lewm.release_key import ReleaseKey
-from genolewm_assets.lewm.shard import ShardReport, state_origin
-from genolewm_assets.lewm.shard_checks import check_clinvar_table
-from genolewm_assets.lewm.variant_limits import MAX_REF_MISMATCH_FRACTION, MIN_AF
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.fasta import FastaReader
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
-from genolewm_assets.sources.shard_audit import TableCheck, audit_shard
 from genolewm_assets.sources.source_file import SourceFile
 from genolewm_assets.store import (
     NO_PROGRESS,
@@ -43,6 +38,11 @@ from genolewm_assets.store import (
 from genolewm_assets.store.files.atomic import make_directories
 from genolewm_assets.store.files.generations import check_publishable, publish_generation
 from genolewm_assets.store.locks.guard import lock_folder
+from genolewm_assets.variants.audit import TableCheck, audit_shard
+from genolewm_assets.variants.checks import check_clinvar_table
+from genolewm_assets.variants.limits import MAX_REF_MISMATCH_FRACTION, MIN_AF
+from genolewm_assets.variants.release_key import ReleaseKey
+from genolewm_assets.variants.shard import ShardReport, state_origin
 
 CODE_VERSION = "2"
 

@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.release_key import ReleaseKey, is_release_key
 from genolewm_assets.sources.clinvar_listing import (
     EXAMPLE,
     Listing,
@@ -32,6 +31,7 @@ from genolewm_assets.sources.clinvar_listing import (
 from genolewm_assets.store import Root, read_manifest, resolve_generation, write_atomic
 from genolewm_assets.store.files.atomic import make_directories
 from genolewm_assets.store.files.canonical_json import canonical_json
+from genolewm_assets.variants.release_key import ReleaseKey, is_release_key
 
 CLINVAR = "clinvar"
 #: Root-relative path of the record.

@@ -11,7 +11,7 @@ import pytest
 
 from genolewm_assets.defs.automation import AUTOMATED
 from genolewm_assets.defs.gates import INPUTS_ACCEPTED, STANDING_CHECKS
-from genolewm_assets.lewm.shard_checks import GNOMAD_CHECKS
+from genolewm_assets.variants.checks import GNOMAD_CHECKS
 from genolewm_assets_tests.worlds.tiny_world import CONTIGS, TinyWorld, failed_checks
 
 GENOME, GNOMAD, WINDOWS = "reference/genome", "gnomad/shard", "windows/index"

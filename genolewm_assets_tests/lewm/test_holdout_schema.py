@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, TABLES
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS
 
 
 def test_every_column_is_described_and_keys_are_columns() -> None:

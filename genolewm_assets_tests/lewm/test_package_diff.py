@@ -9,7 +9,7 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.lewm.package_diff import diff_packages
 from genolewm_assets.lewm.package_writer import write_package
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS
 from genolewm_assets_tests.worlds.package_world import (
     clinvar,
     corpora,

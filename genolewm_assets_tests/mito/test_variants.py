@@ -10,13 +10,13 @@ import pytest
 
 from genolewm_assets.errors import InputError, ReferenceMismatchError
 from genolewm_assets.genome import GRCH38, ContigSet
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
-from genolewm_assets.lewm.shard import VARIANTS_FILE
 from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS, TABLES
 from genolewm_assets.mito.variants import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
 from genolewm_assets.sources.clinvar import build_clinvar_shard, contig_file
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 from genolewm_assets.store.tables.schema import TableSchema
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.variants.shard import VARIANTS_FILE
 from genolewm_assets_tests.worlds.mito_alleles import CIRCLE, Row, clinvar, gnomad
 
 

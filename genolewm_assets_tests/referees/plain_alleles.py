@@ -7,9 +7,9 @@ from itertools import groupby
 from typing import Any
 
 from genolewm_assets.genome import Contig
-from genolewm_assets.sources.allele_ledger import RAW_FIELDS
-from genolewm_assets.sources.allele_normaliser import AlleleNormaliser, Rejection
-from genolewm_assets.sources.alleles import Preference
+from genolewm_assets.variants.ledger import RAW_FIELDS
+from genolewm_assets.variants.normal_form import AlleleNormaliser, Rejection
+from genolewm_assets.variants.settle import Preference
 
 Row = dict[str, Any]
 

@@ -12,9 +12,9 @@ import pysam.bcftools
 import pytest
 
 from genolewm_assets.genome import GRCH38, ContigSet
-from genolewm_assets.lewm.schema import ANCESTRY_GROUPS
-from genolewm_assets.lewm.shard import VARIANTS_FILE
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
+from genolewm_assets.variants.schema import ANCESTRY_GROUPS
+from genolewm_assets.variants.shard import VARIANTS_FILE
 from genolewm_assets_tests.worlds.gnomad_world import Reference
 from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
 

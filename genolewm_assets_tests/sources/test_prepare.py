@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, FastaError, InputError, VcfError
-from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, GNOMAD_CHECKS
 from genolewm_assets.sources import prepare
 from genolewm_assets.sources.prepare import prepare_clinvar, prepare_gnomad
 from genolewm_assets.sources.vcf_block import VcfBlock
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.store import BuildRejectedError, read_manifest
+from genolewm_assets.variants.checks import CLINVAR_CHECKS, GNOMAD_CHECKS
 from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
 
 BASES = "ACGATTTTTCACACACGTAGCTAGCTAGGATC"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.store.tables.schema import TableSchema
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 
 #: 1-based: G1 A2 T3 T4 C5 C6 C7 T8 A9, then G1 again.
 CIRCLE = b"GATTCCCTA"

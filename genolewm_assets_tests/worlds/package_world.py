@@ -17,7 +17,6 @@ from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS,
 from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_schema import SOURCE_MIX, CacheRef
 from genolewm_assets.lewm.package_writer import write_package
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.lewm.window_index import build_window_table
 from genolewm_assets.store import (
     ArtefactId,
@@ -31,6 +30,7 @@ from genolewm_assets.store import (
     build,
     publish_generation,
 )
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 
 PROFILE = WindowProfile("tiny", window_bp=1_200, stride_bp=800, margin_bp=96)
 LENGTHS = {"chr17": 30_000, "chr20": 12_000, "chr21": 12_000}

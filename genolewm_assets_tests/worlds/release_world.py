@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import hypothesis.strategies as st
 import pyarrow as pa
 
-from genolewm_assets.lewm.release_changes import CHANGE_COLUMNS
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS
+from genolewm_assets.variants.changes import CHANGE_COLUMNS
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS
 
 #: Texts and their classes; the last three all mean OTHER.
 LABELS: Mapping[str | None, str] = {

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import Contig
-from genolewm_assets.sources.allele_ledger import RAW_FIELDS
+from genolewm_assets.variants.ledger import RAW_FIELDS
 from genolewm_assets_tests.referees.plain_alleles import Row
 
 SEQUENCE = b"NNGATTTTTCACACACGTN"

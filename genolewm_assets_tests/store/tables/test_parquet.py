@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.lewm.window_schema import GENOME_CONTIGS
 from genolewm_assets.store.tables import parquet
 from genolewm_assets.store.tables.parquet import cast_table, choose_encodings, write_table, write_tables
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 
 
 def contigs(first: int, number: int) -> pa.Table:

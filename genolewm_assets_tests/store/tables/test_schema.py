@@ -3,8 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.lewm.schema import REJECTS
 from genolewm_assets.store.tables.schema import check_schema, not_run
+from genolewm_assets.variants.schema import REJECTS
 
 ROW: dict[str, object] = {
     "file": "a.vcf",

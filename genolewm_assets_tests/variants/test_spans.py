@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from genolewm_assets.lewm.spans import allele_keys, allele_spans, as_bools
+from genolewm_assets.variants.spans import allele_keys, allele_spans, as_bools
 from genolewm_assets_tests.worlds.holdout_world import gnomad
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.release_key import ReleaseKey, in_order, is_before, is_release_key
+from genolewm_assets.variants.release_key import ReleaseKey, in_order, is_before, is_release_key
 
 KEYS = ["2026-02-25.3", "2026-02-26", *(f"2026-02-26.{number}" for number in range(2, 13)), "2026-03-05"]
 

@@ -1,7 +1,7 @@
 """The account of a source's alleles: every one read is kept, rejected for a reason, or filtered for a reason.
 
 Belongs here: the closed sets of reasons and the counts. What makes an allele unusable is in
-:mod:`~genolewm_assets.sources.allele_normaliser`.
+:mod:`~genolewm_assets.variants.normal_form`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from genolewm_assets.lewm.schema import REJECTS
 from genolewm_assets.store.tables.columns import repeated_text, text_column
+from genolewm_assets.variants.schema import REJECTS
 
 #: Columns that every spooled row begins with: the allele as the source spells it; ``raw_line`` and ``raw_pos`` are
 #: 1-based.

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from genolewm_assets.sources.allele_kernels import MOST_TIES
-from genolewm_assets.sources.allele_order import KEY, LowMarks, find_repeats, order_alleles, without_rows
+from genolewm_assets.variants.kernels import MOST_TIES
+from genolewm_assets.variants.order import KEY, LowMarks, find_repeats, order_alleles, without_rows
 
 Key = tuple[int, str, str]
 

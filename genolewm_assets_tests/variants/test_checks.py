@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import Contig, Variant, normalise
-from genolewm_assets.lewm import shard_checks
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
-from genolewm_assets.lewm.shard_checks import (
+from genolewm_assets.store.artefacts.manifest import CheckResult
+from genolewm_assets.store.tables.schema import TableSchema
+from genolewm_assets.variants import checks as shard_checks
+from genolewm_assets.variants.checks import (
     CLINVAR_CHECKS,
     GNOMAD_CHECKS,
     check_account,
@@ -21,8 +22,7 @@ from genolewm_assets.lewm.shard_checks import (
     check_ref_mismatches,
     merge_checks,
 )
-from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.tables.schema import TableSchema
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
 
 SEQUENCE = b"NNGATTTTTCACACACGTMGGATCN"
 CHR1 = Contig("chr1", len(SEQUENCE))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.lewm.release_changes import find_changes, transitions
-from genolewm_assets.lewm.schema import CLINVAR_CHANGES
+from genolewm_assets.variants.changes import find_changes, transitions
+from genolewm_assets.variants.schema import CLINVAR_CHANGES
 from genolewm_assets_tests.worlds.release_world import CONTIGS, RELEASES, Allele, Entry, Release, allele_table, shard
 
 

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.genome import Bases, Contig, ContigSet
-from genolewm_assets.lewm.shard import REJECTS_FILE, VARIANTS_FILE
-from genolewm_assets.lewm.shard_checks import check_account, check_order, check_ref_mismatches, merge_checks
 from genolewm_assets.store import CheckResult
 from genolewm_assets.store.tables.parquet import memory_given_back
+from genolewm_assets.variants.checks import check_account, check_order, check_ref_mismatches, merge_checks
+from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE
 
 #: Rows that are checked at a time.
 _ROWS_AT_ONCE = 8_192

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from genolewm_assets.store.tables.columns import number_column, numbers_of
 
 if TYPE_CHECKING:
-    from genolewm_assets.sources.allele_kernels import AlleleColumns
+    from genolewm_assets.variants.kernels import AlleleColumns
 
 #: Columns of the normal form; ``pos`` is 1-based.
 KEY: tuple[tuple[str, pa.DataType], ...] = (("pos", pa.int64()), ("ref", pa.string()), ("alt", pa.string()))
@@ -160,7 +160,7 @@ def without_rows(batch: pa.RecordBatch, rows: _Ints) -> pa.RecordBatch:
 
 def columns_of(batch: pa.RecordBatch, pos: str = "pos", ref: str = "ref", alt: str = "alt") -> AlleleColumns:
     """Return three columns for compiled loops, without copying them."""
-    from genolewm_assets.sources.allele_kernels import AlleleColumns
+    from genolewm_assets.variants.kernels import AlleleColumns
 
     return AlleleColumns(numbers_of(batch[pos]), *_texts(batch[ref]), *_texts(batch[alt]))
 
@@ -179,7 +179,7 @@ def _texts(column: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint
 
 def _steps(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
     """Return how each row stands to the next: -1 before it, 0 equal, 1 after it."""
-    from genolewm_assets.sources.allele_kernels import compare_neighbours
+    from genolewm_assets.variants.kernels import compare_neighbours
 
     steps: npt.NDArray[np.int8] = compare_neighbours(columns_of(batch))
     return steps
@@ -193,7 +193,7 @@ def _sorted_run(batch: pa.RecordBatch) -> _Run:
 
 
 def _order(batch: pa.RecordBatch) -> _Ints:
-    from genolewm_assets.sources.allele_kernels import order_ties
+    from genolewm_assets.variants.kernels import order_ties
 
     columns = columns_of(batch)
     order: _Ints = np.argsort(columns.pos, kind="stable")

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.genome import Contig, ContigSet
-from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger
-from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
-from genolewm_assets.sources.alleles import settle_alleles
 from genolewm_assets.store.tables import spool as batch_spool
+from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger
+from genolewm_assets.variants.normal_form import AlleleNormaliser
+from genolewm_assets.variants.settle import settle_alleles
 from genolewm_assets_tests.referees.bcftools import Allele, bcftools_norm, read_alleles
 from genolewm_assets_tests.referees.plain_alleles import settle_plainly
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.lewm.schema import REJECTS
-from genolewm_assets.sources import allele_ledger
-from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger, FilterReason, RejectReason
+from genolewm_assets.variants import ledger as allele_ledger
+from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger, FilterReason, RejectReason
+from genolewm_assets.variants.schema import REJECTS
 
 
 def raw(*rows: tuple[object, ...]) -> pa.Table:

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.lewm.release_changes import COMPARED, Change, transitions
-from genolewm_assets.lewm.schema import ALLELE_KEY, CLINVAR_CHANGES
-from genolewm_assets.lewm.shard_checks import check_order, merge_checks
-from genolewm_assets.lewm.spans import Bools, as_bools
 from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.tables.schema import check_schema, not_run
+from genolewm_assets.variants.changes import COMPARED, Change, transitions
+from genolewm_assets.variants.checks import check_order, merge_checks
+from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES
+from genolewm_assets.variants.spans import Bools, as_bools
 
 _ROW_CHECKS = (
     "alleles_sorted_and_unique",
@@ -54,7 +54,7 @@ def check_changes(
     earlier, later
         The alleles of both releases.
     counts
-        Of :func:`~genolewm_assets.lewm.release_changes.find_changes`, over all contigs.
+        Of :func:`~genolewm_assets.variants.changes.find_changes`, over all contigs.
     classes
         Alleles by class of the earlier and of the later release, as counted when their shards were built.
     rows

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import Bases, Contig
-from genolewm_assets.lewm.schema import REJECTS
-from genolewm_assets.sources.allele_ledger import AlleleLedger
-from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
-from genolewm_assets.sources.alleles import settle_alleles
 from genolewm_assets.sources.fasta import ContigPieces
 from genolewm_assets.store.tables import spool as batch_spool
+from genolewm_assets.variants.ledger import AlleleLedger
+from genolewm_assets.variants.normal_form import AlleleNormaliser
+from genolewm_assets.variants.schema import REJECTS
+from genolewm_assets.variants.settle import settle_alleles
 from genolewm_assets_tests.referees.plain_alleles import Row, settle_plainly
 from genolewm_assets_tests.worlds.spelled_alleles import (
     LONG,

@@ -1,6 +1,6 @@
 """The one authority on an allele's normal form: trimmed, left-aligned, REF checked; or why it has none.
 
-Belongs here: alleles one at a time. Whole columns of them are in :mod:`~genolewm_assets.sources.alleles`, which asks
+Belongs here: alleles one at a time. Whole columns of them are in :mod:`~genolewm_assets.variants.settle`, which asks
 here for every allele that is not normal as it stands. The sequence arithmetic is in :mod:`genolewm_assets.genome`.
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from genolewm_assets.errors import ReferenceMismatchError
 from genolewm_assets.genome import Bases, Contig, Variant, normalise, trim_alleles
-from genolewm_assets.sources.allele_ledger import RejectReason
+from genolewm_assets.variants.ledger import RejectReason
 
 #: ClinVar's VCF holds variants shorter than 10 kb; nothing longer is a short sequence variant.
 MAX_ALLELE_BP = 10_000

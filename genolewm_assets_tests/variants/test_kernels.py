@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.sources.allele_kernels import (
+from genolewm_assets.variants.kernels import (
     MOST_TIES,
     NORMAL,
     NORMAL_IN_UPPER_CASE,
@@ -13,7 +13,7 @@ from genolewm_assets.sources.allele_kernels import (
     classify_alleles,
     order_ties,
 )
-from genolewm_assets.sources.allele_order import columns_of
+from genolewm_assets.variants.order import columns_of
 
 #: The contig is the first 19 of these bases; an allele that reads on must not find what it asks for.
 BASES = np.frombuffer(b"AACATTTTTCACACACGTN" + b"G" * 20, dtype=np.uint8)

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.genome import Contig, ContigSet
-from genolewm_assets.lewm.schema import CLINVAR_VARIANTS, REJECTS
-from genolewm_assets.lewm.shard_checks import CLINVAR_CHECKS, check_clinvar_table
-from genolewm_assets.sources import shard_audit
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
-from genolewm_assets.sources.shard_audit import audit_shard
 from genolewm_assets.store import CheckResult
 from genolewm_assets.store.tables.parquet import write_table
+from genolewm_assets.variants import audit as shard_audit
+from genolewm_assets.variants.audit import audit_shard
+from genolewm_assets.variants.checks import CLINVAR_CHECKS, check_clinvar_table
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS, REJECTS
 from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
 
 BASES = b"ACGTTTACGGACCATGAACG" * 5

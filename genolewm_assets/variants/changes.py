@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.lewm.schema import ALLELE_KEY, CLINVAR_CHANGES
-from genolewm_assets.lewm.spans import Bools, Int64s, allele_keys, as_bools
+from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES
+from genolewm_assets.variants.spans import Bools, Int64s, allele_keys, as_bools
 
 #: What is compared, and the column that tells whether it differs.
 COMPARED: Mapping[str, str] = {

@@ -1,8 +1,8 @@
 """From the spelling of a source to one normal form per allele, whole columns at once.
 
 Belongs here: bringing the rows of one contig into normal form and order, and leaving out duplicates. The normal form
-of a single allele is in :mod:`~genolewm_assets.sources.allele_normaliser`, the account of what was kept and rejected in
-:mod:`~genolewm_assets.sources.allele_ledger`, the order in :mod:`~genolewm_assets.sources.allele_order`. Contig names
+of a single allele is in :mod:`~genolewm_assets.variants.normal_form`, the account of what was kept and rejected in
+:mod:`~genolewm_assets.variants.ledger`, the order in :mod:`~genolewm_assets.variants.order`. Contig names
 are in :mod:`~genolewm_assets.sources.contig_names`; what a field means is in
 :mod:`~genolewm_assets.sources.gnomad_layouts` and :mod:`~genolewm_assets.sources.clinvar_terms`.
 """
@@ -20,9 +20,11 @@ import pyarrow.compute as pc
 
 from genolewm_assets.genome import Contig, parts_around
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.allele_ledger import RAW_FIELDS, AlleleLedger, RejectReason
-from genolewm_assets.sources.allele_normaliser import AlleleNormaliser, NormalAllele, Rejection
-from genolewm_assets.sources.allele_order import (
+from genolewm_assets.store.tables.columns import number_column, numbers_of, repeated_text, text_column
+from genolewm_assets.store.tables.spool import BatchSpool
+from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger, RejectReason
+from genolewm_assets.variants.normal_form import AlleleNormaliser, NormalAllele, Rejection
+from genolewm_assets.variants.order import (
     KEY,
     LowMarks,
     SlidingMarks,
@@ -31,8 +33,6 @@ from genolewm_assets.sources.allele_order import (
     order_alleles,
     without_rows,
 )
-from genolewm_assets.store.tables.columns import number_column, numbers_of, repeated_text, text_column
-from genolewm_assets.store.tables.spool import BatchSpool
 
 #: Ranks the rows of one normal form: the smallest is kept.
 Preference = Callable[[Mapping[str, object]], tuple[object, ...]]
@@ -134,7 +134,7 @@ def _normal_rows(
     batch: pa.RecordBatch, contig: Contig, normaliser: AlleleNormaliser, ledger: AlleleLedger
 ) -> pa.RecordBatch:
     """Return the rows that have a normal form, which is appended as ``KEY``; the others go into the ledger."""
-    from genolewm_assets.sources.allele_kernels import NORMAL_IN_UPPER_CASE, UNDECIDED
+    from genolewm_assets.variants.kernels import NORMAL_IN_UPPER_CASE, UNDECIDED
 
     pos, ref, alt = batch["raw_pos"], batch["raw_ref"], batch["raw_alt"]
     answer = _classify(batch, contig, normaliser)
@@ -149,7 +149,7 @@ def _normal_rows(
 
 
 def _classify(batch: pa.RecordBatch, contig: Contig, normaliser: AlleleNormaliser) -> npt.NDArray[np.uint8]:
-    from genolewm_assets.sources.allele_kernels import classify_alleles
+    from genolewm_assets.variants.kernels import classify_alleles
 
     bases, pos = normaliser.bases(contig), numbers_of(batch["raw_pos"])
     parts: Iterable[tuple[slice, int, bytes]] = [(slice(0, len(pos)), 0, b"")]

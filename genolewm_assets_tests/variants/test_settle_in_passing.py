@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genolewm_assets.sources import alleles, bgzf
-from genolewm_assets.sources.allele_ledger import AlleleLedger
-from genolewm_assets.sources.allele_normaliser import AlleleNormaliser
-from genolewm_assets.sources.allele_order import OutOfOrderError
-from genolewm_assets.sources.alleles import settle_sorted_alleles
+from genolewm_assets.sources import bgzf
+from genolewm_assets.variants import settle as alleles
+from genolewm_assets.variants.ledger import AlleleLedger
+from genolewm_assets.variants.normal_form import AlleleNormaliser
+from genolewm_assets.variants.order import OutOfOrderError
+from genolewm_assets.variants.settle import settle_sorted_alleles
 from genolewm_assets_tests.referees.plain_alleles import settle_plainly
 from genolewm_assets_tests.worlds import clinvar_records
 from genolewm_assets_tests.worlds.index_files import bgzip
