@@ -22,7 +22,7 @@ from benchmarks.simulated_genome import simulate_contig
 from benchmarks.store_tables import store_tables
 from benchmarks.tables import Setting, scaling_table, speed_table
 from genolewm_assets.genome import PROFILES
-from genolewm_assets.lewm.window_index import build_window_table
+from genolewm_assets.lewm.windows.table import build_window_table
 
 PARTS = ("speed", "scaling", "memory", "windows", "store", "mito")
 

@@ -15,9 +15,9 @@ from genolewm_assets.defs.partitions import BY_LINEAR_CONTIG, on_every_partition
 from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.genome import ContigSet, IntervalArray
-from genolewm_assets.lewm.window_checks import WINDOW_CHECKS, check_window_table
-from genolewm_assets.lewm.window_index import build_window_table, coverage_counts
-from genolewm_assets.lewm.window_schema import WINDOWS
+from genolewm_assets.lewm.windows.checks import WINDOW_CHECKS, check_window_table
+from genolewm_assets.lewm.windows.schema import WINDOWS
+from genolewm_assets.lewm.windows.table import build_window_table, coverage_counts
 from genolewm_assets.sources.bed import read_bed_track
 from genolewm_assets.sources.source_file import SourceFile
 from genolewm_assets.store import BuildReport, Progress, Published

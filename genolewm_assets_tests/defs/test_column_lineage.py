@@ -21,7 +21,7 @@ from genolewm_assets.lewm.holdout_schema import Holdout, IntervalReason, Variant
 from genolewm_assets.lewm.holdout_stretches import HeldStretch, HeldStretches
 from genolewm_assets.lewm.package_rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
 from genolewm_assets.lewm.package_schema import CacheRef, VariantSource
-from genolewm_assets.lewm.window_index import build_window_table
+from genolewm_assets.lewm.windows.table import build_window_table
 from genolewm_assets.mito.variants import join_variants, tabulate_sites
 from genolewm_assets.sources.clinvar import build_clinvar_shard
 from genolewm_assets.variants.changes import CHANGE_COLUMNS, COMPARED, find_changes

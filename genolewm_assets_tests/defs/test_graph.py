@@ -153,6 +153,6 @@ def test_definitions_load_light() -> None:
 
 
 def test_core_imports_no_dagster() -> None:
-    modules = "genolewm_assets.genome, genolewm_assets.store, genolewm_assets.lewm.window_index"
+    modules = "genolewm_assets.genome, genolewm_assets.store, genolewm_assets.lewm.windows.table"
     code = f"import sys, {modules}; sys.exit(bool({{'dagster', 'pysam'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

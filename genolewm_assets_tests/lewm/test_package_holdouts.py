@@ -15,7 +15,7 @@ from genolewm_assets.lewm.holdouts import HoldoutInputs, HoldoutTables, build_ho
 from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_schema import SOURCE_MIX
 from genolewm_assets.lewm.package_writer import write_package
-from genolewm_assets.lewm.window_schema import GENOME_CONTIGS
+from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS
 from genolewm_assets_tests.worlds.package_world import (
     LENGTHS,

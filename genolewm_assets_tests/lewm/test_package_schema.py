@@ -7,7 +7,7 @@ import pytest
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.corpus_records import CorpusSource
 from genolewm_assets.lewm.package_schema import SOURCE_MIX, STRATA, TABLES, window_pattern, window_shard
-from genolewm_assets.lewm.window_schema import WINDOWS
+from genolewm_assets.lewm.windows.schema import WINDOWS
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.window_schema import TABLES as WINDOW_TABLES
+from genolewm_assets.lewm.windows.schema import TABLES as WINDOW_TABLES
 from genolewm_assets.store.tables.schema import TableSchema
 from genolewm_assets.variants.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS, TABLES
 

@@ -12,7 +12,7 @@ from genolewm_assets.lewm.corpus_windows import CORPUS_WINDOWS
 from genolewm_assets.lewm.holdout_alleles import CLINVAR_COLUMNS
 from genolewm_assets.lewm.holdout_corpus import CORPUS_COLUMNS
 from genolewm_assets.lewm.holdouts import HoldoutInputs
-from genolewm_assets.lewm.window_schema import GENOME_CONTIGS
+from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
 from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_VARIANTS, GNOMAD_VARIANTS
 
 Row = dict[str, object]

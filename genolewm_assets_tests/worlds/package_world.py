@@ -17,7 +17,7 @@ from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS,
 from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_schema import SOURCE_MIX, CacheRef
 from genolewm_assets.lewm.package_writer import write_package
-from genolewm_assets.lewm.window_index import build_window_table
+from genolewm_assets.lewm.windows.table import build_window_table
 from genolewm_assets.store import (
     ArtefactId,
     BuildPlan,

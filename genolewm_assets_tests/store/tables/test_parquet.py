@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from genolewm_assets.lewm.window_schema import GENOME_CONTIGS
+from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
 from genolewm_assets.store.tables import parquet
 from genolewm_assets.store.tables.parquet import cast_table, choose_encodings, write_table, write_tables
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS

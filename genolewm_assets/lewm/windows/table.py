@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from genolewm_assets.genome import TOKEN_BP, Contig, IntervalArray, WindowProfile, acgt_runs
-from genolewm_assets.lewm.window_schema import WINDOWS
+from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets.store import NO_PROGRESS, Progress
 
 #: Columns of the window table that a catalogue's BED tracks fill.

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.genome import WindowProfile
-from genolewm_assets.lewm.window_checks import WINDOW_CHECKS, check_window_table
-from genolewm_assets.lewm.window_schema import WINDOWS
+from genolewm_assets.lewm.windows.checks import WINDOW_CHECKS, check_window_table
+from genolewm_assets.lewm.windows.schema import WINDOWS
 
 PROFILE = WindowProfile("tiny", window_bp=60, stride_bp=30, margin_bp=6)
 SEQUENCE = b"NN" + b"ACGTTGCAAC" * 12 + b"N" + b"GATTACA" * 10 + b"R"

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import WindowProfile
-from genolewm_assets.lewm.window_schema import WINDOWS
+from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets.store import CheckResult
 from genolewm_assets.store.tables.schema import check_schema, not_run
 

@@ -1,0 +1,1 @@
+"""Tile contigs into reference windows, and check the tiling."""
