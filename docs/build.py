@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from genolewm_assets.encoders import state_cache
-from genolewm_assets.lewm import corpus_windows, holdout_schema, package_schema
+from genolewm_assets.lewm import holdout_schema, package_schema
+from genolewm_assets.lewm.corpus import windows as corpus_windows
 from genolewm_assets.lewm.windows import schema as window_schema
 from genolewm_assets.mito import genome_table, token_store, variant_schema
 from genolewm_assets.store.tables.schema import TableSchema

@@ -11,10 +11,10 @@ from genolewm_assets.defs.metadata import describe_published, plotted, share
 from genolewm_assets.defs.partitions import BY_CORPUS_SOURCE, on_every_partition
 from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import Workspace
-from genolewm_assets.lewm.corpus_checks import CORPUS_CHECKS
-from genolewm_assets.lewm.corpus_placement import CorpusPlacer, PlacementHow
-from genolewm_assets.lewm.corpus_records import CorpusSource
-from genolewm_assets.lewm.corpus_windows import CORPUS_WINDOWS
+from genolewm_assets.lewm.corpus.checks import CORPUS_CHECKS
+from genolewm_assets.lewm.corpus.placement import CorpusPlacer, PlacementHow
+from genolewm_assets.lewm.corpus.records import CorpusSource
+from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
 from genolewm_assets.sources.carbon_corpus import audit_corpus_windows, list_corpus_files, write_corpus_windows
 from genolewm_assets.sources.placement import GenomeSlices, MappyAligner
 from genolewm_assets.store import BuildReport, Progress, Published

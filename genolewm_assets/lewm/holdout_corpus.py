@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import IntervalArray
-from genolewm_assets.lewm.corpus_placement import PlacementHow
+from genolewm_assets.lewm.corpus.placement import PlacementHow
 from genolewm_assets.lewm.footprints import meets
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_CORPUS, CorpusReason, Holdout
 from genolewm_assets.variants.spans import Bools, as_bools

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.corpus_records import CorpusSource
+from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.store.tables.schema import TableSchema, column, nullable
 from genolewm_assets.variants.schema import ALLELE_KEY, allele_fields
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.corpus_checks import check_corpus_windows
-from genolewm_assets.lewm.corpus_placement import CorpusPlacer
-from genolewm_assets.lewm.corpus_records import CorpusRecord, CorpusSource
-from genolewm_assets.lewm.corpus_windows import (
+from genolewm_assets.lewm.corpus.checks import check_corpus_windows
+from genolewm_assets.lewm.corpus.placement import CorpusPlacer
+from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
+from genolewm_assets.lewm.corpus.windows import (
     CORPUS_SKIPPED,
     CORPUS_WINDOWS,
     CorpusBatch,

@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from genolewm_assets.genome.windows import WindowProfile
-from genolewm_assets.lewm.corpus_records import CorpusSource
-from genolewm_assets.lewm.corpus_windows import CorpusParams
+from genolewm_assets.lewm.corpus.records import CorpusSource
+from genolewm_assets.lewm.corpus.windows import CorpusParams
 from genolewm_assets.sources.catalog_fields import Section, Url, refusal
 
 CORPUS_SOURCES = tuple(source.value for source in CorpusSource)

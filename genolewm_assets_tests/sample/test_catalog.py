@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.genome import Contig
-from genolewm_assets.lewm.corpus_placement import CorpusPlacer
-from genolewm_assets.lewm.corpus_records import CorpusSource
-from genolewm_assets.lewm.corpus_windows import CorpusParams
+from genolewm_assets.lewm.corpus.placement import CorpusPlacer
+from genolewm_assets.lewm.corpus.records import CorpusSource
+from genolewm_assets.lewm.corpus.windows import CorpusParams
 from genolewm_assets.sample import CONTIG_MD5, SAMPLE_FACTS
 from genolewm_assets.sources.bed import read_bed_track
 from genolewm_assets.sources.carbon_corpus import audit_corpus_windows, list_corpus_files, write_corpus_windows

@@ -8,9 +8,9 @@ import pytest
 
 from genolewm_assets.errors import FetchError, InputError
 from genolewm_assets.genome import ContigSet
-from genolewm_assets.lewm.corpus_placement import CorpusPlacer
-from genolewm_assets.lewm.corpus_records import CorpusSource
-from genolewm_assets.lewm.corpus_windows import CORPUS_SKIPPED, CORPUS_WINDOWS, CorpusParams
+from genolewm_assets.lewm.corpus.placement import CorpusPlacer
+from genolewm_assets.lewm.corpus.records import CorpusSource
+from genolewm_assets.lewm.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, CorpusParams
 from genolewm_assets.sources.carbon_corpus import (
     audit_corpus_windows,
     list_corpus_files,

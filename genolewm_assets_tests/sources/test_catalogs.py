@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
-from genolewm_assets.lewm.corpus_records import CorpusSource
+from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.sources.catalog_corpus import CORPUS_SOURCES
 from genolewm_assets.sources.catalogs import Catalog, built_in_catalogs, load_catalog
 from genolewm_assets_tests.worlds.minimal_catalog import MD5, MINIMAL, changed, write

@@ -110,7 +110,7 @@ def test_the_index_is_made_only_when_something_is_aligned(
 
 def test_lewm_does_not_import_mappy() -> None:
     code = (
-        "import sys, genolewm_assets.lewm.corpus_windows, genolewm_assets.lewm.corpus_checks\n"
+        "import sys, genolewm_assets.lewm.corpus.windows, genolewm_assets.lewm.corpus.checks\n"
         "print(*sorted({'mappy', 'pysam', 'dagster', 'torch'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import Contig, ContigSet, WindowProfile
-from genolewm_assets.lewm.corpus_windows import CORPUS_WINDOWS
+from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
 from genolewm_assets.lewm.holdout_alleles import CLINVAR_COLUMNS
 from genolewm_assets.lewm.holdout_corpus import CORPUS_COLUMNS
 from genolewm_assets.lewm.holdouts import HoldoutInputs

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import Contig, WindowProfile, genome_digest, reverse_complement
-from genolewm_assets.lewm.corpus_windows import CORPUS_WINDOWS
+from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
 from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
 from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
 from genolewm_assets.lewm.package_plan import PackageSources

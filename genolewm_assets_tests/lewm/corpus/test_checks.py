@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.lewm.corpus_checks import CORPUS_CHECKS, check_corpus_windows
-from genolewm_assets.lewm.corpus_placement import CorpusPlacer
-from genolewm_assets.lewm.corpus_records import CorpusRecord, CorpusSource
-from genolewm_assets.lewm.corpus_windows import (
+from genolewm_assets.lewm.corpus.checks import CORPUS_CHECKS, check_corpus_windows
+from genolewm_assets.lewm.corpus.placement import CorpusPlacer
+from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
+from genolewm_assets.lewm.corpus.windows import (
     CORPUS_SKIPPED,
     CORPUS_WINDOWS,
     CorpusLedger,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import PROFILES
-from genolewm_assets.lewm.corpus_placement import CorpusPlacer
-from genolewm_assets.lewm.corpus_records import CorpusRecord, CorpusSource
-from genolewm_assets.lewm.corpus_windows import (
+from genolewm_assets.lewm.corpus.placement import CorpusPlacer
+from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
+from genolewm_assets.lewm.corpus.windows import (
     CORPUS_WINDOWS,
     CorpusLedger,
     CorpusParams,

@@ -15,7 +15,7 @@ import numpy as np
 
 from genolewm_assets.errors import UnknownContigError
 from genolewm_assets.genome import GRCH38, ContigSet, reverse_complement
-from genolewm_assets.lewm.corpus_records import CorpusRecord
+from genolewm_assets.lewm.corpus.records import CorpusRecord
 
 #: ``(contig, start, end)`` to upper-case bases; canonical name, 0-based half-open.
 ReferenceBases = Callable[[str, int, int], bytes]

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import ContigSet
-from genolewm_assets.lewm.corpus_records import CorpusRecord
-from genolewm_assets.lewm.corpus_windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
+from genolewm_assets.lewm.corpus.records import CorpusRecord
+from genolewm_assets.lewm.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
 from genolewm_assets.store import CheckResult
 from genolewm_assets.store.tables.schema import TableSchema
 

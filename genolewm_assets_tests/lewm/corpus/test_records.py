@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from genolewm_assets.lewm.corpus_records import CorpusRecord, CorpusSource
+from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
 
 
 @pytest.mark.parametrize(

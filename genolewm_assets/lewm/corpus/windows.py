@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import PROFILES, TOKEN_BP, WindowProfile, acgt_runs, draw_bits, encode_sequence
-from genolewm_assets.lewm.corpus_placement import CorpusPlacer, Placement, PlacementHow, Span, Verdict
-from genolewm_assets.lewm.corpus_records import CorpusRecord, SkipReason
+from genolewm_assets.lewm.corpus.placement import CorpusPlacer, Placement, PlacementHow, Span, Verdict
+from genolewm_assets.lewm.corpus.records import CorpusRecord, SkipReason
 from genolewm_assets.store import JsonValue
 from genolewm_assets.store.tables.schema import TableSchema, column, nullable
 

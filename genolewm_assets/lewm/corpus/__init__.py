@@ -1,0 +1,1 @@
+"""Place corpus records on the genome and cut them into windows."""
