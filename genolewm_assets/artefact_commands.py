@@ -79,7 +79,7 @@ def cache_export(
 
     Example: `genolewm cache export data/embeddings/0123456789abcdef --format parquet --output chr21.parquet`
     """
-    from genolewm_assets.lewm.cache_export import export_states
+    from genolewm_assets.lewm.states.export import export_states
     from genolewm_assets.store import TableFormat, export_array_store
 
     written = Path(f"{path.absolute().name}.{form}") if output is None else output
@@ -100,7 +100,7 @@ def cache_index(
 
     Example: `genolewm cache index --root data`
     """
-    from genolewm_assets.lewm.cache_index import check_cache_index, refresh_cache_index
+    from genolewm_assets.lewm.states.index import check_cache_index, refresh_cache_index
     from genolewm_assets.store import Root
 
     with ConsoleProgress(err) as progress:
@@ -126,7 +126,7 @@ def cache_find(
 
     Example: `genolewm cache find 0123456789abcdef0123456789abcdef --root data`
     """
-    from genolewm_assets.lewm.cache_index import open_cache_index, parse_window_hash
+    from genolewm_assets.lewm.states.index import open_cache_index, parse_window_hash
     from genolewm_assets.store import Root
 
     wanted = parse_window_hash(window)

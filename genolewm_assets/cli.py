@@ -187,7 +187,7 @@ def verify(root: RootOption = Path("data"), *, as_json: JsonOption = False) -> N
 
     Example: `genolewm verify --root data`
     """
-    from genolewm_assets.lewm.cache_index import find_index_faults
+    from genolewm_assets.lewm.states.index import find_index_faults
     from genolewm_assets.store import Root, verify_root
 
     with ConsoleProgress(err) as progress:

@@ -21,7 +21,7 @@ from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.encoders.state_cache import STATE_ROWS, STATES, write_states
 from genolewm_assets.encoders.state_checks import STATE_CHECKS, spread
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.cache_index import refresh_cache_index
+from genolewm_assets.lewm.states.index import refresh_cache_index
 from genolewm_assets.store import (
     ArrayStoreReader,
     BuildPlan,

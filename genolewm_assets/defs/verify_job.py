@@ -16,7 +16,7 @@ from genolewm_assets.defs.run_log import LogProgress
 from genolewm_assets.defs.settings import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.cache_index import find_index_faults
+from genolewm_assets.lewm.states.index import find_index_faults
 from genolewm_assets.store import ArtefactId, Verification, Verified
 
 #: Problems of one partition that its check shows; the run's log has all.

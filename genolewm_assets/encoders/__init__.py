@@ -18,7 +18,7 @@ from genolewm_assets.encoders.model_files import ModelFiles, locate_model
 from genolewm_assets.encoders.state_checks import NULL_EDIT_BOUND, null_edit_ratio
 from genolewm_assets.encoders.tiny_llama import TINY_LLAMA, write_tiny_llama
 from genolewm_assets.encoders.tokens import DnaTokens
-from genolewm_assets.lewm.state_pooling import (
+from genolewm_assets.lewm.states.pooling import (
     BLOCK_TOKENS,
     RADIUS_TOKENS,
     block_count,

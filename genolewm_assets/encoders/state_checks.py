@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from genolewm_assets.encoders.identity import StateEncoder
 from genolewm_assets.errors import EditError
 from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
-from genolewm_assets.lewm.state_pooling import RADIUS_TOKENS, PoolSide, block_count, locus_blocks, pool_blocks
+from genolewm_assets.lewm.states.pooling import RADIUS_TOKENS, PoolSide, block_count, locus_blocks, pool_blocks
 from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
 
 #: Names of the checks, in the order of :func:`check_states`.

@@ -21,7 +21,7 @@ from genolewm_assets.lewm.package_pointer import current_folder
 from genolewm_assets.lewm.packages import Package, open_package, open_tables
 from genolewm_assets.lewm.split_sources import read_split
 from genolewm_assets.lewm.split_windows import SplitWindows
-from genolewm_assets.lewm.state_pooling import PoolSide
+from genolewm_assets.lewm.states.pooling import PoolSide
 from genolewm_assets.lewm.tuple_stream import StreamSettings, TupleStream, Visit
 from genolewm_assets.lewm.tuples import Pooling
 from genolewm_assets.lewm.window_schedule import EditMix, FileOrder, Schedule, WindowSchedule, count_visits

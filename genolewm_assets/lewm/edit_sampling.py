@@ -29,7 +29,7 @@ from genolewm_assets.lewm.allele_index import AlleleIndex
 from genolewm_assets.lewm.edit_place import EditPlace
 from genolewm_assets.lewm.randomness import DrawKey, TrainDraws
 from genolewm_assets.lewm.split_windows import WindowRecord
-from genolewm_assets.lewm.state_pooling import RADIUS_TOKENS
+from genolewm_assets.lewm.states.pooling import RADIUS_TOKENS
 from genolewm_assets.lewm.synthetic_edits import draw_indel, draw_snv
 from genolewm_assets.lewm.window_schedule import EditSource
 

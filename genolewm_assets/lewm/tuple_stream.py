@@ -18,7 +18,7 @@ from genolewm_assets.lewm.batches import TrainingBatch, make_batch, pool_states
 from genolewm_assets.lewm.edit_sampling import EditSampler
 from genolewm_assets.lewm.randomness import DrawKey
 from genolewm_assets.lewm.split_windows import SplitWindows, WindowRecord
-from genolewm_assets.lewm.state_pooling import block_count
+from genolewm_assets.lewm.states.pooling import block_count
 from genolewm_assets.lewm.tuples import Pooling, TrainingTuple, build_tuples
 from genolewm_assets.lewm.window_schedule import EDIT_MIXES, EditMix
 

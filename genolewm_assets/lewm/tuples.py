@@ -16,7 +16,7 @@ from genolewm_assets.errors import ConfigurationError, EditError
 from genolewm_assets.genome import TOKEN_BP, EditSpec, RelEdit, encode_kmers, encode_sequence
 from genolewm_assets.lewm.edit_sampling import SampledHaplotype
 from genolewm_assets.lewm.split_windows import WindowRecord
-from genolewm_assets.lewm.state_pooling import (
+from genolewm_assets.lewm.states.pooling import (
     BLOCK_TOKENS,
     RADIUS_TOKENS,
     PoolSide,
@@ -54,7 +54,7 @@ class Pooling:
     kind
         ``local`` or ``global``.
     radius_tokens, side
-        Neighbourhood of a local state; see :func:`~genolewm_assets.lewm.state_pooling.locus_blocks`.
+        Neighbourhood of a local state; see :func:`~genolewm_assets.lewm.states.pooling.locus_blocks`.
     block_tokens
         DNA tokens per block, as in the cache.
     """

@@ -20,7 +20,7 @@ from genolewm_assets.lewm.dataset import GenoLeWMDataset, GenoLeWMTestDataset, G
 from genolewm_assets.lewm.package_pointer import PackageRef, pin_release, write_latest
 from genolewm_assets.lewm.package_schema import SOURCE_MIX
 from genolewm_assets.lewm.packages import open_package
-from genolewm_assets.lewm.state_pooling import pool_blocks
+from genolewm_assets.lewm.states.pooling import pool_blocks
 from genolewm_assets.store import read_manifest
 from genolewm_assets.store.artefacts.root import enclosing_root
 from genolewm_assets_tests.worlds.dataset_world import publish_package, states_of

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.genome import TOKEN_BP
-from genolewm_assets.lewm.state_pooling import block_count
+from genolewm_assets.lewm.states.pooling import block_count
 from genolewm_assets.store import (
     ArraySpec,
     ArrayStoreWriter,

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from genolewm_assets.errors import InputError, MissingResourceError
 from genolewm_assets.genome import TOKEN_BP
-from genolewm_assets.lewm.state_pooling import global_mean
-from genolewm_assets.lewm.window_tables import WindowTable, find_window_tables, window_table_of
+from genolewm_assets.lewm.states.pooling import global_mean
+from genolewm_assets.lewm.states.window_tables import WindowTable, find_window_tables, window_table_of
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.arrays.export import by_rows, check_outside, rows_at_once
 from genolewm_assets.store.arrays.reader import ArrayStoreReader

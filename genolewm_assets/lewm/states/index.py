@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
-from genolewm_assets.lewm.window_tables import WindowTable, find_window_tables, window_table_of
+from genolewm_assets.lewm.states.window_tables import WindowTable, find_window_tables, window_table_of
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.arrays.row_index import HashSource, IndexedStore, RowIndex, publish_row_index
 from genolewm_assets.store.artefacts.inventory import links

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError
-from genolewm_assets.lewm import cache_export
-from genolewm_assets.lewm.cache_export import RFC_0002, export_states
+from genolewm_assets.lewm.states import export as cache_export
+from genolewm_assets.lewm.states.export import RFC_0002, export_states
 from genolewm_assets.store import Published, Root, TableFormat
 from genolewm_assets_tests.worlds.array_stores import finish
 from genolewm_assets_tests.worlds.cache_world import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.state_pooling import block_count, block_means, global_mean, locus_blocks, pool_blocks
+from genolewm_assets.lewm.states.pooling import block_count, block_means, global_mean, locus_blocks, pool_blocks
 
 
 @given(st.integers(1, 400), st.integers(1, 70), st.integers(0, 300), st.data())

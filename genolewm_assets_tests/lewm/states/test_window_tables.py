@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.window_tables import find_window_tables, window_table_of
+from genolewm_assets.lewm.states.window_tables import find_window_tables, window_table_of
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import NO_PROGRESS, Root, build, read_manifest
 from genolewm_assets_tests.worlds.cache_world import publish_cache, publish_windows

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.errors import BusyError, CorruptResourceError, InputError, MissingResourceError
-from genolewm_assets.lewm.cache_index import (
+from genolewm_assets.lewm.states.index import (
     CACHE_INDEX,
     check_cache_index,
     open_cache_index,

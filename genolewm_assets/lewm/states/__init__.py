@@ -1,0 +1,1 @@
+"""Caches of encoder states: pooling, index, export."""
