@@ -19,15 +19,15 @@ from genolewm_assets.defs.partitions import BY_PACKAGED_RELEASE
 from genolewm_assets.defs.release_inputs import RELEASE_DEPS, ReleaseInputs, holdout_policy
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.genome import EVALUATION
-from genolewm_assets.lewm.holdout_checks import HOLDOUT_CHECKS, check_holdouts
-from genolewm_assets.lewm.holdout_schema import (
+from genolewm_assets.lewm.holdouts.build import HoldoutInputs, build_holdouts
+from genolewm_assets.lewm.holdouts.checks import HOLDOUT_CHECKS, check_holdouts
+from genolewm_assets.lewm.holdouts.schema import (
     HOLDOUT_ALLELES,
     HOLDOUT_CORPUS,
     HOLDOUT_INTERVALS,
     CorpusReason,
     Holdout,
 )
-from genolewm_assets.lewm.holdouts import HoldoutInputs, build_holdouts
 from genolewm_assets.store import BuildReport, Progress, Published
 from genolewm_assets.store.tables.parquet import write_table
 from genolewm_assets.variants.schema import ALLELE_KEY

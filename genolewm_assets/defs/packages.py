@@ -25,7 +25,7 @@ from genolewm_assets.defs.windows import windows_index
 from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.genome import EVALUATION, Split
-from genolewm_assets.lewm.holdout_schema import Holdout
+from genolewm_assets.lewm.holdouts.schema import Holdout
 from genolewm_assets.lewm.package_checks import PACKAGE_CHECKS, realised_mix
 from genolewm_assets.lewm.package_info import PackageInfo, read_package_info
 from genolewm_assets.lewm.package_plan import PackageSources

@@ -19,8 +19,8 @@ from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.windows import windows_index
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import ResourceError
-from genolewm_assets.lewm.holdout_corpus import CORPUS_COLUMNS
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
+from genolewm_assets.lewm.holdouts.corpus import CORPUS_COLUMNS
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.store import NO_PROGRESS, Progress, Published
 from genolewm_assets.store.files.canonical_json import normal_json
 

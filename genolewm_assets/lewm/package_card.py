@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import yaml
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.holdout_schema import Holdout
+from genolewm_assets.lewm.holdouts.schema import Holdout
 from genolewm_assets.lewm.package_checks import realised_mix
 from genolewm_assets.lewm.package_info import PackageInfo
 from genolewm_assets.lewm.package_schema import (

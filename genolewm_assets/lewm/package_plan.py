@@ -17,10 +17,10 @@ import pyarrow.dataset as ds
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import EVALUATION, GRCH38, ContigSet, Split, reverse_complement
-from genolewm_assets.lewm.footprints import meets
-from genolewm_assets.lewm.holdout_index import HoldoutIndex
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import Holdout
+from genolewm_assets.lewm.holdouts.index import HoldoutIndex
+from genolewm_assets.lewm.holdouts.overlap import meets
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
+from genolewm_assets.lewm.holdouts.schema import Holdout
 from genolewm_assets.lewm.package_schema import REFERENCE_ORIGIN, SOURCE_MIX, CacheRef
 from genolewm_assets.lewm.package_split import RoleRegions, WindowSplit, choose_windows, find_regions, split_windows
 from genolewm_assets.variants.spans import Bools, Int64s

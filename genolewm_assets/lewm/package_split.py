@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import INSET_BP, IntervalArray, Split
-from genolewm_assets.lewm.footprints import meets
+from genolewm_assets.lewm.holdouts.overlap import meets
 from genolewm_assets.variants.spans import Bools, Int64s, allele_keys, allele_spans, as_bools
 
 
 class HoldoutFilter(Protocol):
-    """What the splits ask of the holdouts; :class:`genolewm_assets.lewm.holdout_index.HoldoutIndex` answers."""
+    """What the splits ask of the holdouts; :class:`genolewm_assets.lewm.holdouts.index.HoldoutIndex` answers."""
 
     def window_is_held_out(self, contig: str, footprints: IntervalArray) -> Bools:
         """Return, per footprint on ``contig``, whether it leaves training."""

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import EVALUATION, IntervalArray, Split
-from genolewm_assets.lewm.footprints import meets
-from genolewm_assets.lewm.holdout_index import HoldoutIndex
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
+from genolewm_assets.lewm.holdouts.index import HoldoutIndex
+from genolewm_assets.lewm.holdouts.overlap import meets
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
 from genolewm_assets.lewm.package_card import render_card
 from genolewm_assets.lewm.package_checks import check_package
 from genolewm_assets.lewm.package_files import (

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.states.pooling import BLOCK_TOKENS
 from genolewm_assets.sources.catalog_fields import FolderName, PolicySection, Section, Share
 

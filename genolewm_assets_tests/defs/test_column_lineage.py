@@ -15,10 +15,10 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.column_lineage import column_lineage, split_source
 from genolewm_assets.defs.graph import GATED
 from genolewm_assets.genome import Contig, ContigSet, IntervalArray, Split
-from genolewm_assets.lewm.holdout_alleles import CLINVAR_COLUMNS, list_in_stretches
-from genolewm_assets.lewm.holdout_corpus import hold_out_corpus
-from genolewm_assets.lewm.holdout_schema import Holdout, IntervalReason, VariantOrigin
-from genolewm_assets.lewm.holdout_stretches import HeldStretch, HeldStretches
+from genolewm_assets.lewm.holdouts.alleles import CLINVAR_COLUMNS, list_in_stretches
+from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
+from genolewm_assets.lewm.holdouts.schema import Holdout, IntervalReason, VariantOrigin
+from genolewm_assets.lewm.holdouts.stretches import HeldStretch, HeldStretches
 from genolewm_assets.lewm.package_rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
 from genolewm_assets.lewm.package_schema import CacheRef, VariantSource
 from genolewm_assets.lewm.windows.table import build_window_table

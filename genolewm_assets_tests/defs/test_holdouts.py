@@ -9,8 +9,8 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.holdouts import describe_holdouts
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts import build_holdouts
+from genolewm_assets.lewm.holdouts.build import build_holdouts
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Root, build
 from genolewm_assets_tests.worlds.holdout_world import simulated_inputs
 

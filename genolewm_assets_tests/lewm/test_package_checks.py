@@ -85,7 +85,7 @@ def test_a_window_whose_flank_alone_meets_a_holdout_is_found(written):
     for at, found in ((row["end"] + 95, True), (row["end"] + 96, False)):
         table = pa.concat_tables([intervals((*base, 0, 1)), intervals((*base, at, at + 1))])
         (directory / "holdouts/intervals.parquet").unlink()
-        from genolewm_assets.lewm.holdout_schema import HOLDOUT_INTERVALS
+        from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS
 
         write_package_table(directory / "holdouts/intervals.parquet", [table], HOLDOUT_INTERVALS)
         windows = [r for r in free if r["origin"] == "reference" and r["start"] <= at < r["end"] + 96]
@@ -135,7 +135,7 @@ def test_the_flank_of_a_window_of_the_other_strand_lies_on_its_left(tmp_path):
 
 def test_a_listed_corpus_window_in_train_is_found(written):
     directory, sources = written
-    from genolewm_assets.lewm.holdout_schema import HOLDOUT_CORPUS
+    from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS
 
     (directory / "holdouts/corpus.parquet").unlink()
     listed = held_corpus(("mrna_evo2", "mrna_evo2.2"), ("mrna_evo2", "mrna_evo2.3"))

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.genome import ContigSet, Split
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts import HoldoutInputs, HoldoutTables, build_holdouts
+from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_schema import SOURCE_MIX
 from genolewm_assets.lewm.package_writer import write_package

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from genolewm_assets.genome import Contig, ContigSet, WindowProfile
 from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
-from genolewm_assets.lewm.holdout_alleles import CLINVAR_COLUMNS
-from genolewm_assets.lewm.holdout_corpus import CORPUS_COLUMNS
-from genolewm_assets.lewm.holdouts import HoldoutInputs
+from genolewm_assets.lewm.holdouts.alleles import CLINVAR_COLUMNS
+from genolewm_assets.lewm.holdouts.build import HoldoutInputs
+from genolewm_assets.lewm.holdouts.corpus import CORPUS_COLUMNS
 from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
 from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_VARIANTS, GNOMAD_VARIANTS
 

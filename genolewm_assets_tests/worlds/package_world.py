@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from genolewm_assets.genome import Contig, WindowProfile, genome_digest, reverse_complement
 from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
 from genolewm_assets.lewm.package_plan import PackageSources
 from genolewm_assets.lewm.package_schema import SOURCE_MIX, CacheRef
 from genolewm_assets.lewm.package_writer import write_package

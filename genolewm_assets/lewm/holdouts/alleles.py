@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import DECIDED, Split
-from genolewm_assets.lewm.gene_components import GeneComponents
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, AlleleReason, Holdout, VariantOrigin
-from genolewm_assets.lewm.holdout_stretches import HeldStretches
+from genolewm_assets.lewm.holdouts.gene_components import GeneComponents
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, AlleleReason, Holdout, VariantOrigin
+from genolewm_assets.lewm.holdouts.stretches import HeldStretches
 from genolewm_assets.variants.schema import ALLELE_KEY
 from genolewm_assets.variants.spans import Bools, Int64s, allele_keys, allele_spans, as_bools
 

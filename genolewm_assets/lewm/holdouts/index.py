@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import AlleleError
 from genolewm_assets.genome import GRCH38, ContigSet, IntervalArray
-from genolewm_assets.lewm.footprints import NO_INTERVALS, meets, merge_stretches
-from genolewm_assets.lewm.holdout_policy import canonical_name
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
+from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets, merge_stretches
+from genolewm_assets.lewm.holdouts.policy import canonical_name
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
 from genolewm_assets.variants.schema import ALLELE_KEY
 from genolewm_assets.variants.spans import Bools, allele_keys, allele_spans, as_bools, join_columns
 

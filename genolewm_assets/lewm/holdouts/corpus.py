@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from genolewm_assets.genome import IntervalArray
 from genolewm_assets.lewm.corpus.placement import PlacementHow
-from genolewm_assets.lewm.footprints import meets
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_CORPUS, CorpusReason, Holdout
+from genolewm_assets.lewm.holdouts.overlap import meets
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, CorpusReason, Holdout
 from genolewm_assets.variants.spans import Bools, as_bools
 
 #: Columns of ``CORPUS_WINDOWS`` that are read here.

@@ -15,9 +15,9 @@ import pysam
 import pytest
 
 from genolewm_assets.genome import GRCH38, PROFILES, Contig, ContigSet, acgt_runs
-from genolewm_assets.lewm.holdout_checks import check_holdouts
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts import HoldoutInputs, build_holdouts
+from genolewm_assets.lewm.holdouts.build import HoldoutInputs, build_holdouts
+from genolewm_assets.lewm.holdouts.checks import check_holdouts
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.windows.table import build_window_table
 from genolewm_assets.sources.clinvar import build_clinvar_shard
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.holdout_policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import TABLES, Holdout
-from genolewm_assets.lewm.holdouts import HoldoutInputs, HoldoutTables
+from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables
+from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
+from genolewm_assets.lewm.holdouts.schema import TABLES, Holdout
 from genolewm_assets.store import CheckResult, JsonValue
 from genolewm_assets.store.tables.schema import TableSchema
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import IntervalArray
-from genolewm_assets.lewm.footprints import NO_INTERVALS, first_met, meets, merge_stretches
+from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, first_met, meets, merge_stretches
 
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)).map(lambda s: (s[0], s[0] + s[1])), max_size=9)
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, TABLES
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, TABLES
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import AlleleError, CorruptResourceError, UnknownContigError
 from genolewm_assets.genome import IntervalArray
-from genolewm_assets.lewm.holdout_index import HoldoutIndex
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
+from genolewm_assets.lewm.holdouts.index import HoldoutIndex
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
 from genolewm_assets_tests.worlds.holdout_world import CONTIGS, corpus, corpus_row, gnomad
 
 Span = tuple[str, int, int]

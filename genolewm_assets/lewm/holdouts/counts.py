@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import EVALUATION, HARMFUL
-from genolewm_assets.lewm.footprints import NO_INTERVALS, meets, merge_stretches
-from genolewm_assets.lewm.holdout_alleles import find_newly_labelled
-from genolewm_assets.lewm.holdout_schema import AlleleReason, CorpusReason, Holdout
+from genolewm_assets.lewm.holdouts.alleles import find_newly_labelled
+from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets, merge_stretches
+from genolewm_assets.lewm.holdouts.schema import AlleleReason, CorpusReason, Holdout
 from genolewm_assets.variants.spans import Int64s, as_bools
 
 

@@ -13,15 +13,15 @@ import pyarrow as pa
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import GRCH38, PROFILES, ContigSet, WindowProfile
-from genolewm_assets.lewm.assembly_coverage import CONCLUSIVE_SHARE, assembled_shares
-from genolewm_assets.lewm.gene_components import GeneComponents, find_gene_components
-from genolewm_assets.lewm.haplotype_blocks import choose_blocks, find_blocks
-from genolewm_assets.lewm.holdout_alleles import list_in_genes, list_in_stretches, list_newly_labelled
-from genolewm_assets.lewm.holdout_corpus import hold_out_corpus
-from genolewm_assets.lewm.holdout_counts import count_new_labels, count_rows, count_windows
-from genolewm_assets.lewm.holdout_policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, Holdout, VariantOrigin
-from genolewm_assets.lewm.holdout_stretches import HeldStretches, hold_blocks, hold_contigs, hold_genes
+from genolewm_assets.lewm.holdouts.alleles import list_in_genes, list_in_stretches, list_newly_labelled
+from genolewm_assets.lewm.holdouts.assembly_coverage import CONCLUSIVE_SHARE, assembled_shares
+from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
+from genolewm_assets.lewm.holdouts.counts import count_new_labels, count_rows, count_windows
+from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
+from genolewm_assets.lewm.holdouts.haplotype_blocks import choose_blocks, find_blocks
+from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, Holdout, VariantOrigin
+from genolewm_assets.lewm.holdouts.stretches import HeldStretches, hold_blocks, hold_contigs, hold_genes
 from genolewm_assets.variants.spans import Bools, Int64s
 
 

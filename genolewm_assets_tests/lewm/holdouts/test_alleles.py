@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.gene_components import find_gene_components
-from genolewm_assets.lewm.holdout_alleles import (
+from genolewm_assets.lewm.holdouts.alleles import (
     find_newly_labelled,
     list_in_genes,
     list_in_stretches,
     list_newly_labelled,
 )
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, Holdout, IntervalReason, VariantOrigin
-from genolewm_assets.lewm.holdout_stretches import HeldStretch, HeldStretches, hold_genes
+from genolewm_assets.lewm.holdouts.gene_components import find_gene_components
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, Holdout, IntervalReason, VariantOrigin
+from genolewm_assets.lewm.holdouts.stretches import HeldStretch, HeldStretches, hold_genes
 from genolewm_assets_tests.worlds.holdout_world import CONTIGS, Row, allele, clinvar, gnomad
 
 LENGTHS = {contig.name: contig.length for contig in CONTIGS}

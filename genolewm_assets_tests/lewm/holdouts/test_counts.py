@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.lewm.holdout_counts import count_new_labels, count_rows, count_windows
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
+from genolewm_assets.lewm.holdouts.counts import count_new_labels, count_rows, count_windows
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
 from genolewm_assets_tests.worlds.holdout_world import allele, clinvar
 
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
-from genolewm_assets.lewm.holdout_checks import check_holdouts
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts import HoldoutInputs, HoldoutTables, build_holdouts
+from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
+from genolewm_assets.lewm.holdouts.checks import check_holdouts
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets_tests.referees.holdout_lookup import footprints, index_of
 from genolewm_assets_tests.worlds.holdout_world import corpus, corpus_row, simulated_inputs
 

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import IntervalArray, Split
-from genolewm_assets.lewm.footprints import NO_INTERVALS, first_met
-from genolewm_assets.lewm.gene_components import GeneComponent, GeneComponents
-from genolewm_assets.lewm.haplotype_blocks import HaplotypeBlock
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_INTERVALS, Holdout, IntervalReason
+from genolewm_assets.lewm.holdouts.gene_components import GeneComponent, GeneComponents
+from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock
+from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, first_met
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, Holdout, IntervalReason
 from genolewm_assets.variants.spans import Int64s
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.lewm.holdout_checks import HOLDOUT_CHECKS, check_holdouts
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts import HoldoutInputs, HoldoutTables, build_holdouts
+from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
+from genolewm_assets.lewm.holdouts.checks import HOLDOUT_CHECKS, check_holdouts
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets_tests.worlds.holdout_world import simulated_inputs
 
 POLICY = HoldoutPolicy(contigs_validation=("20",), contigs_test=("21",), link_bp=150, max_block_bp=1_000)

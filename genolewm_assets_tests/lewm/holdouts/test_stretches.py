@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from genolewm_assets.genome import EVALUATION, Interval, Split
-from genolewm_assets.lewm.gene_components import GeneComponents, find_gene_components
-from genolewm_assets.lewm.haplotype_blocks import HaplotypeBlock
-from genolewm_assets.lewm.holdout_policy import HoldoutPolicy
-from genolewm_assets.lewm.holdout_schema import HOLDOUT_INTERVALS, Holdout, IntervalReason
-from genolewm_assets.lewm.holdout_stretches import HeldStretch, HeldStretches, hold_blocks, hold_contigs, hold_genes
+from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
+from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, Holdout, IntervalReason
+from genolewm_assets.lewm.holdouts.stretches import HeldStretch, HeldStretches, hold_blocks, hold_contigs, hold_genes
 from genolewm_assets_tests.worlds.holdout_world import CONTIGS, allele, clinvar
 
 LENGTHS = {contig.name: contig.length for contig in CONTIGS}
