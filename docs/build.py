@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from genolewm_assets.encoders import state_cache
-from genolewm_assets.lewm import package_schema
 from genolewm_assets.lewm.corpus import windows as corpus_windows
 from genolewm_assets.lewm.holdouts import schema as holdout_schema
+from genolewm_assets.lewm.packages import schema as package_schema
 from genolewm_assets.lewm.windows import schema as window_schema
 from genolewm_assets.mito import genome_table, token_store, variant_schema
 from genolewm_assets.store.tables.schema import TableSchema

@@ -18,8 +18,8 @@ from torch.utils.data import DataLoader
 from genolewm_assets.encoders import CausalLMStateEncoder
 from genolewm_assets.lewm.batches import TrainingBatch, encode_targets
 from genolewm_assets.lewm.dataset import GenoLeWMDataset, as_tensors
-from genolewm_assets.lewm.package_pointer import open_current
-from genolewm_assets.lewm.packages import Package
+from genolewm_assets.lewm.packages.pointer import open_current
+from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.lewm.tuples import TrainingTuple
 
 

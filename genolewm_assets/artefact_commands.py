@@ -166,7 +166,7 @@ def package_verify(path: PackagePath, cache_root: CacheRootOption = None, *, as_
 
     Example: `genolewm package verify data/packages/2026-02-26/0a1b2c3d4e5f`
     """
-    from genolewm_assets.lewm.packages import verify_package
+    from genolewm_assets.lewm.packages.reader import verify_package
 
     with ConsoleProgress(err) as progress:
         findings = verify_package(path, cache_root=cache_root, progress=progress)
@@ -179,7 +179,7 @@ def package_diff(before: PackagePath, after: PackagePath, *, as_json: JsonOption
 
     Example: `genolewm package diff data/packages/2020-11-07/0a1b2c3d4e5f data/packages/2026-02-26/f5e4d3c2b1a0`
     """
-    from genolewm_assets.lewm.package_diff import diff_packages
+    from genolewm_assets.lewm.packages.diff import diff_packages
 
     found = diff_packages(before, after)
     if as_json:
@@ -199,7 +199,7 @@ def package_pin(
 
     Example: `genolewm package pin 2020-11-07 --root data`
     """
-    from genolewm_assets.lewm.package_pointer import pin_release
+    from genolewm_assets.lewm.packages.pointer import pin_release
 
     if (release is None) is not newest:
         raise typer.BadParameter("name a release, or give --newest")

@@ -27,10 +27,11 @@ from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.holdouts.schema import Holdout
 from genolewm_assets.lewm.package_checks import PACKAGE_CHECKS, realised_mix
-from genolewm_assets.lewm.package_info import PackageInfo, read_package_info
 from genolewm_assets.lewm.package_plan import PackageSources
-from genolewm_assets.lewm.package_pointer import PACKAGES, PackageRef, move_current, read_latest, write_latest
-from genolewm_assets.lewm.package_schema import (
+from genolewm_assets.lewm.package_writer import write_package
+from genolewm_assets.lewm.packages.info import PackageInfo, read_package_info
+from genolewm_assets.lewm.packages.pointer import PACKAGES, PackageRef, move_current, read_latest, write_latest
+from genolewm_assets.lewm.packages.schema import (
     CARD,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
@@ -40,7 +41,6 @@ from genolewm_assets.lewm.package_schema import (
     CacheRef,
     VariantSource,
 )
-from genolewm_assets.lewm.package_writer import write_package
 from genolewm_assets.store import BuildPlan, BuildReport, JsonValue, Progress, Published
 from genolewm_assets.store.files.canonical_json import canonical_json
 from genolewm_assets.variants.schema import ALLELE_KEY

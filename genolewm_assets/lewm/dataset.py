@@ -17,8 +17,8 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import LengthPolicy, Split
 from genolewm_assets.lewm.batches import TrainingBatch
 from genolewm_assets.lewm.edit_sampling import EditSampler, SamplingRules
-from genolewm_assets.lewm.package_pointer import current_folder
-from genolewm_assets.lewm.packages import Package, open_package, open_tables
+from genolewm_assets.lewm.packages.pointer import current_folder
+from genolewm_assets.lewm.packages.reader import Package, open_package, open_tables
 from genolewm_assets.lewm.split_sources import read_split
 from genolewm_assets.lewm.split_windows import SplitWindows
 from genolewm_assets.lewm.states.pooling import PoolSide

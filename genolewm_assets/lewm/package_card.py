@@ -12,8 +12,8 @@ import yaml
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.holdouts.schema import Holdout
 from genolewm_assets.lewm.package_checks import realised_mix
-from genolewm_assets.lewm.package_info import PackageInfo
-from genolewm_assets.lewm.package_schema import (
+from genolewm_assets.lewm.packages.info import PackageInfo
+from genolewm_assets.lewm.packages.schema import (
     HOLDOUT_PATHS,
     REFERENCE_ORIGIN,
     controls_path,

@@ -21,9 +21,9 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import EVALUATION, TOKEN_BP, Split, reverse_complement
 from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, Holdout
-from genolewm_assets.lewm.package_info import PackageInfo
 from genolewm_assets.lewm.package_plan import PackageSources
-from genolewm_assets.lewm.package_schema import (
+from genolewm_assets.lewm.packages.info import PackageInfo
+from genolewm_assets.lewm.packages.schema import (
     HOLDOUT_PATHS,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import TOKEN_BP, Split
-from genolewm_assets.lewm.package_schema import (
+from genolewm_assets.lewm.packages.schema import (
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,

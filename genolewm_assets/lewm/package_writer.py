@@ -20,14 +20,6 @@ from genolewm_assets.lewm.holdouts.overlap import meets
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
 from genolewm_assets.lewm.package_card import render_card
 from genolewm_assets.lewm.package_checks import check_package
-from genolewm_assets.lewm.package_files import (
-    GROUP_ROWS,
-    WindowShardWriter,
-    measure_tables,
-    write_package_table,
-    write_sha256sums,
-)
-from genolewm_assets.lewm.package_info import PackageInfo, SplitInfo, split_digest
 from genolewm_assets.lewm.package_plan import PackagePlan, PackageSources, plan_package
 from genolewm_assets.lewm.package_rows import (
     Membership,
@@ -37,7 +29,16 @@ from genolewm_assets.lewm.package_rows import (
     sort_variants,
     variant_rows,
 )
-from genolewm_assets.lewm.package_schema import (
+from genolewm_assets.lewm.package_split import split_alleles
+from genolewm_assets.lewm.packages.files import (
+    GROUP_ROWS,
+    WindowShardWriter,
+    measure_tables,
+    write_package_table,
+    write_sha256sums,
+)
+from genolewm_assets.lewm.packages.info import PackageInfo, SplitInfo, split_digest
+from genolewm_assets.lewm.packages.schema import (
     CARD,
     HOLDOUT_PATHS,
     PACKAGE_CONTROLS,
@@ -47,7 +48,6 @@ from genolewm_assets.lewm.package_schema import (
     controls_path,
     variants_path,
 )
-from genolewm_assets.lewm.package_split import split_alleles
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import NO_PROGRESS, BuildReport, Progress, write_atomic
 from genolewm_assets.variants.spans import Bools, Int64s, allele_spans

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import TOKEN_BP, encode_sequence
 from genolewm_assets.genome.sequence import AMBIGUOUS
-from genolewm_assets.lewm.package_schema import PACKAGE_WINDOWS
+from genolewm_assets.lewm.packages.schema import PACKAGE_WINDOWS
 from genolewm_assets.store import MemoryLimitError
 
 _BASES = np.frombuffer(b"ACGT", dtype=np.uint8)

@@ -20,7 +20,7 @@ from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
 from genolewm_assets.lewm.holdouts.schema import Holdout, IntervalReason, VariantOrigin
 from genolewm_assets.lewm.holdouts.stretches import HeldStretch, HeldStretches
 from genolewm_assets.lewm.package_rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
-from genolewm_assets.lewm.package_schema import CacheRef, VariantSource
+from genolewm_assets.lewm.packages.schema import CacheRef, VariantSource
 from genolewm_assets.lewm.windows.table import build_window_table
 from genolewm_assets.mito.variants import join_variants, tabulate_sites
 from genolewm_assets.sources.clinvar import build_clinvar_shard

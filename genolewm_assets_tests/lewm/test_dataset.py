@@ -17,9 +17,9 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Inp
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.batches import merge_batches
 from genolewm_assets.lewm.dataset import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset, as_tensors
-from genolewm_assets.lewm.package_pointer import PackageRef, pin_release, write_latest
-from genolewm_assets.lewm.package_schema import SOURCE_MIX
-from genolewm_assets.lewm.packages import open_package
+from genolewm_assets.lewm.packages.pointer import PackageRef, pin_release, write_latest
+from genolewm_assets.lewm.packages.reader import open_package
+from genolewm_assets.lewm.packages.schema import SOURCE_MIX
 from genolewm_assets.lewm.states.pooling import pool_blocks
 from genolewm_assets.store import read_manifest
 from genolewm_assets.store.artefacts.root import enclosing_root

@@ -15,7 +15,7 @@ from genolewm_assets.lewm.package_rows import (
     sort_variants,
     variant_rows,
 )
-from genolewm_assets.lewm.package_schema import (
+from genolewm_assets.lewm.packages.schema import (
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.package_schema import SOURCE_MIX
+from genolewm_assets.lewm.packages.schema import SOURCE_MIX
 from genolewm_assets.lewm.window_schedule import EditMix, EditSource, FileOrder, WindowSchedule, apportion, count_visits
 
 GNOMAD, SNV, INDEL, CLINVAR = tuple(EditSource)

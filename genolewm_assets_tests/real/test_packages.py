@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.packages import open_package, verify_package
+from genolewm_assets.lewm.packages.reader import open_package, verify_package
 from genolewm_assets_tests.real.conftest import PACKAGED, RealRoot
 
 pytestmark = pytest.mark.slow

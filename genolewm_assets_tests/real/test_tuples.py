@@ -17,7 +17,7 @@ from genolewm_assets.genome import Split
 from genolewm_assets.lewm import GenoLeWMDataset, GenoLeWMValDataset, TrainingTuple
 from genolewm_assets.lewm.allele_index import AlleleIndex
 from genolewm_assets.lewm.edit_sampling import EditSampler, SamplingRules
-from genolewm_assets.lewm.packages import open_package
+from genolewm_assets.lewm.packages.reader import open_package
 from genolewm_assets.lewm.randomness import DrawKey
 from genolewm_assets.lewm.split_windows import SplitWindows
 from genolewm_assets.lewm.window_schedule import EditMix, EditSource

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.lewm.package_plan import PackageSources
-from genolewm_assets.lewm.package_schema import CacheRef
+from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.lewm.states.pooling import block_count
 from genolewm_assets.store import (
     ArraySpec,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.genome import Variant, normalise, reverse_complement
-from genolewm_assets.lewm.package_schema import PACKAGE_WINDOWS
+from genolewm_assets.lewm.packages.schema import PACKAGE_WINDOWS
 from genolewm_assets.lewm.split_windows import WindowRecord
 
 WINDOW_BP, MARGIN_BP = 3_072, 256

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.package_schema import CHECKSUMS, PACKAGE_WINDOWS, window_shard
+from genolewm_assets.lewm.packages.schema import CHECKSUMS, PACKAGE_WINDOWS, window_shard
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import write_atomic
 from genolewm_assets.store.artefacts.manifest import (

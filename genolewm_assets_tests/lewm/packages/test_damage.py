@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.lewm.package_damage import find_package_damage
-from genolewm_assets.lewm.package_files import read_sha256sums
+from genolewm_assets.lewm.packages.damage import find_package_damage
+from genolewm_assets.lewm.packages.files import read_sha256sums
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import NO_PROGRESS
 

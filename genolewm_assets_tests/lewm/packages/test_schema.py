@@ -6,7 +6,7 @@ import pytest
 
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.corpus.records import CorpusSource
-from genolewm_assets.lewm.package_schema import SOURCE_MIX, STRATA, TABLES, window_pattern, window_shard
+from genolewm_assets.lewm.packages.schema import SOURCE_MIX, STRATA, TABLES, window_pattern, window_shard
 from genolewm_assets.lewm.windows.schema import WINDOWS
 
 

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.package_caches import as_finding, check_root, find_cache, verify_caches
-from genolewm_assets.lewm.package_damage import find_package_damage, find_size_damage
-from genolewm_assets.lewm.package_files import GROUP_ROWS
-from genolewm_assets.lewm.package_info import PackageInfo, read_package_info
-from genolewm_assets.lewm.package_schema import (
+from genolewm_assets.lewm.packages.caches import as_finding, check_root, find_cache, verify_caches
+from genolewm_assets.lewm.packages.damage import find_package_damage, find_size_damage
+from genolewm_assets.lewm.packages.files import GROUP_ROWS
+from genolewm_assets.lewm.packages.info import PackageInfo, read_package_info
+from genolewm_assets.lewm.packages.schema import (
     CHECKSUMS,
     HOLDOUT_PATHS,
     PACKAGE_FILE,

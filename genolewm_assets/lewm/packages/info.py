@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.package_schema import (
+from genolewm_assets.lewm.packages.schema import (
     PACKAGE_FILE,
     PACKAGE_FORMAT,
     PACKAGE_FORMAT_VERSION,

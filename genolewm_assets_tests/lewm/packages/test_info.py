@@ -7,14 +7,14 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.package_info import (
+from genolewm_assets.lewm.packages.info import (
     PackageInfo,
     SplitInfo,
     parse_package_info,
     read_package_info,
     split_digest,
 )
-from genolewm_assets.lewm.package_schema import CacheRef
+from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.store import FileEntry
 from genolewm_assets.store.files.canonical_json import canonical_json
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RootError
-from genolewm_assets.lewm.package_damage import find_cache_damage, find_size_damage
-from genolewm_assets.lewm.package_info import PackageInfo
-from genolewm_assets.lewm.package_schema import CacheRef
+from genolewm_assets.lewm.packages.damage import find_cache_damage, find_size_damage
+from genolewm_assets.lewm.packages.info import PackageInfo
+from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts.manifest import MANIFEST, check_file_path, read_manifest
 from genolewm_assets.store.artefacts.published import MISSING_FILE, Damage

@@ -14,9 +14,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.package_files import read_sha256sums
-from genolewm_assets.lewm.package_info import read_package_info
-from genolewm_assets.lewm.package_schema import CHECKSUMS, PACKAGE_FILE
+from genolewm_assets.lewm.packages.files import read_sha256sums
+from genolewm_assets.lewm.packages.info import read_package_info
+from genolewm_assets.lewm.packages.schema import CHECKSUMS, PACKAGE_FILE
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts.manifest import MANIFEST, FileEntry, first_symlink, parse_manifest, read_manifest
 from genolewm_assets.store.artefacts.published import MISSING_FILE, Damage, list_files, measure_file

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.package_pointer import (
+from genolewm_assets.lewm.packages.pointer import (
     PackageRef,
     choose_current,
     move_current,
@@ -21,7 +21,7 @@ from genolewm_assets.lewm.package_pointer import (
     released,
     write_latest,
 )
-from genolewm_assets.lewm.packages import open_package
+from genolewm_assets.lewm.packages.reader import open_package
 from genolewm_assets.store import Published, Root
 
 OLD, NEW = "2024-01-07", "2025-01-05"

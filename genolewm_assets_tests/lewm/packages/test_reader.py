@@ -8,8 +8,8 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES
-from genolewm_assets.lewm.package_schema import PACKAGE_CONTROLS, PACKAGE_VARIANTS, PACKAGE_WINDOWS
-from genolewm_assets.lewm.packages import open_package, open_tables, verify_package
+from genolewm_assets.lewm.packages.reader import open_package, open_tables, verify_package
+from genolewm_assets.lewm.packages.schema import PACKAGE_CONTROLS, PACKAGE_VARIANTS, PACKAGE_WINDOWS
 from genolewm_assets_tests.worlds.package_world import RELEASE
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.package_schema import VariantSource
-from genolewm_assets.lewm.packages import HoldoutNoun, Package, open_tables
+from genolewm_assets.lewm.packages.reader import HoldoutNoun, Package, open_tables
+from genolewm_assets.lewm.packages.schema import VariantSource
 from genolewm_assets.variants.schema import ALLELE_KEY
 from genolewm_assets.variants.spans import join_columns
 
@@ -100,7 +100,7 @@ def diff_packages(before: Path | str, after: Path | str) -> PackageDiff:
     Raises
     ------
     MissingResourceError, CorruptResourceError
-        As :func:`genolewm_assets.lewm.packages.open_package`; caches need not be there.
+        As :func:`genolewm_assets.lewm.packages.reader.open_package`; caches need not be there.
     """
     old, new = open_tables(before), open_tables(after)
     tables: list[TableDiff] = []

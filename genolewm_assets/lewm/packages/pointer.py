@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.packages import Package, open_package, verify_package
+from genolewm_assets.lewm.packages.reader import Package, open_package, verify_package
 from genolewm_assets.store import NO_PROGRESS, Progress, read_manifest, resolve_generation, write_atomic
 from genolewm_assets.store.files.canonical_json import canonical_json
 from genolewm_assets.variants.release_key import in_order

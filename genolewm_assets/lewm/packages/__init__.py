@@ -1,0 +1,1 @@
+"""Read, verify, compare and choose packages; needs nothing that writes them."""
