@@ -26,9 +26,9 @@ from genolewm_assets.defs.workspace import Workspace, reference_reader
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.holdouts.schema import Holdout
-from genolewm_assets.lewm.package_checks import PACKAGE_CHECKS, realised_mix
-from genolewm_assets.lewm.package_plan import PackageSources
-from genolewm_assets.lewm.package_writer import write_package
+from genolewm_assets.lewm.package_build.checks import PACKAGE_CHECKS, realised_mix
+from genolewm_assets.lewm.package_build.plan import PackageSources
+from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.info import PackageInfo, read_package_info
 from genolewm_assets.lewm.packages.pointer import PACKAGES, PackageRef, move_current, read_latest, write_latest
 from genolewm_assets.lewm.packages.schema import (

@@ -19,7 +19,7 @@ from genolewm_assets.lewm.holdouts.alleles import CLINVAR_COLUMNS, list_in_stret
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
 from genolewm_assets.lewm.holdouts.schema import Holdout, IntervalReason, VariantOrigin
 from genolewm_assets.lewm.holdouts.stretches import HeldStretch, HeldStretches
-from genolewm_assets.lewm.package_rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
+from genolewm_assets.lewm.package_build.rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
 from genolewm_assets.lewm.packages.schema import CacheRef, VariantSource
 from genolewm_assets.lewm.windows.table import build_window_table
 from genolewm_assets.mito.variants import join_variants, tabulate_sites

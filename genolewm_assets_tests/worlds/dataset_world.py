@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.lewm.package_plan import PackageSources
+from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.lewm.states.pooling import block_count
 from genolewm_assets.store import (

@@ -14,8 +14,8 @@ from genolewm_assets.genome import Contig, WindowProfile, genome_digest, reverse
 from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
-from genolewm_assets.lewm.package_plan import PackageSources
-from genolewm_assets.lewm.package_writer import write_package
+from genolewm_assets.lewm.package_build.plan import PackageSources
+from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.schema import SOURCE_MIX, CacheRef
 from genolewm_assets.lewm.windows.table import build_window_table
 from genolewm_assets.store import (

@@ -7,7 +7,7 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.package_writer import write_package
+from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.diff import diff_packages
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS
 from genolewm_assets_tests.worlds.package_world import (

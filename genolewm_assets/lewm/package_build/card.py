@@ -11,7 +11,7 @@ import yaml
 
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.holdouts.schema import Holdout
-from genolewm_assets.lewm.package_checks import realised_mix
+from genolewm_assets.lewm.package_build.checks import realised_mix
 from genolewm_assets.lewm.packages.info import PackageInfo
 from genolewm_assets.lewm.packages.schema import (
     HOLDOUT_PATHS,

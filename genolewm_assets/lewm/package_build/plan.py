@@ -21,7 +21,13 @@ from genolewm_assets.lewm.holdouts.index import HoldoutIndex
 from genolewm_assets.lewm.holdouts.overlap import meets
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import Holdout
-from genolewm_assets.lewm.package_split import RoleRegions, WindowSplit, choose_windows, find_regions, split_windows
+from genolewm_assets.lewm.package_build.split import (
+    RoleRegions,
+    WindowSplit,
+    choose_windows,
+    find_regions,
+    split_windows,
+)
 from genolewm_assets.lewm.packages.schema import REFERENCE_ORIGIN, SOURCE_MIX, CacheRef
 from genolewm_assets.variants.spans import Bools, Int64s
 

@@ -18,10 +18,10 @@ from genolewm_assets.genome import EVALUATION, IntervalArray, Split
 from genolewm_assets.lewm.holdouts.index import HoldoutIndex
 from genolewm_assets.lewm.holdouts.overlap import meets
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
-from genolewm_assets.lewm.package_card import render_card
-from genolewm_assets.lewm.package_checks import check_package
-from genolewm_assets.lewm.package_plan import PackagePlan, PackageSources, plan_package
-from genolewm_assets.lewm.package_rows import (
+from genolewm_assets.lewm.package_build.card import render_card
+from genolewm_assets.lewm.package_build.checks import check_package
+from genolewm_assets.lewm.package_build.plan import PackagePlan, PackageSources, plan_package
+from genolewm_assets.lewm.package_build.rows import (
     Membership,
     control_rows,
     corpus_rows,
@@ -29,7 +29,7 @@ from genolewm_assets.lewm.package_rows import (
     sort_variants,
     variant_rows,
 )
-from genolewm_assets.lewm.package_split import split_alleles
+from genolewm_assets.lewm.package_build.split import split_alleles
 from genolewm_assets.lewm.packages.files import (
     GROUP_ROWS,
     WindowShardWriter,
@@ -59,7 +59,7 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
     Returns
     -------
     BuildReport
-        Counts, rows by file and outcomes of :data:`genolewm_assets.lewm.package_checks.PACKAGE_CHECKS`; publication,
+        Counts, rows by file and outcomes of :data:`genolewm_assets.lewm.package_build.checks.PACKAGE_CHECKS`; publication,
         and ``manifest.json``, are the store's.
 
     Raises

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.lewm.package_checks import PACKAGE_CHECKS, _count_met, check_package, realised_mix
-from genolewm_assets.lewm.package_plan import PackageSources
-from genolewm_assets.lewm.package_writer import write_package
+from genolewm_assets.lewm.package_build.checks import PACKAGE_CHECKS, _count_met, check_package, realised_mix
+from genolewm_assets.lewm.package_build.plan import PackageSources
+from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.files import write_package_table
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, SOURCE_MIX

@@ -7,7 +7,7 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Contig, Split
-from genolewm_assets.lewm.package_rows import (
+from genolewm_assets.lewm.package_build.rows import (
     Membership,
     control_rows,
     corpus_rows,

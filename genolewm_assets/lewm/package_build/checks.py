@@ -21,7 +21,7 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import EVALUATION, TOKEN_BP, Split, reverse_complement
 from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, Holdout
-from genolewm_assets.lewm.package_plan import PackageSources
+from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.packages.info import PackageInfo
 from genolewm_assets.lewm.packages.schema import (
     HOLDOUT_PATHS,

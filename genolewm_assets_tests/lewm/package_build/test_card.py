@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.package_card import render_card
-from genolewm_assets.lewm.package_writer import write_package
+from genolewm_assets.lewm.package_build.card import render_card
+from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
 from genolewm_assets_tests.worlds.package_world import intervals, make_sources

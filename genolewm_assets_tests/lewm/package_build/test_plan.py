@@ -8,7 +8,7 @@ import pytest
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.holdouts.index import HoldoutIndex
-from genolewm_assets.lewm.package_plan import plan_package
+from genolewm_assets.lewm.package_build.plan import plan_package
 from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets_tests.worlds.package_world import (

@@ -11,7 +11,7 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.package_writer import write_package
+from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages import files as package_files
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets_tests.worlds.package_world import (

@@ -12,8 +12,8 @@ import pytest
 from genolewm_assets.genome import ContigSet, Split
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.package_plan import PackageSources
-from genolewm_assets.lewm.package_writer import write_package
+from genolewm_assets.lewm.package_build.plan import PackageSources
+from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.schema import SOURCE_MIX
 from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS

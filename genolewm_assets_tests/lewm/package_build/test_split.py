@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.genome import IntervalArray, Split
 from genolewm_assets.lewm.holdouts.index import HoldoutIndex
-from genolewm_assets.lewm.package_split import choose_windows, find_regions, split_alleles, split_windows
+from genolewm_assets.lewm.package_build.split import choose_windows, find_regions, split_alleles, split_windows
 from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets_tests.worlds.package_world import SEQUENCES, alleles, held_alleles, held_corpus, intervals, table
 

@@ -1,0 +1,1 @@
+"""Plan, write, describe and check a package."""
