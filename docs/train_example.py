@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from genolewm_assets.encoders import CausalLMStateEncoder
-from genolewm_assets.lewm.batches import TrainingBatch, encode_targets
-from genolewm_assets.lewm.dataset import GenoLeWMDataset, as_tensors
 from genolewm_assets.lewm.packages.pointer import open_current
 from genolewm_assets.lewm.packages.reader import Package
-from genolewm_assets.lewm.tuples import TrainingTuple
+from genolewm_assets.lewm.training.batches import TrainingBatch, encode_targets
+from genolewm_assets.lewm.training.dataset import GenoLeWMDataset, as_tensors
+from genolewm_assets.lewm.training.tuples import TrainingTuple
 
 
 def describe_edit(one: TrainingTuple) -> list[float]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genolewm_assets.lewm.tuples import TrainingTuple
+from genolewm_assets.lewm.training.tuples import TrainingTuple
 
 if TYPE_CHECKING:
-    from genolewm_assets.lewm.dataset import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset
+    from genolewm_assets.lewm.training.dataset import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset
 
 __all__ = ["GenoLeWMDataset", "GenoLeWMTestDataset", "GenoLeWMValDataset", "TrainingTuple"]
 
@@ -21,7 +21,7 @@ __all__ = ["GenoLeWMDataset", "GenoLeWMTestDataset", "GenoLeWMValDataset", "Trai
 def __getattr__(name: str) -> object:
     """Load the datasets, and with them torch, on first use (PEP 562)."""
     if name in __all__:
-        from genolewm_assets.lewm import dataset
+        from genolewm_assets.lewm.training import dataset
 
         return getattr(dataset, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,12 +15,12 @@ from torch.utils.data import DataLoader
 
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm import GenoLeWMDataset, GenoLeWMValDataset, TrainingTuple
-from genolewm_assets.lewm.allele_index import AlleleIndex
-from genolewm_assets.lewm.edit_sampling import EditSampler, SamplingRules
 from genolewm_assets.lewm.packages.reader import open_package
-from genolewm_assets.lewm.randomness import DrawKey
-from genolewm_assets.lewm.split_windows import SplitWindows
-from genolewm_assets.lewm.window_schedule import EditMix, EditSource
+from genolewm_assets.lewm.training.allele_index import AlleleIndex
+from genolewm_assets.lewm.training.draws import DrawKey
+from genolewm_assets.lewm.training.sampling import EditSampler, SamplingRules
+from genolewm_assets.lewm.training.schedule import EditMix, EditSource
+from genolewm_assets.lewm.training.windows import SplitWindows
 from genolewm_assets_tests.real.conftest import RealRoot
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.genome import Variant, normalise, reverse_complement
 from genolewm_assets.lewm.packages.schema import PACKAGE_WINDOWS
-from genolewm_assets.lewm.split_windows import WindowRecord
+from genolewm_assets.lewm.training.windows import WindowRecord
 
 WINDOW_BP, MARGIN_BP = 3_072, 256
 CONTIG = "chr17"

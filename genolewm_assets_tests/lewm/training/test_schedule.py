@@ -9,7 +9,14 @@ from hypothesis import given
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.packages.schema import SOURCE_MIX
-from genolewm_assets.lewm.window_schedule import EditMix, EditSource, FileOrder, WindowSchedule, apportion, count_visits
+from genolewm_assets.lewm.training.schedule import (
+    EditMix,
+    EditSource,
+    FileOrder,
+    WindowSchedule,
+    apportion,
+    count_visits,
+)
 
 GNOMAD, SNV, INDEL, CLINVAR = tuple(EditSource)
 ORIGINS = np.array(

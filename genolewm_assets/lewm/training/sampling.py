@@ -25,13 +25,13 @@ from genolewm_assets.genome import (
     apply_edits,
     is_inset,
 )
-from genolewm_assets.lewm.allele_index import AlleleIndex
-from genolewm_assets.lewm.edit_place import EditPlace
-from genolewm_assets.lewm.randomness import DrawKey, TrainDraws
-from genolewm_assets.lewm.split_windows import WindowRecord
 from genolewm_assets.lewm.states.pooling import RADIUS_TOKENS
-from genolewm_assets.lewm.synthetic_edits import draw_indel, draw_snv
-from genolewm_assets.lewm.window_schedule import EditSource
+from genolewm_assets.lewm.training.allele_index import AlleleIndex
+from genolewm_assets.lewm.training.draws import DrawKey, TrainDraws
+from genolewm_assets.lewm.training.placed_edits import EditPlace
+from genolewm_assets.lewm.training.schedule import EditSource
+from genolewm_assets.lewm.training.synthetic import draw_indel, draw_snv
+from genolewm_assets.lewm.training.windows import WindowRecord
 
 #: Synthetic proposals for one slot before it is given up.
 _ATTEMPTS = 64

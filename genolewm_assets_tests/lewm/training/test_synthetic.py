@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from genolewm_assets.lewm.randomness import DrawKey
-from genolewm_assets.lewm.synthetic_edits import draw_event_bp, draw_indel, draw_snv
+from genolewm_assets.lewm.training.draws import DrawKey
+from genolewm_assets.lewm.training.synthetic import draw_event_bp, draw_indel, draw_snv
 
 SEQUENCE = "ACGTTGCAAGGCTTAACCGT" * 4
 

@@ -15,7 +15,7 @@ from genolewm_assets.genome import (
     pos_from_start,
     reverse_complement,
 )
-from genolewm_assets.lewm.edit_place import EditPlace
+from genolewm_assets.lewm.training.placed_edits import EditPlace
 from genolewm_assets_tests.strategies import edit_lists, edits
 from genolewm_assets_tests.worlds.stream_world import (
     CONTIG,

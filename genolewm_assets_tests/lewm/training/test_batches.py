@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.allele_index import AlleleIndex
-from genolewm_assets.lewm.batches import encode_targets, make_batch, merge_batches, pool_states
-from genolewm_assets.lewm.edit_sampling import EditSampler
-from genolewm_assets.lewm.randomness import DrawKey
 from genolewm_assets.lewm.states.pooling import block_count
-from genolewm_assets.lewm.tuples import Pooling, build_tuples
-from genolewm_assets.lewm.window_schedule import EditMix
+from genolewm_assets.lewm.training.allele_index import AlleleIndex
+from genolewm_assets.lewm.training.batches import encode_targets, make_batch, merge_batches, pool_states
+from genolewm_assets.lewm.training.draws import DrawKey
+from genolewm_assets.lewm.training.sampling import EditSampler
+from genolewm_assets.lewm.training.schedule import EditMix
+from genolewm_assets.lewm.training.tuples import Pooling, build_tuples
 from genolewm_assets_tests.worlds.stream_world import make_window, no_alleles, simulate_reference
 
 REFERENCE = simulate_reference()

@@ -5,11 +5,11 @@ import pytest
 
 from genolewm_assets.errors import ConfigurationError, EditError, InputError
 from genolewm_assets.genome import RelEdit, apply_edits
-from genolewm_assets.lewm.allele_index import AlleleIndex
-from genolewm_assets.lewm.edit_sampling import EditSampler, SampledHaplotype, SamplingRules
-from genolewm_assets.lewm.randomness import DrawKey
-from genolewm_assets.lewm.tuples import Phase, Pooling, TupleKind, build_tuples, encode_tokens
-from genolewm_assets.lewm.window_schedule import EditMix, EditSource
+from genolewm_assets.lewm.training.allele_index import AlleleIndex
+from genolewm_assets.lewm.training.draws import DrawKey
+from genolewm_assets.lewm.training.sampling import EditSampler, SampledHaplotype, SamplingRules
+from genolewm_assets.lewm.training.schedule import EditMix, EditSource
+from genolewm_assets.lewm.training.tuples import Phase, Pooling, TupleKind, build_tuples, encode_tokens
 from genolewm_assets_tests.worlds.stream_world import (
     CONTIG,
     make_window,

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.lewm.allele_index import AlleleIndex
+from genolewm_assets.lewm.training.allele_index import AlleleIndex
 from genolewm_assets_tests.worlds.stream_world import no_alleles
 
 ROWS = [

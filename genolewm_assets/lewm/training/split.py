@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import DECIDED, HARMFUL, IntervalArray, Split
-from genolewm_assets.lewm.allele_index import AlleleIndex
 from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.lewm.packages.schema import REFERENCE_ORIGIN, VariantSource
-from genolewm_assets.lewm.split_windows import SplitWindows
-from genolewm_assets.lewm.window_schedule import EditSource
+from genolewm_assets.lewm.training.allele_index import AlleleIndex
+from genolewm_assets.lewm.training.schedule import EditSource
+from genolewm_assets.lewm.training.windows import SplitWindows
 from genolewm_assets.store import usable_memory_bytes
 from genolewm_assets.variants.schema import ALLELE_KEY
 

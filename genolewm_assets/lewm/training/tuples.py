@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError, EditError
 from genolewm_assets.genome import TOKEN_BP, EditSpec, RelEdit, encode_kmers, encode_sequence
-from genolewm_assets.lewm.edit_sampling import SampledHaplotype
-from genolewm_assets.lewm.split_windows import WindowRecord
 from genolewm_assets.lewm.states.pooling import (
     BLOCK_TOKENS,
     RADIUS_TOKENS,
@@ -23,7 +21,9 @@ from genolewm_assets.lewm.states.pooling import (
     block_count,
     locus_blocks,
 )
-from genolewm_assets.lewm.window_schedule import EditSource
+from genolewm_assets.lewm.training.sampling import SampledHaplotype
+from genolewm_assets.lewm.training.schedule import EditSource
+from genolewm_assets.lewm.training.windows import WindowRecord
 
 Tokens = NDArray[np.int16]
 

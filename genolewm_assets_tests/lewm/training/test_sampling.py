@@ -12,11 +12,11 @@ import pytest
 
 from genolewm_assets.errors import ConfigurationError, EditError
 from genolewm_assets.genome import TOKEN_BP, RelEdit, Variant, normalise, reverse_complement
-from genolewm_assets.lewm.allele_index import AlleleIndex
-from genolewm_assets.lewm.edit_sampling import EditSampler, SampledHaplotype, SamplingRules
-from genolewm_assets.lewm.randomness import DrawKey
-from genolewm_assets.lewm.split_windows import WindowRecord
-from genolewm_assets.lewm.window_schedule import EditMix, EditSource
+from genolewm_assets.lewm.training.allele_index import AlleleIndex
+from genolewm_assets.lewm.training.draws import DrawKey
+from genolewm_assets.lewm.training.sampling import EditSampler, SampledHaplotype, SamplingRules
+from genolewm_assets.lewm.training.schedule import EditMix, EditSource
+from genolewm_assets.lewm.training.windows import WindowRecord
 from genolewm_assets_tests.worlds.stream_world import (
     CONTIG,
     WINDOW_BP,

@@ -21,7 +21,7 @@ from genolewm_assets.genome import (
     reverse_complement_edit,
     start_from_pos,
 )
-from genolewm_assets.lewm.split_windows import WindowRecord
+from genolewm_assets.lewm.training.windows import WindowRecord
 
 
 class EditPlace:

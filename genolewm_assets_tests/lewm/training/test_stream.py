@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.allele_index import AlleleIndex
-from genolewm_assets.lewm.edit_sampling import EditSampler
-from genolewm_assets.lewm.split_windows import SplitWindows
-from genolewm_assets.lewm.tuple_stream import StreamSettings, TupleStream, Visit
-from genolewm_assets.lewm.tuples import Pooling
-from genolewm_assets.lewm.window_schedule import EditSource
+from genolewm_assets.lewm.training.allele_index import AlleleIndex
+from genolewm_assets.lewm.training.sampling import EditSampler
+from genolewm_assets.lewm.training.schedule import EditSource
+from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
+from genolewm_assets.lewm.training.tuples import Pooling
+from genolewm_assets.lewm.training.windows import SplitWindows
 from genolewm_assets_tests.worlds.stream_world import (
     MemoryStates,
     as_batch,

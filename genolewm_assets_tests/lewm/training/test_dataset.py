@@ -15,12 +15,12 @@ from torch.utils.data import DataLoader
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, InputError, MissingResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.batches import merge_batches
-from genolewm_assets.lewm.dataset import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset, as_tensors
 from genolewm_assets.lewm.packages.pointer import PackageRef, pin_release, write_latest
 from genolewm_assets.lewm.packages.reader import open_package
 from genolewm_assets.lewm.packages.schema import SOURCE_MIX
 from genolewm_assets.lewm.states.pooling import pool_blocks
+from genolewm_assets.lewm.training.batches import merge_batches
+from genolewm_assets.lewm.training.dataset import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset, as_tensors
 from genolewm_assets.store import read_manifest
 from genolewm_assets.store.artefacts.root import enclosing_root
 from genolewm_assets_tests.worlds.dataset_world import publish_package, states_of
@@ -292,8 +292,8 @@ def test_impossible_options_are_named(package, options):
 @pytest.mark.slow
 def test_the_trainers_side_imports_neither_dagster_nor_pysam_and_torch_in_one_module():
     code = (
-        "import sys; import genolewm_assets.lewm.tuple_stream, genolewm_assets.lewm.split_sources;"
-        "print('torch' in sys.modules); import genolewm_assets.lewm.dataset;"
+        "import sys; import genolewm_assets.lewm.training.stream, genolewm_assets.lewm.training.split;"
+        "print('torch' in sys.modules); import genolewm_assets.lewm.training.dataset;"
         "print(sorted({'dagster', 'pysam', 'torch'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

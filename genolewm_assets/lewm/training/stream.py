@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.batches import TrainingBatch, make_batch, pool_states
-from genolewm_assets.lewm.edit_sampling import EditSampler
-from genolewm_assets.lewm.randomness import DrawKey
-from genolewm_assets.lewm.split_windows import SplitWindows, WindowRecord
 from genolewm_assets.lewm.states.pooling import block_count
-from genolewm_assets.lewm.tuples import Pooling, TrainingTuple, build_tuples
-from genolewm_assets.lewm.window_schedule import EDIT_MIXES, EditMix
+from genolewm_assets.lewm.training.batches import TrainingBatch, make_batch, pool_states
+from genolewm_assets.lewm.training.draws import DrawKey
+from genolewm_assets.lewm.training.sampling import EditSampler
+from genolewm_assets.lewm.training.schedule import EDIT_MIXES, EditMix
+from genolewm_assets.lewm.training.tuples import Pooling, TrainingTuple, build_tuples
+from genolewm_assets.lewm.training.windows import SplitWindows, WindowRecord
 
 #: Name of the array in a cache of states.
 _STATES = "states"

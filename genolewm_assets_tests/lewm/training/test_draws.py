@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.randomness import DrawKey
+from genolewm_assets.lewm.training.draws import DrawKey
 
 
 def test_draws_are_blake2b_of_the_key_and_a_counter():

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.packages.schema import REFERENCE_ORIGIN
-from genolewm_assets.lewm.randomness import DrawKey
+from genolewm_assets.lewm.training.draws import DrawKey
 
 #: Reference windows serve the share of the eukaryotes (RFC-0006 §3.1).
 _SHARE_OF = {REFERENCE_ORIGIN: "eukaryote_generator"}

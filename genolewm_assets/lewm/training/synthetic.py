@@ -6,7 +6,7 @@ Not here: whether a proposal is allowed in its window (``edit_sampling``).
 from __future__ import annotations
 
 from genolewm_assets.genome import RelEdit
-from genolewm_assets.lewm.randomness import TrainDraws
+from genolewm_assets.lewm.training.draws import TrainDraws
 
 #: Longest synthetic insertion or deletion in bases; the anchor base makes it 16 (RFC-0006 §3.4).
 MAX_EVENT_BP = 15

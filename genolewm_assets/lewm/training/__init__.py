@@ -1,0 +1,1 @@
+"""From a package and states to batches."""
