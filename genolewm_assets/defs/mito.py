@@ -19,10 +19,10 @@ from genolewm_assets.defs.partitions import on_every_partition
 from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_reader
 from genolewm_assets.genome import Contig, Split
-from genolewm_assets.mito.differences import parse_names
-from genolewm_assets.mito.genome_checks import GENOME_CHECKS
-from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
-from genolewm_assets.mito.haplogroups import majors
+from genolewm_assets.mito.genomes.checks import GENOME_CHECKS
+from genolewm_assets.mito.genomes.differences import parse_names
+from genolewm_assets.mito.genomes.haplogroups import majors
+from genolewm_assets.mito.genomes.table import MITO_GENOME_REJECTS, MITO_GENOMES
 from genolewm_assets.mito.statistics import describe_tokens
 from genolewm_assets.mito.token_rows import K, StoredTokens
 from genolewm_assets.mito.token_store import MITO_TOKENS, TOKEN_CHECKS, check_tokens, write_tokens

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from genolewm_assets.errors import AlleleError, InputError, IntervalError
 from genolewm_assets.genome import Variant
 from genolewm_assets.mito.circular_alleles import changed_bases, normalise_on_circle
-from genolewm_assets.mito.differences import PLACEHOLDER, CirclePlacement
+from genolewm_assets.mito.genomes.differences import PLACEHOLDER, CirclePlacement
 
 #: FILTER of calls that count: passed, or never filtered.
 COUNTED_FILTERS = frozenset({"PASS", "."})

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import SequenceError
-from genolewm_assets.mito.differences import CirclePlacement, lay_out, parse_names
+from genolewm_assets.mito.genomes.differences import CirclePlacement, lay_out, parse_names
 from genolewm_assets.mito.token_plan import HetPool
 from genolewm_assets.mito.token_rows import N_TOKENS, SPLIT, StoredTokens, stored_row, token_arrays
 from genolewm_assets.mito.tokens import decode_tokens, tokenize_sequence

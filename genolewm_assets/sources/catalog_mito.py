@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from genolewm_assets.mito.genome_qc import DEFAULT_POLICY, GenomeQcPolicy
-from genolewm_assets.mito.genome_split import SplitPolicy
+from genolewm_assets.mito.genomes.qc import DEFAULT_POLICY, GenomeQcPolicy
+from genolewm_assets.mito.genomes.split import SplitPolicy
 from genolewm_assets.sources.catalog_fields import FileMd5, PolicySection, Section, Share, Url, refusal
 
 _SPLIT = SplitPolicy()

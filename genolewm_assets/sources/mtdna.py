@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.mito.genome_records import GenomeRecord
+from genolewm_assets.mito.genomes.records import GenomeRecord
 from genolewm_assets.sources.compression import Compression, detect_compression, has_bgzf_end
 from genolewm_assets.sources.local_file import check_local_file
 
@@ -91,7 +91,7 @@ def read_genomes(
     ------
     InputError
         If the file as a whole cannot be trusted: missing, of another format, without a record, truncated, damaged,
-        with a NUL byte. What is wrong with one record alone is left to :mod:`~genolewm_assets.mito.genome_qc`: such a
+        with a NUL byte. What is wrong with one record alone is left to :mod:`~genolewm_assets.mito.genomes.qc`: such a
         record is yielded with its ``problem``, without a sequence, or with the symbols it has.
 
     Notes

@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Contig
-from genolewm_assets.mito.genome_checks import check_genomes
-from genolewm_assets.mito.genome_qc import GenomeQcPolicy
-from genolewm_assets.mito.genome_records import GenomeRecord
-from genolewm_assets.mito.genome_split import SplitPolicy
-from genolewm_assets.mito.genome_table import (
+from genolewm_assets.mito.genomes.checks import check_genomes
+from genolewm_assets.mito.genomes.qc import GenomeQcPolicy
+from genolewm_assets.mito.genomes.records import GenomeRecord
+from genolewm_assets.mito.genomes.split import SplitPolicy
+from genolewm_assets.mito.genomes.table import (
     MITO_GENOME_REJECTS,
     MITO_GENOMES,
     PlacedCollection,
@@ -67,7 +67,7 @@ def write_genomes(
         If a file as a whole cannot be trusted; see :func:`~genolewm_assets.sources.mtdna.read_genomes`.
     """
     # Imported here: an aligner takes its time to load.
-    from genolewm_assets.mito.alignment import CircularAligner
+    from genolewm_assets.mito.genomes.alignment import CircularAligner
 
     placed = PlacedCollection((), ())
     if files:

@@ -15,8 +15,8 @@ import yaml
 from genolewm_assets.defs.gates import INPUTS_ACCEPTED, STANDING_CHECKS
 from genolewm_assets.defs.workspace import NO_SOURCE
 from genolewm_assets.mito import KmerVocabulary, MtDNADataset
-from genolewm_assets.mito.genome_checks import GENOME_CHECKS
-from genolewm_assets.mito.genome_records import GenomeReject
+from genolewm_assets.mito.genomes.checks import GENOME_CHECKS
+from genolewm_assets.mito.genomes.records import GenomeReject
 from genolewm_assets.mito.token_store import TOKEN_CHECKS
 from genolewm_assets.mito.variant_checks import VARIANT_CHECKS
 from genolewm_assets.sample.bgzip import write_bgzip

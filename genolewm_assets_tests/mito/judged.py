@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.mito.differences import CirclePlacement
-from genolewm_assets.mito.genome_qc import GenomeJudge, KeptGenome, RejectedGenome
-from genolewm_assets.mito.genome_records import GenomeRecord
+from genolewm_assets.mito.genomes.differences import CirclePlacement
+from genolewm_assets.mito.genomes.qc import GenomeJudge, KeptGenome, RejectedGenome
+from genolewm_assets.mito.genomes.records import GenomeRecord
 from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Variant
-from genolewm_assets.mito.alignment import CircularAligner
 from genolewm_assets.mito.circular_alleles import normalise_on_circle
-from genolewm_assets.mito.differences import CirclePlacement, Difference, lay_out
+from genolewm_assets.mito.genomes.alignment import CircularAligner
+from genolewm_assets.mito.genomes.differences import CirclePlacement, Difference, lay_out
 from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
 from genolewm_assets_tests.mito.judged import levels_on_reference
 

@@ -12,9 +12,9 @@ import pytest
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.mito import KmerVocabulary, MtDNADataset
-from genolewm_assets.mito.alignment import CircularAligner
-from genolewm_assets.mito.genome_split import SplitPolicy
-from genolewm_assets.mito.genome_table import MITO_GENOMES, genome_tables, place_genomes
+from genolewm_assets.mito.genomes.alignment import CircularAligner
+from genolewm_assets.mito.genomes.split import SplitPolicy
+from genolewm_assets.mito.genomes.table import MITO_GENOMES, genome_tables, place_genomes
 from genolewm_assets.mito.token_rows import StoredTokens, stored_row, token_arrays
 from genolewm_assets.mito.token_store import (
     MITO_TOKENS,

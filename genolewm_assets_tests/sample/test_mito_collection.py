@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.mito.canonical_rotation import canonical_rotation
+from genolewm_assets.mito.genomes.rotation import canonical_rotation
 from genolewm_assets.sample import SAMPLE_FACTS
 from genolewm_assets.sample.mito_genomes import simulate_mito_genomes
 from genolewm_assets.sample.reference import SimulatedContig

@@ -7,7 +7,7 @@ from pathlib import Path
 import pysam
 import pytest
 
-from genolewm_assets.mito.canonical_rotation import canonical_rotation
+from genolewm_assets.mito.genomes.rotation import canonical_rotation
 from genolewm_assets_tests.referees.mito_census import fasta_records
 
 LAYOUTS = {"AF": "A", "HL": 1}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from genolewm_assets.errors import CatalogError
-from genolewm_assets.mito.genome_qc import GenomeQcPolicy
-from genolewm_assets.mito.genome_split import SplitPolicy
+from genolewm_assets.mito.genomes.qc import GenomeQcPolicy
+from genolewm_assets.mito.genomes.split import SplitPolicy
 from genolewm_assets.sources.catalog_mito import MitoQc, MitoSection, MitoSplit
 from genolewm_assets.sources.catalogs import built_in_catalogs, load_catalog
 from genolewm_assets.sources.mtdna import CollectionFormat

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.mito.genome_records import GenomeRecord
+from genolewm_assets.mito.genomes.records import GenomeRecord
 from genolewm_assets.sources.mtdna import CollectionFormat, find_format, read_genomes
 from genolewm_assets_tests.mito.judged import judge_all
 

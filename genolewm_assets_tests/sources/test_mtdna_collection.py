@@ -16,10 +16,10 @@ from Bio.SeqRecord import SeqRecord
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Contig
-from genolewm_assets.mito.genome_checks import GENOME_CHECKS
-from genolewm_assets.mito.genome_records import GenomeRecord, GenomeReject
-from genolewm_assets.mito.genome_split import SplitPolicy
-from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
+from genolewm_assets.mito.genomes.checks import GENOME_CHECKS
+from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
+from genolewm_assets.mito.genomes.split import SplitPolicy
+from genolewm_assets.mito.genomes.table import MITO_GENOME_REJECTS, MITO_GENOMES
 from genolewm_assets.sources.mtdna import CollectionFormat
 from genolewm_assets.sources.mtdna_collection import (
     GENOMES_FILE,

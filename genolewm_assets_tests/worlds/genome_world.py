@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from genolewm_assets.genome import reverse_complement
-from genolewm_assets.mito.genome_qc import GenomeQcPolicy
-from genolewm_assets.mito.genome_records import GenomeRecord
+from genolewm_assets.mito.genomes.qc import GenomeQcPolicy
+from genolewm_assets.mito.genomes.records import GenomeRecord
 
 _PLACEHOLDER = 1_500
 _BASES = "".join("ACGT"[code] for code in np.random.default_rng(3).integers(0, 4, 4_000))

@@ -15,12 +15,12 @@ from itertools import islice
 import pyarrow as pa
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.mito.alignment import AlignedGenome, CircularAligner
-from genolewm_assets.mito.differences import Difference, lay_out, names_of
-from genolewm_assets.mito.genome_qc import GenomeJudge, GenomeQcPolicy, KeptGenome, RejectedGenome, find_fault
-from genolewm_assets.mito.genome_records import GenomeRecord, GenomeReject
-from genolewm_assets.mito.genome_split import SplitGenomes, SplitPolicy, split_genomes
-from genolewm_assets.mito.haplogroups import call_branch, is_rcrs
+from genolewm_assets.mito.genomes.alignment import AlignedGenome, CircularAligner
+from genolewm_assets.mito.genomes.differences import Difference, lay_out, names_of
+from genolewm_assets.mito.genomes.haplogroups import call_branch, is_rcrs
+from genolewm_assets.mito.genomes.qc import GenomeJudge, GenomeQcPolicy, KeptGenome, RejectedGenome, find_fault
+from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
+from genolewm_assets.mito.genomes.split import SplitGenomes, SplitPolicy, split_genomes
 from genolewm_assets.store import NO_PROGRESS, Progress
 from genolewm_assets.store.tables.schema import TableSchema, column, nullable
 

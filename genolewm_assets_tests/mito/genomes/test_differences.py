@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.mito.differences import Difference, lay_out, names_of, parse_names
+from genolewm_assets.mito.genomes.differences import Difference, lay_out, names_of, parse_names
 
 _CIRCLE = "GATCNCAGGT"
 

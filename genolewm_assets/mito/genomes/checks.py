@@ -9,12 +9,12 @@ from itertools import groupby
 import pyarrow as pa
 
 from genolewm_assets.genome import Split
-from genolewm_assets.mito.canonical_rotation import canonical_rotation
-from genolewm_assets.mito.differences import Difference, lay_out, parse_names
-from genolewm_assets.mito.genome_records import GenomeReject
-from genolewm_assets.mito.genome_split import SplitPolicy, least_distance
-from genolewm_assets.mito.genome_table import MITO_GENOME_REJECTS, MITO_GENOMES
-from genolewm_assets.mito.haplogroups import majors
+from genolewm_assets.mito.genomes.differences import Difference, lay_out, parse_names
+from genolewm_assets.mito.genomes.haplogroups import majors
+from genolewm_assets.mito.genomes.records import GenomeReject
+from genolewm_assets.mito.genomes.rotation import canonical_rotation
+from genolewm_assets.mito.genomes.split import SplitPolicy, least_distance
+from genolewm_assets.mito.genomes.table import MITO_GENOME_REJECTS, MITO_GENOMES
 from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.tables.schema import check_schema, not_run
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Split
-from genolewm_assets.mito.alignment import CircularAligner
-from genolewm_assets.mito.differences import Difference, names_of, parse_names
-from genolewm_assets.mito.genome_split import SplitPolicy, least_distance, near_clusters, split_genomes
-from genolewm_assets.mito.haplogroups import call_branch, is_rcrs, majors
+from genolewm_assets.mito.genomes.alignment import CircularAligner
+from genolewm_assets.mito.genomes.differences import Difference, names_of, parse_names
+from genolewm_assets.mito.genomes.haplogroups import call_branch, is_rcrs, majors
+from genolewm_assets.mito.genomes.split import SplitPolicy, least_distance, near_clusters, split_genomes
 
 _ENTRY = st.builds(
     lambda start, size, base: Difference(start, start + size, base if size < 2 else "") if size + len(base) else None,

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.genome import reverse_complement
-from genolewm_assets.mito import genome_table
-from genolewm_assets.mito.alignment import CircularAligner
-from genolewm_assets.mito.canonical_rotation import canonical_rotation
-from genolewm_assets.mito.differences import names_of, parse_names
-from genolewm_assets.mito.genome_qc import GenomeQcPolicy, find_fault
-from genolewm_assets.mito.genome_records import GenomeRecord, GenomeReject
-from genolewm_assets.mito.genome_split import SplitPolicy
-from genolewm_assets.mito.genome_table import (
+from genolewm_assets.mito.genomes import table as genome_table
+from genolewm_assets.mito.genomes.alignment import CircularAligner
+from genolewm_assets.mito.genomes.differences import names_of, parse_names
+from genolewm_assets.mito.genomes.qc import GenomeQcPolicy, find_fault
+from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
+from genolewm_assets.mito.genomes.rotation import canonical_rotation
+from genolewm_assets.mito.genomes.split import SplitPolicy
+from genolewm_assets.mito.genomes.table import (
     MITO_GENOME_REJECTS,
     MITO_GENOMES,
     PlacedCollection,

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import reverse_complement
-from genolewm_assets.mito.genome_qc import (
+from genolewm_assets.mito.genomes.qc import (
     GenomeJudge,
     GenomeQcPolicy,
     KeptGenome,
     RejectedGenome,
     junction_repeat_bp,
 )
-from genolewm_assets.mito.genome_records import GenomeRecord, GenomeReject
+from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
 from genolewm_assets_tests.mito.judged import judge_all
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from genolewm_assets.mito.differences import Difference
-from genolewm_assets.mito.haplogroups import _ROOT, _Branch, _branch, call_branch, majors
+from genolewm_assets.mito.genomes.differences import Difference
+from genolewm_assets.mito.genomes.haplogroups import _ROOT, _Branch, _branch, call_branch, majors
 
 
 def _paths(branch: _Branch, *before: _Branch) -> Iterator[tuple[_Branch, ...]]:

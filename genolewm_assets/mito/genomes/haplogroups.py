@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from genolewm_assets.mito.differences import Difference
+from genolewm_assets.mito.genomes.differences import Difference
 
 _RCRS_MD5 = "c68f52674c9fb33aef52dcf399755519"
 #: Share of a branch's states that a genome must have; back mutations are common.

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import SequenceError
 from genolewm_assets.genome import reverse_complement
-from genolewm_assets.mito.canonical_rotation import canonical_rotation
+from genolewm_assets.mito.genomes.rotation import canonical_rotation
 
 # Few letters and periods of any size make ties that last; sixteen bases are compared at once.
 CIRCLES = st.builds(

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import reverse_complement
-from genolewm_assets.mito.alignment import CircularAligner
-from genolewm_assets.mito.differences import Difference, lay_out, names_of
+from genolewm_assets.mito.genomes.alignment import CircularAligner
+from genolewm_assets.mito.genomes.differences import Difference, lay_out, names_of
 
 _PLACEHOLDER = 3106
 _RNG = np.random.default_rng(11)

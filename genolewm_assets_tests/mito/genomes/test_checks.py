@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.mito.alignment import CircularAligner
-from genolewm_assets.mito.genome_checks import GENOME_CHECKS, check_genomes
-from genolewm_assets.mito.genome_split import SplitPolicy
-from genolewm_assets.mito.genome_table import MITO_GENOMES, genome_tables, place_genomes, reject_table
+from genolewm_assets.mito.genomes.alignment import CircularAligner
+from genolewm_assets.mito.genomes.checks import GENOME_CHECKS, check_genomes
+from genolewm_assets.mito.genomes.split import SplitPolicy
+from genolewm_assets.mito.genomes.table import MITO_GENOMES, genome_tables, place_genomes, reject_table
 from genolewm_assets.store import CheckResult
 from genolewm_assets_tests.worlds.genome_world import QC, REFERENCE, collection
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import reverse_complement
-from genolewm_assets.mito.canonical_rotation import canonical_rotation
-from genolewm_assets.mito.differences import PLACEHOLDER, CirclePlacement, Difference, lay_out
+from genolewm_assets.mito.genomes.differences import PLACEHOLDER, CirclePlacement, Difference, lay_out
+from genolewm_assets.mito.genomes.rotation import canonical_rotation
 
 if TYPE_CHECKING:
     import mappy
@@ -71,7 +71,7 @@ class CircularAligner:
     Parameters
     ----------
     reference
-        One turn, upper case; an N is a placeholder (see :mod:`~genolewm_assets.mito.differences`).
+        One turn, upper case; an N is a placeholder (see :mod:`~genolewm_assets.mito.genomes.differences`).
 
     Raises
     ------

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.mito.canonical_rotation import canonical_rotation
-from genolewm_assets.mito.genome_records import GenomeRecord, GenomeReject
+from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
+from genolewm_assets.mito.genomes.rotation import canonical_rotation
 
 #: The IUPAC codes (NC-IUB 1984); U has become T where the record was read.
 _ALPHABET = "ACGTRYSWKMBDHVN"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from genolewm_assets.mito.alignment import CircularAligner
-from genolewm_assets.mito.genome_records import GenomeRecord
-from genolewm_assets.mito.genome_table import place_genomes
+from genolewm_assets.mito.genomes.alignment import CircularAligner
+from genolewm_assets.mito.genomes.records import GenomeRecord
+from genolewm_assets.mito.genomes.table import place_genomes
 from genolewm_assets_tests.worlds.genome_world import GENOMES, QC, REFERENCE, chimera
 
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Split, connect
-from genolewm_assets.mito.differences import Difference
-from genolewm_assets.mito.haplogroups import majors
+from genolewm_assets.mito.genomes.differences import Difference
+from genolewm_assets.mito.genomes.haplogroups import majors
 
 #: Code of a base that is not known: it differs from nothing.
 _UNKNOWN = -1
@@ -108,7 +108,7 @@ def split_genomes(
 def near_clusters(differences: Sequence[Sequence[Difference]], max_differences: int) -> list[int]:
     """Return for each genome the first genome of its group under single linkage."""
     # Compiled code is loaded where it is used: definitions import this module.
-    from genolewm_assets.mito.split_kernels import link_near
+    from genolewm_assets.mito.genomes.split_kernels import link_near
 
     first = np.arange(len(differences))
     for entries in _COUNTS:
@@ -121,7 +121,7 @@ def least_distance(differences: Sequence[Sequence[Difference]], split: Sequence[
 
     Every such pair is counted to the end, which :func:`near_clusters` does not do.
     """
-    from genolewm_assets.mito.split_kernels import least_difference
+    from genolewm_assets.mito.genomes.split_kernels import least_difference
 
     sides = np.array([list(Split).index(side) for side in split], dtype=np.int64)
     found = [least_difference(*_encoded(map(entries, differences)), sides) for entries in _COUNTS]

@@ -1,0 +1,1 @@
+"""Mitochondrial genomes: quality, rotation, alignment, haplogroup, split."""
