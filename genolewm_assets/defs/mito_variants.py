@@ -15,9 +15,9 @@ from genolewm_assets.defs.mito import read_circle
 from genolewm_assets.defs.partitions import BY_RELEASE, on_circular_contigs, on_every_partition, on_same_key
 from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace
-from genolewm_assets.mito.variant_checks import VARIANT_CHECKS, check_variants
-from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
-from genolewm_assets.mito.variants import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
+from genolewm_assets.mito.variants.checks import VARIANT_CHECKS, check_variants
+from genolewm_assets.mito.variants.join import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
+from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS
 from genolewm_assets.store import BuildReport, Progress, Published
 from genolewm_assets.store.tables.parquet import write_table
 from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_VARIANTS, GNOMAD_VARIANTS

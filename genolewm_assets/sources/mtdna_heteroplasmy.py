@@ -21,7 +21,7 @@ import pysam
 
 from genolewm_assets.errors import GenoLeWMError, InputError, VcfError
 from genolewm_assets.genome import Contig, ContigSet
-from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall
+from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall
 from genolewm_assets.sources.compression import Compression, detect_compression, has_bgzf_end
 from genolewm_assets.sources.contig_names import ContigNames
 from genolewm_assets.sources.local_file import check_local_file

@@ -22,7 +22,7 @@ from genolewm_assets.lewm.holdouts.stretches import HeldStretch, HeldStretches
 from genolewm_assets.lewm.package_build.rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
 from genolewm_assets.lewm.packages.schema import CacheRef, VariantSource
 from genolewm_assets.lewm.windows.table import build_window_table
-from genolewm_assets.mito.variants import join_variants, tabulate_sites
+from genolewm_assets.mito.variants.join import join_variants, tabulate_sites
 from genolewm_assets.sources.clinvar import build_clinvar_shard
 from genolewm_assets.variants.changes import CHANGE_COLUMNS, COMPARED, find_changes
 from genolewm_assets.variants.schema import ALLELE_KEY

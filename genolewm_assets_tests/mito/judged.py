@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from genolewm_assets.mito.genomes.differences import CirclePlacement
 from genolewm_assets.mito.genomes.qc import GenomeJudge, KeptGenome, RejectedGenome
 from genolewm_assets.mito.genomes.records import GenomeRecord
-from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
+from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
 
 
 class Judged(NamedTuple):

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import HARMFUL, Variant
-from genolewm_assets.mito.circular_alleles import changed_bases, normalise_on_circle
-from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
+from genolewm_assets.mito.variants.circular_alleles import changed_bases, normalise_on_circle
+from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS
 
 #: Columns of the joined table that gnomAD fills, and what its shard calls them.
 FROM_GNOMAD: Mapping[str, str] = {
@@ -114,7 +114,7 @@ def tabulate_sites(variants: pa.Table, reference: bytes, *, chrom: str) -> pa.Ta
     Notes
     -----
     An allele counts at every base that it changes or lacks, an insertion at the base that it follows; insertions and
-    deletions where alignment puts them (:func:`~genolewm_assets.mito.circular_alleles.changed_bases`). Only gnomAD's
+    deletions where alignment puts them (:func:`~genolewm_assets.mito.variants.circular_alleles.changed_bases`). Only gnomAD's
     alleles with FILTER PASS count: the others are those without one trusted carrier (npg), at sites prone to artefacts,
     or of stacked indels (Laricchia et al. 2022), whose levels tell of the sequencing.
     """

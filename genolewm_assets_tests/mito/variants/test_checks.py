@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from genolewm_assets.mito.variant_checks import VARIANT_CHECKS, check_variants
-from genolewm_assets.mito.variants import join_variants, tabulate_sites
+from genolewm_assets.mito.variants.checks import VARIANT_CHECKS, check_variants
+from genolewm_assets.mito.variants.join import join_variants, tabulate_sites
 from genolewm_assets_tests.worlds.genome_world import REFERENCE
 from genolewm_assets_tests.worlds.mito_alleles import Allele, clinvar, gnomad
 

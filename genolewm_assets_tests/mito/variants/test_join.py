@@ -10,8 +10,8 @@ import pytest
 
 from genolewm_assets.errors import InputError, ReferenceMismatchError
 from genolewm_assets.genome import GRCH38, ContigSet
-from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS, TABLES
-from genolewm_assets.mito.variants import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
+from genolewm_assets.mito.variants.join import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
+from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS, TABLES
 from genolewm_assets.sources.clinvar import build_clinvar_shard, contig_file
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
 from genolewm_assets.store.tables.schema import TableSchema

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.mito.variant_schema import MITO_SITES, MITO_VARIANTS
+from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS
 from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.tables.schema import check_schema, not_run
 

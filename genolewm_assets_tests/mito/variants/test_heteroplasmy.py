@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Variant
-from genolewm_assets.mito.circular_alleles import normalise_on_circle
 from genolewm_assets.mito.genomes.alignment import CircularAligner
 from genolewm_assets.mito.genomes.differences import CirclePlacement, Difference, lay_out
-from genolewm_assets.mito.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
+from genolewm_assets.mito.variants.circular_alleles import normalise_on_circle
+from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
 from genolewm_assets_tests.mito.judged import levels_on_reference
 
 #: 1-based: G1 A2 T3 T4 C5 C6 C7 T8 A9; base 10 is a placeholder.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import AlleleError, IntervalError, ReferenceMismatchError
 from genolewm_assets.genome import Variant, normalise
-from genolewm_assets.mito.circular_alleles import (
+from genolewm_assets.mito.variants.circular_alleles import (
     ChangedBase,
     changed_bases,
     move_right_on_circle,

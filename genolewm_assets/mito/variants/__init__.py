@@ -1,0 +1,1 @@
+"""Heteroplasmic and clinical variants on the circle."""
