@@ -20,7 +20,7 @@ from benchmarks.stopwatch import serve_tasks
 from genolewm_assets.genome import Variant
 from genolewm_assets.mito import KmerVocabulary, MtDNADataset, MtDNAVariantDataset, tokenize_batch, tokenize_sequence
 from genolewm_assets.mito.genomes.alignment import CircularAligner
-from genolewm_assets.mito.token_rows import N_TOKENS, K, stored_row, token_arrays
+from genolewm_assets.mito.tokens.rows import N_TOKENS, K, stored_row, token_arrays
 from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 
 LENGTH, SUBSTITUTIONS = 16_569, 30

@@ -9,8 +9,8 @@ from genolewm_assets.lewm.corpus import windows as corpus_windows
 from genolewm_assets.lewm.holdouts import schema as holdout_schema
 from genolewm_assets.lewm.packages import schema as package_schema
 from genolewm_assets.lewm.windows import schema as window_schema
-from genolewm_assets.mito import token_store
 from genolewm_assets.mito.genomes import table as genome_table
+from genolewm_assets.mito.tokens import store as token_store
 from genolewm_assets.mito.variants import schema as variant_schema
 from genolewm_assets.store.tables.schema import TableSchema
 from genolewm_assets.variants import schema

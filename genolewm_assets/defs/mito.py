@@ -23,10 +23,10 @@ from genolewm_assets.mito.genomes.checks import GENOME_CHECKS
 from genolewm_assets.mito.genomes.differences import parse_names
 from genolewm_assets.mito.genomes.haplogroups import majors
 from genolewm_assets.mito.genomes.table import MITO_GENOME_REJECTS, MITO_GENOMES
-from genolewm_assets.mito.statistics import describe_tokens
-from genolewm_assets.mito.token_rows import K, StoredTokens
-from genolewm_assets.mito.token_store import MITO_TOKENS, TOKEN_CHECKS, check_tokens, write_tokens
-from genolewm_assets.mito.vocabulary import KmerVocabulary
+from genolewm_assets.mito.tokens.rows import K, StoredTokens
+from genolewm_assets.mito.tokens.statistics import describe_tokens
+from genolewm_assets.mito.tokens.store import MITO_TOKENS, TOKEN_CHECKS, check_tokens, write_tokens
+from genolewm_assets.mito.tokens.vocabulary import KmerVocabulary
 from genolewm_assets.sources.mtdna import CollectionFormat
 from genolewm_assets.sources.mtdna_collection import GENOMES_FILE, CollectionFile, SampleLevels, write_genomes
 from genolewm_assets.sources.source_file import SourceFile

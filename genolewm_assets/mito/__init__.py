@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genolewm_assets.mito.masking import MaskingCollator, MaskingRules
-from genolewm_assets.mito.tokens import decode_tokens, tokenize_batch, tokenize_sequence
-from genolewm_assets.mito.vocabulary import KmerVocabulary
+from genolewm_assets.mito.tokens.tokenize import decode_tokens, tokenize_batch, tokenize_sequence
+from genolewm_assets.mito.tokens.vocabulary import KmerVocabulary
 
 if TYPE_CHECKING:
     from genolewm_assets.mito.dataset import MtDNADataset

@@ -16,9 +16,9 @@ from typing import Self, SupportsIndex
 from numpy.typing import ArrayLike
 from torch.utils.data import Dataset
 
-from genolewm_assets.mito.token_plan import Bases, HetPool, TokenPlan, one_each
-from genolewm_assets.mito.token_rows import StoredTokens, TokenRows
-from genolewm_assets.mito.vocabulary import KmerVocabulary
+from genolewm_assets.mito.tokens.plan import Bases, HetPool, TokenPlan, one_each
+from genolewm_assets.mito.tokens.rows import StoredTokens, TokenRows
+from genolewm_assets.mito.tokens.vocabulary import KmerVocabulary
 from genolewm_assets.mito.window_items import Item, WindowItems
 from genolewm_assets.mito.windows import STRIDE_TOKENS, WINDOW_TOKENS, WindowTiling
 from genolewm_assets.store import ArrayStoreReader
@@ -35,7 +35,7 @@ class MtDNADataset(Dataset[Item]):
         Gives the ids.
     het_levels, coordinates
         Per genome, levels and coordinates of its bases, or None; as in
-        :func:`~genolewm_assets.mito.tokens.tokenize_sequence`.
+        :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`.
     het_pool
         As there.
     window_tokens, stride_tokens
@@ -99,7 +99,7 @@ class MtDNADataset(Dataset[Item]):
         circular: bool = True,
         add_cls: bool = True,
     ) -> Self:
-        """Read the tokens of an array store: see :mod:`genolewm_assets.mito.token_rows`.
+        """Read the tokens of an array store: see :mod:`genolewm_assets.mito.tokens.rows`.
 
         Parameters
         ----------

@@ -17,8 +17,8 @@ from torch.utils.data import Dataset
 from genolewm_assets.errors import AlleleError, InputError, ReferenceMismatchError, WindowError
 from genolewm_assets.genome import Codes, Variant, decode_sequence, encode_sequence, start_from_pos
 from genolewm_assets.mito.snv_tokens import substitute_bases, substitute_levels
-from genolewm_assets.mito.token_plan import Bases, HetPool, TokenPlan, check_levels
-from genolewm_assets.mito.vocabulary import KmerVocabulary
+from genolewm_assets.mito.tokens.plan import Bases, HetPool, TokenPlan, check_levels
+from genolewm_assets.mito.tokens.vocabulary import KmerVocabulary
 from genolewm_assets.mito.window_items import Item, WindowItems
 from genolewm_assets.mito.windows import WINDOW_TOKENS, WindowTiling
 
@@ -41,7 +41,7 @@ class MtDNAVariantDataset(Dataset[Item]):
     variant_levels
         Level of each variant, 0 to 1, at its base; NaN or None: the genome's own level stays.
     het_pool
-        As in :func:`~genolewm_assets.mito.tokens.tokenize_sequence`.
+        As in :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`.
     window_tokens
         Tokens per window, without ``[CLS]``; the variant's base begins token ``window_tokens // 2`` of it.
     add_cls

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.mito.token_plan import TokenRow
-from genolewm_assets.mito.vocabulary import CLS_ID, PAD_ID
+from genolewm_assets.mito.tokens.plan import TokenRow
+from genolewm_assets.mito.tokens.vocabulary import CLS_ID, PAD_ID
 from genolewm_assets.mito.windows import WindowTiling
 
-#: Arrays by name, as in :class:`~genolewm_assets.mito.tokens.Tokens`, and what a data set adds.
+#: Arrays by name, as in :class:`~genolewm_assets.mito.tokens.tokenize.Tokens`, and what a data set adds.
 Item: TypeAlias = dict[str, Any]
 
 

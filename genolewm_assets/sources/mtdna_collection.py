@@ -27,7 +27,7 @@ from genolewm_assets.mito.genomes.table import (
     place_genomes,
     reject_table,
 )
-from genolewm_assets.mito.token_store import LevelledGenome, read_placements
+from genolewm_assets.mito.tokens.store import LevelledGenome, read_placements
 from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
 from genolewm_assets.sources.mtdna import CollectionFormat, read_genomes
 from genolewm_assets.sources.mtdna_heteroplasmy import read_heteroplasmy

@@ -17,7 +17,7 @@ from genolewm_assets.defs.workspace import NO_SOURCE
 from genolewm_assets.mito import KmerVocabulary, MtDNADataset
 from genolewm_assets.mito.genomes.checks import GENOME_CHECKS
 from genolewm_assets.mito.genomes.records import GenomeReject
-from genolewm_assets.mito.token_store import TOKEN_CHECKS
+from genolewm_assets.mito.tokens.store import TOKEN_CHECKS
 from genolewm_assets.mito.variants.checks import VARIANT_CHECKS
 from genolewm_assets.sample.bgzip import write_bgzip
 from genolewm_assets.sample.facts import SAMPLE_FACTS

@@ -16,8 +16,8 @@ import pytest
 from genolewm_assets.mito import KmerVocabulary, MtDNADataset
 from genolewm_assets.mito.genomes.differences import lay_out, parse_names
 from genolewm_assets.mito.genomes.haplogroups import majors
-from genolewm_assets.mito.token_rows import StoredTokens
-from genolewm_assets.mito.tokens import decode_tokens
+from genolewm_assets.mito.tokens.rows import StoredTokens
+from genolewm_assets.mito.tokens.tokenize import decode_tokens
 from genolewm_assets.store import ArrayStoreReader
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, SequenceError
 from genolewm_assets.genome import encode_sequence
 from genolewm_assets.mito import KmerVocabulary
-from genolewm_assets.mito.vocabulary import SPECIAL_TOKENS
+from genolewm_assets.mito.tokens.vocabulary import SPECIAL_TOKENS
 from genolewm_assets_tests.strategies import circular_genomes
 
 

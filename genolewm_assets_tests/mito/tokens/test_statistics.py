@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.mito import KmerVocabulary, tokenize_sequence
-from genolewm_assets.mito.statistics import describe_tokens
-from genolewm_assets.mito.token_plan import TokenRow
+from genolewm_assets.mito.tokens.plan import TokenRow
+from genolewm_assets.mito.tokens.statistics import describe_tokens
 from genolewm_assets_tests.strategies import circular_genomes
 
 

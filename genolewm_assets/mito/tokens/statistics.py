@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.mito.token_plan import TokenRow
-from genolewm_assets.mito.vocabulary import FIRST_KMER_ID, PAD_ID, UNK_ID, KmerVocabulary
+from genolewm_assets.mito.tokens.plan import TokenRow
+from genolewm_assets.mito.tokens.vocabulary import FIRST_KMER_ID, PAD_ID, UNK_ID, KmerVocabulary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ def describe_tokens(
     Parameters
     ----------
     genomes
-        Rows as :mod:`genolewm_assets.mito.token_rows` gives them.
+        Rows as :mod:`genolewm_assets.mito.tokens.rows` gives them.
     length
         Positions of the circle.
     most

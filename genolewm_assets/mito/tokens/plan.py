@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.errors import ConfigurationError, InputError, SequenceError
 from genolewm_assets.genome import Codes, encode_sequence
-from genolewm_assets.mito.vocabulary import Ids, KmerVocabulary
+from genolewm_assets.mito.tokens.vocabulary import Ids, KmerVocabulary
 
 Bases: TypeAlias = str | bytes | Codes
 #: How the levels of a token's k bases become one: their mean, or the first.
@@ -28,7 +28,7 @@ class TokenRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TokenPlan:
-    """What is the same for all genomes; see :func:`~genolewm_assets.mito.tokens.tokenize_sequence`."""
+    """What is the same for all genomes; see :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`."""
 
     vocabulary: KmerVocabulary
     k: int | None = None

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.errors import SequenceError
 from genolewm_assets.genome import AMBIGUOUS, decode_sequence
-from genolewm_assets.mito.token_plan import Bases, HetPool, TokenPlan, one_each
-from genolewm_assets.mito.vocabulary import FIRST_KMER_ID, PAD_ID, Ids, KmerVocabulary
+from genolewm_assets.mito.tokens.plan import Bases, HetPool, TokenPlan, one_each
+from genolewm_assets.mito.tokens.vocabulary import FIRST_KMER_ID, PAD_ID, Ids, KmerVocabulary
 
 _LARGE_BYTES = 1 << 20
 _Value = TypeVar("_Value", bound=np.generic)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.mito import KmerVocabulary
-from genolewm_assets.mito.tokenizer_files import listed_tokens
-from genolewm_assets.mito.vocabulary import SPECIAL_TOKENS
+from genolewm_assets.mito.tokens.tokenizer_files import listed_tokens
+from genolewm_assets.mito.tokens.vocabulary import SPECIAL_TOKENS
 from genolewm_assets_tests.strategies import circular_genomes
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, InputError
-from genolewm_assets.mito.token_plan import TokenRow
-from genolewm_assets.mito.tokens import Tokens
-from genolewm_assets.mito.vocabulary import PAD_ID, KmerVocabulary
+from genolewm_assets.mito.tokens.plan import TokenRow
+from genolewm_assets.mito.tokens.tokenize import Tokens
+from genolewm_assets.mito.tokens.vocabulary import PAD_ID, KmerVocabulary
 from genolewm_assets.store import ArraySpec, ArrayStoreReader
 
 #: Arrays of a store; the last is there only where genomes have coordinates of a reference.
@@ -55,7 +55,7 @@ def stored_row(tokens: Tokens, arrays: Iterable[ArraySpec]) -> tuple[dict[str, N
     Parameters
     ----------
     tokens
-        Of :func:`~genolewm_assets.mito.tokens.tokenize_sequence`, not padded.
+        Of :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`, not padded.
 
     Raises
     ------

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import SequenceError
 from genolewm_assets.mito.genomes.differences import CirclePlacement, lay_out, parse_names
-from genolewm_assets.mito.token_plan import HetPool
-from genolewm_assets.mito.token_rows import N_TOKENS, SPLIT, StoredTokens, stored_row, token_arrays
-from genolewm_assets.mito.tokens import decode_tokens, tokenize_sequence
-from genolewm_assets.mito.vocabulary import FIRST_KMER_ID, KmerVocabulary
+from genolewm_assets.mito.tokens.plan import HetPool
+from genolewm_assets.mito.tokens.rows import N_TOKENS, SPLIT, StoredTokens, stored_row, token_arrays
+from genolewm_assets.mito.tokens.tokenize import decode_tokens, tokenize_sequence
+from genolewm_assets.mito.tokens.vocabulary import FIRST_KMER_ID, KmerVocabulary
 from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.files.canonical_json import JsonValue

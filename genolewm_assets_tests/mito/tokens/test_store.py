@@ -15,8 +15,8 @@ from genolewm_assets.mito import KmerVocabulary, MtDNADataset
 from genolewm_assets.mito.genomes.alignment import CircularAligner
 from genolewm_assets.mito.genomes.split import SplitPolicy
 from genolewm_assets.mito.genomes.table import MITO_GENOMES, genome_tables, place_genomes
-from genolewm_assets.mito.token_rows import StoredTokens, stored_row, token_arrays
-from genolewm_assets.mito.token_store import (
+from genolewm_assets.mito.tokens.rows import StoredTokens, stored_row, token_arrays
+from genolewm_assets.mito.tokens.store import (
     MITO_TOKENS,
     TOKEN_CHECKS,
     LevelledGenome,
@@ -24,8 +24,8 @@ from genolewm_assets.mito.token_store import (
     read_placements,
     write_tokens,
 )
-from genolewm_assets.mito.tokens import tokenize_sequence
-from genolewm_assets.mito.vocabulary import UNK_ID
+from genolewm_assets.mito.tokens.tokenize import tokenize_sequence
+from genolewm_assets.mito.tokens.vocabulary import UNK_ID
 from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint, verify_array_store
 from genolewm_assets_tests.worlds.genome_world import GENOMES, QC, REFERENCE
 

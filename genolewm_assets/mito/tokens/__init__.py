@@ -1,0 +1,1 @@
+"""k-mer vocabulary and stored tokens."""
