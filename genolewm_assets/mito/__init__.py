@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genolewm_assets.mito.masking import MaskingCollator, MaskingRules
 from genolewm_assets.mito.tokens.tokenize import decode_tokens, tokenize_batch, tokenize_sequence
 from genolewm_assets.mito.tokens.vocabulary import KmerVocabulary
+from genolewm_assets.mito.training.masking import MaskingCollator, MaskingRules
 
 if TYPE_CHECKING:
-    from genolewm_assets.mito.dataset import MtDNADataset
-    from genolewm_assets.mito.variant_dataset import MtDNAVariantDataset
+    from genolewm_assets.mito.training.dataset import MtDNADataset
+    from genolewm_assets.mito.training.variant_dataset import MtDNAVariantDataset
 
 __all__ = [
     "KmerVocabulary",
@@ -33,11 +33,11 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """Load the data sets, and with them torch, on first use (PEP 562)."""
     if name == "MtDNADataset":
-        from genolewm_assets.mito.dataset import MtDNADataset
+        from genolewm_assets.mito.training.dataset import MtDNADataset
 
         return MtDNADataset
     if name == "MtDNAVariantDataset":
-        from genolewm_assets.mito.variant_dataset import MtDNAVariantDataset
+        from genolewm_assets.mito.training.variant_dataset import MtDNAVariantDataset
 
         return MtDNAVariantDataset
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.mito.tokens.plan import TokenRow
 from genolewm_assets.mito.tokens.vocabulary import CLS_ID, PAD_ID
-from genolewm_assets.mito.windows import WindowTiling
+from genolewm_assets.mito.training.windows import WindowTiling
 
 #: Arrays by name, as in :class:`~genolewm_assets.mito.tokens.tokenize.Tokens`, and what a data set adds.
 Item: TypeAlias = dict[str, Any]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.mito.positional_encoding import circular_harmonics, encode_circular_positions
+from genolewm_assets.mito.training.positional_encoding import circular_harmonics, encode_circular_positions
 
 LENGTH = 16_569
 

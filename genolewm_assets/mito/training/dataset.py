@@ -1,7 +1,7 @@
 """The PyTorch data set over mitochondrial genomes. Imports torch.
 
 Items are NumPy arrays: four tensors would cost more time than the window itself. The loader's own collation and
-:class:`~genolewm_assets.mito.masking.MaskingCollator` make tensors of a whole batch.
+:class:`~genolewm_assets.mito.training.masking.MaskingCollator` make tensors of a whole batch.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from torch.utils.data import Dataset
 from genolewm_assets.mito.tokens.plan import Bases, HetPool, TokenPlan, one_each
 from genolewm_assets.mito.tokens.rows import StoredTokens, TokenRows
 from genolewm_assets.mito.tokens.vocabulary import KmerVocabulary
-from genolewm_assets.mito.window_items import Item, WindowItems
-from genolewm_assets.mito.windows import STRIDE_TOKENS, WINDOW_TOKENS, WindowTiling
+from genolewm_assets.mito.training.window_items import Item, WindowItems
+from genolewm_assets.mito.training.windows import STRIDE_TOKENS, WINDOW_TOKENS, WindowTiling
 from genolewm_assets.store import ArrayStoreReader
 
 

@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader
 
 from genolewm_assets.errors import ConfigurationError, InputError
 from genolewm_assets.mito import KmerVocabulary, MtDNADataset
-from genolewm_assets.mito.masking import BLACKLIST, MaskingCollator, MaskingRules, draw_words
+from genolewm_assets.mito.training.masking import BLACKLIST, MaskingCollator, MaskingRules, draw_words
 
 LISTED = {*range(303, 316), *range(16_184, 16_194)}
 

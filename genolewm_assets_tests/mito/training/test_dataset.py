@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, SequenceError, WindowError
 from genolewm_assets.mito import KmerVocabulary, MtDNADataset, tokenize_sequence
-from genolewm_assets.mito.masking import MaskingCollator, MaskingRules
 from genolewm_assets.mito.tokens.rows import N_TOKENS, K, stored_row, token_arrays
+from genolewm_assets.mito.training.masking import MaskingCollator, MaskingRules
 from genolewm_assets.store import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 
 KEYS = ("input_ids", "attention_mask", "position_ids", "het_values")

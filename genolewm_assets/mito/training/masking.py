@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from genolewm_assets.errors import ConfigurationError, InputError
 from genolewm_assets.genome import start_from_pos
 from genolewm_assets.mito.tokens.vocabulary import FIRST_KMER_ID, MASK_ID, PAD_ID, KmerVocabulary
-from genolewm_assets.mito.window_items import Item
+from genolewm_assets.mito.training.window_items import Item
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -139,7 +139,7 @@ def draw_words(seed: int, epoch: int, windows: Iterable[int], n_tokens: int) -> 
 
 
 class MaskingCollator:
-    """Makes a batch of masked windows from items of :class:`~genolewm_assets.mito.dataset.MtDNADataset`.
+    """Makes a batch of masked windows from items of :class:`~genolewm_assets.mito.training.dataset.MtDNADataset`.
 
     Parameters
     ----------

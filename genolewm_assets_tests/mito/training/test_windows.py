@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import WindowError
-from genolewm_assets.mito.windows import WindowTiling
+from genolewm_assets.mito.training.windows import WindowTiling
 
 LENGTH = 16_569
 

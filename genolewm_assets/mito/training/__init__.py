@@ -1,0 +1,1 @@
+"""Mitochondrial data sets, masking, positional encoding."""
