@@ -17,9 +17,9 @@ from genolewm_assets.sample.assertions import (
     next_assertion,
     rare_assertion,
 )
-from genolewm_assets.sample.draws import Draws
-from genolewm_assets.sample.genes import TAIL_BP, Gene, codon_change
-from genolewm_assets.sample.reference import SimulatedContig
+from genolewm_assets.sample.genome.draws import Draws
+from genolewm_assets.sample.genome.genes import TAIL_BP, Gene, codon_change
+from genolewm_assets.sample.genome.reference import SimulatedContig
 
 _TERMS = {
     "missense_variant": ("SO:0001583", "missense"),

@@ -9,7 +9,7 @@ from datetime import date
 from genolewm_assets.genome import Variant
 from genolewm_assets.sample.assertions import Assertion, Term, old_wording
 from genolewm_assets.sample.clinical import ClinicalAllele
-from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.genome.draws import Draws
 from genolewm_assets.sample.gnomad_vcf import COLUMNS
 from genolewm_assets.sample.spelling import pad, shift_right
 

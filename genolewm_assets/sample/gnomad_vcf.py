@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.genome.draws import Draws
+from genolewm_assets.sample.genome.reference import SimulatedContig
 from genolewm_assets.sample.population import Counts
-from genolewm_assets.sample.reference import SimulatedContig
 from genolewm_assets.sample.spelling import Record
 
 I64 = NDArray[np.int64]

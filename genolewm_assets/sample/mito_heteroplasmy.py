@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from genolewm_assets.genome import Variant, normalise
-from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.genome.draws import Draws
+from genolewm_assets.sample.genome.reference import SimulatedContig
 from genolewm_assets.sample.mito_genomes import HETEROPLASMIC, MitoGenome
-from genolewm_assets.sample.reference import SimulatedContig
 
 _KEY = 26
 _N_AF = 4

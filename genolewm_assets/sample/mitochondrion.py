@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.genome import Variant, normalise
-from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.genome.draws import Draws
+from genolewm_assets.sample.genome.reference import UNKNOWN, SimulatedContig
 from genolewm_assets.sample.gnomad_vcf import Field, Layout, gnomad_text
-from genolewm_assets.sample.reference import UNKNOWN, SimulatedContig
 from genolewm_assets.sample.spelling import Record, pad
 
 I64 = NDArray[np.int64]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.genome.draws import Draws
 from genolewm_assets.sample.sites import Sites
 
 I64 = NDArray[np.int64]

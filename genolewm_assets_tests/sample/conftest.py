@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.sample import write_sample
-from genolewm_assets.sample.reference import SimulatedContig, simulate_reference
+from genolewm_assets.sample.genome.reference import SimulatedContig, simulate_reference
 from genolewm_assets_tests.referees.census import read_sequences
 
 

@@ -11,7 +11,7 @@ from genolewm_assets.sample.assertions import (
     old_wording,
     rare_assertion,
 )
-from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.genome.draws import Draws
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.sample.bgzip import END_OF_FILE, compress_blocks, write_bgzip
-from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.genome.draws import Draws
 
 
 @given(st.binary(max_size=2_000))

@@ -7,7 +7,7 @@ import pytest
 
 from genolewm_assets.genome import Variant
 from genolewm_assets.sample.clinical import ClinicalAllele, simulate_clinical_alleles
-from genolewm_assets.sample.reference import SimulatedContig
+from genolewm_assets.sample.genome.reference import SimulatedContig
 from genolewm_assets_tests.referees.census import normal_form
 
 ELEMENT = ("chr17", 335_000, 341_000, "LOC99000203:99000203")

@@ -10,7 +10,7 @@ import pytest
 
 from genolewm_assets.genome import reverse_complement
 from genolewm_assets.sample.corpus import GENE_LAYOUT, TEXT_LAYOUT
-from genolewm_assets.sample.reference import SimulatedContig
+from genolewm_assets.sample.genome.reference import SimulatedContig
 from genolewm_assets_tests.referees.census import corpus_rows
 
 Row = dict[str, object]

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from genolewm_assets.sample.genome.reference import SimulatedContig
 from genolewm_assets.sample.mito_genomes import MitoGenome, simulate_mito_genomes
-from genolewm_assets.sample.reference import SimulatedContig
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from genolewm_assets.sample.blueprint import CHR21, ELEMENT, LINEAR_CONTIGS, SEGMENTS, ContigPlan
+from genolewm_assets.sample.genome.blueprint import CHR21, ELEMENT, LINEAR_CONTIGS, SEGMENTS, ContigPlan
 
 WINDOW_BP, STRIDE_BP = 12_288, 8_192
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.genome.draws import Draws
 
 
 def test_stream_is_pinned() -> None:

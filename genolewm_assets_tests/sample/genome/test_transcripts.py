@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from genolewm_assets.genome import reverse_complement
-from genolewm_assets.sample.reference import SimulatedContig
-from genolewm_assets.sample.transcripts import read_sense, splice
+from genolewm_assets.sample.genome.reference import SimulatedContig
+from genolewm_assets.sample.genome.transcripts import read_sense, splice
 
 LETTERS = np.frombuffer(b"ACGTN", np.uint8)
 

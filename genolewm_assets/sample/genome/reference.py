@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.sample.blueprint import (
+from genolewm_assets.sample.genome.blueprint import (
     CHRM_GENES,
     CHRM_LENGTH,
     CHRM_NUMBER,
@@ -22,9 +22,9 @@ from genolewm_assets.sample.blueprint import (
     ContigPlan,
     Span,
 )
-from genolewm_assets.sample.draws import Draws
-from genolewm_assets.sample.genes import Gene, write_gene
-from genolewm_assets.sample.repeats import disperse_repeats, insert_satellite, insert_tandem_repeats, substitute
+from genolewm_assets.sample.genome.draws import Draws
+from genolewm_assets.sample.genome.genes import Gene, write_gene
+from genolewm_assets.sample.genome.repeats import disperse_repeats, insert_satellite, insert_tandem_repeats, substitute
 
 Codes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]

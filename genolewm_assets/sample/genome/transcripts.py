@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.sample.blueprint import Span
-from genolewm_assets.sample.genes import Gene
-from genolewm_assets.sample.reference import SimulatedContig
+from genolewm_assets.sample.genome.blueprint import Span
+from genolewm_assets.sample.genome.genes import Gene
+from genolewm_assets.sample.genome.reference import SimulatedContig
 
 Codes = NDArray[np.uint8]
 

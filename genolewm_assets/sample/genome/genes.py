@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.sample.blueprint import GenePlan, Span
-from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.genome.blueprint import GenePlan, Span
+from genolewm_assets.sample.genome.draws import Draws
 
 Codes = NDArray[np.uint8]
 

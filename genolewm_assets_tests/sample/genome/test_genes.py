@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from genolewm_assets.sample.genes import Gene, codon_change
-from genolewm_assets.sample.reference import SimulatedContig
+from genolewm_assets.sample.genome.genes import Gene, codon_change
+from genolewm_assets.sample.genome.reference import SimulatedContig
 
 # The genetic code written another way than in the module: by what each amino acid is spelled with.
 STOPS = {"TAA", "TAG", "TGA"}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from genolewm_assets.sample import CONTIG_MD5
-from genolewm_assets.sample.blueprint import CHRM_UNKNOWN, LINEAR_CONTIGS, SEGMENTS, ContigPlan
-from genolewm_assets.sample.reference import SimulatedContig, spans_of
+from genolewm_assets.sample.genome.blueprint import CHRM_UNKNOWN, LINEAR_CONTIGS, SEGMENTS, ContigPlan
+from genolewm_assets.sample.genome.reference import SimulatedContig, spans_of
 
 Genome = Mapping[str, SimulatedContig]
 linear = pytest.mark.parametrize("plan", LINEAR_CONTIGS, ids=lambda plan: plan.name)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from genolewm_assets.sample.draws import Draws
-from genolewm_assets.sample.repeats import disperse_repeats, insert_satellite, insert_tandem_repeats, substitute
+from genolewm_assets.sample.genome.draws import Draws
+from genolewm_assets.sample.genome.repeats import disperse_repeats, insert_satellite, insert_tandem_repeats, substitute
 
 
 def _blank(n: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.sample.blueprint import Span
-from genolewm_assets.sample.draws import Draws
+from genolewm_assets.sample.genome.blueprint import Span
+from genolewm_assets.sample.genome.draws import Draws
 
 Codes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]

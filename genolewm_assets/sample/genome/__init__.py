@@ -1,0 +1,1 @@
+"""The simulated genome: contigs, repeats, genes and transcripts."""
