@@ -11,14 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import Variant
-from genolewm_assets.sample.bgzip import write_bgzip
-from genolewm_assets.sample.clinical import simulate_clinical_alleles
-from genolewm_assets.sample.clinvar_vcf import FIRST_RELEASE, SECOND_RELEASE, clinvar_text
-from genolewm_assets.sample.corpus import simulate_corpus, table_lines, write_corpus_file
-from genolewm_assets.sample.facts import CONTENT_MD5
-from genolewm_assets.sample.genome.blueprint import ELEMENT, ELEMENT_CONTIG
-from genolewm_assets.sample.genome.reference import SimulatedContig, simulate_reference, spans_of
-from genolewm_assets.sample.gnomad_vcf import (
+from genolewm_assets.sample.alleles.clinical import simulate_clinical_alleles
+from genolewm_assets.sample.alleles.clinvar_vcf import FIRST_RELEASE, SECOND_RELEASE, clinvar_text
+from genolewm_assets.sample.alleles.gnomad_vcf import (
     GENOMES_V31,
     GENOMES_V41,
     JOINT_V41,
@@ -28,13 +23,18 @@ from genolewm_assets.sample.gnomad_vcf import (
     gnomad_text,
     region_flags,
 )
+from genolewm_assets.sample.alleles.mitochondrion import mito_vcf, simulate_mito_sites
+from genolewm_assets.sample.alleles.population import GENOMES_V3, GENOMES_V4, JOINT_V4, Callset, simulate_counts
+from genolewm_assets.sample.alleles.sites import simulate_sites
+from genolewm_assets.sample.alleles.spelling import Plants, choose_heads, spell_records
+from genolewm_assets.sample.bgzip import write_bgzip
+from genolewm_assets.sample.corpus import simulate_corpus, table_lines, write_corpus_file
+from genolewm_assets.sample.facts import CONTENT_MD5
+from genolewm_assets.sample.genome.blueprint import ELEMENT, ELEMENT_CONTIG
+from genolewm_assets.sample.genome.reference import SimulatedContig, simulate_reference, spans_of
 from genolewm_assets.sample.mito_collection import fasta_text, genbank_text
 from genolewm_assets.sample.mito_genomes import simulate_mito_genomes
 from genolewm_assets.sample.mito_heteroplasmy import AF_LAYOUT, HL_LAYOUT, heteroplasmy_vcf
-from genolewm_assets.sample.mitochondrion import mito_vcf, simulate_mito_sites
-from genolewm_assets.sample.population import GENOMES_V3, GENOMES_V4, JOINT_V4, Callset, simulate_counts
-from genolewm_assets.sample.sites import simulate_sites
-from genolewm_assets.sample.spelling import Plants, choose_heads, spell_records
 from genolewm_assets.store import (
     NO_PROGRESS,
     ArtefactId,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from genolewm_assets.sample.alleles.sites import Sites
 from genolewm_assets.sample.genome.draws import Draws
-from genolewm_assets.sample.sites import Sites
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from genolewm_assets.sample.alleles.population import GENOMES_V3, GENOMES_V4, JOINT_V4, Callset, Counts, simulate_counts
+from genolewm_assets.sample.alleles.sites import Sites, simulate_sites
+from genolewm_assets.sample.alleles.spelling import Plants, choose_heads
 from genolewm_assets.sample.genome.reference import SimulatedContig
-from genolewm_assets.sample.population import GENOMES_V3, GENOMES_V4, JOINT_V4, Callset, Counts, simulate_counts
-from genolewm_assets.sample.sites import Sites, simulate_sites
-from genolewm_assets.sample.spelling import Plants, choose_heads
 from genolewm_assets_tests.referees.census import GNOMAD_FILES, read_rows
 
 

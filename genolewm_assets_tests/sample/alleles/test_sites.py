@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from genolewm_assets.sample.alleles.sites import Sites, simulate_sites
 from genolewm_assets.sample.genome.reference import SimulatedContig
-from genolewm_assets.sample.sites import Sites, simulate_sites
 from genolewm_assets_tests.referees.census import normal_form
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from genolewm_assets.genome import Variant, normalise
-from genolewm_assets.sample.assertions import (
+from genolewm_assets.sample.alleles.assertions import (
     RARE_TERM_RECORDS,
     RARE_TERMS,
     Assertion,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from genolewm_assets.sample.assertions import (
+from genolewm_assets.sample.alleles.assertions import (
     RARE_TERMS,
     Assertion,
     Term,

@@ -6,8 +6,8 @@ import pysam
 import pysam.bcftools
 import pytest
 
-from genolewm_assets.sample.gnomad_vcf import Field, record_line
-from genolewm_assets.sample.spelling import Record
+from genolewm_assets.sample.alleles.gnomad_vcf import Field, record_line
+from genolewm_assets.sample.alleles.spelling import Record
 from genolewm_assets_tests.referees.census import GNOMAD_FILES, normal_form, read_rows, read_text, reject_reason
 
 LAYOUTS = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from genolewm_assets.genome import Variant
-from genolewm_assets.sample.clinical import ClinicalAllele, simulate_clinical_alleles
+from genolewm_assets.sample.alleles.clinical import ClinicalAllele, simulate_clinical_alleles
 from genolewm_assets.sample.genome.reference import SimulatedContig
 from genolewm_assets_tests.referees.census import normal_form
 

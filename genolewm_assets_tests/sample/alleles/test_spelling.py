@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import Variant
+from genolewm_assets.sample.alleles.sites import Sites, simulate_sites
+from genolewm_assets.sample.alleles.spelling import Plants, choose_heads, merge, pad, shift_right, spell_records
 from genolewm_assets.sample.genome.reference import SimulatedContig
-from genolewm_assets.sample.sites import Sites, simulate_sites
-from genolewm_assets.sample.spelling import Plants, choose_heads, merge, pad, shift_right, spell_records
 from genolewm_assets_tests.referees.census import normal_form, reject_reason
 
 TEXT = "GATTACAGGGGGGCATCATCATCATTTTAGACCA"

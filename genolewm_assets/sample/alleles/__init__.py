@@ -1,0 +1,1 @@
+"""Simulated alleles, what is known of them, and the VCF text that says it."""
