@@ -32,9 +32,9 @@ from genolewm_assets.sample.corpus import simulate_corpus, table_lines, write_co
 from genolewm_assets.sample.facts import CONTENT_MD5
 from genolewm_assets.sample.genome.blueprint import ELEMENT, ELEMENT_CONTIG
 from genolewm_assets.sample.genome.reference import SimulatedContig, simulate_reference, spans_of
-from genolewm_assets.sample.mito_collection import fasta_text, genbank_text
-from genolewm_assets.sample.mito_genomes import simulate_mito_genomes
-from genolewm_assets.sample.mito_heteroplasmy import AF_LAYOUT, HL_LAYOUT, heteroplasmy_vcf
+from genolewm_assets.sample.mito.collection import fasta_text, genbank_text
+from genolewm_assets.sample.mito.genomes import simulate_mito_genomes
+from genolewm_assets.sample.mito.heteroplasmy import AF_LAYOUT, HL_LAYOUT, heteroplasmy_vcf
 from genolewm_assets.store import (
     NO_PROGRESS,
     ArtefactId,

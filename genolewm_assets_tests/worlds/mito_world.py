@@ -12,9 +12,9 @@ import yaml
 from genolewm_assets.sample.alleles.mitochondrion import mito_vcf, simulate_mito_sites
 from genolewm_assets.sample.bgzip import write_bgzip
 from genolewm_assets.sample.genome.reference import simulate_reference
-from genolewm_assets.sample.mito_collection import fasta_text, genbank_text
-from genolewm_assets.sample.mito_genomes import simulate_mito_genomes
-from genolewm_assets.sample.mito_heteroplasmy import AF_LAYOUT, HL_LAYOUT, heteroplasmy_vcf
+from genolewm_assets.sample.mito.collection import fasta_text, genbank_text
+from genolewm_assets.sample.mito.genomes import simulate_mito_genomes
+from genolewm_assets.sample.mito.heteroplasmy import AF_LAYOUT, HL_LAYOUT, heteroplasmy_vcf
 from genolewm_assets_tests.worlds.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.tiny_world import RELEASES
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from genolewm_assets.sample.genome.reference import SimulatedContig
-from genolewm_assets.sample.mito_genomes import MitoGenome, simulate_mito_genomes
+from genolewm_assets.sample.mito.genomes import MitoGenome, simulate_mito_genomes
 
 
 @pytest.fixture(scope="module")

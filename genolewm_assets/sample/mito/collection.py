@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from genolewm_assets.genome import reverse_complement
 from genolewm_assets.sample.genome.draws import Draws
-from genolewm_assets.sample.mito_genomes import MitoGenome
+from genolewm_assets.sample.mito.genomes import MitoGenome
 
 _KEY = 26
 #: The last four genomes are in the GenBank file.

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from genolewm_assets.genome import Variant, normalise
 from genolewm_assets.sample.genome.draws import Draws
 from genolewm_assets.sample.genome.reference import SimulatedContig
-from genolewm_assets.sample.mito_genomes import HETEROPLASMIC, MitoGenome
+from genolewm_assets.sample.mito.genomes import HETEROPLASMIC, MitoGenome
 
 _KEY = 26
 _N_AF = 4

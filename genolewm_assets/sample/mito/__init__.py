@@ -1,0 +1,1 @@
+"""Simulated mitochondrial genomes and their heteroplasmy."""
