@@ -15,9 +15,9 @@ from genolewm_assets.defs.observations import gnomad_source
 from genolewm_assets.defs.partitions import BY_CONTIG, on_every_partition
 from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_opener
+from genolewm_assets.sources.files.source import SourceFile
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, write_empty_shard
 from genolewm_assets.sources.remote_vcf import RemoteVcf
-from genolewm_assets.sources.source_file import SourceFile
 from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
 from genolewm_assets.store import BuildReport, CheckResult, JsonValue, Progress, Published
 from genolewm_assets.variants.audit import audit_shard

@@ -16,7 +16,7 @@ from genolewm_assets.defs.declaration import Declaration
 from genolewm_assets.defs.settings import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.sources.source_file import SourceFile
+from genolewm_assets.sources.files.source import SourceFile
 from genolewm_assets.store.files.canonical_json import canonical_json
 
 #: Files by what the catalogue calls them.

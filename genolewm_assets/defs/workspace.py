@@ -16,7 +16,7 @@ from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.sample import write_sample
 from genolewm_assets.sources.catalogs import Catalog, load_catalog
 from genolewm_assets.sources.fasta import FastaReader
-from genolewm_assets.sources.source_file import SourceFile
+from genolewm_assets.sources.files.source import SourceFile
 from genolewm_assets.store import NO_PROGRESS, JsonValue, Manifest, Progress, Published, Root
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.sources import bgzf, text_chunks
-from genolewm_assets.sources.compression import Compression, detect_compression
+from genolewm_assets.sources.files.compression import Compression, detect_compression
 from genolewm_assets.sources.vcf_block import AlleleRows, Numbers, VcfBlock
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets_tests.referees.hostile_vcf import (

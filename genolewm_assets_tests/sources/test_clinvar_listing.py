@@ -18,7 +18,7 @@ from genolewm_assets.sources.clinvar_listing import (
     read_identity,
     read_listing,
 )
-from genolewm_assets.sources.fetch import fetch
+from genolewm_assets.sources.files.fetch import fetch
 from genolewm_assets_tests.servers.s3_server import running_s3
 from genolewm_assets_tests.servers.web_server import WebServer, running_server
 from genolewm_assets_tests.worlds.release_files import directory_page, md5_line, publish

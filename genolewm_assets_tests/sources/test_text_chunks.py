@@ -9,7 +9,7 @@ import pytest
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.sources import bgzf, text_chunks
-from genolewm_assets.sources.compression import BGZF_END
+from genolewm_assets.sources.files.compression import BGZF_END
 from genolewm_assets.sources.text_chunks import TextChunk, read_text
 from genolewm_assets_tests.worlds.index_files import bgzip
 

@@ -17,7 +17,7 @@ from genolewm_assets.genome import GRCH38
 from genolewm_assets.sources import vcf_scan
 from genolewm_assets.sources.allele_count import count_records
 from genolewm_assets.sources.clinvar import build_clinvar_shard
-from genolewm_assets.sources.compression import BGZF_END
+from genolewm_assets.sources.files.compression import BGZF_END
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets_tests.worlds.gnomad_world import PLAIN, SEQUENCE, build, snv
 from genolewm_assets_tests.worlds.index_files import bgzip

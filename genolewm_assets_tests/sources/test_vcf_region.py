@@ -15,8 +15,8 @@ import pytest
 from genolewm_assets.errors import FetchError, VcfError
 from genolewm_assets.genome import GRCH38, Contig
 from genolewm_assets.sources import bgzf, remote_vcf
+from genolewm_assets.sources.files.ranges import RangeFile
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
-from genolewm_assets.sources.range_file import RangeFile
 from genolewm_assets.sources.remote_vcf import RemoteVcf
 from genolewm_assets.sources.vcf_region import find_region
 from genolewm_assets.sources.vcf_scan import VcfScanner

@@ -12,7 +12,7 @@ import pytest
 from genolewm_assets.errors import InputError, VcfError
 from genolewm_assets.sources import bgzf, text_chunks
 from genolewm_assets.sources.allele_count import count_records
-from genolewm_assets.sources.compression import BGZF_END
+from genolewm_assets.sources.files.compression import BGZF_END
 from genolewm_assets.sources.vcf_scan import VcfScanner
 from genolewm_assets.sources.vcf_source import LocalVcf
 from genolewm_assets_tests.worlds.index_files import bgzip

@@ -14,7 +14,7 @@ import tenacity
 from tenacity.wait import wait_base
 
 from genolewm_assets.errors import FetchError
-from genolewm_assets.sources.remote import (
+from genolewm_assets.sources.files.remote import (
     ATTEMPTS,
     BACK_OFF,
     Body,

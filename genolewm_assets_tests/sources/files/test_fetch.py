@@ -16,7 +16,7 @@ import pytest
 import tenacity
 
 from genolewm_assets.errors import BusyError, ChecksumError, FetchError
-from genolewm_assets.sources.fetch import fetch
+from genolewm_assets.sources.files.fetch import fetch
 from genolewm_assets_tests.servers.served_file import AT_ONCE, CONTENT, MD5, SHA256, leftovers
 from genolewm_assets_tests.servers.web_server import WebServer
 
@@ -173,7 +173,7 @@ def test_importing_fetch_opens_no_connection() -> None:
         "import socket, threading\n"
         "def refuse(*a, **k): raise SystemExit('connected at import')\n"
         "socket.socket.connect = refuse\n"
-        "import genolewm_assets.sources.fetch\n"
+        "import genolewm_assets.sources.files.fetch\n"
         "assert threading.active_count() == 1, threading.enumerate()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

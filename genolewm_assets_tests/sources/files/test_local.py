@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import InputError, VcfError
-from genolewm_assets.sources.local_file import check_local_file
+from genolewm_assets.sources.files.local import check_local_file
 
 
 def test_a_file_is_measured_also_through_a_link(tmp_path: Path) -> None:

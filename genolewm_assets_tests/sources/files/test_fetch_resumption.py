@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import FetchError
-from genolewm_assets.sources.fetch import fetch
+from genolewm_assets.sources.files.fetch import fetch
 from genolewm_assets_tests.servers.served_file import AT_ONCE, CONTENT, MD5, SHA256, leftovers
 from genolewm_assets_tests.servers.web_server import WebServer
 
@@ -209,7 +209,7 @@ def test_kill_9_midway_then_the_same_bytes(site: WebServer, target: Path) -> Non
         "from pathlib import Path\n"
         "from genolewm_assets.sources import partial_file\n"
         "partial_file._CHECKPOINT_BYTES = 1 << 20\n"
-        "from genolewm_assets.sources.fetch import fetch\n"
+        "from genolewm_assets.sources.files.fetch import fetch\n"
         "class Bar:\n"
         "    def advance(self, done, total, unit):\n"
         "        if done > 2_500_000: os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from isal import igzip
 
 from genolewm_assets.errors import FetchError
-from genolewm_assets.sources import range_file
-from genolewm_assets.sources.compression import Compression, detect_compression, has_bgzf_end
-from genolewm_assets.sources.range_file import RangeFile
-from genolewm_assets.sources.remote import RemoteStamp, ask_remote
+from genolewm_assets.sources.files import ranges as range_file
+from genolewm_assets.sources.files.compression import Compression, detect_compression, has_bgzf_end
+from genolewm_assets.sources.files.ranges import RangeFile
+from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote
 from genolewm_assets_tests.servers.s3_server import running_s3
 from genolewm_assets_tests.servers.served_file import AT_ONCE
 from genolewm_assets_tests.servers.web_server import WebServer, serving
@@ -333,7 +333,7 @@ def test_closing_ends_the_thread_also_while_it_waits_to_try_again(site: WebServe
 
 def test_a_file_left_open_does_not_keep_the_process(site: WebServer) -> None:
     script = f"""
-from genolewm_assets.sources.range_file import RangeFile
+from genolewm_assets.sources.files.ranges import RangeFile
 file = RangeFile({site.url("data.bin")!r})
 print(len(file.read(10)))
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import FetchError
-from genolewm_assets.sources.fetch import published_md5
+from genolewm_assets.sources.files.fetch import published_md5
 from genolewm_assets_tests.servers.served_file import AT_ONCE, MD5
 from genolewm_assets_tests.servers.web_server import WebServer
 

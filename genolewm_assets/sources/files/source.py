@@ -14,9 +14,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from genolewm_assets.sources.catalog_fields import SCHEME
-from genolewm_assets.sources.fetch import fetch, published_md5
-from genolewm_assets.sources.local_file import check_local_file
-from genolewm_assets.sources.remote import RemoteStamp, ask_remote, fetch_error, open_remote
+from genolewm_assets.sources.files.fetch import fetch, published_md5
+from genolewm_assets.sources.files.local import check_local_file
+from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote, fetch_error, open_remote
 from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
 
 #: Value of a catalogue's ``md5`` key that stands for the ``.md5`` file beside the source.

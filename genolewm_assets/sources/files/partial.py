@@ -12,7 +12,7 @@ from io import FileIO
 from pathlib import Path
 
 from genolewm_assets.errors import BusyError, FetchError
-from genolewm_assets.sources.remote import RemoteStamp
+from genolewm_assets.sources.files.remote import RemoteStamp
 from genolewm_assets.store.locks.guard import flock
 
 _CHECKPOINT_BYTES = 16 << 20

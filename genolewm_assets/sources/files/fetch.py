@@ -12,8 +12,8 @@ from tenacity.wait import wait_base
 
 from genolewm_assets.errors import ChecksumError, FetchError
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.partial_file import PartialFile
-from genolewm_assets.sources.remote import (
+from genolewm_assets.sources.files.partial import PartialFile
+from genolewm_assets.sources.files.remote import (
     ATTEMPTS,
     BACK_OFF,
     RemoteChangedError,

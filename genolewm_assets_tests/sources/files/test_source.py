@@ -11,7 +11,7 @@ import fsspec
 import pytest
 
 from genolewm_assets.errors import FetchError, InputError
-from genolewm_assets.sources.source_file import PUBLISHED, SourceFile
+from genolewm_assets.sources.files.source import PUBLISHED, SourceFile
 from genolewm_assets_tests.servers.web_server import running_server
 
 CONTENT = b"ACGT" * 1000

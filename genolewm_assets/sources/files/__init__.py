@@ -1,0 +1,1 @@
+"""Bytes from anywhere: local, remote, resumed, by range."""
