@@ -156,7 +156,7 @@ def catalog_check(
 
     Example: `genolewm catalog check grch38`
     """
-    from genolewm_assets.sources.catalogs import load_catalog
+    from genolewm_assets.sources.catalog.catalog import load_catalog
 
     loaded = load_catalog(catalog)
     facts = {

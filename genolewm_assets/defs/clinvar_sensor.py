@@ -21,8 +21,8 @@ from genolewm_assets.defs.partitions import clinvar_release_partitions
 from genolewm_assets.defs.settings import WorkspaceResource, configured_catalog
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, RejectedResourceError, ResourceError
-from genolewm_assets.sources.catalog_fields import Release
-from genolewm_assets.sources.catalogs import load_catalog
+from genolewm_assets.sources.catalog.catalog import load_catalog
+from genolewm_assets.sources.catalog.fields import Release
 from genolewm_assets.sources.clinvar_listing import Listing, read_listing
 from genolewm_assets.sources.release_ledger import (
     RegisteredRelease,

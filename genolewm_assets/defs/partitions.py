@@ -12,7 +12,7 @@ import dagster as dg
 
 from genolewm_assets.defs.column_lineage import Keyed
 from genolewm_assets.defs.settings import configured_catalog
-from genolewm_assets.sources.catalogs import Catalog, load_catalog
+from genolewm_assets.sources.catalog.catalog import Catalog, load_catalog
 
 _CATALOG = load_catalog(configured_catalog())
 

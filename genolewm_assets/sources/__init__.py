@@ -6,7 +6,7 @@ and the builders that turn a source file into a shard's files. Does not belong h
 imports (``lewm``), the simulated sample (``sample``), the asset graph (``defs``).
 
 Nothing is re-exported: a catalogue must load without the VCF, FASTA and download libraries, so import the module you
-need (``genolewm_assets.sources.catalogs``, ``.vcf_scan``, ``.gnomad``, ``.clinvar``, ...).
+need (``genolewm_assets.sources.catalog.catalog``, ``.vcf_scan``, ``.gnomad``, ``.clinvar``, ...).
 """
 
 __all__: list[str] = []

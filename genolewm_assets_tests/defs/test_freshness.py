@@ -17,7 +17,7 @@ from dagster._time import get_current_datetime
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.partitions import release_freshness
 from genolewm_assets.defs.settings import configured_catalog
-from genolewm_assets.sources.catalogs import load_catalog
+from genolewm_assets.sources.catalog.catalog import load_catalog
 
 GRAPH = defs.resolve_asset_graph()
 RELEASE, CURRENT = dg.AssetKey(["clinvar", "release"]), dg.AssetKey(["packages", "current"])

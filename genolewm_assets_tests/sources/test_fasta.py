@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
-from genolewm_assets.sources.catalogs import load_catalog
+from genolewm_assets.sources.catalog.catalog import load_catalog
 from genolewm_assets.sources.fasta import (
     CONTIGS_NAME,
     FASTA_NAME,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from genolewm_assets.sources.catalog_fields import SCHEME
+from genolewm_assets.sources.catalog.fields import SCHEME
 from genolewm_assets.sources.files.fetch import fetch, published_md5
 from genolewm_assets.sources.files.local import check_local_file
 from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote, fetch_error, open_remote

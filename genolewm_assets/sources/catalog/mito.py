@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from genolewm_assets.mito.genomes.qc import DEFAULT_POLICY, GenomeQcPolicy
 from genolewm_assets.mito.genomes.split import SplitPolicy
-from genolewm_assets.sources.catalog_fields import FileMd5, PolicySection, Section, Share, Url, refusal
+from genolewm_assets.sources.catalog.fields import FileMd5, PolicySection, Section, Share, Url, refusal
 
 _SPLIT = SplitPolicy()
 

@@ -13,8 +13,8 @@ import yaml
 
 from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
 from genolewm_assets.lewm.corpus.records import CorpusSource
-from genolewm_assets.sources.catalog_corpus import CORPUS_SOURCES
-from genolewm_assets.sources.catalogs import Catalog, built_in_catalogs, load_catalog
+from genolewm_assets.sources.catalog.catalog import Catalog, built_in_catalogs, load_catalog
+from genolewm_assets.sources.catalog.corpus import CORPUS_SOURCES
 from genolewm_assets_tests.worlds.minimal_catalog import MD5, MINIMAL, changed, write
 
 SHARED_DATA_CATALOG = Path(__file__).parents[1] / "catalogs" / "shared_data.yaml"
@@ -173,7 +173,7 @@ def test_loading_is_fast_and_light() -> None:
     """Definitions load a catalogue at import."""
     code = (
         "import pydantic, sys, time\n"
-        "from genolewm_assets.sources.catalogs import load_catalog\n"
+        "from genolewm_assets.sources.catalog.catalog import load_catalog\n"
         "started = time.perf_counter()\n"
         "load_catalog('grch38')\n"
         "print(time.perf_counter() - started)\n"

@@ -11,8 +11,8 @@ import pytest
 from genolewm_assets.errors import CatalogError
 from genolewm_assets.mito.genomes.qc import GenomeQcPolicy
 from genolewm_assets.mito.genomes.split import SplitPolicy
-from genolewm_assets.sources.catalog_mito import MitoQc, MitoSection, MitoSplit
-from genolewm_assets.sources.catalogs import built_in_catalogs, load_catalog
+from genolewm_assets.sources.catalog.catalog import built_in_catalogs, load_catalog
+from genolewm_assets.sources.catalog.mito import MitoQc, MitoSection, MitoSplit
 from genolewm_assets.sources.mtdna import CollectionFormat
 from genolewm_assets_tests.worlds.minimal_catalog import MD5, MINIMAL, changed, write
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from genolewm_assets.errors import CatalogError
-from genolewm_assets.sources.catalogs import load_catalog
+from genolewm_assets.sources.catalog.catalog import load_catalog
 from genolewm_assets_tests.worlds.minimal_catalog import MD5, MINIMAL, changed, write
 
 #: path of the key, value, what the message must say after the file name

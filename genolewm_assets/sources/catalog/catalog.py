@@ -17,8 +17,8 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from genolewm_assets.errors import CatalogError, GenoLeWMError, UnknownContigError
 from genolewm_assets.genome.contigs import Contig, ContigSet, genome_digest, standard_aliases
 from genolewm_assets.genome.windows import PROFILES, WindowProfile
-from genolewm_assets.sources.catalog_corpus import CorpusSection
-from genolewm_assets.sources.catalog_fields import (
+from genolewm_assets.sources.catalog.corpus import CorpusSection
+from genolewm_assets.sources.catalog.fields import (
     FOLDER_NAME,
     SCHEME,
     FileMd5,
@@ -32,9 +32,9 @@ from genolewm_assets.sources.catalog_fields import (
     catalog_error,
     refusal,
 )
-from genolewm_assets.sources.catalog_mito import MitoSection
-from genolewm_assets.sources.catalog_training import EncoderSection, HoldoutsSection, PackagesSection
-from genolewm_assets.sources.strict_yaml import read_yaml
+from genolewm_assets.sources.catalog.mito import MitoSection
+from genolewm_assets.sources.catalog.strict_yaml import read_yaml
+from genolewm_assets.sources.catalog.training import EncoderSection, HoldoutsSection, PackagesSection
 from genolewm_assets.variants.limits import MAX_REF_MISMATCH_FRACTION, MIN_AF, MIN_AN_FRACTION
 from genolewm_assets.variants.release_key import in_order, is_before
 

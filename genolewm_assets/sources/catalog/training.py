@@ -8,7 +8,7 @@ from pydantic import Field
 
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.states.pooling import BLOCK_TOKENS
-from genolewm_assets.sources.catalog_fields import FolderName, PolicySection, Section, Share
+from genolewm_assets.sources.catalog.fields import FolderName, PolicySection, Section, Share
 
 #: Model of a catalogue that names none: a tiny random one, written on first use (``encoders.tiny_llama``).
 BUILT_IN_MODEL = "tiny-llama-random"

@@ -1,0 +1,1 @@
+"""The YAML catalogue as validated settings."""
