@@ -17,8 +17,8 @@ from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_opener
 from genolewm_assets.sources.files.source import SourceFile
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, write_empty_shard
-from genolewm_assets.sources.remote_vcf import RemoteVcf
-from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
+from genolewm_assets.sources.vcf.remote import RemoteVcf
+from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
 from genolewm_assets.store import BuildReport, CheckResult, JsonValue, Progress, Published
 from genolewm_assets.variants.audit import audit_shard
 from genolewm_assets.variants.checks import GNOMAD_CHECKS

@@ -21,9 +21,9 @@ from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Bases, Contig, ContigSet, Label
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.clinvar_rows import SPOOLED, read_rows
-from genolewm_assets.sources.contig_names import ContigNames, check_assembly
-from genolewm_assets.sources.vcf_scan import VcfScanner
-from genolewm_assets.sources.vcf_source import LocalVcf
+from genolewm_assets.sources.vcf.contig_names import ContigNames, check_assembly
+from genolewm_assets.sources.vcf.scan import VcfScanner
+from genolewm_assets.sources.vcf.source import LocalVcf
 from genolewm_assets.store.tables.parquet import memory_given_back, write_table, write_tables
 from genolewm_assets.store.tables.spool import BatchSpool
 from genolewm_assets.variants.ledger import AlleleLedger, FilterReason

@@ -25,11 +25,11 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.contig_names import ContigNames, check_assembly
 from genolewm_assets.sources.gnomad_layouts import GnomadLayout, detect_layout
 from genolewm_assets.sources.gnomad_scan import MAIN, SPOOLED, GnomadScan
-from genolewm_assets.sources.vcf_scan import VcfScanner
-from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
+from genolewm_assets.sources.vcf.contig_names import ContigNames, check_assembly
+from genolewm_assets.sources.vcf.scan import VcfScanner
+from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
 from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.tables.parquet import memory_given_back, write_table
 from genolewm_assets.store.tables.spool import BatchSpool

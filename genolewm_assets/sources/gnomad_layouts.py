@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.vcf_header import VcfHeader
+from genolewm_assets.sources.vcf.header import VcfHeader
 from genolewm_assets.variants.schema import ANCESTRY_GROUPS
 
 #: The same group under the name that old releases give it.

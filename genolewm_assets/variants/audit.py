@@ -45,7 +45,7 @@ def audit_shard(
     counts
         What the builder says of the alleles it read.
     alleles_in_source
-        See :class:`~genolewm_assets.sources.allele_count.AlleleCount`.
+        See :class:`~genolewm_assets.sources.vcf.count.AlleleCount`.
 
     Returns
     -------

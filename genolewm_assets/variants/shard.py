@@ -24,7 +24,7 @@ class ShardReport:
     rows
         Per file name.
     alleles_in_source
-        ALT alleles in the source, as :class:`~genolewm_assets.sources.allele_count.AlleleCount` counts them;
+        ALT alleles in the source, as :class:`~genolewm_assets.sources.vcf.count.AlleleCount` counts them;
         none in a source of sequences.
     """
 

@@ -18,9 +18,9 @@ import pytest
 from genolewm_assets.defs.graph import GATED
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import ResourceError
-from genolewm_assets.sources import bgzf
 from genolewm_assets.sources.prepare import prepare_clinvar, prepare_gnomad
-from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf import bgzf
+from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.store import (
     NO_PROGRESS,
     ArtefactId,

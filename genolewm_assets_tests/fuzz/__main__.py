@@ -71,7 +71,7 @@ def _fuzz_target(options: argparse.Namespace, target: str) -> None:
         from genolewm_assets_tests.fuzz import index_check, seeds, vcf_check
     check = vcf_check.check_vcf if target == "vcf" else index_check.check_index
     if target == "vcf":
-        from genolewm_assets.sources import vcf_kernels
+        from genolewm_assets.sources.vcf import kernels as vcf_kernels
         from genolewm_assets_tests.fuzz.checked_kernels import install
 
         install(vcf_kernels, atheris.instrument_func if guided else lambda function: function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.variant_index import read_index, split_region
+from genolewm_assets.sources.vcf.index import read_index, split_region
 from genolewm_assets_tests.worlds.index_files import bgzip
 
 INFLATED, AS_IT_IS = range(2)

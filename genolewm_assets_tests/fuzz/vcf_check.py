@@ -12,10 +12,11 @@ from unittest import mock
 import numpy as np
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources import bgzf, text_chunks
 from genolewm_assets.sources.files.compression import Compression, detect_compression
-from genolewm_assets.sources.vcf_block import AlleleRows, Numbers, VcfBlock
-from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf import bgzf
+from genolewm_assets.sources.vcf import text as text_chunks
+from genolewm_assets.sources.vcf.block import AlleleRows, Numbers, VcfBlock
+from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets_tests.referees.hostile_vcf import (
     BadValueError,
     PlainRecord,

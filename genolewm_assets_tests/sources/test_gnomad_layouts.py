@@ -6,8 +6,8 @@ import pytest
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.sources.gnomad_layouts import FrequencyFields, GnomadLayout, detect_layout
-from genolewm_assets.sources.vcf_header import parse_header
-from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf.header import parse_header
+from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.variants.schema import ANCESTRY_GROUPS
 from genolewm_assets_tests.worlds.gnomad_headers import HEADERS, PUBLISHED
 

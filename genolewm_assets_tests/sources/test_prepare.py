@@ -13,8 +13,8 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError, FastaError, InputError, VcfError
 from genolewm_assets.sources import prepare
 from genolewm_assets.sources.prepare import prepare_clinvar, prepare_gnomad
-from genolewm_assets.sources.vcf_block import VcfBlock
-from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf.block import VcfBlock
+from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.store import BuildRejectedError, read_manifest
 from genolewm_assets.variants.checks import CLINVAR_CHECKS, GNOMAD_CHECKS
 from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genolewm_assets.sources import bgzf
+from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.variants import settle as alleles
 from genolewm_assets.variants.ledger import AlleleLedger
 from genolewm_assets.variants.normal_form import AlleleNormaliser

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from genolewm_assets.sources.vcf_block import VcfBlock
-from genolewm_assets.sources.vcf_scan import VcfScanner
-from genolewm_assets.sources.vcf_source import VcfSource
+from genolewm_assets.sources.vcf.block import VcfBlock
+from genolewm_assets.sources.vcf.scan import VcfScanner
+from genolewm_assets.sources.vcf.source import VcfSource
 
 
 class Record(NamedTuple):

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from genolewm_assets.sources import bgzf, text_chunks
-from genolewm_assets.sources.allele_count import count_records
-from genolewm_assets.sources.vcf_block import VcfBlock
-from genolewm_assets.sources.vcf_header import InfoField
-from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf import bgzf
+from genolewm_assets.sources.vcf import text as text_chunks
+from genolewm_assets.sources.vcf.block import VcfBlock
+from genolewm_assets.sources.vcf.count import count_records
+from genolewm_assets.sources.vcf.header import InfoField
+from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets_tests.referees.plain_vcf import allele_texts, read_plainly, site_text
 from genolewm_assets_tests.worlds.generated_vcf import GeneratedVcf, generated_vcfs
 from genolewm_assets_tests.worlds.index_files import bgzip

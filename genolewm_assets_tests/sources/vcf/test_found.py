@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.allele_count import count_records
-from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf.count import count_records
+from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets_tests.fuzz import index_check
 from genolewm_assets_tests.fuzz.seeds import index_seeds, vcf_seeds
 from genolewm_assets_tests.fuzz.vcf_check import check_vcf, make_input

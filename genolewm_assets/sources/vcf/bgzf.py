@@ -129,7 +129,7 @@ def inflate_batch(batch: Batch, *, label: str) -> list[bytes]:
 
 def _whole_blocks(data: bytes, offset: int, last: int | None, label: str) -> tuple[list[tuple[int, int]], bool]:
     """Return the blocks at the begin of ``data`` that make up a batch, and whether no more belong to it."""
-    from genolewm_assets.sources.bgzf_kernels import walk_blocks
+    from genolewm_assets.sources.vcf.bgzf_kernels import walk_blocks
 
     ends = np.empty(len(data) // _LEAST_BLOCK_BYTES + 1, np.int64)
     far = len(data) if last is None else last - offset

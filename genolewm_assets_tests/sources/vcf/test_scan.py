@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import InputError, VcfError
-from genolewm_assets.sources import bgzf, text_chunks
-from genolewm_assets.sources.allele_count import count_records
 from genolewm_assets.sources.files.compression import BGZF_END
-from genolewm_assets.sources.vcf_scan import VcfScanner
-from genolewm_assets.sources.vcf_source import LocalVcf
+from genolewm_assets.sources.vcf import bgzf
+from genolewm_assets.sources.vcf import text as text_chunks
+from genolewm_assets.sources.vcf.count import count_records
+from genolewm_assets.sources.vcf.scan import VcfScanner
+from genolewm_assets.sources.vcf.source import LocalVcf
 from genolewm_assets_tests.worlds.index_files import bgzip
 from genolewm_assets_tests.worlds.scanned_vcf import Record, scan, scan_with_info
 from genolewm_assets_tests.worlds.vcf_files import COLUMNS, vcf_text, write_text

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.text_chunks import read_text
+from genolewm_assets.sources.vcf.text import read_text
 
 
 class AlleleCount:
     """Counts the data lines of a text fed in pieces, and one ALT allele more than the commas of each fifth column."""
 
     def __init__(self) -> None:
-        from genolewm_assets.sources.vcf_kernels import count_lines
+        from genolewm_assets.sources.vcf.kernels import count_lines
 
         self._count_lines = count_lines
         self._counts = np.array([0, 0, 0, 2])
@@ -39,7 +39,7 @@ class AlleleCount:
 
 
 def count_records(vcf: Path, *, progress: Progress = NO_PROGRESS) -> int:
-    """Count the data lines of a file that :class:`~genolewm_assets.sources.vcf_scan.VcfScanner` can read."""
+    """Count the data lines of a file that :class:`~genolewm_assets.sources.vcf.scan.VcfScanner` can read."""
     count, size = AlleleCount(), vcf.stat().st_size
     with vcf.open("rb") as file:
         for parts, read_bytes in read_text(file, label=str(vcf), threads=2):

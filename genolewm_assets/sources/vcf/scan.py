@@ -19,12 +19,12 @@ import numpy as np
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Contig
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.allele_count import AlleleCount
-from genolewm_assets.sources.text_chunks import TextChunk, read_text
-from genolewm_assets.sources.vcf_block import SourceText, VcfBlock
-from genolewm_assets.sources.vcf_header import FIXED_COLUMNS, VcfHeader, parse_header
-from genolewm_assets.sources.vcf_region import Region, find_region
-from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
+from genolewm_assets.sources.vcf.block import SourceText, VcfBlock
+from genolewm_assets.sources.vcf.count import AlleleCount
+from genolewm_assets.sources.vcf.header import FIXED_COLUMNS, VcfHeader, parse_header
+from genolewm_assets.sources.vcf.region import Region, find_region
+from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
+from genolewm_assets.sources.vcf.text import TextChunk, read_text
 
 #: Longest line read; a whole line must fit into memory, several times over.
 MAX_LINE_BYTES = 32 << 20
@@ -200,7 +200,7 @@ class VcfScanner:
 
     def _split(self, text: bytes) -> tuple[VcfBlock, int | None]:
         """Return the records of a text, and where in it the blank line begins at which they end, if one does."""
-        from genolewm_assets.sources import vcf_kernels
+        from genolewm_assets.sources.vcf import kernels as vcf_kernels
 
         whole = np.frombuffer(text, np.uint8)
         lines = vcf_kernels.count_line_ends(whole)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.sources.allele_count import AlleleCount, count_records
+from genolewm_assets.sources.vcf.count import AlleleCount, count_records
 from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
 
 RECORDS = [

@@ -1,4 +1,4 @@
-"""Where a VCF is read from: a local file, or, in :mod:`~genolewm_assets.sources.remote_vcf`, ranges of a remote one."""
+"""Where a VCF is read from: a local file, or, in :mod:`~genolewm_assets.sources.vcf.remote`, ranges of a remote one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import BinaryIO, Protocol
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.sources.files.local import check_local_file
-from genolewm_assets.sources.variant_index import VariantIndex, find_index, read_index
+from genolewm_assets.sources.vcf.index import VariantIndex, find_index, read_index
 
 
 class VcfSource(Protocol):

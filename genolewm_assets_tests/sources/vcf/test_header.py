@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.sources.vcf_header import parse_file_date, parse_header
-from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf.header import parse_file_date, parse_header
+from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets_tests.worlds.vcf_files import COLUMNS, write_text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from genolewm_assets.errors import UnknownContigError, VcfError
 from genolewm_assets.genome import GRCH38, Contig, ContigSet
-from genolewm_assets.sources.vcf_header import VcfHeader
+from genolewm_assets.sources.vcf.header import VcfHeader
 
 # Scaffolds, patches, alternates and decoys of GRCh38 as RefSeq, GenBank and UCSC call them.
 _UNPLACED = re.compile(

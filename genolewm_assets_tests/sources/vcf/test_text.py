@@ -8,9 +8,10 @@ from collections.abc import Iterable
 import pytest
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources import bgzf, text_chunks
 from genolewm_assets.sources.files.compression import BGZF_END
-from genolewm_assets.sources.text_chunks import TextChunk, read_text
+from genolewm_assets.sources.vcf import bgzf
+from genolewm_assets.sources.vcf import text as text_chunks
+from genolewm_assets.sources.vcf.text import TextChunk, read_text
 from genolewm_assets_tests.worlds.index_files import bgzip
 
 TEXT = b"".join(b"%d,%d\n" % (at, at * 7919 % 9973) for at in range(2_000))

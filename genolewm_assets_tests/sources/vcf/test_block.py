@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.vcf_block import VcfBlock
-from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf.block import VcfBlock
+from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets_tests.worlds.scanned_vcf import Record, infos_of, one_block, records_of
 from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
 

@@ -13,9 +13,9 @@ from typing import BinaryIO, NoReturn
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Contig
 from genolewm_assets.sources.files.compression import Compression, detect_compression
-from genolewm_assets.sources.text_chunks import read_text
-from genolewm_assets.sources.vcf_block import VcfBlock
-from genolewm_assets.sources.vcf_source import VcfSource
+from genolewm_assets.sources.vcf.block import VcfBlock
+from genolewm_assets.sources.vcf.source import VcfSource
+from genolewm_assets.sources.vcf.text import read_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ class _Rows(ABC):
         return self._gathered(spans, dot_is_missing=False)
 
     def _gathered(self, spans: Spans, *, dot_is_missing: bool) -> pa.StringArray:
-        from genolewm_assets.sources import vcf_kernels
+        from genolewm_assets.sources.vcf import kernels as vcf_kernels
 
         rows = len(spans.at)
         offsets, valid = np.empty(rows + 1, np.int32), np.zeros((rows + 7) // 8, np.uint8)
@@ -136,7 +136,7 @@ class _Rows(ABC):
         VcfError
             If one is not made of 1 to 18 digits.
         """
-        from genolewm_assets.sources import vcf_kernels
+        from genolewm_assets.sources.vcf import kernels as vcf_kernels
 
         values, state = np.empty(len(spans.at), np.int64), np.empty(len(spans.at), np.uint8)
         vcf_kernels.parse_counts(self.text, *spans, values, state)
@@ -156,7 +156,7 @@ class _Rows(ABC):
         VcfError
             If one is not such a number as VCF writes it (VCF 4.3, section 1.3).
         """
-        from genolewm_assets.sources import vcf_kernels
+        from genolewm_assets.sources.vcf import kernels as vcf_kernels
 
         values, state = np.empty(len(spans.at), np.float64), np.empty(len(spans.at), np.uint8)
         vcf_kernels.parse_shares(self.text, *spans, values, state)
@@ -230,7 +230,7 @@ class VcfBlock(_Rows):
 
     def runs(self) -> Iterator[tuple[str, slice]]:
         """Yield each run of records that name the same CHROM."""
-        from genolewm_assets.sources import vcf_kernels
+        from genolewm_assets.sources.vcf import kernels as vcf_kernels
 
         spans, first = self.column(_CHROM), np.empty(len(self) + 1, np.int32)
         runs = vcf_kernels.find_runs(self.text, *spans, first)
@@ -270,7 +270,7 @@ class VcfBlock(_Rows):
         VcfError
             If a record has one of them twice.
         """
-        from genolewm_assets.sources import vcf_kernels
+        from genolewm_assets.sources.vcf import kernels as vcf_kernels
 
         wanted = [key for key in dict.fromkeys(keys) if key not in self._located]
         if not wanted:
@@ -368,7 +368,7 @@ class AlleleRows(_Rows):
         return own
 
     def _own(self, lists: Spans, label: str) -> Spans:
-        from genolewm_assets.sources import vcf_kernels
+        from genolewm_assets.sources.vcf import kernels as vcf_kernels
 
         lists, own = lists.take(self.record), Spans(*(np.empty(len(self), np.int32) for _ in range(2)))
         row = vcf_kernels.find_elements(self.text, *lists, self.block.alts[self.record], self.index, *own)

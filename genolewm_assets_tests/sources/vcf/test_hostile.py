@@ -14,11 +14,11 @@ import pytest
 
 from genolewm_assets.errors import UnknownContigError, VcfError
 from genolewm_assets.genome import GRCH38
-from genolewm_assets.sources import vcf_scan
-from genolewm_assets.sources.allele_count import count_records
 from genolewm_assets.sources.clinvar import build_clinvar_shard
 from genolewm_assets.sources.files.compression import BGZF_END
-from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf import scan as vcf_scan
+from genolewm_assets.sources.vcf.count import count_records
+from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets_tests.worlds.gnomad_world import PLAIN, SEQUENCE, build, snv
 from genolewm_assets_tests.worlds.index_files import bgzip
 from genolewm_assets_tests.worlds.scanned_vcf import Record, scan, scan_with_info
@@ -163,8 +163,8 @@ CHILD = """
 import json, resource, sys
 from pathlib import Path
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.allele_count import count_records
-from genolewm_assets.sources.vcf_scan import VcfScanner
+from genolewm_assets.sources.vcf.count import count_records
+from genolewm_assets.sources.vcf.scan import VcfScanner
 
 
 def peak():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.variant_index import (
+from genolewm_assets.sources.vcf.index import (
     INDEX_LIMIT_BYTES,
     IndexedContig,
     VariantIndex,

@@ -14,13 +14,14 @@ import pytest
 
 from genolewm_assets.errors import FetchError, VcfError
 from genolewm_assets.genome import GRCH38, Contig
-from genolewm_assets.sources import bgzf, remote_vcf
 from genolewm_assets.sources.files.ranges import RangeFile
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
-from genolewm_assets.sources.remote_vcf import RemoteVcf
-from genolewm_assets.sources.vcf_region import find_region
-from genolewm_assets.sources.vcf_scan import VcfScanner
-from genolewm_assets.sources.vcf_source import LocalVcf, VcfSource
+from genolewm_assets.sources.vcf import bgzf
+from genolewm_assets.sources.vcf import remote as remote_vcf
+from genolewm_assets.sources.vcf.region import find_region
+from genolewm_assets.sources.vcf.remote import RemoteVcf
+from genolewm_assets.sources.vcf.scan import VcfScanner
+from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.gnomad_world import PLAIN
 from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text

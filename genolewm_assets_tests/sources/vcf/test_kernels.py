@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.sources import vcf_kernels
+from genolewm_assets.sources.vcf import kernels as vcf_kernels
 
 Ints = npt.NDArray[np.int32]
 

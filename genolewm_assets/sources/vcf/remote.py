@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from genolewm_assets.sources.files.ranges import RangeFile
 from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote, read_remote
-from genolewm_assets.sources.variant_index import INDEX_LIMIT_BYTES, INDEX_SUFFIXES, VariantIndex, read_index
+from genolewm_assets.sources.vcf.index import INDEX_LIMIT_BYTES, INDEX_SUFFIXES, VariantIndex, read_index
 
 
 @dataclass(frozen=True)

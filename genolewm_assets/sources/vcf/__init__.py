@@ -1,0 +1,1 @@
+"""VCF and BGZF: index, blocks, regions, counts."""
