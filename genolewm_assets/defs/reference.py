@@ -12,7 +12,7 @@ from genolewm_assets.defs.observations import reference_source
 from genolewm_assets.defs.partitions import on_every_partition
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
-from genolewm_assets.sources.fasta import compare_contigs, prepare_genome
+from genolewm_assets.sources.reference.fasta import compare_contigs, prepare_genome
 from genolewm_assets.store import BuildReport, CheckResult, Progress, Published
 
 

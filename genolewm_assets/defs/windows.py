@@ -18,8 +18,8 @@ from genolewm_assets.genome import ContigSet, IntervalArray
 from genolewm_assets.lewm.windows.checks import WINDOW_CHECKS, check_window_table
 from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets.lewm.windows.table import build_window_table, coverage_counts
-from genolewm_assets.sources.bed import read_bed_track
 from genolewm_assets.sources.files.source import SourceFile
+from genolewm_assets.sources.reference.tracks import read_bed_track
 from genolewm_assets.store import BuildReport, Progress, Published
 from genolewm_assets.store.tables.parquet import write_table
 

@@ -15,8 +15,8 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.sample import write_sample
 from genolewm_assets.sources.catalog.catalog import Catalog, load_catalog
-from genolewm_assets.sources.fasta import FastaReader
 from genolewm_assets.sources.files.source import SourceFile
+from genolewm_assets.sources.reference.fasta import FastaReader
 from genolewm_assets.store import NO_PROGRESS, JsonValue, Manifest, Progress, Published, Root
 
 if TYPE_CHECKING:

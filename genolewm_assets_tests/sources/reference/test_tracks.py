@@ -8,7 +8,7 @@ import pytest
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Contig, ContigSet
-from genolewm_assets.sources.bed import read_bed_track
+from genolewm_assets.sources.reference.tracks import read_bed_track
 
 CONTIGS = ContigSet(
     [Contig("chr1", 1_000, aliases=("1", "NC_000001.11")), Contig("chr2", 500), Contig("chrM", 100, circular=True)]

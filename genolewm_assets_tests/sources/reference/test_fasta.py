@@ -16,7 +16,8 @@ from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
 from genolewm_assets.sources.catalog.catalog import load_catalog
-from genolewm_assets.sources.fasta import (
+from genolewm_assets.sources.files.compression import Compression
+from genolewm_assets.sources.reference.fasta import (
     CONTIGS_NAME,
     FASTA_NAME,
     ContigPieces,
@@ -25,7 +26,6 @@ from genolewm_assets.sources.fasta import (
     compare_contigs,
     prepare_genome,
 )
-from genolewm_assets.sources.files.compression import Compression
 
 RANDOM = random.Random(3)
 CHR1 = "N" * 70 + "".join(RANDOM.choices("ACGTacgt", k=100_000)) + "NNRYNN" + "ACGT" * 25

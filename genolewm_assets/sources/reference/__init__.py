@@ -1,0 +1,1 @@
+"""FASTA and annotation tracks."""
