@@ -28,7 +28,7 @@ def _inflate(vcf: Path, _: Path) -> None:
 
 def _gnomad(bases: Path) -> Callable[[Path, Path], int]:
     from benchmarks.gnomad_vcf import CONTIG
-    from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
+    from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 
     reference, contigs = bases.read_bytes(), ContigSet([CONTIG])
 

@@ -16,7 +16,7 @@ from genolewm_assets.defs.partitions import BY_CONTIG, on_every_partition
 from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_opener
 from genolewm_assets.sources.files.source import SourceFile
-from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, write_empty_shard
+from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard, write_empty_shard
 from genolewm_assets.sources.vcf.remote import RemoteVcf
 from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
 from genolewm_assets.store import BuildReport, CheckResult, JsonValue, Progress, Published

@@ -204,7 +204,7 @@ class LossyScanner(VcfScanner):
 def test_a_scanner_that_loses_records_is_found_out(
     gnomad: Path, clinvar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("genolewm_assets.sources.gnomad.VcfScanner", LossyScanner)
+    monkeypatch.setattr("genolewm_assets.sources.gnomad.shard.VcfScanner", LossyScanner)
     message = r"every_record_accounted_for \(alleles_in 3, alleles_in_source 4, problems alleles_in is not the number"
     with pytest.raises(BuildRejectedError, match=message):
         prepare_gnomad(gnomad, tmp_path / "out", release="4.1")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.sources import gnomad_scan
 from genolewm_assets.sources.clinvar import build_clinvar_shard
-from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
+from genolewm_assets.sources.gnomad import scan as gnomad_scan
+from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets_tests.worlds import clinvar_records
 from genolewm_assets_tests.worlds.gnomad_world import PLAIN, SEQUENCE, TOY

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from genolewm_assets.genome import Contig, ContigSet
-from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
+from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.variants.schema import GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE
 from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text

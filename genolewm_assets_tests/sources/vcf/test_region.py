@@ -15,7 +15,7 @@ import pytest
 from genolewm_assets.errors import FetchError, VcfError
 from genolewm_assets.genome import GRCH38, Contig
 from genolewm_assets.sources.files.ranges import RangeFile
-from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
+from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.sources.vcf import remote as remote_vcf
 from genolewm_assets.sources.vcf.region import find_region

@@ -12,7 +12,7 @@ import pysam.bcftools
 import pytest
 
 from genolewm_assets.genome import GRCH38, ContigSet
-from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
+from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.variants.schema import ANCESTRY_GROUPS
 from genolewm_assets.variants.shard import VARIANTS_FILE
 from genolewm_assets_tests.worlds.gnomad_world import Reference

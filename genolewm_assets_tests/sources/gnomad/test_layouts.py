@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.gnomad_layouts import FrequencyFields, GnomadLayout, detect_layout
+from genolewm_assets.sources.gnomad.layouts import FrequencyFields, GnomadLayout, detect_layout
 from genolewm_assets.sources.vcf.header import parse_header
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.variants.schema import ANCESTRY_GROUPS

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import Contig
-from genolewm_assets.sources.gnomad_layouts import FrequencyFields, GnomadLayout, canonical_group
-from genolewm_assets.sources.kept_alleles import ENOUGH_BYTES, KeptAlleles
+from genolewm_assets.sources.gnomad.kept import ENOUGH_BYTES, KeptAlleles
+from genolewm_assets.sources.gnomad.layouts import FrequencyFields, GnomadLayout, canonical_group
 from genolewm_assets.sources.vcf.block import AlleleRows, Numbers, VcfBlock
 from genolewm_assets.sources.vcf.contig_names import ContigNames
 from genolewm_assets.store.tables.spool import BatchSpool

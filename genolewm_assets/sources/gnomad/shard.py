@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.gnomad_layouts import GnomadLayout, detect_layout
-from genolewm_assets.sources.gnomad_scan import MAIN, SPOOLED, GnomadScan
+from genolewm_assets.sources.gnomad.layouts import GnomadLayout, detect_layout
+from genolewm_assets.sources.gnomad.scan import MAIN, SPOOLED, GnomadScan
 from genolewm_assets.sources.vcf.contig_names import ContigNames, check_assembly
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource

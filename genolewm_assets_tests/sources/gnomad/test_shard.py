@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError, VcfError
-from genolewm_assets.sources.gnomad import GnomadParams, write_empty_shard
+from genolewm_assets.sources.gnomad.shard import GnomadParams, write_empty_shard
 from genolewm_assets.variants.schema import GNOMAD_VARIANTS
 from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE
 from genolewm_assets_tests.worlds.gnomad_world import PLAIN, build, snv

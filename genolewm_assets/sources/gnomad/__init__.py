@@ -1,0 +1,1 @@
+"""gnomAD files to a variant shard."""
