@@ -43,7 +43,7 @@ def _gnomad(bases: Path) -> Callable[[Path, Path], int]:
 
 def _clinvar(bases: Path) -> Callable[[Path, Path], int]:
     from benchmarks.clinvar_vcf import CONTIGS, RELEASE
-    from genolewm_assets.sources.clinvar import build_clinvar_shard
+    from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 
     text = bases.read_bytes()
     starts = dict(zip((each.name for each in CONTIGS), range(0, len(text), len(text) // len(CONTIGS)), strict=True))

@@ -13,7 +13,7 @@ from benchmarks.inputs import make_input
 from benchmarks.simulated_genome import simulate_contig
 from benchmarks.workers import Job, measure, measure_fresh
 from genolewm_assets.genome import ContigSet, Label
-from genolewm_assets.sources.clinvar_terms import label_of, stars_of
+from genolewm_assets.sources.clinvar.terms import label_of, stars_of
 
 RECORDS = 2_000
 

@@ -15,8 +15,8 @@ from genolewm_assets.defs.metadata import clinvar_vcf_schema, describe_published
 from genolewm_assets.defs.partitions import BY_RELEASE, RELEASE_FRESHNESS, on_every_partition, on_same_key
 from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import Workspace, reference_opener
-from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
-from genolewm_assets.sources.release_ledger import check_offered, find_release
+from genolewm_assets.sources.clinvar.releases import check_offered, find_release
+from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.vcf.count import count_records
 from genolewm_assets.store import BuildReport, CheckResult, JsonValue, Progress, Published
 from genolewm_assets.variants.audit import audit_shard

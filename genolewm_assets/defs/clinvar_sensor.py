@@ -23,8 +23,8 @@ from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, RejectedResourceError, ResourceError
 from genolewm_assets.sources.catalog.catalog import load_catalog
 from genolewm_assets.sources.catalog.fields import Release
-from genolewm_assets.sources.clinvar_listing import Listing, read_listing
-from genolewm_assets.sources.release_ledger import (
+from genolewm_assets.sources.clinvar.listing import Listing, read_listing
+from genolewm_assets.sources.clinvar.releases import (
     RegisteredRelease,
     offered_releases,
     read_ledger,

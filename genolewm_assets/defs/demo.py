@@ -26,8 +26,8 @@ from genolewm_assets.defs.settings import configured_catalog, configured_root
 from genolewm_assets.defs.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError, ResourceError
 from genolewm_assets.lewm.packages.pointer import choose_current, read_current, read_pin
-from genolewm_assets.sources.clinvar_listing import read_listing
-from genolewm_assets.sources.release_ledger import choose_releases
+from genolewm_assets.sources.clinvar.listing import read_listing
+from genolewm_assets.sources.clinvar.releases import choose_releases
 from genolewm_assets.store import NO_PROGRESS, ArtefactId, Manifest, is_current
 from genolewm_assets.store.locks.processes import is_running
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import FastaError, InputError
 from genolewm_assets.genome import GRCH38, Bases, Contig, ContigSet
-from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
+from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.files.source import SourceFile
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.reference.fasta import FastaReader

@@ -4,7 +4,7 @@ Belongs here: bringing the rows of one contig into normal form and order, and le
 of a single allele is in :mod:`~genolewm_assets.variants.normal_form`, the account of what was kept and rejected in
 :mod:`~genolewm_assets.variants.ledger`, the order in :mod:`~genolewm_assets.variants.order`. Contig names
 are in :mod:`~genolewm_assets.sources.vcf.contig_names`; what a field means is in
-:mod:`~genolewm_assets.sources.gnomad.layouts` and :mod:`~genolewm_assets.sources.clinvar_terms`.
+:mod:`~genolewm_assets.sources.gnomad.layouts` and :mod:`~genolewm_assets.sources.clinvar.terms`.
 """
 
 from __future__ import annotations

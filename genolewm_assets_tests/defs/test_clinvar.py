@@ -11,8 +11,8 @@ import pytest
 
 from genolewm_assets.defs.clinvar import clinvar_release
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.sources.clinvar_listing import read_listing
-from genolewm_assets.sources.release_ledger import LEDGER, RegisteredRelease, read_ledger, register_releases
+from genolewm_assets.sources.clinvar.listing import read_listing
+from genolewm_assets.sources.clinvar.releases import LEDGER, RegisteredRelease, read_ledger, register_releases
 from genolewm_assets.store import NO_PROGRESS, Root, collect_garbage, verify_root
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.release_files import directory_page

@@ -15,7 +15,7 @@ from genolewm_assets.defs import clinvar_sensor
 from genolewm_assets.defs.clinvar_sensor import clinvar_release_schedule, clinvar_release_sensor
 from genolewm_assets.defs.jobs import refresh_release_job
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.sources.release_ledger import LEDGER
+from genolewm_assets.sources.clinvar.releases import LEDGER
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.sensor_world import (
     NEW,

@@ -13,7 +13,7 @@ import tenacity
 
 from genolewm_assets.defs import clinvar_sensor
 from genolewm_assets.errors import CorruptResourceError, RootError
-from genolewm_assets.sources.release_ledger import LEDGER
+from genolewm_assets.sources.clinvar.releases import LEDGER
 from genolewm_assets_tests.servers.s3_server import running_s3
 from genolewm_assets_tests.servers.web_server import WebServer, running_server
 from genolewm_assets_tests.worlds.release_files import directory_page, md5_line

@@ -23,7 +23,7 @@ from genolewm_assets.lewm.package_build.rows import Membership, control_rows, co
 from genolewm_assets.lewm.packages.schema import CacheRef, VariantSource
 from genolewm_assets.lewm.windows.table import build_window_table
 from genolewm_assets.mito.variants.join import join_variants, tabulate_sites
-from genolewm_assets.sources.clinvar import build_clinvar_shard
+from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.variants.changes import CHANGE_COLUMNS, COMPARED, find_changes
 from genolewm_assets.variants.schema import ALLELE_KEY
 from genolewm_assets_tests.worlds import holdout_world, package_world

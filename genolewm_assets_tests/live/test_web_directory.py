@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from genolewm_assets.sources.clinvar_listing import read_listing
+from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.files.fetch import fetch
 from genolewm_assets_tests.servers.web_directory import web_directory
 

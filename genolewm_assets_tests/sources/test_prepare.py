@@ -209,6 +209,6 @@ def test_a_scanner_that_loses_records_is_found_out(
     with pytest.raises(BuildRejectedError, match=message):
         prepare_gnomad(gnomad, tmp_path / "out", release="4.1")
     write_text(clinvar, clinvar.read_text() + clinvar.read_text().splitlines()[-1].replace("\t7\t", "\t8\t") + "\n")
-    monkeypatch.setattr("genolewm_assets.sources.clinvar.VcfScanner", LossyScanner)
+    monkeypatch.setattr("genolewm_assets.sources.clinvar.shard.VcfScanner", LossyScanner)
     with pytest.raises(BuildRejectedError, match=r"alleles_in 1, alleles_in_source 2"):
         prepare_clinvar(clinvar, tmp_path / "out", release=DATE)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.sources.clinvar import build_clinvar_shard
+from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.sources.gnomad import scan as gnomad_scan
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.vcf import bgzf

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from genolewm_assets.genome import Contig, ContigSet
-from genolewm_assets.sources.clinvar import build_clinvar_shard
+from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, REJECTS
 from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
 

@@ -12,7 +12,7 @@ from genolewm_assets.errors import InputError, ReferenceMismatchError
 from genolewm_assets.genome import GRCH38, ContigSet
 from genolewm_assets.mito.variants.join import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
 from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS, TABLES
-from genolewm_assets.sources.clinvar import build_clinvar_shard, contig_file
+from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, contig_file
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.store.tables.schema import TableSchema
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS

@@ -14,7 +14,7 @@ import pytest
 
 from genolewm_assets.errors import UnknownContigError, VcfError
 from genolewm_assets.genome import GRCH38
-from genolewm_assets.sources.clinvar import build_clinvar_shard
+from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.sources.files.compression import BGZF_END
 from genolewm_assets.sources.vcf import scan as vcf_scan
 from genolewm_assets.sources.vcf.count import count_records

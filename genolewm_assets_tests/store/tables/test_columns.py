@@ -26,7 +26,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from genolewm_assets.genome import Contig, ContigSet
-from genolewm_assets.sources.clinvar import build_clinvar_shard
+from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 vcf, bases, out = sys.argv[1:]
 contigs = ContigSet([Contig("chr17", len(bases), aliases=("17",)), Contig("chrM", len(bases), aliases=("MT",))])
 report = build_clinvar_shard(

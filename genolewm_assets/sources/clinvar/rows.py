@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import UnknownTermError, VcfError
-from genolewm_assets.sources.clinvar_terms import label_of, parse_genes, stars_of
+from genolewm_assets.sources.clinvar.terms import label_of, parse_genes, stars_of
 from genolewm_assets.sources.vcf.block import Numbers, VcfBlock
 from genolewm_assets.sources.vcf.scan import MAX_RECORD_BYTES
 from genolewm_assets.store.tables.columns import list_column, number_column, numbers_of, text_column

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import BusyError, CorruptResourceError, FetchError, MissingResourceError, ResourceError
-from genolewm_assets.sources import release_ledger
-from genolewm_assets.sources.clinvar_listing import ListedFile, Listing, read_listing
-from genolewm_assets.sources.release_ledger import (
+from genolewm_assets.sources.clinvar import releases as release_ledger
+from genolewm_assets.sources.clinvar.listing import ListedFile, Listing, read_listing
+from genolewm_assets.sources.clinvar.releases import (
     LEDGER,
     RegisteredRelease,
     choose_releases,

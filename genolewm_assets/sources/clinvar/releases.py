@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.sources.clinvar_listing import (
+from genolewm_assets.sources.clinvar.listing import (
     EXAMPLE,
     Listing,
     day_of,

@@ -11,7 +11,7 @@ import pytest
 import tenacity
 
 from genolewm_assets.errors import FetchError
-from genolewm_assets.sources.clinvar_listing import (
+from genolewm_assets.sources.clinvar.listing import (
     ListedFile,
     Listing,
     day_of,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from genolewm_assets.errors import UnknownTermError, VcfError
-from genolewm_assets.sources.clinvar_terms import label_of, parse_genes, stars_of
+from genolewm_assets.sources.clinvar.terms import label_of, parse_genes, stars_of
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Bases, Contig, ContigSet, Label
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.clinvar_rows import SPOOLED, read_rows
+from genolewm_assets.sources.clinvar.rows import SPOOLED, read_rows
 from genolewm_assets.sources.vcf.contig_names import ContigNames, check_assembly
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.sources.vcf.source import LocalVcf

@@ -1,0 +1,1 @@
+"""ClinVar listing, releases and files to a variant shard."""
