@@ -15,8 +15,8 @@ from genolewm_assets.lewm.corpus.checks import CORPUS_CHECKS
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer, PlacementHow
 from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
-from genolewm_assets.sources.carbon_corpus import audit_corpus_windows, list_corpus_files, write_corpus_windows
-from genolewm_assets.sources.placement import GenomeSlices, MappyAligner
+from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
+from genolewm_assets.sources.corpus.files import audit_corpus_windows, list_corpus_files, write_corpus_windows
 from genolewm_assets.store import BuildReport, Progress, Published
 
 

@@ -13,12 +13,12 @@ from genolewm_assets.lewm.corpus.placement import CorpusPlacer
 from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.lewm.corpus.windows import CorpusParams
 from genolewm_assets.sample import CONTIG_MD5, SAMPLE_FACTS
-from genolewm_assets.sources.carbon_corpus import audit_corpus_windows, list_corpus_files, write_corpus_windows
 from genolewm_assets.sources.catalog.catalog import Catalog, load_catalog
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, read_release_date
+from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
+from genolewm_assets.sources.corpus.files import audit_corpus_windows, list_corpus_files, write_corpus_windows
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
-from genolewm_assets.sources.placement import GenomeSlices, MappyAligner
 from genolewm_assets.sources.reference.fasta import compare_contigs, prepare_genome
 from genolewm_assets.sources.reference.tracks import read_bed_track
 

@@ -7,8 +7,8 @@ import pytest
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
-from genolewm_assets.sources.carbon_corpus import read_records
-from genolewm_assets.sources.corpus_layouts import find_layout
+from genolewm_assets.sources.corpus.files import read_records
+from genolewm_assets.sources.corpus.layouts import find_layout
 from genolewm_assets_tests.worlds.corpus_files import gene_row, text_row, write_rows
 
 GENES, MRNA, SPLICED = (

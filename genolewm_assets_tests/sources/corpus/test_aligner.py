@@ -10,7 +10,7 @@ import pytest
 
 from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import reverse_complement
-from genolewm_assets.sources.placement import GenomeSlices, MappyAligner
+from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
 from genolewm_assets_tests.worlds.corpus import BASES, CONTIGS, random_bases
 
 #: An intron as the aligner expects it: GT at its start, AG at its end.

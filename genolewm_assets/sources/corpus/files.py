@@ -26,7 +26,7 @@ from genolewm_assets.lewm.corpus.windows import (
     CorpusParams,
     build_corpus_windows,
 )
-from genolewm_assets.sources.corpus_layouts import find_layout
+from genolewm_assets.sources.corpus.layouts import find_layout
 from genolewm_assets.sources.files.remote import fetch_error
 from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
 from genolewm_assets.store.tables.parquet import open_table

@@ -11,13 +11,13 @@ from genolewm_assets.genome import ContigSet
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer
 from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.lewm.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, CorpusParams
-from genolewm_assets.sources.carbon_corpus import (
+from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
+from genolewm_assets.sources.corpus.files import (
     audit_corpus_windows,
     list_corpus_files,
     read_records,
     write_corpus_windows,
 )
-from genolewm_assets.sources.placement import GenomeSlices, MappyAligner
 from genolewm_assets_tests.worlds.corpus import CONTIGS, SMALL, gene, random_bases, read_bases
 from genolewm_assets_tests.worlds.corpus_files import gene_row, text_row, write_rows
 
