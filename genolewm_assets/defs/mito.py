@@ -28,8 +28,8 @@ from genolewm_assets.mito.tokens.statistics import describe_tokens
 from genolewm_assets.mito.tokens.store import MITO_TOKENS, TOKEN_CHECKS, check_tokens, write_tokens
 from genolewm_assets.mito.tokens.vocabulary import KmerVocabulary
 from genolewm_assets.sources.files.source import SourceFile
-from genolewm_assets.sources.mtdna import CollectionFormat
-from genolewm_assets.sources.mtdna_collection import GENOMES_FILE, CollectionFile, SampleLevels, write_genomes
+from genolewm_assets.sources.mito.collection import GENOMES_FILE, CollectionFile, SampleLevels, write_genomes
+from genolewm_assets.sources.mito.genomes import CollectionFormat
 from genolewm_assets.store import ArrayStoreReader, BuildReport, CheckResult, JsonValue, Progress, Published
 
 #: Threads that align; nothing depends on it.

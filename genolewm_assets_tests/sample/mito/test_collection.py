@@ -12,7 +12,7 @@ from genolewm_assets.mito.genomes.rotation import canonical_rotation
 from genolewm_assets.sample import SAMPLE_FACTS
 from genolewm_assets.sample.genome.reference import SimulatedContig
 from genolewm_assets.sample.mito.genomes import simulate_mito_genomes
-from genolewm_assets.sources.mtdna import read_genomes
+from genolewm_assets.sources.mito.genomes import read_genomes
 from genolewm_assets_tests.mito.judged import Judged, judge_all
 
 FILES = ("genomes.fa.gz", "genomes.gb.gz")

@@ -10,7 +10,7 @@ import pytest
 from genolewm_assets.errors import GenoLeWMError, InputError, UnknownContigError, VcfError
 from genolewm_assets.genome import GRCH38
 from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall
-from genolewm_assets.sources.mtdna_heteroplasmy import SampleCalls, read_heteroplasmy
+from genolewm_assets.sources.mito.heteroplasmy import SampleCalls, read_heteroplasmy
 from genolewm_assets_tests.mito.judged import levels_on_reference
 from genolewm_assets_tests.worlds.vcf_files import write_text
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.mito.genomes.records import GenomeRecord
-from genolewm_assets.sources.mtdna import CollectionFormat, find_format, read_genomes
+from genolewm_assets.sources.mito.genomes import CollectionFormat, find_format, read_genomes
 from genolewm_assets_tests.mito.judged import judge_all
 
 FASTA = b">SIM1 first one [haplogroup=H2a]\nACGTN\nacgur\n>SIM2\nAC\n"
@@ -300,7 +300,5 @@ def test_records_come_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_biopython_is_loaded_with_the_first_record_only() -> None:
-    code = (
-        "import sys, genolewm_assets.sources.mtdna; sys.exit(any(name.split('.')[0] == 'Bio' for name in sys.modules))"
-    )
+    code = "import sys, genolewm_assets.sources.mito.genomes; sys.exit(any(name.split('.')[0] == 'Bio' for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -20,14 +20,14 @@ from genolewm_assets.mito.genomes.checks import GENOME_CHECKS
 from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
 from genolewm_assets.mito.genomes.split import SplitPolicy
 from genolewm_assets.mito.genomes.table import MITO_GENOME_REJECTS, MITO_GENOMES
-from genolewm_assets.sources.mtdna import CollectionFormat
-from genolewm_assets.sources.mtdna_collection import (
+from genolewm_assets.sources.mito.collection import (
     GENOMES_FILE,
     REJECTS_FILE,
     CollectionFile,
     SampleLevels,
     write_genomes,
 )
+from genolewm_assets.sources.mito.genomes import CollectionFormat
 from genolewm_assets.store import BuildReport
 from genolewm_assets_tests.worlds.genome_world import GENOMES, MISFIT_REASONS, QC, REFERENCE, misfits
 from genolewm_assets_tests.worlds.vcf_files import write_text

@@ -29,8 +29,8 @@ from genolewm_assets.mito.genomes.table import (
 )
 from genolewm_assets.mito.tokens.store import LevelledGenome, read_placements
 from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
-from genolewm_assets.sources.mtdna import CollectionFormat, read_genomes
-from genolewm_assets.sources.mtdna_heteroplasmy import read_heteroplasmy
+from genolewm_assets.sources.mito.genomes import CollectionFormat, read_genomes
+from genolewm_assets.sources.mito.heteroplasmy import read_heteroplasmy
 from genolewm_assets.store import NO_PROGRESS, BuildReport, Progress
 
 GENOMES_FILE, REJECTS_FILE = "genomes.parquet", "rejects.parquet"
@@ -64,7 +64,7 @@ def write_genomes(
     Raises
     ------
     InputError
-        If a file as a whole cannot be trusted; see :func:`~genolewm_assets.sources.mtdna.read_genomes`.
+        If a file as a whole cannot be trusted; see :func:`~genolewm_assets.sources.mito.genomes.read_genomes`.
     """
     # Imported here: an aligner takes its time to load.
     from genolewm_assets.mito.genomes.alignment import CircularAligner

@@ -1,0 +1,1 @@
+"""Mitochondrial collections and heteroplasmy files."""
