@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
-from genolewm_assets.defs.column_lineage import of
+from genolewm_assets.defs.display.column_lineage import of
+from genolewm_assets.defs.display.metadata import clinvar_vcf_schema, describe_published, plotted
 from genolewm_assets.defs.gates import GatedAsset, Plan
-from genolewm_assets.defs.metadata import clinvar_vcf_schema, describe_published, plotted
 from genolewm_assets.defs.partitions import BY_RELEASE, RELEASE_FRESHNESS, on_every_partition, on_same_key
 from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import Workspace, reference_opener
@@ -95,7 +95,7 @@ def describe_release(published: Published) -> dict[str, dg.MetadataValue]:
 
 def describe_clinvar_shard(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, counts, the balance of the classes, and the classes by review stars."""
-    from genolewm_assets.defs.pictures import LABEL_COLOURS, draw_class_balance, draw_classes_by_stars
+    from genolewm_assets.defs.display.pictures import LABEL_COLOURS, draw_class_balance, draw_classes_by_stars
 
     tables = [
         pq.read_table(published.file(entry.path), columns=["label", "stars"])

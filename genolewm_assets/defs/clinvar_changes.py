@@ -13,9 +13,9 @@ from pydantic import Field
 
 from genolewm_assets.defs.automation import AUTOMATED
 from genolewm_assets.defs.clinvar import clinvar_shard
-from genolewm_assets.defs.column_lineage import of, same
+from genolewm_assets.defs.display.column_lineage import of, same
+from genolewm_assets.defs.display.metadata import describe_published, plotted
 from genolewm_assets.defs.gates import GatedAsset, GatedEvents, Plan
-from genolewm_assets.defs.metadata import describe_published, plotted
 from genolewm_assets.defs.partitions import BY_RELEASE, on_same_key
 from genolewm_assets.defs.settings import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace
@@ -156,7 +156,7 @@ def _count_labels(shard: Published) -> dict[str, int]:
 
 def describe_changes(published: Published) -> dict[str, dg.MetadataValue]:
     """Show the predecessor, the figures, and the classes from -> to as a table and as a picture."""
-    from genolewm_assets.defs.change_picture import draw_transitions
+    from genolewm_assets.defs.display.change_picture import draw_transitions
 
     manifest = published.manifest
     predecessor = manifest.recipe["predecessor"]

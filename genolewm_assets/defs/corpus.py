@@ -6,8 +6,8 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
+from genolewm_assets.defs.display.metadata import describe_published, plotted, share
 from genolewm_assets.defs.gates import GatedAsset, Plan
-from genolewm_assets.defs.metadata import describe_published, plotted, share
 from genolewm_assets.defs.partitions import BY_CORPUS_SOURCE, on_every_partition
 from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import Workspace
@@ -49,7 +49,7 @@ def plan_corpus_windows(workspace: Workspace, source_name: str, progress: Progre
 
 def describe_corpus_windows(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, the yield (what was used, what was lost and why), and how the windows were placed."""
-    from genolewm_assets.defs.pictures import draw_placements
+    from genolewm_assets.defs.display.pictures import draw_placements
 
     counts = published.manifest.counts
     placed = {str(how): counts[f"placed.{how}"] for how in PlacementHow}

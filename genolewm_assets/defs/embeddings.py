@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import RECOMPUTED
-from genolewm_assets.defs.column_lineage import made_here, of
 from genolewm_assets.defs.corpus import corpus_windows
+from genolewm_assets.defs.display.column_lineage import made_here, of
+from genolewm_assets.defs.display.metadata import describe_published, plotted
 from genolewm_assets.defs.gates import GatedAsset, Plan
-from genolewm_assets.defs.metadata import describe_published, plotted
 from genolewm_assets.defs.partitions import BY_CORPUS_SOURCE, BY_LINEAR_CONTIG, on_every_partition, on_same_key
 from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.settings import configured_device
@@ -96,7 +96,7 @@ def _plan(workspace: Workspace, inputs: tuple[Published, ...], read: ReadWindows
 
 def describe_states(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, size and how large the states are."""
-    from genolewm_assets.defs.pictures import draw_norms
+    from genolewm_assets.defs.display.pictures import draw_norms
 
     reader = ArrayStoreReader(published.directory)
     states = reader.get_rows(spread(reader.n_rows, 256), array=STATES).astype(np.float64)

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import dagster as dg
 
 from genolewm_assets.defs.declaration import Declaration
-from genolewm_assets.defs.metadata import lineage_metadata
+from genolewm_assets.defs.display.metadata import lineage_metadata
 from genolewm_assets.defs.run_log import LogProgress
 from genolewm_assets.defs.settings import WorkspaceResource
 from genolewm_assets.defs.workspace import Workspace

@@ -9,8 +9,8 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
+from genolewm_assets.defs.display.metadata import describe_published, plotted
 from genolewm_assets.defs.gates import GatedAsset, Plan
-from genolewm_assets.defs.metadata import describe_published, plotted
 from genolewm_assets.defs.observations import gnomad_source
 from genolewm_assets.defs.partitions import BY_CONTIG, on_every_partition
 from genolewm_assets.defs.reference import reference_genome
@@ -91,7 +91,7 @@ def _lent(source: SourceFile, *, in_ranges: bool) -> Iterator[tuple[VcfSource, C
 
 def describe_gnomad_shard(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, counts, the allele frequency spectrum and where on the contig the alleles lie."""
-    from genolewm_assets.defs.pictures import draw_af_spectrum, draw_density
+    from genolewm_assets.defs.display.pictures import draw_af_spectrum, draw_density
 
     table = pq.read_table(published.file("variants.parquet"), columns=["pos", "af"])
     contig, counts = str(published.artefact.partition), published.manifest.counts

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import REBUILT
 from genolewm_assets.defs.clinvar import clinvar_shard
-from genolewm_assets.defs.column_lineage import made_here, of, same
 from genolewm_assets.defs.corpus import corpus_windows
+from genolewm_assets.defs.display.column_lineage import made_here, of, same
+from genolewm_assets.defs.display.metadata import describe_published, plotted, share
 from genolewm_assets.defs.gates import GatedAsset, Plan
 from genolewm_assets.defs.gnomad import gnomad_shard
-from genolewm_assets.defs.metadata import describe_published, plotted, share
 from genolewm_assets.defs.partitions import BY_PACKAGED_RELEASE
 from genolewm_assets.defs.release_inputs import RELEASE_DEPS, ReleaseInputs, holdout_policy
 from genolewm_assets.defs.workspace import Workspace
@@ -77,7 +77,7 @@ def _counted(inputs: ReleaseInputs, progress: Progress) -> Iterator[pa.Table]:
 
 def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, and what each holdout takes out of training."""
-    from genolewm_assets.defs.pictures import PART_COLOURS, draw_composition
+    from genolewm_assets.defs.display.pictures import PART_COLOURS, draw_composition
 
     counts = published.manifest.counts
     alleles = pq.read_table(published.file("alleles.parquet"), columns=["holdout", "role"])

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
-from genolewm_assets.defs.column_lineage import made_here, of
+from genolewm_assets.defs.display.column_lineage import made_here, of
+from genolewm_assets.defs.display.metadata import describe_published, plotted
 from genolewm_assets.defs.gates import GatedAsset, Plan
-from genolewm_assets.defs.metadata import describe_published, plotted
 from genolewm_assets.defs.observations import mito_source
 from genolewm_assets.defs.partitions import on_every_partition
 from genolewm_assets.defs.reference import reference_genome
@@ -123,7 +123,7 @@ def _lent(sources: Sequence[SourceFile]) -> Iterator[tuple[list[Path], CheckResu
 
 def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, sides, haplogroups, and at how many genomes differ along the circle."""
-    from genolewm_assets.defs.mito_pictures import draw_haplogroups, draw_on_circle
+    from genolewm_assets.defs.display.mito_pictures import draw_haplogroups, draw_on_circle
 
     table = pq.read_table(published.file(GENOMES_FILE), columns=["split", "haplogroup", "differences"])
     counts = published.manifest.counts
@@ -148,7 +148,7 @@ def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
 
 def describe_stored_tokens(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, which k-mers occur, the most frequent, unknown ones, and the variety along the circle."""
-    from genolewm_assets.defs.mito_pictures import draw_on_circle
+    from genolewm_assets.defs.display.mito_pictures import draw_on_circle
 
     reader = ArrayStoreReader(published.directory)
     vocabulary = KmerVocabulary.build(int(str(published.manifest.recipe[K])))

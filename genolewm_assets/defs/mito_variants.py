@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
 from genolewm_assets.defs.clinvar import clinvar_shard
-from genolewm_assets.defs.column_lineage import made_here, of, same
+from genolewm_assets.defs.display.column_lineage import made_here, of, same
+from genolewm_assets.defs.display.metadata import describe_published, plotted
 from genolewm_assets.defs.gates import GatedAsset, Plan
 from genolewm_assets.defs.gnomad import gnomad_shard
-from genolewm_assets.defs.metadata import describe_published, plotted
 from genolewm_assets.defs.mito import read_circle
 from genolewm_assets.defs.partitions import BY_RELEASE, on_circular_contigs, on_every_partition, on_same_key
 from genolewm_assets.defs.reference import reference_genome
@@ -65,7 +65,7 @@ def plan_variants(workspace: Workspace, release: str, progress: Progress) -> Pla
 
 def describe_variants(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, how the sources meet, and the population's heteroplasmy along the circle."""
-    from genolewm_assets.defs.mito_pictures import draw_on_circle
+    from genolewm_assets.defs.display.mito_pictures import draw_on_circle
 
     counts = published.manifest.counts
     pop_hl = pq.read_table(published.file(SITES_FILE), columns=["pop_hl"])["pop_hl"].to_numpy()

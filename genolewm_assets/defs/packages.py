@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import FOLLOWING, REBUILT
 from genolewm_assets.defs.clinvar import clinvar_shard
-from genolewm_assets.defs.column_lineage import Sources, made_here, of, same
 from genolewm_assets.defs.corpus import corpus_windows
 from genolewm_assets.defs.declaration import Declaration
+from genolewm_assets.defs.display.column_lineage import Sources, made_here, of, same
+from genolewm_assets.defs.display.metadata import describe_published, plotted
 from genolewm_assets.defs.embeddings import embeddings_cache, embeddings_corpus
 from genolewm_assets.defs.gates import GatedAsset, GatedEvents, Plan
 from genolewm_assets.defs.gnomad import gnomad_shard
 from genolewm_assets.defs.holdouts import holdouts_manifest
-from genolewm_assets.defs.metadata import describe_published, plotted
 from genolewm_assets.defs.partitions import BY_PACKAGED_RELEASE, RELEASE_FRESHNESS, on_every_partition, on_same_key
 from genolewm_assets.defs.release_inputs import RELEASE_DEPS, ReleaseInputs, check_held_out_under, holdout_policy
 from genolewm_assets.defs.settings import WorkspaceResource
@@ -144,7 +144,7 @@ def _versions(workspace: Workspace, release: str) -> dict[str, str]:
 
 def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, the splits, the realised mix of sources, and the card."""
-    from genolewm_assets.defs.pictures import draw_composition, draw_source_mix
+    from genolewm_assets.defs.display.pictures import draw_composition, draw_source_mix
 
     info = read_package_info(published.directory)
     realised = realised_mix(info)
@@ -164,7 +164,7 @@ def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
 
 def _splits(info: PackageInfo) -> tuple[Mapping[str, Mapping[str, Mapping[str, int]]], Mapping[str, str]]:
     """Return windows and alleles by split and holdout, as ``draw_composition`` takes them."""
-    from genolewm_assets.defs.pictures import PART_COLOURS
+    from genolewm_assets.defs.display.pictures import PART_COLOURS
 
     train, counts = info.splits[Split.TRAIN], info.counts
     windows: dict[str, Mapping[str, int]] = {str(Split.TRAIN): {Split.TRAIN: train.windows}}

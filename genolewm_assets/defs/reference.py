@@ -6,8 +6,8 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import REBUILT
+from genolewm_assets.defs.display.metadata import describe_published, plotted, share
 from genolewm_assets.defs.gates import GatedAsset, Plan
-from genolewm_assets.defs.metadata import describe_published, plotted, share
 from genolewm_assets.defs.observations import reference_source
 from genolewm_assets.defs.partitions import on_every_partition
 from genolewm_assets.defs.workspace import Workspace

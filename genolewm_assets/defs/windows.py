@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.automation import AUTOMATED
+from genolewm_assets.defs.display.metadata import describe_published, plotted, share
 from genolewm_assets.defs.gates import GatedAsset, Plan
-from genolewm_assets.defs.metadata import describe_published, plotted, share
 from genolewm_assets.defs.partitions import BY_LINEAR_CONTIG, on_every_partition
 from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.workspace import Workspace, reference_reader
@@ -61,7 +61,7 @@ def _read_tracks(tracks: Mapping[str, SourceFile], contigs: ContigSet, contig: s
 
 def describe_windows(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, coverage counts, and which stretches of the contig lie in windows."""
-    from genolewm_assets.defs.pictures import draw_coverage
+    from genolewm_assets.defs.display.pictures import draw_coverage
 
     table = pq.read_table(published.file("windows.parquet"), columns=["start", "end", "gc"])
     windows, counts = IntervalArray(table["start"].to_numpy(), table["end"].to_numpy()), published.manifest.counts

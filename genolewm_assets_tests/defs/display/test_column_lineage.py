@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.column_lineage import column_lineage, split_source
+from genolewm_assets.defs.display.column_lineage import column_lineage, split_source
 from genolewm_assets.defs.graph import GATED
 from genolewm_assets.genome import Contig, ContigSet, IntervalArray, Split
 from genolewm_assets.lewm.holdouts.alleles import CLINVAR_COLUMNS, list_in_stretches

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from genolewm_assets.defs.pictures import BLUE, PART_COLOURS, SKY, embed_figure
+from genolewm_assets.defs.display.pictures import BLUE, PART_COLOURS, SKY, embed_figure
 
 #: Sectors of the circle; of the human one each has some 69 positions.
 _SECTORS = 240

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import dagster as dg
 
-from genolewm_assets.defs.column_lineage import Sources, column_lineage
+from genolewm_assets.defs.display.column_lineage import Sources, column_lineage
 from genolewm_assets.store import FileEntry, Published
 from genolewm_assets.store.tables.schema import TableSchema
 

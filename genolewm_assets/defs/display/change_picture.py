@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from genolewm_assets.defs.pictures import BLUE, LABEL_COLOURS, embed_figure, ink_on
+from genolewm_assets.defs.display.pictures import BLUE, LABEL_COLOURS, embed_figure, ink_on
 from genolewm_assets.genome import CLASSES
 from genolewm_assets.variants.spans import Int64s
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from matplotlib.colors import to_rgb
 
-from genolewm_assets.defs import pictures
+from genolewm_assets.defs.display import pictures
 from genolewm_assets.genome import IntervalArray
 from genolewm_assets_tests.pictures import SVG, parse
 

@@ -1,0 +1,1 @@
+"""What the Dagster UI shows."""
