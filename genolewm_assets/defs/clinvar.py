@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.automation import AUTOMATED
 from genolewm_assets.defs.display.column_lineage import of
 from genolewm_assets.defs.display.metadata import clinvar_vcf_schema, describe_published, plotted
-from genolewm_assets.defs.gates import GatedAsset, Plan
-from genolewm_assets.defs.partitions import BY_RELEASE, RELEASE_FRESHNESS, on_every_partition, on_same_key
 from genolewm_assets.defs.reference import reference_genome
-from genolewm_assets.defs.workspace import Workspace, reference_opener
+from genolewm_assets.defs.runtime.automation import AUTOMATED
+from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
+from genolewm_assets.defs.runtime.partitions import BY_RELEASE, RELEASE_FRESHNESS, on_every_partition, on_same_key
+from genolewm_assets.defs.runtime.workspace import Workspace, reference_opener
 from genolewm_assets.sources.clinvar.releases import check_offered, find_release
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.vcf.count import count_records

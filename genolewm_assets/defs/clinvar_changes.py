@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from genolewm_assets.defs.automation import AUTOMATED
 from genolewm_assets.defs.clinvar import clinvar_shard
 from genolewm_assets.defs.display.column_lineage import of, same
 from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.gates import GatedAsset, GatedEvents, Plan
-from genolewm_assets.defs.partitions import BY_RELEASE, on_same_key
-from genolewm_assets.defs.settings import WorkspaceResource
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.automation import AUTOMATED
+from genolewm_assets.defs.runtime.gates import GatedAsset, GatedEvents, Plan
+from genolewm_assets.defs.runtime.partitions import BY_RELEASE, on_same_key
+from genolewm_assets.defs.runtime.settings import WorkspaceResource
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import CLASSES
 from genolewm_assets.store import (

@@ -14,12 +14,12 @@ from pydantic import BaseModel, Field, ValidationError
 
 from genolewm_assets.defs.clinvar import clinvar_release, clinvar_shard
 from genolewm_assets.defs.clinvar_changes import clinvar_changes
-from genolewm_assets.defs.gates import GatedAsset
 from genolewm_assets.defs.jobs import refresh_release_job
 from genolewm_assets.defs.packages import packages_split
-from genolewm_assets.defs.partitions import clinvar_release_partitions
-from genolewm_assets.defs.settings import WorkspaceResource, configured_catalog
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.gates import GatedAsset
+from genolewm_assets.defs.runtime.partitions import clinvar_release_partitions
+from genolewm_assets.defs.runtime.settings import WorkspaceResource, configured_catalog
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, RejectedResourceError, ResourceError
 from genolewm_assets.sources.catalog.catalog import load_catalog
 from genolewm_assets.sources.catalog.fields import Release

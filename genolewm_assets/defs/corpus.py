@@ -5,12 +5,12 @@ from pathlib import Path
 import dagster as dg
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.automation import AUTOMATED
 from genolewm_assets.defs.display.metadata import describe_published, plotted, share
-from genolewm_assets.defs.gates import GatedAsset, Plan
-from genolewm_assets.defs.partitions import BY_CORPUS_SOURCE, on_every_partition
 from genolewm_assets.defs.reference import reference_genome
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.automation import AUTOMATED
+from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
+from genolewm_assets.defs.runtime.partitions import BY_CORPUS_SOURCE, on_every_partition
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.lewm.corpus.checks import CORPUS_CHECKS
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer, PlacementHow
 from genolewm_assets.lewm.corpus.records import CorpusSource

@@ -18,12 +18,17 @@ import dagster as dg
 from sqlalchemy.exc import OperationalError
 
 from genolewm_assets.defs.embeddings import embeddings_cache, embeddings_corpus
-from genolewm_assets.defs.gates import STANDING_CHECKS, GatedAsset
 from genolewm_assets.defs.graph import GATED, leading_to
 from genolewm_assets.defs.packages import packages_current
-from genolewm_assets.defs.partitions import BY_PACKAGED_RELEASE, BY_RELEASE, Partitioning, clinvar_release_partitions
-from genolewm_assets.defs.settings import configured_catalog, configured_root
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.gates import STANDING_CHECKS, GatedAsset
+from genolewm_assets.defs.runtime.partitions import (
+    BY_PACKAGED_RELEASE,
+    BY_RELEASE,
+    Partitioning,
+    clinvar_release_partitions,
+)
+from genolewm_assets.defs.runtime.settings import configured_catalog, configured_root
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError, ResourceError
 from genolewm_assets.lewm.packages.pointer import choose_current, read_current, read_pin
 from genolewm_assets.sources.clinvar.listing import read_listing

@@ -8,13 +8,13 @@ from pathlib import Path
 import dagster as dg
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.automation import AUTOMATED
 from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.gates import GatedAsset, Plan
 from genolewm_assets.defs.observations import gnomad_source
-from genolewm_assets.defs.partitions import BY_CONTIG, on_every_partition
 from genolewm_assets.defs.reference import reference_genome
-from genolewm_assets.defs.workspace import NO_SOURCE, Workspace, reference_opener
+from genolewm_assets.defs.runtime.automation import AUTOMATED
+from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
+from genolewm_assets.defs.runtime.partitions import BY_CONTIG, on_every_partition
+from genolewm_assets.defs.runtime.workspace import NO_SOURCE, Workspace, reference_opener
 from genolewm_assets.sources.files.source import SourceFile
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard, write_empty_shard
 from genolewm_assets.sources.vcf.remote import RemoteVcf

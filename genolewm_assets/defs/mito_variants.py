@@ -5,16 +5,16 @@ from pathlib import Path
 import dagster as dg
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.automation import AUTOMATED
 from genolewm_assets.defs.clinvar import clinvar_shard
 from genolewm_assets.defs.display.column_lineage import made_here, of, same
 from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.gates import GatedAsset, Plan
 from genolewm_assets.defs.gnomad import gnomad_shard
 from genolewm_assets.defs.mito import read_circle
-from genolewm_assets.defs.partitions import BY_RELEASE, on_circular_contigs, on_every_partition, on_same_key
 from genolewm_assets.defs.reference import reference_genome
-from genolewm_assets.defs.workspace import NO_SOURCE, Workspace
+from genolewm_assets.defs.runtime.automation import AUTOMATED
+from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
+from genolewm_assets.defs.runtime.partitions import BY_RELEASE, on_circular_contigs, on_every_partition, on_same_key
+from genolewm_assets.defs.runtime.workspace import NO_SOURCE, Workspace
 from genolewm_assets.mito.variants.checks import VARIANT_CHECKS, check_variants
 from genolewm_assets.mito.variants.join import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
 from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS

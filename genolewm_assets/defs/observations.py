@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 import dagster as dg
 
-from genolewm_assets.defs.declaration import Declaration
-from genolewm_assets.defs.settings import WorkspaceResource
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.declaration import Declaration
+from genolewm_assets.defs.runtime.settings import WorkspaceResource
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.sources.files.source import SourceFile
 from genolewm_assets.store.files.canonical_json import canonical_json

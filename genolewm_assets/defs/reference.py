@@ -5,12 +5,12 @@ from pathlib import Path
 import dagster as dg
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.automation import REBUILT
 from genolewm_assets.defs.display.metadata import describe_published, plotted, share
-from genolewm_assets.defs.gates import GatedAsset, Plan
 from genolewm_assets.defs.observations import reference_source
-from genolewm_assets.defs.partitions import on_every_partition
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.automation import REBUILT
+from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
+from genolewm_assets.defs.runtime.partitions import on_every_partition
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
 from genolewm_assets.sources.reference.fasta import compare_contigs, prepare_genome
 from genolewm_assets.store import BuildReport, CheckResult, Progress, Published

@@ -9,12 +9,12 @@ import dagster as dg
 # How an evaluation names the materialisation that it is about; Dagster gives it no name at the top.
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
-from genolewm_assets.defs.failure_hook import report_failure
-from genolewm_assets.defs.gates import BYTES_MATCH_MANIFEST
 from genolewm_assets.defs.graph import GATED
-from genolewm_assets.defs.run_log import LogProgress
-from genolewm_assets.defs.settings import WorkspaceResource
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.failure_hook import report_failure
+from genolewm_assets.defs.runtime.gates import BYTES_MATCH_MANIFEST
+from genolewm_assets.defs.runtime.run_log import LogProgress
+from genolewm_assets.defs.runtime.settings import WorkspaceResource
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.states.index import find_index_faults
 from genolewm_assets.store import ArtefactId, Verification, Verified

@@ -8,12 +8,12 @@ import dagster as dg
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.automation import AUTOMATED
 from genolewm_assets.defs.display.metadata import describe_published, plotted, share
-from genolewm_assets.defs.gates import GatedAsset, Plan
-from genolewm_assets.defs.partitions import BY_LINEAR_CONTIG, on_every_partition
 from genolewm_assets.defs.reference import reference_genome
-from genolewm_assets.defs.workspace import Workspace, reference_reader
+from genolewm_assets.defs.runtime.automation import AUTOMATED
+from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
+from genolewm_assets.defs.runtime.partitions import BY_LINEAR_CONTIG, on_every_partition
+from genolewm_assets.defs.runtime.workspace import Workspace, reference_reader
 from genolewm_assets.genome import ContigSet, IntervalArray
 from genolewm_assets.lewm.windows.checks import WINDOW_CHECKS, check_window_table
 from genolewm_assets.lewm.windows.schema import WINDOWS

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.defs.graph import GATED
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import ResourceError
 from genolewm_assets.sources.prepare import prepare_clinvar, prepare_gnomad
 from genolewm_assets.sources.vcf import bgzf

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from genolewm_assets.defs.clinvar_changes import CHANGES_FILE, describe_changes, predecessor_of
-from genolewm_assets.defs.gates import INPUTS_ACCEPTED, STANDING_CHECKS
+from genolewm_assets.defs.runtime.gates import INPUTS_ACCEPTED, STANDING_CHECKS
 from genolewm_assets.errors import ConfigurationError, ResourceError
 from genolewm_assets.store import Published, write_atomic
 from genolewm_assets.variants.change_checks import CHANGE_CHECKS

@@ -16,8 +16,8 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.defs.demo import Demo
-from genolewm_assets.defs.op_tags import H100_POOL
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.op_tags import H100_POOL
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld, bytes_of
 
 pytestmark = pytest.mark.slow

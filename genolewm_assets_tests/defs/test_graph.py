@@ -12,9 +12,9 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.automation import AUTOMATED, FOLLOWING, REBUILT, RECOMPUTED, SOURCES
 from genolewm_assets.defs.demo import STATE_ASSETS, Demo
 from genolewm_assets.defs.graph import GATED
+from genolewm_assets.defs.runtime.automation import AUTOMATED, FOLLOWING, REBUILT, RECOMPUTED, SOURCES
 from genolewm_assets_tests.worlds.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 
 SPECS = sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key.to_user_string())

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from genolewm_assets.defs.gates import INPUTS_ACCEPTED, STANDING_CHECKS
-from genolewm_assets.defs.workspace import NO_SOURCE
+from genolewm_assets.defs.runtime.gates import INPUTS_ACCEPTED, STANDING_CHECKS
+from genolewm_assets.defs.runtime.workspace import NO_SOURCE
 from genolewm_assets.mito import KmerVocabulary, MtDNADataset
 from genolewm_assets.mito.genomes.checks import GENOME_CHECKS
 from genolewm_assets.mito.genomes.records import GenomeReject

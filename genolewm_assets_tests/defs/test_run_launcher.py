@@ -14,8 +14,8 @@ import pytest
 import yaml
 from dagster._core.launcher import WorkerStatus
 
-from genolewm_assets.defs.failure_hook import report_failure
 from genolewm_assets.defs.run_launcher import MachineRunLauncher
+from genolewm_assets.defs.runtime.failure_hook import report_failure
 
 SETTINGS = Path(__file__).parents[2] / "dagster.yaml"
 

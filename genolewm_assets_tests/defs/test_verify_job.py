@@ -10,10 +10,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from genolewm_assets.defs import run_log
 from genolewm_assets.defs.corpus import corpus_windows
-from genolewm_assets.defs.gates import BYTES_MATCH_MANIFEST, GATE
 from genolewm_assets.defs.graph import ASSETS
+from genolewm_assets.defs.runtime import run_log
+from genolewm_assets.defs.runtime.gates import BYTES_MATCH_MANIFEST, GATE
 from genolewm_assets.defs.verify_job import PartitionChecks
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Finding, FindingKind, Verified, build
 from genolewm_assets_tests.worlds.built_world import BuiltWorld

@@ -17,8 +17,8 @@ from dagster._core.instance import InstanceRef
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.graph import GATED
-from genolewm_assets.defs.settings import WorkspaceResource
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.settings import WorkspaceResource
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import RejectedResourceError
 from genolewm_assets.store import Root, verify_root
 from genolewm_assets_tests.deploy.installation import REPOSITORY, Installation

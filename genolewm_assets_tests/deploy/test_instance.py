@@ -12,7 +12,7 @@ from dagster._core.instance import InstanceRef
 from dagster._core.run_coordinator import QueuedRunCoordinator
 from dagster_postgres import DagsterPostgresStorage
 
-from genolewm_assets.defs.op_tags import H100_POOL
+from genolewm_assets.defs.runtime.op_tags import H100_POOL
 from genolewm_assets.launch import TELEMETRY_OFF
 from genolewm_assets_tests.deploy.installation import DEPLOY, REPOSITORY, Installation, settings_of
 from genolewm_assets_tests.worlds.tiny_world import TinyWorld

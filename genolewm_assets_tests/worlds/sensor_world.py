@@ -8,7 +8,7 @@ import dagster as dg
 import yaml
 
 from genolewm_assets.defs.clinvar_sensor import clinvar_release_sensor
-from genolewm_assets.defs.settings import WorkspaceResource
+from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.release_files import directory_page
 from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld

@@ -18,8 +18,8 @@ import yaml
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.graph import GATED
-from genolewm_assets.defs.settings import WorkspaceResource
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.settings import WorkspaceResource
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.store import Published
 
 LINEAR = ("chr17", "chr20", "chr21")

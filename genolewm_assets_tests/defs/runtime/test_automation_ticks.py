@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.automation import RECOMPUTED, cpu_automation_sensor, gpu_automation_sensor
+from genolewm_assets.defs.runtime.automation import RECOMPUTED, cpu_automation_sensor, gpu_automation_sensor
 from genolewm_assets_tests.worlds.built_world import QUIET
 
 GRAPH = defs.resolve_asset_graph()

@@ -6,7 +6,7 @@ import os
 
 import dagster as dg
 
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import ConfigurationError
 
 DEFAULT_ROOT = "data"

@@ -11,11 +11,11 @@ from typing import Any, Literal, TypeAlias
 
 import dagster as dg
 
-from genolewm_assets.defs.declaration import Declaration
 from genolewm_assets.defs.display.metadata import lineage_metadata
-from genolewm_assets.defs.run_log import LogProgress
-from genolewm_assets.defs.settings import WorkspaceResource
-from genolewm_assets.defs.workspace import Workspace
+from genolewm_assets.defs.runtime.declaration import Declaration
+from genolewm_assets.defs.runtime.run_log import LogProgress
+from genolewm_assets.defs.runtime.settings import WorkspaceResource
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import BusyError, FetchError, GenoLeWMError
 from genolewm_assets.store import (
     NO_PROGRESS,

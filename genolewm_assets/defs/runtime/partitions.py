@@ -11,7 +11,7 @@ from datetime import timedelta
 import dagster as dg
 
 from genolewm_assets.defs.display.column_lineage import Keyed
-from genolewm_assets.defs.settings import configured_catalog
+from genolewm_assets.defs.runtime.settings import configured_catalog
 from genolewm_assets.sources.catalog.catalog import Catalog, load_catalog
 
 _CATALOG = load_catalog(configured_catalog())

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.op_tags import H100_ASSET_TAGS, H100_POOL
+from genolewm_assets.defs.runtime.op_tags import H100_ASSET_TAGS, H100_POOL
 
 ASSETS = sorted(defs.resolve_asset_graph().assets_defs, key=lambda asset: asset.key.to_user_string())
 
@@ -22,7 +22,7 @@ def test_tag_pool_and_engine_configuration_go_together(asset: dg.AssetsDefinitio
 
 
 def test_kubernetes_tags_ask_for_one_gpu_on_an_h100_node_and_give_up_in_the_end() -> None:
-    from genolewm_assets.defs.op_tags import H100_OP_TAGS
+    from genolewm_assets.defs.runtime.op_tags import H100_OP_TAGS
 
     config = H100_OP_TAGS["dagster-k8s/config"]
     assert config["merge_behavior"] == "SHALLOW"

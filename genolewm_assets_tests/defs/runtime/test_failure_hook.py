@@ -13,10 +13,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from genolewm_assets.defs import failure_hook
-from genolewm_assets.defs.failure_hook import FINAL, UI_VARIABLE, WEBHOOK_VARIABLE, error_line
 from genolewm_assets.defs.graph import ASSETS
 from genolewm_assets.defs.jobs import JOBS
+from genolewm_assets.defs.runtime import failure_hook
+from genolewm_assets.defs.runtime.failure_hook import FINAL, UI_VARIABLE, WEBHOOK_VARIABLE, error_line
 from genolewm_assets_tests.worlds.built_world import BuiltWorld
 
 RELEASE = "2025-01-05"

@@ -15,8 +15,8 @@ from dagster._core.test_utils import freeze_time
 from dagster._time import get_current_datetime
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.partitions import release_freshness
-from genolewm_assets.defs.settings import configured_catalog
+from genolewm_assets.defs.runtime.partitions import release_freshness
+from genolewm_assets.defs.runtime.settings import configured_catalog
 from genolewm_assets.sources.catalog.catalog import load_catalog
 
 GRAPH = defs.resolve_asset_graph()

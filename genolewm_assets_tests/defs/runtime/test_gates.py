@@ -9,8 +9,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from genolewm_assets.defs.automation import AUTOMATED
-from genolewm_assets.defs.gates import INPUTS_ACCEPTED, STANDING_CHECKS
+from genolewm_assets.defs.runtime.automation import AUTOMATED
+from genolewm_assets.defs.runtime.gates import INPUTS_ACCEPTED, STANDING_CHECKS
 from genolewm_assets.variants.checks import GNOMAD_CHECKS
 from genolewm_assets_tests.worlds.tiny_world import CONTIGS, TinyWorld, failed_checks
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from genolewm_assets.defs.run_log import INTERVAL_S, LogProgress
+from genolewm_assets.defs.runtime.run_log import INTERVAL_S, LogProgress
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""What every asset needs: workspace, gate, partitions, automation, log."""
