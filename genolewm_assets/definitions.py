@@ -6,8 +6,8 @@ Reads the catalogue's YAML for the contig partitions and nothing else; settings 
 
 import dagster as dg
 
+from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.clinvar_sensor import clinvar_release_schedule, clinvar_release_sensor
-from genolewm_assets.defs.graph import ASSETS
 from genolewm_assets.defs.jobs import JOBS
 from genolewm_assets.defs.observe_job import observe_sources_schedule
 from genolewm_assets.defs.old_runs import purge_old_runs_schedule

@@ -17,9 +17,9 @@ from typing import Literal, Self, TypeAlias
 import dagster as dg
 from sqlalchemy.exc import OperationalError
 
-from genolewm_assets.defs.embeddings import embeddings_cache, embeddings_corpus
-from genolewm_assets.defs.graph import GATED, leading_to
-from genolewm_assets.defs.packages import packages_current
+from genolewm_assets.defs.assets.embeddings import embeddings_cache, embeddings_corpus
+from genolewm_assets.defs.assets.graph import GATED, leading_to
+from genolewm_assets.defs.assets.packages import packages_current
 from genolewm_assets.defs.runtime.gates import STANDING_CHECKS, GatedAsset
 from genolewm_assets.defs.runtime.partitions import (
     BY_PACKAGED_RELEASE,

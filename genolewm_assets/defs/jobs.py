@@ -4,7 +4,7 @@ import time
 
 import dagster as dg
 
-from genolewm_assets.defs.graph import GATED
+from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.observe_job import observe_sources_job
 from genolewm_assets.defs.old_runs import purge_old_runs_job
 from genolewm_assets.defs.runtime.automation import REFRESH_TAG

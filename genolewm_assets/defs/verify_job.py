@@ -9,7 +9,7 @@ import dagster as dg
 # How an evaluation names the materialisation that it is about; Dagster gives it no name at the top.
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
-from genolewm_assets.defs.graph import GATED
+from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.runtime.failure_hook import report_failure
 from genolewm_assets.defs.runtime.gates import BYTES_MATCH_MANIFEST
 from genolewm_assets.defs.runtime.run_log import LogProgress

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets.defs.graph import GATED
+from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import ResourceError
 from genolewm_assets.sources.prepare import prepare_clinvar, prepare_gnomad

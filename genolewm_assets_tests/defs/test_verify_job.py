@@ -10,8 +10,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from genolewm_assets.defs.corpus import corpus_windows
-from genolewm_assets.defs.graph import ASSETS
+from genolewm_assets.defs.assets.corpus import corpus_windows
+from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.runtime import run_log
 from genolewm_assets.defs.runtime.gates import BYTES_MATCH_MANIFEST, GATE
 from genolewm_assets.defs.verify_job import PartitionChecks

@@ -16,7 +16,7 @@ import pytest
 from dagster._core.instance import InstanceRef
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.graph import GATED
+from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import RejectedResourceError

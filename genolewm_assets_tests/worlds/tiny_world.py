@@ -17,7 +17,7 @@ import pysam
 import yaml
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.graph import GATED
+from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.store import Published

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.definitions import defs
+from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.display.column_lineage import column_lineage, split_source
-from genolewm_assets.defs.graph import GATED
 from genolewm_assets.genome import Contig, ContigSet, IntervalArray, Split
 from genolewm_assets.lewm.holdouts.alleles import CLINVAR_COLUMNS, list_in_stretches
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus

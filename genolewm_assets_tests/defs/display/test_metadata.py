@@ -13,10 +13,10 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.definitions import defs
+from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.display.check_descriptions import CHECK_DESCRIPTIONS
 from genolewm_assets.defs.display.column_lineage import column_lineage
 from genolewm_assets.defs.display.metadata import list_files, plotted, share
-from genolewm_assets.defs.graph import GATED
 from genolewm_assets.defs.runtime import run_log
 from genolewm_assets.store import FileEntry
 from genolewm_assets_tests.pictures import PICTURES, parse

@@ -13,7 +13,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from genolewm_assets.defs.graph import ASSETS
+from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.jobs import JOBS
 from genolewm_assets.defs.runtime import failure_hook
 from genolewm_assets.defs.runtime.failure_hook import FINAL, UI_VARIABLE, WEBHOOK_VARIABLE, error_line

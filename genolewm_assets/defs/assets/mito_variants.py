@@ -5,12 +5,12 @@ from pathlib import Path
 import dagster as dg
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.clinvar import clinvar_shard
+from genolewm_assets.defs.assets.clinvar import clinvar_shard
+from genolewm_assets.defs.assets.gnomad import gnomad_shard
+from genolewm_assets.defs.assets.mito import read_circle
+from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.display.column_lineage import made_here, of, same
 from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.gnomad import gnomad_shard
-from genolewm_assets.defs.mito import read_circle
-from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.runtime.automation import AUTOMATED
 from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
 from genolewm_assets.defs.runtime.partitions import BY_RELEASE, on_circular_contigs, on_every_partition, on_same_key

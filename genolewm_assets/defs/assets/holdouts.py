@@ -8,12 +8,12 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.clinvar import clinvar_shard
-from genolewm_assets.defs.corpus import corpus_windows
+from genolewm_assets.defs.assets.clinvar import clinvar_shard
+from genolewm_assets.defs.assets.corpus import corpus_windows
+from genolewm_assets.defs.assets.gnomad import gnomad_shard
+from genolewm_assets.defs.assets.release_inputs import RELEASE_DEPS, ReleaseInputs, holdout_policy
 from genolewm_assets.defs.display.column_lineage import made_here, of, same
 from genolewm_assets.defs.display.metadata import describe_published, plotted, share
-from genolewm_assets.defs.gnomad import gnomad_shard
-from genolewm_assets.defs.release_inputs import RELEASE_DEPS, ReleaseInputs, holdout_policy
 from genolewm_assets.defs.runtime.automation import REBUILT
 from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
 from genolewm_assets.defs.runtime.partitions import BY_PACKAGED_RELEASE

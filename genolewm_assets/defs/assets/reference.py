@@ -5,8 +5,8 @@ from pathlib import Path
 import dagster as dg
 import pyarrow.parquet as pq
 
+from genolewm_assets.defs.assets.observations import reference_source
 from genolewm_assets.defs.display.metadata import describe_published, plotted, share
-from genolewm_assets.defs.observations import reference_source
 from genolewm_assets.defs.runtime.automation import REBUILT
 from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
 from genolewm_assets.defs.runtime.partitions import on_every_partition

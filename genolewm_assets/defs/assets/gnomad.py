@@ -8,9 +8,9 @@ from pathlib import Path
 import dagster as dg
 import pyarrow.parquet as pq
 
+from genolewm_assets.defs.assets.observations import gnomad_source
+from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.observations import gnomad_source
-from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.runtime.automation import AUTOMATED
 from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
 from genolewm_assets.defs.runtime.partitions import BY_CONTIG, on_every_partition

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.display.column_lineage import of
 from genolewm_assets.defs.display.metadata import clinvar_vcf_schema, describe_published, plotted
-from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.runtime.automation import AUTOMATED
 from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
 from genolewm_assets.defs.runtime.partitions import BY_RELEASE, RELEASE_FRESHNESS, on_every_partition, on_same_key

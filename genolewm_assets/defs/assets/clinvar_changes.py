@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from genolewm_assets.defs.clinvar import clinvar_shard
+from genolewm_assets.defs.assets.clinvar import clinvar_shard
 from genolewm_assets.defs.display.column_lineage import of, same
 from genolewm_assets.defs.display.metadata import describe_published, plotted
 from genolewm_assets.defs.runtime.automation import AUTOMATED

@@ -10,10 +10,10 @@ import dagster as dg
 import numpy as np
 import pyarrow.parquet as pq
 
+from genolewm_assets.defs.assets.observations import mito_source
+from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.display.column_lineage import made_here, of
 from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.observations import mito_source
-from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.runtime.automation import AUTOMATED
 from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
 from genolewm_assets.defs.runtime.partitions import on_every_partition

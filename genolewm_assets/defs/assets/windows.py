@@ -8,8 +8,8 @@ import dagster as dg
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.display.metadata import describe_published, plotted, share
-from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.runtime.automation import AUTOMATED
 from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
 from genolewm_assets.defs.runtime.partitions import BY_LINEAR_CONTIG, on_every_partition

@@ -8,14 +8,15 @@ from typing import Any
 import dagster as dg
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.clinvar import clinvar_shard
-from genolewm_assets.defs.corpus import corpus_windows
+from genolewm_assets.defs.assets.clinvar import clinvar_shard
+from genolewm_assets.defs.assets.corpus import corpus_windows
+from genolewm_assets.defs.assets.embeddings import embeddings_cache, embeddings_corpus
+from genolewm_assets.defs.assets.gnomad import gnomad_shard
+from genolewm_assets.defs.assets.holdouts import holdouts_manifest
+from genolewm_assets.defs.assets.release_inputs import RELEASE_DEPS, ReleaseInputs, check_held_out_under, holdout_policy
+from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.display.column_lineage import Sources, made_here, of, same
 from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.embeddings import embeddings_cache, embeddings_corpus
-from genolewm_assets.defs.gnomad import gnomad_shard
-from genolewm_assets.defs.holdouts import holdouts_manifest
-from genolewm_assets.defs.release_inputs import RELEASE_DEPS, ReleaseInputs, check_held_out_under, holdout_policy
 from genolewm_assets.defs.runtime.automation import FOLLOWING, REBUILT
 from genolewm_assets.defs.runtime.declaration import Declaration
 from genolewm_assets.defs.runtime.gates import GatedAsset, GatedEvents, Plan
@@ -27,7 +28,6 @@ from genolewm_assets.defs.runtime.partitions import (
 )
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace, reference_reader
-from genolewm_assets.defs.windows import windows_index
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.holdouts.schema import Holdout

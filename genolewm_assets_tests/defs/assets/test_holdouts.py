@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.holdouts import describe_holdouts
+from genolewm_assets.defs.assets.holdouts import describe_holdouts
 from genolewm_assets.lewm.holdouts.build import build_holdouts
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Root, build

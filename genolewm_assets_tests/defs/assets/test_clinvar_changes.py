@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from genolewm_assets.defs.clinvar_changes import CHANGES_FILE, describe_changes, predecessor_of
+from genolewm_assets.defs.assets.clinvar_changes import CHANGES_FILE, describe_changes, predecessor_of
 from genolewm_assets.defs.runtime.gates import INPUTS_ACCEPTED, STANDING_CHECKS
 from genolewm_assets.errors import ConfigurationError, ResourceError
 from genolewm_assets.store import Published, write_atomic

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from genolewm_assets.defs.clinvar import clinvar_release, clinvar_shard
-from genolewm_assets.defs.clinvar_changes import clinvar_changes
-from genolewm_assets.defs.corpus import corpus_windows
-from genolewm_assets.defs.embeddings import embeddings_cache, embeddings_corpus
-from genolewm_assets.defs.gnomad import gnomad_shard
-from genolewm_assets.defs.holdouts import holdouts_manifest
-from genolewm_assets.defs.mito import mito_genomes, mito_tokens
-from genolewm_assets.defs.mito_variants import mito_variants
-from genolewm_assets.defs.observations import gnomad_source, mito_source, reference_source
-from genolewm_assets.defs.packages import packages_current, packages_split
-from genolewm_assets.defs.reference import reference_genome
+from genolewm_assets.defs.assets.clinvar import clinvar_release, clinvar_shard
+from genolewm_assets.defs.assets.clinvar_changes import clinvar_changes
+from genolewm_assets.defs.assets.corpus import corpus_windows
+from genolewm_assets.defs.assets.embeddings import embeddings_cache, embeddings_corpus
+from genolewm_assets.defs.assets.gnomad import gnomad_shard
+from genolewm_assets.defs.assets.holdouts import holdouts_manifest
+from genolewm_assets.defs.assets.mito import mito_genomes, mito_tokens
+from genolewm_assets.defs.assets.mito_variants import mito_variants
+from genolewm_assets.defs.assets.observations import gnomad_source, mito_source, reference_source
+from genolewm_assets.defs.assets.packages import packages_current, packages_split
+from genolewm_assets.defs.assets.reference import reference_genome
+from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.runtime.gates import GatedAsset
-from genolewm_assets.defs.windows import windows_index
 
 DECLARATIONS = (
     reference_source,

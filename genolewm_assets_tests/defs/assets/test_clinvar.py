@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from genolewm_assets.defs.clinvar import clinvar_release
+from genolewm_assets.defs.assets.clinvar import clinvar_release
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.releases import LEDGER, RegisteredRelease, read_ledger, register_releases

@@ -8,16 +8,16 @@ import dagster as dg
 import numpy as np
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.corpus import corpus_windows
+from genolewm_assets.defs.assets.corpus import corpus_windows
+from genolewm_assets.defs.assets.reference import reference_genome
+from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.display.column_lineage import made_here, of
 from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.reference import reference_genome
 from genolewm_assets.defs.runtime.automation import RECOMPUTED
 from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
 from genolewm_assets.defs.runtime.partitions import BY_CORPUS_SOURCE, BY_LINEAR_CONTIG, on_every_partition, on_same_key
 from genolewm_assets.defs.runtime.settings import configured_device
 from genolewm_assets.defs.runtime.workspace import Workspace, reference_reader
-from genolewm_assets.defs.windows import windows_index
 from genolewm_assets.encoders.state_cache import STATE_ROWS, STATES, write_states
 from genolewm_assets.encoders.state_checks import STATE_CHECKS, spread
 from genolewm_assets.errors import GenoLeWMError

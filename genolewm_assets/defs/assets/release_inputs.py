@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.clinvar import clinvar_shard
-from genolewm_assets.defs.clinvar_changes import clinvar_changes
-from genolewm_assets.defs.corpus import corpus_windows
-from genolewm_assets.defs.gnomad import gnomad_shard
-from genolewm_assets.defs.reference import reference_genome
+from genolewm_assets.defs.assets.clinvar import clinvar_shard
+from genolewm_assets.defs.assets.clinvar_changes import clinvar_changes
+from genolewm_assets.defs.assets.corpus import corpus_windows
+from genolewm_assets.defs.assets.gnomad import gnomad_shard
+from genolewm_assets.defs.assets.reference import reference_genome
+from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.runtime.gates import GatedAsset
 from genolewm_assets.defs.runtime.partitions import on_every_partition, on_same_key
 from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.defs.windows import windows_index
 from genolewm_assets.errors import ResourceError
 from genolewm_assets.lewm.holdouts.corpus import CORPUS_COLUMNS
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
