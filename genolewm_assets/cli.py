@@ -32,7 +32,7 @@ from genolewm_assets.launch import enter_environment, prepare_environment, ui_co
 from genolewm_assets.variants.limits import MIN_AF
 
 if TYPE_CHECKING:
-    from genolewm_assets.defs.demo import Demo, PartitionResult, Steps
+    from genolewm_assets.defs.operations.demo import Demo, PartitionResult, Steps
     from genolewm_assets.store import Published
 
 app = typer.Typer(
@@ -75,7 +75,7 @@ def demo(root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, 
     """
     enter_environment(root, catalog)
     from genolewm_assets.definitions import defs
-    from genolewm_assets.defs.demo import Demo
+    from genolewm_assets.defs.operations.demo import Demo
 
     with Demo(defs) as walk, ConsoleProgress(err) as progress:
         results = _walk(walk, walk.steps(), progress)
@@ -112,7 +112,7 @@ def cache_windows(root: RootOption = Path("data"), catalog: CatalogOption = "sam
     """
     enter_environment(root, catalog)
     from genolewm_assets.definitions import defs
-    from genolewm_assets.defs.demo import STATE_ASSETS, Demo
+    from genolewm_assets.defs.operations.demo import STATE_ASSETS, Demo
 
     with Demo(defs) as walk, ConsoleProgress(err) as progress:
         steps = [step for step in walk.steps() if step[0].key in STATE_ASSETS]

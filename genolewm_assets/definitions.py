@@ -7,10 +7,10 @@ Reads the catalogue's YAML for the contig partitions and nothing else; settings 
 import dagster as dg
 
 from genolewm_assets.defs.assets.graph import ASSETS
-from genolewm_assets.defs.clinvar_sensor import clinvar_release_schedule, clinvar_release_sensor
-from genolewm_assets.defs.jobs import JOBS
-from genolewm_assets.defs.observe_job import observe_sources_schedule
-from genolewm_assets.defs.old_runs import purge_old_runs_schedule
+from genolewm_assets.defs.operations.clinvar_sensor import clinvar_release_schedule, clinvar_release_sensor
+from genolewm_assets.defs.operations.jobs import JOBS
+from genolewm_assets.defs.operations.observe_job import observe_sources_schedule
+from genolewm_assets.defs.operations.old_runs import purge_old_runs_schedule
 from genolewm_assets.defs.runtime.automation import cpu_automation_sensor, gpu_automation_sensor
 from genolewm_assets.defs.runtime.settings import (
     WorkspaceResource,

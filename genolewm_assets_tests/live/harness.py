@@ -36,7 +36,7 @@ _INTERVALS: Mapping[str, Mapping[str, Any]] = {
 _DEMO = """
 import sys
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.demo import Demo
+from genolewm_assets.defs.operations.demo import Demo
 with Demo(defs) as walk:
     results = [*walk.run(walk.steps()), walk.follow()]
 failed = [result.line() for result in results if result.outcome == "failed"]

@@ -16,7 +16,7 @@ from unittest import mock
 import dagster as dg
 
 from genolewm_assets.defs.assets.graph import ASSETS
-from genolewm_assets.defs.jobs import JOBS
+from genolewm_assets.defs.operations.jobs import JOBS
 from genolewm_assets.defs.runtime.automation import cpu_automation_sensor, gpu_automation_sensor
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets_tests.worlds.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld

@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import yaml
 
-from genolewm_assets.defs.clinvar_sensor import clinvar_release_sensor
+from genolewm_assets.defs.operations.clinvar_sensor import clinvar_release_sensor
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.release_files import directory_page

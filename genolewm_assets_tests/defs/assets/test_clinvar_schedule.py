@@ -11,9 +11,9 @@ import pytest
 import tenacity
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs import clinvar_sensor
-from genolewm_assets.defs.clinvar_sensor import clinvar_release_schedule, clinvar_release_sensor
-from genolewm_assets.defs.jobs import refresh_release_job
+from genolewm_assets.defs.operations import clinvar_sensor
+from genolewm_assets.defs.operations.clinvar_sensor import clinvar_release_schedule, clinvar_release_sensor
+from genolewm_assets.defs.operations.jobs import refresh_release_job
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.sources.clinvar.releases import LEDGER
 from genolewm_assets_tests.servers.web_server import WebServer

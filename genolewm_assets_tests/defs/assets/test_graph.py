@@ -13,7 +13,7 @@ import pytest
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED
-from genolewm_assets.defs.demo import STATE_ASSETS, Demo
+from genolewm_assets.defs.operations.demo import STATE_ASSETS, Demo
 from genolewm_assets.defs.runtime.automation import AUTOMATED, FOLLOWING, REBUILT, RECOMPUTED, SOURCES
 from genolewm_assets_tests.worlds.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 

@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.defs.assets.graph import ASSETS
-from genolewm_assets.defs.jobs import JOBS
+from genolewm_assets.defs.operations.jobs import JOBS
 from genolewm_assets.defs.runtime import failure_hook
 from genolewm_assets.defs.runtime.failure_hook import FINAL, UI_VARIABLE, WEBHOOK_VARIABLE, error_line
 from genolewm_assets_tests.worlds.built_world import BuiltWorld

@@ -15,7 +15,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from genolewm_assets.defs.demo import Demo
+from genolewm_assets.defs.operations.demo import Demo
 from genolewm_assets.defs.runtime.op_tags import H100_POOL
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld, bytes_of
@@ -98,7 +98,7 @@ from genolewm_assets.launch import enter_environment
 
 enter_environment(Path(sys.argv[1]), sys.argv[2])
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.demo import Demo
+from genolewm_assets.defs.operations.demo import Demo
 
 state_cache.ENCODED_AT_ONCE = 7
 with Demo(defs) as walk:

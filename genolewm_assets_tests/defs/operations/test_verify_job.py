@@ -12,9 +12,9 @@ import pytest
 
 from genolewm_assets.defs.assets.corpus import corpus_windows
 from genolewm_assets.defs.assets.graph import ASSETS
+from genolewm_assets.defs.operations.verify_job import PartitionChecks
 from genolewm_assets.defs.runtime import run_log
 from genolewm_assets.defs.runtime.gates import BYTES_MATCH_MANIFEST, GATE
-from genolewm_assets.defs.verify_job import PartitionChecks
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Finding, FindingKind, Verified, build
 from genolewm_assets_tests.worlds.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.tiny_world import CONTIGS

@@ -14,8 +14,8 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.storage.compute_log_manager import ComputeIOType
 from dagster._core.storage.runs.schema import RunsTable
 
-from genolewm_assets.defs import old_runs
-from genolewm_assets.defs.old_runs import purge_old_runs_job, purge_old_runs_schedule
+from genolewm_assets.defs.operations import old_runs
+from genolewm_assets.defs.operations.old_runs import purge_old_runs_job, purge_old_runs_schedule
 from genolewm_assets_tests.worlds.built_world import QUIET, Automation, BuiltWorld, instance_in
 from genolewm_assets_tests.worlds.tiny_world import CONTIGS, RELEASES
 

@@ -13,7 +13,7 @@ from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.jobs import RELEASE_ASSETS
+from genolewm_assets.defs.operations.jobs import RELEASE_ASSETS
 from genolewm_assets.defs.runtime.automation import REFRESH_TAG
 from genolewm_assets_tests.worlds.built_world import QUIET, BuiltWorld
 from genolewm_assets_tests.worlds.tiny_world import CORPUS, LINEAR, RELEASES

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 import tenacity
 
-from genolewm_assets.defs import clinvar_sensor
+from genolewm_assets.defs.operations import clinvar_sensor
 from genolewm_assets.errors import CorruptResourceError, RootError
 from genolewm_assets.sources.clinvar.releases import LEDGER
 from genolewm_assets_tests.servers.s3_server import running_s3

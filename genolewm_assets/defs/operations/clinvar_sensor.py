@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 from genolewm_assets.defs.assets.clinvar import clinvar_release, clinvar_shard
 from genolewm_assets.defs.assets.clinvar_changes import clinvar_changes
 from genolewm_assets.defs.assets.packages import packages_split
-from genolewm_assets.defs.jobs import refresh_release_job
+from genolewm_assets.defs.operations.jobs import refresh_release_job
 from genolewm_assets.defs.runtime.gates import GatedAsset
 from genolewm_assets.defs.runtime.partitions import clinvar_release_partitions
 from genolewm_assets.defs.runtime.settings import WorkspaceResource, configured_catalog
