@@ -13,10 +13,10 @@ import pytest
 
 from genolewm_assets.store import Published, RowIndex
 from genolewm_assets_tests.command_line import run
-from genolewm_assets_tests.worlds.array_caches import build_cache, write_sources
-from genolewm_assets_tests.worlds.array_stores import finish
-from genolewm_assets_tests.worlds.cache_world import make_root
-from genolewm_assets_tests.worlds.plans import flip
+from genolewm_assets_tests.worlds.lewm.cache_world import make_root
+from genolewm_assets_tests.worlds.store.array_caches import build_cache, write_sources
+from genolewm_assets_tests.worlds.store.array_stores import finish
+from genolewm_assets_tests.worlds.store.plans import flip
 
 Pairs = dict[str, tuple[Published, Published]]
 

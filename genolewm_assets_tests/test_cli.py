@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets_tests.command_line import run
-from genolewm_assets_tests.worlds.tiny_world import TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 CLINVAR = "clinvar/clinvar_20250105.vcf.gz"
 

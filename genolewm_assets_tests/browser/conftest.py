@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from genolewm_assets_tests.servers.chromium import chromium, require_chromium
 from genolewm_assets_tests.servers.ui_server import ui_server
-from genolewm_assets_tests.worlds.shown_root import build_shown_root
+from genolewm_assets_tests.worlds.graph.shown_root import build_shown_root
 
 #: Pages of a busy machine take their time; nothing here measures it.
 PATIENCE_MS = 120_000

@@ -12,8 +12,8 @@ from playwright.sync_api import Locator, Page, expect
 from genolewm_assets.definitions import defs
 from genolewm_assets_tests.browser.pages import EXPANDED_GRAPH, SPECS, wait_for_graph
 from genolewm_assets_tests.pictures import PICTURES
-from genolewm_assets_tests.worlds.shown_root import BROKEN_CONTIG, WAITING_RELEASE
-from genolewm_assets_tests.worlds.tiny_world import CORPUS, RELEASES
+from genolewm_assets_tests.worlds.graph.shown_root import BROKEN_CONTIG, WAITING_RELEASE
+from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, RELEASES
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ import pytest
 
 from genolewm_assets.store import Root
 from genolewm_assets_tests.faults.file_layer import without_syncs
-from genolewm_assets_tests.worlds.array_stores import contents, finish
-from genolewm_assets_tests.worlds.interrupted_store import ROWS
-from genolewm_assets_tests.worlds.plans import new_root
+from genolewm_assets_tests.worlds.store.array_stores import contents, finish
+from genolewm_assets_tests.worlds.store.interrupted_store import ROWS
+from genolewm_assets_tests.worlds.store.plans import new_root
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ from genolewm_assets.store import BuildReport, Root, build, is_complete, verify_
 from genolewm_assets_tests.faults import file_layer
 from genolewm_assets_tests.faults.file_layer import SYNC_CALLS, Call
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.worlds.array_caches import KEY, N_ROWS, build_cache, open_cache, write_sources
-from genolewm_assets_tests.worlds.array_caches import write_rows as write_cache_rows
-from genolewm_assets_tests.worlds.array_stores import FINGERPRINT, contents, open_writer, write_rows
-from genolewm_assets_tests.worlds.interrupted_store import ROWS, check_prefix, write_store
-from genolewm_assets_tests.worlds.plans import LOCATION, make_plan, new_root
+from genolewm_assets_tests.worlds.store.array_caches import KEY, N_ROWS, build_cache, open_cache, write_sources
+from genolewm_assets_tests.worlds.store.array_caches import write_rows as write_cache_rows
+from genolewm_assets_tests.worlds.store.array_stores import FINGERPRINT, contents, open_writer, write_rows
+from genolewm_assets_tests.worlds.store.interrupted_store import ROWS, check_prefix, write_store
+from genolewm_assets_tests.worlds.store.plans import LOCATION, make_plan, new_root
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 

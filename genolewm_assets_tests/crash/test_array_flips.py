@@ -10,7 +10,7 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.store import ArrayStoreReader, verify_array_store
-from genolewm_assets_tests.worlds.array_stores import (
+from genolewm_assets_tests.worlds.store.array_stores import (
     FINGERPRINT,
     contents,
     finish,

@@ -24,7 +24,7 @@ from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.store import ArrayStoreReader, inspect_cache, verify_array_store
 from genolewm_assets.store.arrays.log import _line
 from genolewm_assets_tests.faults.killing import start
-from genolewm_assets_tests.worlds.array_stores import (
+from genolewm_assets_tests.worlds.store.array_stores import (
     FINGERPRINT,
     contents,
     finish,

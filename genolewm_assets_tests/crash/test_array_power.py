@@ -27,11 +27,11 @@ from genolewm_assets.store import (
 )
 from genolewm_assets_tests.faults.killing import start
 from genolewm_assets_tests.faults.lossy_disk import LossyDisk, Tree, lay, lossy_disk
-from genolewm_assets_tests.worlds.array_caches import KEY, N_ROWS, build_cache, open_cache, write_sources
-from genolewm_assets_tests.worlds.array_caches import write_rows as write_cache_rows
-from genolewm_assets_tests.worlds.array_stores import FINGERPRINT, contents, open_writer, values, write_rows
-from genolewm_assets_tests.worlds.interrupted_store import ROWS, check_prefix, write_store
-from genolewm_assets_tests.worlds.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
+from genolewm_assets_tests.worlds.store.array_caches import KEY, N_ROWS, build_cache, open_cache, write_sources
+from genolewm_assets_tests.worlds.store.array_caches import write_rows as write_cache_rows
+from genolewm_assets_tests.worlds.store.array_stores import FINGERPRINT, contents, open_writer, values, write_rows
+from genolewm_assets_tests.worlds.store.interrupted_store import ROWS, check_prefix, write_store
+from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 

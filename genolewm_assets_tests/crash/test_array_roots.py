@@ -29,8 +29,16 @@ from genolewm_assets.store import (
 from genolewm_assets_tests.faults import file_layer
 from genolewm_assets_tests.faults.file_layer import Call
 from genolewm_assets_tests.faults.killing import start
-from genolewm_assets_tests.worlds.array_stores import CONFIG, FINGERPRINT, key, meta, open_writer, values, write_rows
-from genolewm_assets_tests.worlds.plans import ARTEFACT, LOCATION, make_plan, new_root
+from genolewm_assets_tests.worlds.store.array_stores import (
+    CONFIG,
+    FINGERPRINT,
+    key,
+    meta,
+    open_writer,
+    values,
+    write_rows,
+)
+from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, make_plan, new_root
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs"), pytest.mark.disk]
 

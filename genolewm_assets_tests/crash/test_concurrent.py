@@ -26,8 +26,8 @@ from genolewm_assets.store import (
     verify_root,
 )
 from genolewm_assets_tests.faults.killing import outcome, start
-from genolewm_assets_tests.worlds.leases import pretend_elsewhere, silence, wait_for
-from genolewm_assets_tests.worlds.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
+from genolewm_assets_tests.worlds.store.leases import pretend_elsewhere, silence, wait_for
+from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
 
 pytestmark = pytest.mark.disk
 

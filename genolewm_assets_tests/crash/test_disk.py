@@ -17,7 +17,7 @@ from genolewm_assets.errors import ResourceError
 from genolewm_assets.store import ArtefactId, Root, build, collect_garbage, is_current, open_input, verify_root
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.worlds.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
+from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
 
 OLD = make_plan()
 NEW = make_plan({"variants.bin": b"new" * 4000}, code_version="2")

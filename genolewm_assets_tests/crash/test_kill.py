@@ -27,7 +27,7 @@ from genolewm_assets.store import (
 from genolewm_assets.store.artefacts.published import find_damage
 from genolewm_assets.store.artefacts.rejected import rejection_reason
 from genolewm_assets_tests.faults.kill_points import KillPoints
-from genolewm_assets_tests.worlds.plans import (
+from genolewm_assets_tests.worlds.store.plans import (
     ARTEFACT,
     CONTENT,
     LOCATION,

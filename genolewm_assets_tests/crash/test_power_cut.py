@@ -11,7 +11,7 @@ import pytest
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.store import Root, build, write_atomic
-from genolewm_assets_tests.worlds.plans import LOCATION, failing_plan, flip, make_plan
+from genolewm_assets_tests.worlds.store.plans import LOCATION, failing_plan, flip, make_plan
 
 
 class Disk:

@@ -36,9 +36,9 @@ from genolewm_assets.store.tables.spool import BatchSpool
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import start
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.worlds.index_files import bgzip
-from genolewm_assets_tests.worlds.plans import picture
-from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld
+from genolewm_assets_tests.worlds.sources.index_files import bgzip
+from genolewm_assets_tests.worlds.store.plans import picture
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
 

@@ -12,7 +12,7 @@ import sqlalchemy as db
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from genolewm_assets_tests.worlds.tiny_world import TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 
 @pytest.fixture

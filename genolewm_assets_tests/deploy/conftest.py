@@ -8,7 +8,7 @@ import pytest
 
 from genolewm_assets_tests.deploy.installation import Installation
 from genolewm_assets_tests.servers.postgres import PostgresServer, postgres_server
-from genolewm_assets_tests.worlds.tiny_world import TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,9 @@ from genolewm_assets.errors import RejectedResourceError
 from genolewm_assets.store import Root, verify_root
 from genolewm_assets_tests.deploy.installation import REPOSITORY, Installation
 from genolewm_assets_tests.servers.postgres import PostgresServer
-from genolewm_assets_tests.worlds import small_root
-from genolewm_assets_tests.worlds.small_root import LOCATIONS
-from genolewm_assets_tests.worlds.tiny_world import TinyWorld
+from genolewm_assets_tests.worlds.graph import small_root
+from genolewm_assets_tests.worlds.graph.small_root import LOCATIONS
+from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +73,7 @@ def before_rsync(folder: Path, installation: Installation, command: str, *, of: 
 
 def publishing(installation: Installation, *then: str) -> str:
     """Return a command that publishes another version of everything each time."""
-    module = f"{sys.executable} -m genolewm_assets_tests.worlds.small_root"
+    module = f"{sys.executable} -m genolewm_assets_tests.worlds.graph.small_root"
     return f"(cd {REPOSITORY} && {module} {installation.root} $$ {' '.join(then)}) 9>&-"
 
 

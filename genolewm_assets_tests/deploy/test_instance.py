@@ -15,7 +15,7 @@ from dagster_postgres import DagsterPostgresStorage
 from genolewm_assets.defs.runtime.op_tags import H100_POOL
 from genolewm_assets.launch import TELEMETRY_OFF
 from genolewm_assets_tests.deploy.installation import DEPLOY, REPOSITORY, Installation, settings_of
-from genolewm_assets_tests.worlds.tiny_world import TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 
 def names_from_environment(document: object) -> Iterator[str]:

@@ -17,7 +17,7 @@ from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installatio
 from genolewm_assets_tests.deploy.sessions import kill_session, listening, members
 from genolewm_assets_tests.live.harness import wait_until
 from genolewm_assets_tests.servers.programs import free_port, program
-from genolewm_assets_tests.worlds.tiny_world import TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 SERVICES = ("code", "webserver", "daemon", "backup")
 SERVERS = ("code", "webserver", "daemon")

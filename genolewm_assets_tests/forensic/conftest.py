@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets_tests.worlds.profiles import (
+from genolewm_assets_tests.worlds.store.profiles import (
     build_cache,
     write_sources,
 )

@@ -27,7 +27,7 @@ from genolewm_assets.forensic import (
     validate_fingerprint,
 )
 from genolewm_assets.store import SourceChangedError, inspect_cache, stamp_files, validate_sources
-from genolewm_assets_tests.worlds.profiles import (
+from genolewm_assets_tests.worlds.store.profiles import (
     CONFIG,
     PANEL_FILE,
     SHAPE,
@@ -118,7 +118,7 @@ def test_equal_panels_are_one_whatever_the_order_of_their_keys(cache: Path) -> N
 _BUILD_IN_ANOTHER_PROCESS = """
 import sys
 from pathlib import Path
-from genolewm_assets_tests.worlds.profiles import build_cache
+from genolewm_assets_tests.worlds.store.profiles import build_cache
 loci = {"D3", "vWA", "FGA", "TH01", "AMEL"}
 print(list(loci))
 files = {"panel.xml": Path(sys.argv[1], "panel.xml")}

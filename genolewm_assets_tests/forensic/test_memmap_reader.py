@@ -17,8 +17,8 @@ from genolewm_assets.forensic import (
     MemmapCacheReader,
 )
 from genolewm_assets_tests.faults.killing import outcome
-from genolewm_assets_tests.worlds.plans import flip
-from genolewm_assets_tests.worlds.profiles import (
+from genolewm_assets_tests.worlds.store.plans import flip
+from genolewm_assets_tests.worlds.store.profiles import (
     SHAPE,
     panel_of,
 )

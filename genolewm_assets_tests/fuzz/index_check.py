@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.sources.vcf.index import read_index, split_region
-from genolewm_assets_tests.worlds.index_files import bgzip
+from genolewm_assets_tests.worlds.sources.index_files import bgzip
 
 INFLATED, AS_IT_IS = range(2)
 

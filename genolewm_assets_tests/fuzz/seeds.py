@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from genolewm_assets_tests.fuzz import index_check, vcf_check
-from genolewm_assets_tests.worlds.index_files import bgzip, contig_bins, csi, index_beside, tbi
-from genolewm_assets_tests.worlds.vcf_files import vcf_text
+from genolewm_assets_tests.worlds.sources.index_files import bgzip, contig_bins, csi, index_beside, tbi
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text
 
 _FOLDER = Path(__file__).parent / "seeds"
 

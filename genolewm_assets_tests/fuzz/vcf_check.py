@@ -25,7 +25,7 @@ from genolewm_assets_tests.referees.hostile_vcf import (
     read_records,
     share,
 )
-from genolewm_assets_tests.worlds.index_files import bgzip
+from genolewm_assets_tests.worlds.sources.index_files import bgzip
 
 PLAIN, GZIP, BGZF, AS_IT_IS = range(4)
 _KEYS = ("AF", "AC", "AN")

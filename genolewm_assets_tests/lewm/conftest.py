@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from genolewm_assets.store import Published, Root
-from genolewm_assets_tests.worlds.package_world import GENOME_DIGEST, make_caches, make_sources, publish
+from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, make_caches, make_sources, publish
 
 
 @pytest.fixture(scope="session")

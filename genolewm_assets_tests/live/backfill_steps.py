@@ -15,7 +15,7 @@ from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.live.harness import LiveServer, wait_until
 from genolewm_assets_tests.servers.postgres import PostgresServer
 from genolewm_assets_tests.servers.web_directory import WebDirectory
-from genolewm_assets_tests.worlds.tiny_world import CONTIGS
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS
 
 SHARDS = "gnomad/shard"
 AUTOMATION = "cpu_automation_sensor"

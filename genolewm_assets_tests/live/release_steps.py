@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from genolewm_assets_tests.live.graphql import GraphQL, Run, Tick
 from genolewm_assets_tests.live.harness import LiveServer, wait_until
-from genolewm_assets_tests.worlds.live_release_world import ReleaseWorld
+from genolewm_assets_tests.worlds.graph.live_release_world import ReleaseWorld
 
 SENSOR = "clinvar_release_sensor"
 REFRESH = "refresh_release"

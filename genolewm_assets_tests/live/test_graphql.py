@@ -8,7 +8,7 @@ import pytest
 
 from genolewm_assets_tests.live.backfill_steps import four_contigs_are_filled
 from genolewm_assets_tests.live.harness import LiveServer, live_server
-from genolewm_assets_tests.worlds.tiny_world import TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
 

@@ -14,7 +14,7 @@ from genolewm_assets_tests.conftest import SHARED_DATA
 from genolewm_assets_tests.live import release_steps as steps
 from genolewm_assets_tests.live.harness import LiveServer, live_server
 from genolewm_assets_tests.servers.web_directory import web_directory
-from genolewm_assets_tests.worlds.live_release_world import ReleaseWorld, real_world, simulated_world
+from genolewm_assets_tests.worlds.graph.live_release_world import ReleaseWorld, real_world, simulated_world
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
 

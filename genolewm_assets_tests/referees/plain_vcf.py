@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from genolewm_assets_tests.worlds.scanned_vcf import Record
+from genolewm_assets_tests.worlds.sources.scanned_vcf import Record
 
 #: The characters that VCF 4.3 writes as ``%`` and two digits (section 1.2).
 RESERVED = {"%3A": ":", "%3B": ";", "%3D": "=", "%25": "%", "%2C": ",", "%0D": "\r", "%0A": "\n", "%09": "\t"}

@@ -17,7 +17,7 @@ from genolewm_assets.sources.vcf.block import VcfBlock
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.store import BuildRejectedError, read_manifest
 from genolewm_assets.variants.checks import CLINVAR_CHECKS, GNOMAD_CHECKS
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 BASES = "ACGATTTTTCACACACGTAGCTAGCTAGGATC"
 DATE = "2026-02-26"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.store.inspect import main
-from genolewm_assets_tests.worlds.array_stores import finish
-from genolewm_assets_tests.worlds.plans import flip
+from genolewm_assets_tests.worlds.store.array_stores import finish
+from genolewm_assets_tests.worlds.store.plans import flip
 
 
 def test_as_a_module(tmp_path: Path) -> None:

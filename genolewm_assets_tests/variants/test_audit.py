@@ -18,7 +18,7 @@ from genolewm_assets.variants import audit as shard_audit
 from genolewm_assets.variants.audit import audit_shard
 from genolewm_assets.variants.checks import CLINVAR_CHECKS, check_clinvar_table
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, REJECTS
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 BASES = b"ACGTTTACGGACCATGAACG" * 5
 CONTIGS = ContigSet([Contig("chr17", len(BASES)), Contig("chr20", len(BASES))])

@@ -15,7 +15,7 @@ from genolewm_assets.store import CheckResult
 from genolewm_assets.variants.change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
 from genolewm_assets.variants.changes import find_changes
 from genolewm_assets.variants.schema import CLINVAR_CHANGES
-from genolewm_assets_tests.worlds.release_world import (
+from genolewm_assets_tests.worlds.lewm.release_world import (
     CONTIGS,
     RELEASES,
     Entry,

@@ -12,7 +12,15 @@ from hypothesis import example, given
 from genolewm_assets.genome import CLASSES
 from genolewm_assets.variants.changes import find_changes, transitions
 from genolewm_assets.variants.schema import CLINVAR_CHANGES
-from genolewm_assets_tests.worlds.release_world import CONTIGS, RELEASES, Allele, Entry, Release, allele_table, shard
+from genolewm_assets_tests.worlds.lewm.release_world import (
+    CONTIGS,
+    RELEASES,
+    Allele,
+    Entry,
+    Release,
+    allele_table,
+    shard,
+)
 
 
 def plain_row(contig: str, allele: Allele, before: Entry | None, after: Entry | None) -> dict[str, object] | None:

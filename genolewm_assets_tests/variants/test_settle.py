@@ -17,7 +17,7 @@ from genolewm_assets.variants.normal_form import AlleleNormaliser
 from genolewm_assets.variants.schema import REJECTS
 from genolewm_assets.variants.settle import settle_alleles
 from genolewm_assets_tests.referees.plain_alleles import Row, settle_plainly
-from genolewm_assets_tests.worlds.spelled_alleles import (
+from genolewm_assets_tests.worlds.sources.spelled_alleles import (
     LONG,
     REPETITIVE,
     SCHEMA,

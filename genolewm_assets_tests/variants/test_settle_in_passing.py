@@ -16,9 +16,9 @@ from genolewm_assets.variants.normal_form import AlleleNormaliser
 from genolewm_assets.variants.order import OutOfOrderError
 from genolewm_assets.variants.settle import settle_sorted_alleles
 from genolewm_assets_tests.referees.plain_alleles import settle_plainly
-from genolewm_assets_tests.worlds import clinvar_records
-from genolewm_assets_tests.worlds.index_files import bgzip
-from genolewm_assets_tests.worlds.spelled_alleles import (
+from genolewm_assets_tests.worlds.sources import clinvar_records
+from genolewm_assets_tests.worlds.sources.index_files import bgzip
+from genolewm_assets_tests.worlds.sources.spelled_alleles import (
     LONG,
     REPETITIVE,
     Spelling,
@@ -27,7 +27,7 @@ from genolewm_assets_tests.worlds.spelled_alleles import (
     rows_of,
     spellings,
 )
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 TOLD: Counter[bool] = Counter()
 

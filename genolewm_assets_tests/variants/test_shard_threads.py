@@ -12,10 +12,10 @@ from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.sources.gnomad import scan as gnomad_scan
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.vcf import bgzf
-from genolewm_assets_tests.worlds import clinvar_records
-from genolewm_assets_tests.worlds.gnomad_world import PLAIN, SEQUENCE, TOY
-from genolewm_assets_tests.worlds.index_files import bgzip
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources import clinvar_records
+from genolewm_assets_tests.worlds.sources.gnomad_world import PLAIN, SEQUENCE, TOY
+from genolewm_assets_tests.worlds.sources.index_files import bgzip
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 
 def alleles(seed: int) -> list[tuple[int, str, str]]:

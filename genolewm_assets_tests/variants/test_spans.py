@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from genolewm_assets.variants.spans import allele_keys, allele_spans, as_bools
-from genolewm_assets_tests.worlds.holdout_world import gnomad
+from genolewm_assets_tests.worlds.lewm.holdout_world import gnomad
 
 
 def test_spans_and_keys_of_alleles() -> None:

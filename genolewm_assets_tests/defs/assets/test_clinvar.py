@@ -15,8 +15,8 @@ from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.releases import LEDGER, RegisteredRelease, read_ledger, register_releases
 from genolewm_assets.store import NO_PROGRESS, Root, collect_garbage, verify_root
 from genolewm_assets_tests.servers.web_server import WebServer
-from genolewm_assets_tests.worlds.release_files import directory_page
-from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld, failed_checks
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, failed_checks
+from genolewm_assets_tests.worlds.sources.release_files import directory_page
 
 OLD, NEW = RELEASES
 RELEASE = "clinvar/release"

@@ -17,7 +17,7 @@ from genolewm_assets.defs.runtime.gates import INPUTS_ACCEPTED, STANDING_CHECKS
 from genolewm_assets.errors import ConfigurationError, ResourceError
 from genolewm_assets.store import Published, write_atomic
 from genolewm_assets.variants.change_checks import CHANGE_CHECKS
-from genolewm_assets_tests.worlds.tiny_world import CORPUS, LINEAR, RELEASES, TinyWorld, bytes_of, failed_checks
+from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, LINEAR, RELEASES, TinyWorld, bytes_of, failed_checks
 
 RELEASE, SHARD, CHANGES, HOLDOUTS = "clinvar/release", "clinvar/shard", "clinvar/changes", "holdouts/manifest"
 EARLIER, LATER = RELEASES

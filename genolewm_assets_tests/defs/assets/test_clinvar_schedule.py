@@ -17,7 +17,7 @@ from genolewm_assets.defs.operations.jobs import refresh_release_job
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.sources.clinvar.releases import LEDGER
 from genolewm_assets_tests.servers.web_server import WebServer
-from genolewm_assets_tests.worlds.sensor_world import (
+from genolewm_assets_tests.worlds.graph.sensor_world import (
     NEW,
     OLD,
     RELEASE,
@@ -29,7 +29,7 @@ from genolewm_assets_tests.worlds.sensor_world import (
     unregistered_world,
     vcf,
 )
-from genolewm_assets_tests.worlds.tiny_world import TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 
 @pytest.fixture

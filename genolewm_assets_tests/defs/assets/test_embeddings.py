@@ -12,7 +12,7 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.states.index import CACHE_INDEX, check_cache_index, open_cache_index
 from genolewm_assets.store import RowAddress, verify_root
-from genolewm_assets_tests.worlds.tiny_world import TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 pytestmark = pytest.mark.slow
 

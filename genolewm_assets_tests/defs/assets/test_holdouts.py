@@ -12,7 +12,7 @@ from genolewm_assets.defs.assets.holdouts import describe_holdouts
 from genolewm_assets.lewm.holdouts.build import build_holdouts
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Root, build
-from genolewm_assets_tests.worlds.holdout_world import simulated_inputs
+from genolewm_assets_tests.worlds.lewm.holdout_world import simulated_inputs
 
 
 def test_a_catalogue_without_a_corpus_is_described(tmp_path: Path) -> None:

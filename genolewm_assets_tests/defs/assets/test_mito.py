@@ -23,7 +23,7 @@ from genolewm_assets.sample.bgzip import write_bgzip
 from genolewm_assets.sample.facts import SAMPLE_FACTS
 from genolewm_assets.store import verify_root
 from genolewm_assets_tests.pictures import parse
-from genolewm_assets_tests.worlds.mito_world import (
+from genolewm_assets_tests.worlds.graph.mito_world import (
     CALLS,
     FASTA,
     GENBANK,
@@ -34,7 +34,7 @@ from genolewm_assets_tests.worlds.mito_world import (
     MitoWorld,
     mito_files,
 )
-from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld, failed_checks
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, failed_checks
 
 pytestmark = pytest.mark.slow
 

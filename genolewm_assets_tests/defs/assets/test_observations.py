@@ -11,8 +11,8 @@ import yaml
 
 from genolewm_assets.definitions import defs
 from genolewm_assets_tests.servers.web_server import WebServer
-from genolewm_assets_tests.worlds.built_world import BuiltWorld
-from genolewm_assets_tests.worlds.tiny_world import LINEAR
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import LINEAR
 
 GENOME, GNOMAD = dg.AssetKey(["reference", "source"]), dg.AssetKey(["gnomad", "source"])
 MITO = dg.AssetKey(["mito", "source"])

@@ -26,10 +26,10 @@ from genolewm_assets.mito.variants.join import join_variants, tabulate_sites
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.variants.changes import CHANGE_COLUMNS, COMPARED, find_changes
 from genolewm_assets.variants.schema import ALLELE_KEY
-from genolewm_assets_tests.worlds import holdout_world, package_world
-from genolewm_assets_tests.worlds.mito_alleles import CIRCLE, clinvar, gnomad
-from genolewm_assets_tests.worlds.release_world import Entry, allele_table
-from genolewm_assets_tests.worlds.vcf_files import vcf_text
+from genolewm_assets_tests.worlds.lewm import holdout_world, package_world
+from genolewm_assets_tests.worlds.lewm.release_world import Entry, allele_table
+from genolewm_assets_tests.worlds.mito.mito_alleles import CIRCLE, clinvar, gnomad
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text
 
 SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
 

@@ -20,7 +20,7 @@ from genolewm_assets.defs.display.metadata import list_files, plotted, share
 from genolewm_assets.defs.runtime import run_log
 from genolewm_assets.store import FileEntry
 from genolewm_assets_tests.pictures import PICTURES, parse
-from genolewm_assets_tests.worlds.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 
 GRAPH = defs.resolve_asset_graph()
 SPECS = {

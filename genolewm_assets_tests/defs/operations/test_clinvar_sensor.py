@@ -16,8 +16,7 @@ from genolewm_assets.errors import CorruptResourceError, RootError
 from genolewm_assets.sources.clinvar.releases import LEDGER
 from genolewm_assets_tests.servers.s3_server import running_s3
 from genolewm_assets_tests.servers.web_server import WebServer, running_server
-from genolewm_assets_tests.worlds.release_files import directory_page, md5_line
-from genolewm_assets_tests.worlds.sensor_world import (
+from genolewm_assets_tests.worlds.graph.sensor_world import (
     LATER,
     LATEST,
     NAME,
@@ -32,7 +31,8 @@ from genolewm_assets_tests.worlds.sensor_world import (
     unregistered_world,
     vcf,
 )
-from genolewm_assets_tests.worlds.tiny_world import TinyWorld, failed_checks
+from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld, failed_checks
+from genolewm_assets_tests.worlds.sources.release_files import directory_page, md5_line
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 from genolewm_assets.defs.operations.demo import Demo
 from genolewm_assets.defs.runtime.op_tags import H100_POOL
 from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld, bytes_of
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, bytes_of
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from dagster._daemon.backfill import execute_backfill_iteration
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.operations.jobs import RELEASE_ASSETS
 from genolewm_assets.defs.runtime.automation import REFRESH_TAG
-from genolewm_assets_tests.worlds.built_world import QUIET, BuiltWorld
-from genolewm_assets_tests.worlds.tiny_world import CORPUS, LINEAR, RELEASES
+from genolewm_assets_tests.worlds.graph.built_world import QUIET, BuiltWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, LINEAR, RELEASES
 
 NAMES = {"refresh_release", "rebuild_embeddings", "verify_all", "purge_old_runs", "observe_sources"}
 

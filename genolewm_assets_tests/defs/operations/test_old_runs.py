@@ -16,8 +16,8 @@ from dagster._core.storage.runs.schema import RunsTable
 
 from genolewm_assets.defs.operations import old_runs
 from genolewm_assets.defs.operations.old_runs import purge_old_runs_job, purge_old_runs_schedule
-from genolewm_assets_tests.worlds.built_world import QUIET, Automation, BuiltWorld, instance_in
-from genolewm_assets_tests.worlds.tiny_world import CONTIGS, RELEASES
+from genolewm_assets_tests.worlds.graph.built_world import QUIET, Automation, BuiltWorld, instance_in
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, RELEASES
 
 PARTS = dg.StaticPartitionsDefinition(["a", "b"])
 

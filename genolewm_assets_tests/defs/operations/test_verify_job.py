@@ -16,8 +16,8 @@ from genolewm_assets.defs.operations.verify_job import PartitionChecks
 from genolewm_assets.defs.runtime import run_log
 from genolewm_assets.defs.runtime.gates import BYTES_MATCH_MANIFEST, GATE
 from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Finding, FindingKind, Verified, build
-from genolewm_assets_tests.worlds.built_world import BuiltWorld
-from genolewm_assets_tests.worlds.tiny_world import CONTIGS
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS
 
 GNOMAD, RELEASE = "gnomad/shard", "2024-01-07"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets_tests.worlds.built_world import Automation, BuiltWorld
-from genolewm_assets_tests.worlds.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES
+from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.runtime.automation import RECOMPUTED, cpu_automation_sensor, gpu_automation_sensor
-from genolewm_assets_tests.worlds.built_world import QUIET
+from genolewm_assets_tests.worlds.graph.built_world import QUIET
 
 GRAPH = defs.resolve_asset_graph()
 CONDITIONED = sorted(key for key in GRAPH.get_all_asset_keys() if GRAPH.get(key).automation_condition is not None)

@@ -17,7 +17,7 @@ from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.operations.jobs import JOBS
 from genolewm_assets.defs.runtime import failure_hook
 from genolewm_assets.defs.runtime.failure_hook import FINAL, UI_VARIABLE, WEBHOOK_VARIABLE, error_line
-from genolewm_assets_tests.worlds.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 
 RELEASE = "2025-01-05"
 

@@ -12,7 +12,7 @@ import pytest
 from genolewm_assets.defs.runtime.automation import AUTOMATED
 from genolewm_assets.defs.runtime.gates import INPUTS_ACCEPTED, STANDING_CHECKS
 from genolewm_assets.variants.checks import GNOMAD_CHECKS
-from genolewm_assets_tests.worlds.tiny_world import CONTIGS, TinyWorld, failed_checks
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, TinyWorld, failed_checks
 
 GENOME, GNOMAD, WINDOWS = "reference/genome", "gnomad/shard", "windows/index"
 RELEASE, SHARD = "clinvar/release", "clinvar/shard"

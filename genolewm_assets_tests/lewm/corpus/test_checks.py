@@ -19,7 +19,7 @@ from genolewm_assets.lewm.corpus.windows import (
     build_corpus_windows,
 )
 from genolewm_assets.store import CheckResult
-from genolewm_assets_tests.worlds.corpus import CONTIGS, SMALL, ExactAligner, gene, random_bases, read_bases
+from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, ExactAligner, gene, random_bases, read_bases
 
 Row = dict[str, Any]
 PARAMS = CorpusParams(SMALL, slice_fraction=0.9, seed=4, short_windows=True)

@@ -5,7 +5,7 @@ import pytest
 from genolewm_assets.genome import reverse_complement
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer, Placement, PlacementHow, Verdict
 from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
-from genolewm_assets_tests.worlds.corpus import BASES, CONTIGS, ExactAligner, gene, random_bases, read_bases
+from genolewm_assets_tests.worlds.sources.corpus import BASES, CONTIGS, ExactAligner, gene, random_bases, read_bases
 
 PLACER = CorpusPlacer(CONTIGS, read_bases, ExactAligner())
 

@@ -19,7 +19,7 @@ from genolewm_assets.lewm.corpus.windows import (
     is_in_slice,
     tile_record,
 )
-from genolewm_assets_tests.worlds.corpus import CONTIGS, SMALL, gene, random_bases, read_bases
+from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, gene, random_bases, read_bases
 
 IDS = [f"record{n}" for n in range(3_000)]
 

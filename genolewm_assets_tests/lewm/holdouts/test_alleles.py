@@ -11,7 +11,7 @@ from genolewm_assets.lewm.holdouts.gene_components import find_gene_components
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, Holdout, IntervalReason, VariantOrigin
 from genolewm_assets.lewm.holdouts.stretches import HeldStretch, HeldStretches, hold_genes
-from genolewm_assets_tests.worlds.holdout_world import CONTIGS, Row, allele, clinvar, gnomad
+from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, Row, allele, clinvar, gnomad
 
 LENGTHS = {contig.name: contig.length for contig in CONTIGS}
 

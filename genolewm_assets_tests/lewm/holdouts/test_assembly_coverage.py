@@ -8,7 +8,7 @@ import pytest
 
 from genolewm_assets.genome import GRCH38
 from genolewm_assets.lewm.holdouts.assembly_coverage import CONCLUSIVE_SHARE, GRCH38_BASES, assembled_shares
-from genolewm_assets_tests.worlds.holdout_world import genome
+from genolewm_assets_tests.worlds.lewm.holdout_world import genome
 
 
 def contigs_table(**acgt: int) -> pa.Table:

@@ -14,7 +14,7 @@ from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables, bu
 from genolewm_assets.lewm.holdouts.checks import check_holdouts
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets_tests.referees.holdout_lookup import footprints, index_of
-from genolewm_assets_tests.worlds.holdout_world import corpus, corpus_row, simulated_inputs
+from genolewm_assets_tests.worlds.lewm.holdout_world import corpus, corpus_row, simulated_inputs
 
 POLICY = HoldoutPolicy(
     contigs_validation=("20",),

@@ -22,7 +22,7 @@ from genolewm_assets.lewm.windows.table import build_window_table
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets_tests.referees.holdout_lookup import footprints, index_of
-from genolewm_assets_tests.worlds.holdout_world import corpus, corpus_row
+from genolewm_assets_tests.worlds.lewm.holdout_world import corpus, corpus_row
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
 from genolewm_assets.lewm.holdouts.checks import HOLDOUT_CHECKS, check_holdouts
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets_tests.worlds.holdout_world import simulated_inputs
+from genolewm_assets_tests.worlds.lewm.holdout_world import simulated_inputs
 
 POLICY = HoldoutPolicy(contigs_validation=("20",), contigs_test=("21",), link_bp=150, max_block_bp=1_000)
 Fault = Callable[[HoldoutTables], HoldoutTables]

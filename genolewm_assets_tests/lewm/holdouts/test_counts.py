@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from genolewm_assets.lewm.holdouts.counts import count_new_labels, count_rows, count_windows
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
-from genolewm_assets_tests.worlds.holdout_world import allele, clinvar
+from genolewm_assets_tests.worlds.lewm.holdout_world import allele, clinvar
 
 
 def intervals(*rows: tuple[str, str, str, int, int]) -> pa.Table:

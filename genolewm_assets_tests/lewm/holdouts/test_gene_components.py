@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Interval
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
-from genolewm_assets_tests.worlds.holdout_world import Row, allele, clinvar
+from genolewm_assets_tests.worlds.lewm.holdout_world import Row, allele, clinvar
 
 REACH = 100
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Interval
 from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks
-from genolewm_assets_tests.worlds.holdout_world import gnomad
+from genolewm_assets_tests.worlds.lewm.holdout_world import gnomad
 
 Allele = tuple[int, str, str]
 

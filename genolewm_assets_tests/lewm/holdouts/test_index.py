@@ -12,7 +12,7 @@ from genolewm_assets.errors import AlleleError, CorruptResourceError, UnknownCon
 from genolewm_assets.genome import IntervalArray
 from genolewm_assets.lewm.holdouts.index import HoldoutIndex
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
-from genolewm_assets_tests.worlds.holdout_world import CONTIGS, corpus, corpus_row, gnomad
+from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, corpus, corpus_row, gnomad
 
 Span = tuple[str, int, int]
 Key = tuple[str, int, str, str]

@@ -7,7 +7,7 @@ import pytest
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets_tests.worlds.holdout_world import CONTIGS
+from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS
 
 
 @pytest.mark.parametrize(

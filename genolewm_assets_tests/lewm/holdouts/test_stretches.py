@@ -9,7 +9,7 @@ from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, Holdout, IntervalReason
 from genolewm_assets.lewm.holdouts.stretches import HeldStretch, HeldStretches, hold_blocks, hold_contigs, hold_genes
-from genolewm_assets_tests.worlds.holdout_world import CONTIGS, allele, clinvar
+from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, allele, clinvar
 
 LENGTHS = {contig.name: contig.length for contig in CONTIGS}
 WINDOW_BP = 1_200

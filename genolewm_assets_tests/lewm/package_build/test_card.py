@@ -15,7 +15,7 @@ from genolewm_assets.lewm.package_build.card import render_card
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
-from genolewm_assets_tests.worlds.package_world import intervals, make_sources
+from genolewm_assets_tests.worlds.lewm.package_world import intervals, make_sources
 
 _LOAD = """
 import json, socket, sys

@@ -17,7 +17,7 @@ from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.files import write_package_table
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, SOURCE_MIX
-from genolewm_assets_tests.worlds.package_world import (
+from genolewm_assets_tests.worlds.lewm.package_world import (
     BLOCK_TEST,
     LENGTHS,
     SEQUENCES,

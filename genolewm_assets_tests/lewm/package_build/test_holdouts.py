@@ -17,7 +17,7 @@ from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.schema import SOURCE_MIX
 from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS
-from genolewm_assets_tests.worlds.package_world import (
+from genolewm_assets_tests.worlds.lewm.package_world import (
     LENGTHS,
     PROFILE,
     SEQUENCES,

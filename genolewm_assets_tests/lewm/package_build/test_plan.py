@@ -11,7 +11,7 @@ from genolewm_assets.lewm.holdouts.index import HoldoutIndex
 from genolewm_assets.lewm.package_build.plan import plan_package
 from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.lewm.windows.schema import WINDOWS
-from genolewm_assets_tests.worlds.package_world import (
+from genolewm_assets_tests.worlds.lewm.package_world import (
     BLOCK_TEST,
     BLOCK_VALIDATION,
     PROFILE,

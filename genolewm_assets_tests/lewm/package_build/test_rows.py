@@ -23,7 +23,7 @@ from genolewm_assets.lewm.packages.schema import (
     VariantSource,
 )
 from genolewm_assets.lewm.windows.table import build_window_table
-from genolewm_assets_tests.worlds.package_world import PROFILE, SEQUENCES, clinvar, corpus, gnomad, simulate
+from genolewm_assets_tests.worlds.lewm.package_world import PROFILE, SEQUENCES, clinvar, corpus, gnomad, simulate
 
 CACHE = CacheRef("chr17", "k" * 16, 36, "0" * 64, "1" * 64, "embeddings/k")
 

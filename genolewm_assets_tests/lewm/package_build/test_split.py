@@ -10,7 +10,14 @@ from genolewm_assets.genome import IntervalArray, Split
 from genolewm_assets.lewm.holdouts.index import HoldoutIndex
 from genolewm_assets.lewm.package_build.split import choose_windows, find_regions, split_alleles, split_windows
 from genolewm_assets.lewm.windows.schema import WINDOWS
-from genolewm_assets_tests.worlds.package_world import SEQUENCES, alleles, held_alleles, held_corpus, intervals, table
+from genolewm_assets_tests.worlds.lewm.package_world import (
+    SEQUENCES,
+    alleles,
+    held_alleles,
+    held_corpus,
+    intervals,
+    table,
+)
 
 SIZE, STRIDE, MARGIN = 600, 400, 96
 HOLDOUTS = ("holdout-chr", "holdout-clinvar", "holdout-haplotypes")

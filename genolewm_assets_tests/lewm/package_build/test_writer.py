@@ -14,7 +14,7 @@ from genolewm_assets.genome import Split
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages import files as package_files
 from genolewm_assets.lewm.packages.info import read_package_info
-from genolewm_assets_tests.worlds.package_world import (
+from genolewm_assets_tests.worlds.lewm.package_world import (
     SEQUENCES,
     alleles,
     clinvar,

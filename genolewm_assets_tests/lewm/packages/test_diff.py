@@ -10,7 +10,7 @@ from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.diff import diff_packages
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS
-from genolewm_assets_tests.worlds.package_world import (
+from genolewm_assets_tests.worlds.lewm.package_world import (
     clinvar,
     corpora,
     corpus,

@@ -11,7 +11,7 @@ from genolewm_assets.genome import Split
 from genolewm_assets.lewm.packages import files as package_files
 from genolewm_assets.lewm.packages.files import WindowShardWriter, read_sha256sums, write_package_table
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
-from genolewm_assets_tests.worlds.package_world import table
+from genolewm_assets_tests.worlds.lewm.package_world import table
 
 
 def rows(n: int, first: int = 0) -> pa.Table:

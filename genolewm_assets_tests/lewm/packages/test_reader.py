@@ -10,7 +10,7 @@ from genolewm_assets.genome import Split
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES
 from genolewm_assets.lewm.packages.reader import open_package, open_tables, verify_package
 from genolewm_assets.lewm.packages.schema import PACKAGE_CONTROLS, PACKAGE_VARIANTS, PACKAGE_WINDOWS
-from genolewm_assets_tests.worlds.package_world import RELEASE
+from genolewm_assets_tests.worlds.lewm.package_world import RELEASE
 
 
 def test_a_package_opens_through_its_link_and_resolves_it_once(package_root, package):

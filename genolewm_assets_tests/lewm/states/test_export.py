@@ -13,8 +13,7 @@ from genolewm_assets.errors import CorruptResourceError, InputError, MissingReso
 from genolewm_assets.lewm.states import export as cache_export
 from genolewm_assets.lewm.states.export import RFC_0002, export_states
 from genolewm_assets.store import Published, Root, TableFormat
-from genolewm_assets_tests.worlds.array_stores import finish
-from genolewm_assets_tests.worlds.cache_world import (
+from genolewm_assets_tests.worlds.lewm.cache_world import (
     BLOCK_TOKENS,
     make_root,
     publish_cache,
@@ -22,8 +21,9 @@ from genolewm_assets_tests.worlds.cache_world import (
     states_of,
     token_counts,
 )
-from genolewm_assets_tests.worlds.package_world import make_sources
-from genolewm_assets_tests.worlds.plans import flip
+from genolewm_assets_tests.worlds.lewm.package_world import make_sources
+from genolewm_assets_tests.worlds.store.array_stores import finish
+from genolewm_assets_tests.worlds.store.plans import flip
 
 World = tuple[Root, dict[str, tuple[Published, Published]]]
 

@@ -34,9 +34,9 @@ from genolewm_assets.store import (
 )
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import outcome, start
-from genolewm_assets_tests.worlds.cache_world import make_root, publish_cache, publish_windows
-from genolewm_assets_tests.worlds.package_world import make_sources
-from genolewm_assets_tests.worlds.plans import flip
+from genolewm_assets_tests.worlds.lewm.cache_world import make_root, publish_cache, publish_windows
+from genolewm_assets_tests.worlds.lewm.package_world import make_sources
+from genolewm_assets_tests.worlds.store.plans import flip
 
 Pairs = dict[str, tuple[Published, Published]]
 

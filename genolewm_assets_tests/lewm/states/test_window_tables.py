@@ -11,9 +11,9 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.lewm.states.window_tables import find_window_tables, window_table_of
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import NO_PROGRESS, Root, build, read_manifest
-from genolewm_assets_tests.worlds.cache_world import publish_cache, publish_windows
-from genolewm_assets_tests.worlds.package_world import make_sources
-from genolewm_assets_tests.worlds.plans import flip, make_plan, new_root
+from genolewm_assets_tests.worlds.lewm.cache_world import publish_cache, publish_windows
+from genolewm_assets_tests.worlds.lewm.package_world import make_sources
+from genolewm_assets_tests.worlds.store.plans import flip, make_plan, new_root
 
 
 def test_superseded_tables_are_found_too(tmp_path: Path) -> None:

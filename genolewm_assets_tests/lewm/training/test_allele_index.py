@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.lewm.training.allele_index import AlleleIndex
-from genolewm_assets_tests.worlds.stream_world import no_alleles
+from genolewm_assets_tests.worlds.lewm.stream_world import no_alleles
 
 ROWS = [
     ("chr2", 5, "A", "C", "B"),

@@ -14,7 +14,7 @@ from genolewm_assets.lewm.training.draws import DrawKey
 from genolewm_assets.lewm.training.sampling import EditSampler
 from genolewm_assets.lewm.training.schedule import EditMix
 from genolewm_assets.lewm.training.tuples import Pooling, build_tuples
-from genolewm_assets_tests.worlds.stream_world import make_window, no_alleles, simulate_reference
+from genolewm_assets_tests.worlds.lewm.stream_world import make_window, no_alleles, simulate_reference
 
 REFERENCE = simulate_reference()
 SAMPLER = EditSampler({}, AlleleIndex(no_alleles()))

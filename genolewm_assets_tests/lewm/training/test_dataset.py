@@ -23,8 +23,8 @@ from genolewm_assets.lewm.training.batches import merge_batches
 from genolewm_assets.lewm.training.dataset import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset, as_tensors
 from genolewm_assets.store import read_manifest
 from genolewm_assets.store.artefacts.root import enclosing_root
-from genolewm_assets_tests.worlds.dataset_world import publish_package, states_of
-from genolewm_assets_tests.worlds.package_world import SEQUENCES, held_alleles
+from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package, states_of
+from genolewm_assets_tests.worlds.lewm.package_world import SEQUENCES, held_alleles
 
 # More workers than cores is what is tested; torch warns of it.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")

@@ -17,7 +17,7 @@ from genolewm_assets.genome import (
 )
 from genolewm_assets.lewm.training.placed_edits import EditPlace
 from genolewm_assets_tests.strategies import edit_lists, edits
-from genolewm_assets_tests.worlds.stream_world import (
+from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     WINDOW_BP,
     make_window,

@@ -17,7 +17,7 @@ from genolewm_assets.lewm.training.draws import DrawKey
 from genolewm_assets.lewm.training.sampling import EditSampler, SampledHaplotype, SamplingRules
 from genolewm_assets.lewm.training.schedule import EditMix, EditSource
 from genolewm_assets.lewm.training.windows import WindowRecord
-from genolewm_assets_tests.worlds.stream_world import (
+from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     WINDOW_BP,
     make_window,

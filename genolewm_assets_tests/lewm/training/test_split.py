@@ -12,8 +12,8 @@ from genolewm_assets.genome import Split
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS
 from genolewm_assets.lewm.training.schedule import EditSource
 from genolewm_assets.lewm.training.split import read_split
-from genolewm_assets_tests.worlds.package_world import held_alleles, intervals, table
-from genolewm_assets_tests.worlds.stream_world import CONTIG, as_batch, make_window, simulate_reference
+from genolewm_assets_tests.worlds.lewm.package_world import held_alleles, intervals, table
+from genolewm_assets_tests.worlds.lewm.stream_world import CONTIG, as_batch, make_window, simulate_reference
 
 REFERENCE = simulate_reference()
 START = 4_000

@@ -12,7 +12,7 @@ from genolewm_assets.lewm.training.schedule import EditSource
 from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
 from genolewm_assets.lewm.training.tuples import Pooling
 from genolewm_assets.lewm.training.windows import SplitWindows
-from genolewm_assets_tests.worlds.stream_world import (
+from genolewm_assets_tests.worlds.lewm.stream_world import (
     MemoryStates,
     as_batch,
     make_window,

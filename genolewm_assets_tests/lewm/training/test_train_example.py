@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from genolewm_assets.encoders import CausalLMStateEncoder, write_tiny_llama
-from genolewm_assets_tests.worlds.dataset_world import N_BLOCKS, publish_package
+from genolewm_assets_tests.worlds.lewm.dataset_world import N_BLOCKS, publish_package
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "train_example.py"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from genolewm_assets.mito.genomes.alignment import CircularAligner
 from genolewm_assets.mito.genomes.records import GenomeRecord
 from genolewm_assets.mito.genomes.table import place_genomes
-from genolewm_assets_tests.worlds.genome_world import GENOMES, QC, REFERENCE, chimera
+from genolewm_assets_tests.worlds.mito.genome_world import GENOMES, QC, REFERENCE, chimera
 
 
 def test_a_chimera_takes_up_neither_a_name_nor_a_circle() -> None:

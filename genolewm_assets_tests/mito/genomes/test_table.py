@@ -25,7 +25,7 @@ from genolewm_assets.mito.genomes.table import (
     place_genomes,
     reject_table,
 )
-from genolewm_assets_tests.worlds.genome_world import (
+from genolewm_assets_tests.worlds.mito.genome_world import (
     GENOMES,
     MISFIT_REASONS,
     QC,

@@ -11,8 +11,8 @@ import pytest
 
 from genolewm_assets.mito.variants.checks import VARIANT_CHECKS, check_variants
 from genolewm_assets.mito.variants.join import join_variants, tabulate_sites
-from genolewm_assets_tests.worlds.genome_world import REFERENCE
-from genolewm_assets_tests.worlds.mito_alleles import Allele, clinvar, gnomad
+from genolewm_assets_tests.worlds.mito.genome_world import REFERENCE
+from genolewm_assets_tests.worlds.mito.mito_alleles import Allele, clinvar, gnomad
 
 SCHEMA, ORDER, BASES, JOINED, SITES = VARIANT_CHECKS
 LAST = len(REFERENCE)

@@ -17,7 +17,7 @@ from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shar
 from genolewm_assets.store.tables.schema import TableSchema
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.variants.shard import VARIANTS_FILE
-from genolewm_assets_tests.worlds.mito_alleles import CIRCLE, Row, clinvar, gnomad
+from genolewm_assets_tests.worlds.mito.mito_alleles import CIRCLE, Row, clinvar, gnomad
 
 
 def joined(ours: pa.Table, theirs: pa.Table) -> tuple[list[Row], dict[str, int]]:

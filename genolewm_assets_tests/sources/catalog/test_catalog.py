@@ -15,7 +15,7 @@ from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
 from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.sources.catalog.catalog import Catalog, built_in_catalogs, load_catalog
 from genolewm_assets.sources.catalog.corpus import CORPUS_SOURCES
-from genolewm_assets_tests.worlds.minimal_catalog import MD5, MINIMAL, changed, write
+from genolewm_assets_tests.worlds.sources.minimal_catalog import MD5, MINIMAL, changed, write
 
 SHARED_DATA_CATALOG = Path(__file__).parents[1] / "catalogs" / "shared_data.yaml"
 

@@ -11,7 +11,7 @@ import pytest
 
 from genolewm_assets.errors import CatalogError
 from genolewm_assets.sources.catalog.catalog import load_catalog
-from genolewm_assets_tests.worlds.minimal_catalog import MD5, MINIMAL, changed, write
+from genolewm_assets_tests.worlds.sources.minimal_catalog import MD5, MINIMAL, changed, write
 
 #: path of the key, value, what the message must say after the file name
 REFUSED: dict[str, tuple[str, object, str]] = {

@@ -14,7 +14,7 @@ from genolewm_assets.mito.genomes.split import SplitPolicy
 from genolewm_assets.sources.catalog.catalog import built_in_catalogs, load_catalog
 from genolewm_assets.sources.catalog.mito import MitoQc, MitoSection, MitoSplit
 from genolewm_assets.sources.mito.genomes import CollectionFormat
-from genolewm_assets_tests.worlds.minimal_catalog import MD5, MINIMAL, changed, write
+from genolewm_assets_tests.worlds.sources.minimal_catalog import MD5, MINIMAL, changed, write
 
 SAMPLE = {"genomes.fa.gz", "genomes.gb.gz", "heteroplasmy_af.vcf.gz", "heteroplasmy_hl.vcf.gz"}
 

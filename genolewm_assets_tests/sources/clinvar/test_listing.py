@@ -21,7 +21,7 @@ from genolewm_assets.sources.clinvar.listing import (
 from genolewm_assets.sources.files.fetch import fetch
 from genolewm_assets_tests.servers.s3_server import running_s3
 from genolewm_assets_tests.servers.web_server import WebServer, running_server
-from genolewm_assets_tests.worlds.release_files import directory_page, md5_line, publish
+from genolewm_assets_tests.worlds.sources.release_files import directory_page, md5_line, publish
 
 ELSE = [
     "clinvar.vcf.gz",

@@ -22,7 +22,7 @@ from genolewm_assets.sources.clinvar.releases import (
 from genolewm_assets.store import Root
 from genolewm_assets_tests.servers.s3_server import running_s3
 from genolewm_assets_tests.servers.web_server import WebServer
-from genolewm_assets_tests.worlds.release_files import publish
+from genolewm_assets_tests.worlds.sources.release_files import publish
 
 OLD, NEW = "clinvar_20201107.vcf.gz", "clinvar_20260226.vcf.gz"
 MITO = "clinvar_20260226.chrM.vcf.gz"

@@ -16,8 +16,8 @@ import pytest
 from genolewm_assets.errors import InputError, UnknownContigError, UnknownTermError, VcfError
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, contig_file, read_release_date
-from genolewm_assets_tests.worlds.clinvar_records import INFO, TOY, build, record
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.clinvar_records import INFO, TOY, build, record
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 Reference = Callable[[Contig], bytes]
 

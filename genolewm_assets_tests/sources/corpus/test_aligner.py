@@ -11,7 +11,7 @@ import pytest
 from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import reverse_complement
 from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
-from genolewm_assets_tests.worlds.corpus import BASES, CONTIGS, random_bases
+from genolewm_assets_tests.worlds.sources.corpus import BASES, CONTIGS, random_bases
 
 #: An intron as the aligner expects it: GT at its start, AG at its end.
 EXONS = ((20_000, 20_800), (23_000, 23_500), (27_000, 27_900))

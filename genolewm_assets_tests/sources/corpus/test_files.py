@@ -18,8 +18,8 @@ from genolewm_assets.sources.corpus.files import (
     read_records,
     write_corpus_windows,
 )
-from genolewm_assets_tests.worlds.corpus import CONTIGS, SMALL, gene, random_bases, read_bases
-from genolewm_assets_tests.worlds.corpus_files import gene_row, text_row, write_rows
+from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, gene, random_bases, read_bases
+from genolewm_assets_tests.worlds.sources.corpus_files import gene_row, text_row, write_rows
 
 GENES = CorpusSource.EUKARYOTE_GENERATOR
 

@@ -9,7 +9,7 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
 from genolewm_assets.sources.corpus.files import read_records
 from genolewm_assets.sources.corpus.layouts import find_layout
-from genolewm_assets_tests.worlds.corpus_files import gene_row, text_row, write_rows
+from genolewm_assets_tests.worlds.sources.corpus_files import gene_row, text_row, write_rows
 
 GENES, MRNA, SPLICED = (
     CorpusSource.EUKARYOTE_GENERATOR,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.sources.files.compression import BGZF_END, Compression, detect_compression, has_bgzf_end
-from genolewm_assets_tests.worlds.vcf_files import write_text
+from genolewm_assets_tests.worlds.sources.vcf_files import write_text
 
 PACKED = {"plain": Compression.PLAIN, "gzip": Compression.GZIP, "bgzip": Compression.BGZF}
 

@@ -26,7 +26,7 @@ from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote
 from genolewm_assets_tests.servers.s3_server import running_s3
 from genolewm_assets_tests.servers.served_file import AT_ONCE
 from genolewm_assets_tests.servers.web_server import WebServer, serving
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 CONTENT = random.Random(11).randbytes(12_000_000)
 MIB = 1 << 20

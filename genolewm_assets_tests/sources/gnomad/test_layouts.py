@@ -9,7 +9,7 @@ from genolewm_assets.sources.gnomad.layouts import FrequencyFields, GnomadLayout
 from genolewm_assets.sources.vcf.header import parse_header
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.variants.schema import ANCESTRY_GROUPS
-from genolewm_assets_tests.worlds.gnomad_headers import HEADERS, PUBLISHED
+from genolewm_assets_tests.worlds.sources.gnomad_headers import HEADERS, PUBLISHED
 
 
 def layout_of(release: str) -> GnomadLayout:

@@ -13,7 +13,7 @@ from genolewm_assets.errors import ConfigurationError, UnknownContigError, VcfEr
 from genolewm_assets.sources.gnomad.shard import GnomadParams, write_empty_shard
 from genolewm_assets.variants.schema import GNOMAD_VARIANTS
 from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE
-from genolewm_assets_tests.worlds.gnomad_world import PLAIN, build, snv
+from genolewm_assets_tests.worlds.sources.gnomad_world import PLAIN, build, snv
 
 
 def test_what_filter_af_and_an_drop_is_counted(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from genolewm_assets.genome import GRCH38, ContigSet
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.variants.schema import ANCESTRY_GROUPS
 from genolewm_assets.variants.shard import VARIANTS_FILE
-from genolewm_assets_tests.worlds.gnomad_world import Reference
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.gnomad_world import Reference
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 RealBuild = Callable[..., tuple[Mapping[str, int], pa.Table]]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets_tests.worlds.gnomad_headers import HEADERS
-from genolewm_assets_tests.worlds.gnomad_world import build, snv
+from genolewm_assets_tests.worlds.sources.gnomad_headers import HEADERS
+from genolewm_assets_tests.worlds.sources.gnomad_world import build, snv
 
 
 def values(release: str, given: Mapping[str, object]) -> str:

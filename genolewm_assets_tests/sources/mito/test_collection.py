@@ -29,8 +29,8 @@ from genolewm_assets.sources.mito.collection import (
 )
 from genolewm_assets.sources.mito.genomes import CollectionFormat
 from genolewm_assets.store import BuildReport
-from genolewm_assets_tests.worlds.genome_world import GENOMES, MISFIT_REASONS, QC, REFERENCE, misfits
-from genolewm_assets_tests.worlds.vcf_files import write_text
+from genolewm_assets_tests.worlds.mito.genome_world import GENOMES, MISFIT_REASONS, QC, REFERENCE, misfits
+from genolewm_assets_tests.worlds.sources.vcf_files import write_text
 
 CHRM = Contig("chrM", len(REFERENCE), circular=True)
 SPLIT = SplitPolicy(validation=0.25, test=0.25)

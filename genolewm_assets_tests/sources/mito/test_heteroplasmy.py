@@ -12,7 +12,7 @@ from genolewm_assets.genome import GRCH38
 from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall
 from genolewm_assets.sources.mito.heteroplasmy import SampleCalls, read_heteroplasmy
 from genolewm_assets_tests.mito.judged import levels_on_reference
-from genolewm_assets_tests.worlds.vcf_files import write_text
+from genolewm_assets_tests.worlds.sources.vcf_files import write_text
 
 CHRM = GRCH38["chrM"]
 GT = "GT:1:String"

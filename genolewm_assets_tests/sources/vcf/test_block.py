@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import VcfError
 from genolewm_assets.sources.vcf.block import VcfBlock
 from genolewm_assets.sources.vcf.scan import VcfScanner
-from genolewm_assets_tests.worlds.scanned_vcf import Record, infos_of, one_block, records_of
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.scanned_vcf import Record, infos_of, one_block, records_of
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 
 def block_of(folder: Path, *infos: str, alt: str = "C", version: str = "v4.2") -> VcfBlock:

@@ -8,8 +8,8 @@ from genolewm_assets.errors import UnknownContigError, VcfError
 from genolewm_assets.genome import GRCH38, Contig, ContigSet
 from genolewm_assets.sources.vcf.contig_names import ContigNames, check_assembly, is_assembly_contig
 from genolewm_assets.sources.vcf.header import parse_header
-from genolewm_assets_tests.worlds.scanned_vcf import one_block
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.scanned_vcf import one_block
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 TOY = Contig("chr1", 19, aliases=("1",))
 CONTIGS = ContigSet([TOY, Contig("chr2", 10)])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.sources.vcf.count import AlleleCount, count_records
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 RECORDS = [
     ("chr1", 1, ".", "A", "C", "PASS", "AF=0.1,0.2"),

@@ -12,7 +12,7 @@ from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets_tests.fuzz import index_check
 from genolewm_assets_tests.fuzz.seeds import index_seeds, vcf_seeds
 from genolewm_assets_tests.fuzz.vcf_check import check_vcf, make_input
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 SNV = ("chr1", 5, ".", "A", "C", "PASS", "AF=0.5")
 

@@ -7,7 +7,7 @@ import pytest
 
 from genolewm_assets.sources.vcf.header import parse_file_date, parse_header
 from genolewm_assets.sources.vcf.scan import VcfScanner
-from genolewm_assets_tests.worlds.vcf_files import COLUMNS, write_text
+from genolewm_assets_tests.worlds.sources.vcf_files import COLUMNS, write_text
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

@@ -19,10 +19,10 @@ from genolewm_assets.sources.files.compression import BGZF_END
 from genolewm_assets.sources.vcf import scan as vcf_scan
 from genolewm_assets.sources.vcf.count import count_records
 from genolewm_assets.sources.vcf.scan import VcfScanner
-from genolewm_assets_tests.worlds.gnomad_world import PLAIN, SEQUENCE, build, snv
-from genolewm_assets_tests.worlds.index_files import bgzip
-from genolewm_assets_tests.worlds.scanned_vcf import Record, scan, scan_with_info
-from genolewm_assets_tests.worlds.vcf_files import COLUMNS, vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.gnomad_world import PLAIN, SEQUENCE, build, snv
+from genolewm_assets_tests.worlds.sources.index_files import bgzip
+from genolewm_assets_tests.worlds.sources.scanned_vcf import Record, scan, scan_with_info
+from genolewm_assets_tests.worlds.sources.vcf_files import COLUMNS, vcf_text, write_text
 
 HEAD = vcf_text([], info=PLAIN)
 

@@ -20,8 +20,16 @@ from genolewm_assets.sources.vcf.index import (
     read_index,
     split_region,
 )
-from genolewm_assets_tests.worlds.index_files import bgzip, contig_bins, csi, index_beside, layout, placed_lines, tbi
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.index_files import (
+    bgzip,
+    contig_bins,
+    csi,
+    index_beside,
+    layout,
+    placed_lines,
+    tbi,
+)
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 REAL = [
     "clinvar/vcf_GRCh38/clinvar_20201107.vcf.gz",

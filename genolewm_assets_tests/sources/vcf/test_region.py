@@ -23,8 +23,8 @@ from genolewm_assets.sources.vcf.remote import RemoteVcf
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
 from genolewm_assets_tests.servers.web_server import WebServer
-from genolewm_assets_tests.worlds.gnomad_world import PLAIN
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.gnomad_world import PLAIN
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 NAMES = ("chr2", "chr17", "chr21", "chrX")
 Row = tuple[int, str, int, str]

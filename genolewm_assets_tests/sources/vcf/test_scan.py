@@ -16,9 +16,9 @@ from genolewm_assets.sources.vcf import text as text_chunks
 from genolewm_assets.sources.vcf.count import count_records
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.sources.vcf.source import LocalVcf
-from genolewm_assets_tests.worlds.index_files import bgzip
-from genolewm_assets_tests.worlds.scanned_vcf import Record, scan, scan_with_info
-from genolewm_assets_tests.worlds.vcf_files import COLUMNS, vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.index_files import bgzip
+from genolewm_assets_tests.worlds.sources.scanned_vcf import Record, scan, scan_with_info
+from genolewm_assets_tests.worlds.sources.vcf_files import COLUMNS, vcf_text, write_text
 
 RECORDS = [
     ("chr17", 9, "rs1", "A", "C,G", "PASS", "AF=0.25,0.5;AC=1,2;XAF=0.9;flag"),

@@ -21,10 +21,10 @@ from genolewm_assets.sources.vcf.count import count_records
 from genolewm_assets.sources.vcf.header import InfoField
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets_tests.referees.plain_vcf import allele_texts, read_plainly, site_text
-from genolewm_assets_tests.worlds.generated_vcf import GeneratedVcf, generated_vcfs
-from genolewm_assets_tests.worlds.index_files import bgzip
-from genolewm_assets_tests.worlds.scanned_vcf import Record, records_of, scan
-from genolewm_assets_tests.worlds.vcf_files import write_text
+from genolewm_assets_tests.worlds.sources.generated_vcf import GeneratedVcf, generated_vcfs
+from genolewm_assets_tests.worlds.sources.index_files import bgzip
+from genolewm_assets_tests.worlds.sources.scanned_vcf import Record, records_of, scan
+from genolewm_assets_tests.worlds.sources.vcf_files import write_text
 
 REAL = 11
 Values = list[Any]

@@ -20,7 +20,7 @@ from genolewm_assets.store import (
     verify_array_store,
 )
 from genolewm_assets.store.arrays.stamps import read_stamps
-from genolewm_assets_tests.worlds.array_caches import (
+from genolewm_assets_tests.worlds.store.array_caches import (
     CONFIG,
     KEY,
     N_ROWS,
@@ -36,8 +36,8 @@ from genolewm_assets_tests.worlds.array_caches import (
     write_rows,
     write_sources,
 )
-from genolewm_assets_tests.worlds.array_stores import contents
-from genolewm_assets_tests.worlds.plans import flip, new_root
+from genolewm_assets_tests.worlds.store.array_stores import contents
+from genolewm_assets_tests.worlds.store.plans import flip, new_root
 
 
 def test_a_cache_lies_where_the_specification_says(cache_dir: Path, files: dict[str, Path]) -> None:

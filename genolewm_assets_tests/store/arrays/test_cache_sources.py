@@ -19,7 +19,7 @@ from genolewm_assets.store import (
     validate_sources,
 )
 from genolewm_assets.store.arrays.stamps import read_stamps
-from genolewm_assets_tests.worlds.array_caches import (
+from genolewm_assets_tests.worlds.store.array_caches import (
     CONFIG,
     KEY,
     N_ROWS,

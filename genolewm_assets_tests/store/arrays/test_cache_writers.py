@@ -22,7 +22,7 @@ from genolewm_assets.store import (
 )
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import outcome, start
-from genolewm_assets_tests.worlds.array_caches import (
+from genolewm_assets_tests.worlds.store.array_caches import (
     CONFIG,
     KEY,
     N_ROWS,
@@ -35,8 +35,8 @@ from genolewm_assets_tests.worlds.array_caches import (
     write_rows,
     write_sources,
 )
-from genolewm_assets_tests.worlds.array_stores import contents, restate
-from genolewm_assets_tests.worlds.leases import wait_for
+from genolewm_assets_tests.worlds.store.array_stores import contents, restate
+from genolewm_assets_tests.worlds.store.leases import wait_for
 
 
 def test_another_writer_waits_or_fails(cache_dir: Path, files: dict[str, Path]) -> None:

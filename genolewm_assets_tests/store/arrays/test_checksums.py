@@ -9,7 +9,7 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.store.arrays.checksums import batch_checksums_from_json, file_checksums_from_json, rows_from_json
 from genolewm_assets.store.arrays.layout import MOST, layout_from_json
-from genolewm_assets_tests.worlds.array_stores import finish
+from genolewm_assets_tests.worlds.store.array_stores import finish
 
 ROWS = 21
 

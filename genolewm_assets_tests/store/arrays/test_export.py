@@ -21,7 +21,7 @@ from genolewm_assets.store.arrays import export as array_export
 from genolewm_assets.store.arrays.export import METADATA_KEY
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.worlds.array_stores import (
+from genolewm_assets_tests.worlds.store.array_stores import (
     FINGERPRINT,
     finish,
     key,
@@ -32,7 +32,7 @@ from genolewm_assets_tests.worlds.array_stores import (
     values,
     write_rows,
 )
-from genolewm_assets_tests.worlds.plans import flip
+from genolewm_assets_tests.worlds.store.plans import flip
 
 ROWS = 21
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]

@@ -9,7 +9,7 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError, ResourceError
 from genolewm_assets.store.arrays.finish import finish_store
 from genolewm_assets.store.arrays.layout import crc32c
-from genolewm_assets_tests.worlds.array_stores import FINGERPRINT, contents, finish, open_writer, write_rows
+from genolewm_assets_tests.worlds.store.array_stores import FINGERPRINT, contents, finish, open_writer, write_rows
 
 
 def test_the_marker_covers_the_checksums_and_they_cover_all_else(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.store.arrays.log import committed_rows, read_entries, read_header, recover
-from genolewm_assets_tests.worlds.array_stores import ARRAYS, key, open_writer, write_rows
+from genolewm_assets_tests.worlds.store.array_stores import ARRAYS, key, open_writer, write_rows
 
 ROWS = 20  # commits at 8, 16 and 20
 

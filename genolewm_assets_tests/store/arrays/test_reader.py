@@ -24,8 +24,8 @@ from genolewm_assets.store import (
 from genolewm_assets.store.arrays import checksums as array_checksums
 from genolewm_assets.store.arrays.reader import Access
 from genolewm_assets_tests.faults.killing import outcome
-from genolewm_assets_tests.worlds.array_stores import FINGERPRINT, finish, key, meta, values
-from genolewm_assets_tests.worlds.plans import flip
+from genolewm_assets_tests.worlds.store.array_stores import FINGERPRINT, finish, key, meta, values
+from genolewm_assets_tests.worlds.store.plans import flip
 
 ROWS = 21
 

@@ -6,7 +6,7 @@ import pytest
 
 from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.store import find_caches, inspect_cache
-from genolewm_assets_tests.worlds.array_stores import contents, finish, open_writer, write_rows
+from genolewm_assets_tests.worlds.store.array_stores import contents, finish, open_writer, write_rows
 
 
 def test_a_finished_store(tmp_path: Path) -> None:

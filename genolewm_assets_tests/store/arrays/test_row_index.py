@@ -25,7 +25,7 @@ from genolewm_assets.store.arrays.row_index import HashSource, publish_row_index
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.worlds.plans import flip, new_root
+from genolewm_assets_tests.worlds.store.plans import flip, new_root
 
 LOCATION = "rows.sqlite"
 

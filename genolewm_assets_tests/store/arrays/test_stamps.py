@@ -29,8 +29,8 @@ from genolewm_assets.store.arrays.stamp_log import STAMP_LOG, StampLog
 from genolewm_assets.store.arrays.stamps import read_stamps, write_stamps
 from genolewm_assets.store.artefacts.manifest import check_file_path
 from genolewm_assets.store.artefacts.published import list_files
-from genolewm_assets_tests.worlds.array_stores import ARRAYS, CONFIG, contents, key, values
-from genolewm_assets_tests.worlds.plans import flip
+from genolewm_assets_tests.worlds.store.array_stores import ARRAYS, CONFIG, contents, key, values
+from genolewm_assets_tests.worlds.store.plans import flip
 
 LONG_AGO_NS = 1_500_000_000 * 10**9
 

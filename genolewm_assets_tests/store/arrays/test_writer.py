@@ -21,7 +21,7 @@ from genolewm_assets.store import (
 )
 from genolewm_assets.store.arrays.log import committed_rows, read_header
 from genolewm_assets_tests.faults.killing import outcome
-from genolewm_assets_tests.worlds.array_stores import (
+from genolewm_assets_tests.worlds.store.array_stores import (
     ARRAYS,
     CONFIG,
     FINGERPRINT,
@@ -35,7 +35,7 @@ from genolewm_assets_tests.worlds.array_stores import (
     values,
     write_rows,
 )
-from genolewm_assets_tests.worlds.plans import flip
+from genolewm_assets_tests.worlds.store.plans import flip
 
 ROWS = 21
 

@@ -22,7 +22,7 @@ from genolewm_assets.store import (
     is_current,
     open_input,
 )
-from genolewm_assets_tests.worlds.plans import ARTEFACT, CONTENT, LOCATION, flip, make_plan
+from genolewm_assets_tests.worlds.store.plans import ARTEFACT, CONTENT, LOCATION, flip, make_plan
 
 
 def plan(

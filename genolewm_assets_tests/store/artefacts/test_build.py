@@ -32,7 +32,15 @@ from genolewm_assets.store import (
     resolve_generation,
 )
 from genolewm_assets.store.files.atomic import remove_tree
-from genolewm_assets_tests.worlds.plans import CONTENT, LOCATION, failing_plan, flip, make_plan, picture, write_files
+from genolewm_assets_tests.worlds.store.plans import (
+    CONTENT,
+    LOCATION,
+    failing_plan,
+    flip,
+    make_plan,
+    picture,
+    write_files,
+)
 
 pytestmark = pytest.mark.disk
 

@@ -19,7 +19,7 @@ from genolewm_assets.store import (
     read_manifest,
     verify_root,
 )
-from genolewm_assets_tests.worlds.plans import ARTEFACT, LOCATION, failing_plan, make_plan, picture
+from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, failing_plan, make_plan, picture
 
 
 @pytest.fixture

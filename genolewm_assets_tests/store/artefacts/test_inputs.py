@@ -9,7 +9,7 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError, VcfError
 from genolewm_assets.store import ArtefactId, Root, build, open_input, publish_generation
 from genolewm_assets.store.files.atomic import remove_tree
-from genolewm_assets_tests.worlds.plans import ARTEFACT, CONTENT, LOCATION, failing_plan, flip, make_plan
+from genolewm_assets_tests.worlds.store.plans import ARTEFACT, CONTENT, LOCATION, failing_plan, flip, make_plan
 
 
 def test_an_intact_input_opens_and_keeps_its_generation(root: Root) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from genolewm_assets.store import ArtefactId, Root, build
 from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories
 from genolewm_assets.store.files.generations import is_linked, link_of_generation
-from genolewm_assets_tests.worlds.plans import make_plan
+from genolewm_assets_tests.worlds.store.plans import make_plan
 
 
 def test_links_and_generations_are_found_at_any_depth_and_nothing_of_the_store_s_own(root: Root) -> None:

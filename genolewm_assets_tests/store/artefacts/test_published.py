@@ -9,7 +9,7 @@ from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store import NO_PROGRESS, ArtefactId, Root, build
 from genolewm_assets.store.artefacts.published import find_damage, has_listed_sizes, list_files, measure_file
-from genolewm_assets_tests.worlds.plans import CONTENT, flip, make_plan
+from genolewm_assets_tests.worlds.store.plans import CONTENT, flip, make_plan
 
 
 def test_artefacts_are_named_as_in_messages() -> None:

@@ -5,7 +5,7 @@ import pytest
 from genolewm_assets.errors import VcfError
 from genolewm_assets.store import BuildRejectedError, Root, build
 from genolewm_assets.store.artefacts.rejected import clear_rejected, rejection_reason
-from genolewm_assets_tests.worlds.plans import LOCATION, failing_plan, make_plan
+from genolewm_assets_tests.worlds.store.plans import LOCATION, failing_plan, make_plan
 
 
 def test_the_reason_is_told_as_far_as_it_is_known(root: Root) -> None:

@@ -8,7 +8,7 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.store import ArtefactId, BuildPlan, Root, build, is_current
 from genolewm_assets.store.files.atomic import remove_tree
-from genolewm_assets_tests.worlds.plans import make_plan
+from genolewm_assets_tests.worlds.store.plans import make_plan
 
 SHARD = "clinvar/2026-02-26/shard"
 

@@ -14,7 +14,7 @@ from genolewm_assets.errors import (
     VcfError,
 )
 from genolewm_assets.store import ArtefactId, Finding, FindingKind, Published, Root, build, open_input, verify_root
-from genolewm_assets_tests.worlds.plans import ARTEFACT, CONTENT, LOCATION, failing_plan, flip, make_plan, picture
+from genolewm_assets_tests.worlds.store.plans import ARTEFACT, CONTENT, LOCATION, failing_plan, flip, make_plan, picture
 
 WINDOWS = ArtefactId("windows/index", "chr21")
 

@@ -11,7 +11,7 @@ from genolewm_assets.store.artefacts.work import leftovers, sweep, work_director
 from genolewm_assets.store.locks import record as lock_record
 from genolewm_assets.store.locks.lease import WriterLease
 from genolewm_assets.store.locks.record import RECORD, LeaseOwner
-from genolewm_assets_tests.worlds.leases import foreign_owner, silence, write_record
+from genolewm_assets_tests.worlds.store.leases import foreign_owner, silence, write_record
 
 NAME = "resume.0123456789ab"
 DAY_S = 24 * 3600

@@ -16,7 +16,7 @@ from genolewm_assets.store.files.probe import check_file_system
 from genolewm_assets_tests.faults import refusing_disk as disk
 from genolewm_assets_tests.faults.refusing_disk import Refusals, on_refusing_disk
 from genolewm_assets_tests.faults.small_disk import on_small_disk
-from genolewm_assets_tests.worlds.plans import LOCATION, make_plan
+from genolewm_assets_tests.worlds.store.plans import LOCATION, make_plan
 
 pytestmark = pytest.mark.disk
 

@@ -24,7 +24,7 @@ from genolewm_assets.store.locks.processes import started_ticks
 from genolewm_assets.store.locks.record import RECORD, LeaseOwner
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import outcome, start
-from genolewm_assets_tests.worlds.leases import (
+from genolewm_assets_tests.worlds.store.leases import (
     check_busy,
     check_free,
     foreign_owner,

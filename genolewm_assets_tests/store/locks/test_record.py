@@ -12,7 +12,7 @@ import pytest
 from genolewm_assets.errors import ResourceError
 from genolewm_assets.store.locks.lease import GUARD, is_held
 from genolewm_assets.store.locks.record import RECORD, LeaseOwner
-from genolewm_assets_tests.worlds.leases import (
+from genolewm_assets_tests.worlds.store.leases import (
     check_busy,
     check_free,
     lease_of,

@@ -18,8 +18,8 @@ from genolewm_assets.store.tables.columns import (
     repeated_text,
     text_column,
 )
-from genolewm_assets_tests.worlds import clinvar_records
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources import clinvar_records
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 TEXTS = st.lists(st.none() | st.text(max_size=5), max_size=20)
 SCRIPT = """

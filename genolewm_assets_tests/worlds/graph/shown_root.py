@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 
 from genolewm_assets.launch import prepare_environment
-from genolewm_assets_tests.worlds.tiny_world import TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 #: The contig whose source has bases that the genome does not have, and the release that nobody has asked for yet.
 BROKEN_CONTIG, WAITING_RELEASE = "chr20", "2025-03-02"

@@ -13,7 +13,7 @@ from genolewm_assets.forensic import (
     PreprocessedProfile,
 )
 from genolewm_assets.store import read_stamped
-from genolewm_assets_tests.worlds.array_caches import write_source
+from genolewm_assets_tests.worlds.store.array_caches import write_source
 
 CONFIG: Mapping[str, Any] = {"scaling": "PowerPlexFusion6C", "adjust_panel": True, "cache_version": 1}
 SHAPE = (6, 32)

@@ -10,8 +10,8 @@ import yaml
 from genolewm_assets.defs.operations.clinvar_sensor import clinvar_release_sensor
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets_tests.servers.web_server import WebServer
-from genolewm_assets_tests.worlds.release_files import directory_page
-from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld
+from genolewm_assets_tests.worlds.sources.release_files import directory_page
 
 OLD, NEW = RELEASES
 LATER, LATEST = "2025-03-02", "2025-04-06"

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, REJECTS
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 Row = dict[str, object]
 

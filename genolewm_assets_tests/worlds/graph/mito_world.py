@@ -15,8 +15,8 @@ from genolewm_assets.sample.genome.reference import simulate_reference
 from genolewm_assets.sample.mito.collection import fasta_text, genbank_text
 from genolewm_assets.sample.mito.genomes import simulate_mito_genomes
 from genolewm_assets.sample.mito.heteroplasmy import AF_LAYOUT, HL_LAYOUT, heteroplasmy_vcf
-from genolewm_assets_tests.worlds.built_world import BuiltWorld
-from genolewm_assets_tests.worlds.tiny_world import RELEASES
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
 
 FASTA, GENBANK = "mtdna/genomes.fa.gz", "mtdna/genomes.gb.gz"
 CALLS = ("mtdna/heteroplasmy_af.vcf.gz", "mtdna/heteroplasmy_hl.vcf.gz")

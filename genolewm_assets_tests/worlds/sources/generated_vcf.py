@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from genolewm_assets_tests.worlds.vcf_files import COLUMNS
+from genolewm_assets_tests.worlds.sources.vcf_files import COLUMNS
 
 CHROMS = ("chr17", "17", "chrM", "chrUn_KI270302v1", "HLA-A*01:01")
 BASES = st.text("ACGTNacgt", min_size=1, max_size=5)

@@ -22,7 +22,7 @@ from genolewm_assets.store import (
     compute_fingerprint,
     compute_key,
 )
-from genolewm_assets_tests.worlds.package_world import GENOME_DIGEST, PROFILE, make_sources
+from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, PROFILE, make_sources
 
 HIDDEN, BLOCK_TOKENS = 5, 16
 N_BLOCKS = block_count(PROFILE.window_bp // TOKEN_BP, BLOCK_TOKENS)

@@ -13,7 +13,7 @@ import pysam
 import yaml
 
 from genolewm_assets_tests.servers.web_directory import WebDirectory
-from genolewm_assets_tests.worlds.tiny_world import RELEASES, TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld
 
 CATALOGS = Path(__file__).parents[1] / "catalogs"
 

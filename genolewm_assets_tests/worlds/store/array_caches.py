@@ -18,7 +18,7 @@ from genolewm_assets.store import (
     compute_key,
     read_stamped,
 )
-from genolewm_assets_tests.worlds.array_stores import contents
+from genolewm_assets_tests.worlds.store.array_stores import contents
 
 CONFIG: Mapping[str, object] = {"strategy": "PPF6C", "cache_version": 1}
 KEY = compute_key(CONFIG)

@@ -24,7 +24,7 @@ from genolewm_assets.store import (
     compute_fingerprint,
     compute_key,
 )
-from genolewm_assets_tests.worlds.package_world import GENOME_DIGEST, PROFILE, SEQUENCES, make_sources, publish
+from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, PROFILE, SEQUENCES, make_sources, publish
 
 HIDDEN = 6
 N_BLOCKS = block_count(PROFILE.window_bp // 6)

@@ -1,6 +1,6 @@
 """A root with artefacts of one small file, published as any other; run as a script, it publishes another version.
 
-``python -m genolewm_assets_tests.worlds.small_root ROOT VERSION [gc | remove]`` publishes, and then collects garbage,
+``python -m genolewm_assets_tests.worlds.graph.small_root ROOT VERSION [gc | remove]`` publishes, and then collects garbage,
 or removes what was published before as if there were no locks.
 """
 

@@ -26,9 +26,16 @@ from genolewm_assets.store import (
 from genolewm_assets_tests.faults.file_layer import without_syncs
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import start
-from genolewm_assets_tests.worlds.array_stores import FINGERPRINT, contents, finish, open_writer, values, write_rows
-from genolewm_assets_tests.worlds.interrupted_store import ROWS, check_prefix, write_store
-from genolewm_assets_tests.worlds.plans import ARTEFACT, LOCATION, make_plan, new_root
+from genolewm_assets_tests.worlds.store.array_stores import (
+    FINGERPRINT,
+    contents,
+    finish,
+    open_writer,
+    values,
+    write_rows,
+)
+from genolewm_assets_tests.worlds.store.interrupted_store import ROWS, check_prefix, write_store
+from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, make_plan, new_root
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.variants.schema import GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE
-from genolewm_assets_tests.worlds.vcf_files import vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 Reference = Callable[[Contig], bytes]
 SEQUENCE = b"ACGATTTTTCACACACGTAGCTAGCTAGGATC"

@@ -19,7 +19,7 @@ from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.operations.jobs import JOBS
 from genolewm_assets.defs.runtime.automation import cpu_automation_sensor, gpu_automation_sensor
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
-from genolewm_assets_tests.worlds.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 
 #: What one tick asks for: partitions by asset.
 Requested = Mapping[str, set[str | None]]
