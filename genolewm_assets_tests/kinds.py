@@ -6,7 +6,7 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import pytest
 
@@ -35,13 +35,11 @@ _FOLDERS: dict[str, Kind] = {
     "defs": "graph",
     "encoders": "model",
 }
-_USES: tuple[tuple[re.Pattern[str], Kind], ...] = (
-    (re.compile(r"\b(kill_points|KillPoints|LossyDisk|on_refusing_disk|on_small_disk)\b"), "crash"),
-    (
-        re.compile(r"^import dagster\b|\b(tiny_world|command_line)\b|_assets\.(defs|definitions|cli)\b", re.M),
-        "graph",
-    ),
-    (re.compile(r"^(import|from) torch\b|_assets\.encoders\b|\b(MtDNA|GenoLeWM)\w*Dataset\b", re.M), "model"),
+_USES: tuple[tuple[str, Kind], ...] = (
+    (r"\b(kill_points|KillPoints|LossyDisk|on_refusing_disk|on_small_disk)\b", "crash"),
+    (r"^import dagster\b|\b(tiny_world|command_line)\b|_assets\.(defs|definitions|cli)\b", "graph"),
+    (r"^ *(import|from) (torch|transformers|datasets)\b|importorskip|_assets\.encoders\b", "model"),
+    (r"\b(MtDNA|GenoLeWM)\w*Dataset\b|PreTrained", "model"),
 )
 _HERE = Path(__file__).parent
 
@@ -53,7 +51,7 @@ def module_kind(path: Path) -> Kind:
     if folder in _FOLDERS:
         return _FOLDERS[folder]
     text = path.read_text() if path.is_file() else ""
-    return next((kind for pattern, kind in _USES if pattern.search(text)), "unit")
+    return next((kind for pattern, kind in _USES if re.search(pattern, text, re.MULTILINE)), "unit")
 
 
 @cache
@@ -63,7 +61,10 @@ def is_spread(path: Path) -> bool:
 
 
 def kind_of(item: pytest.Item) -> Kind:
-    """Return the kind of a test."""
+    """Return the kind of a test: the one it is marked with, or what follows from its module."""
+    for marker in item.iter_markers():
+        if marker.name in BUDGET_S:
+            return cast("Kind", marker.name)
     kind = module_kind(item.path)
     drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
     return "property" if drawn and kind == "unit" else kind

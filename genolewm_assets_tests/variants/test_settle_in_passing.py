@@ -58,6 +58,7 @@ def test_equal_to_the_plain_way_or_refused(*, drawn: list[Spelling], sort: bool,
     assert ledger.rejects().to_pylist() == rejects
 
 
+@pytest.mark.property
 def test_both_came_about() -> None:
     assert min(TOLD[True], TOLD[False]) > 5, TOLD
 
