@@ -13,7 +13,8 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.store import ArraySpec, ArrayStoreWriter, compute_fingerprint
+from genolewm_assets.store import ArrayStoreWriter, compute_fingerprint
+from genolewm_assets.store.arrays.layout import ArraySpec
 
 ARRAY = "states"
 _BLOCK_ROWS = 4_096

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.stopwatch import serve
 from genolewm_assets.genome import ContigSet
-from genolewm_assets.store import Published
+from genolewm_assets.store.artefacts.published import Published
 
 _READ_BYTES = 1 << 20
 

@@ -13,7 +13,7 @@ import typer
 from genolewm_assets.console import ConsoleProgress, err, out
 
 if TYPE_CHECKING:
-    from genolewm_assets.store import Finding, Removed
+    from genolewm_assets.store.artefacts import Finding, Removed
 
 cache_app = typer.Typer(help="Array stores: the caches of states.", no_args_is_help=True)
 package_app = typer.Typer(help="Split packages: what trainers open.", no_args_is_help=True)
@@ -32,7 +32,7 @@ def cache_inspect(path: CachePath, *, as_json: JsonOption = False) -> None:
 
     Example: `genolewm cache inspect data/embeddings`
     """
-    from genolewm_assets.store import find_caches, inspect_cache
+    from genolewm_assets.store.arrays import find_caches, inspect_cache
 
     reports = [inspect_cache(store) for store in find_caches(path)]
     if as_json:
@@ -48,7 +48,7 @@ def cache_verify(path: CachePath, *, as_json: JsonOption = False) -> None:
 
     Example: `genolewm cache verify data/embeddings`
     """
-    from genolewm_assets.store import find_caches, verify_array_store
+    from genolewm_assets.store.arrays import find_caches, verify_array_store
 
     with ConsoleProgress(err) as progress:
         problems = {str(store): verify_array_store(store, progress=progress) for store in find_caches(path)}
@@ -79,8 +79,9 @@ def cache_export(
 
     Example: `genolewm cache export data/embeddings/0123456789abcdef --format parquet --output chr21.parquet`
     """
-    from genolewm_assets.lewm.states.export import export_states
-    from genolewm_assets.store import TableFormat, export_array_store
+    from genolewm_assets.lewm.states import export_states
+    from genolewm_assets.store.arrays import export_array_store
+    from genolewm_assets.store.tables import TableFormat
 
     written = Path(f"{path.absolute().name}.{form}") if output is None else output
     export = export_array_store if layout == "store" else export_states
@@ -100,8 +101,8 @@ def cache_index(
 
     Example: `genolewm cache index --root data`
     """
-    from genolewm_assets.lewm.states.index import check_cache_index, refresh_cache_index
-    from genolewm_assets.store import Root
+    from genolewm_assets.lewm.states import check_cache_index, refresh_cache_index
+    from genolewm_assets.store.artefacts import Root
 
     with ConsoleProgress(err) as progress:
         opened = Root(root)
@@ -126,8 +127,8 @@ def cache_find(
 
     Example: `genolewm cache find 0123456789abcdef0123456789abcdef --root data`
     """
-    from genolewm_assets.lewm.states.index import open_cache_index, parse_window_hash
-    from genolewm_assets.store import Root
+    from genolewm_assets.lewm.states import open_cache_index, parse_window_hash
+    from genolewm_assets.store.artefacts import Root
 
     wanted = parse_window_hash(window)
     with open_cache_index(Root(root)) as index:
@@ -155,7 +156,7 @@ def cache_sweep(
 
     Example: `genolewm cache sweep profiles --dry-run`
     """
-    from genolewm_assets.store import sweep_caches
+    from genolewm_assets.store.artefacts import sweep_caches
 
     print_removed(sweep_caches(path, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
 
@@ -166,7 +167,7 @@ def package_verify(path: PackagePath, cache_root: CacheRootOption = None, *, as_
 
     Example: `genolewm package verify data/packages/2026-02-26/0a1b2c3d4e5f`
     """
-    from genolewm_assets.lewm.packages.reader import verify_package
+    from genolewm_assets.lewm.packages import verify_package
 
     with ConsoleProgress(err) as progress:
         findings = verify_package(path, cache_root=cache_root, progress=progress)
@@ -179,7 +180,7 @@ def package_diff(before: PackagePath, after: PackagePath, *, as_json: JsonOption
 
     Example: `genolewm package diff data/packages/2020-11-07/0a1b2c3d4e5f data/packages/2026-02-26/f5e4d3c2b1a0`
     """
-    from genolewm_assets.lewm.packages.diff import diff_packages
+    from genolewm_assets.lewm.packages import diff_packages
 
     found = diff_packages(before, after)
     if as_json:
@@ -199,7 +200,7 @@ def package_pin(
 
     Example: `genolewm package pin 2020-11-07 --root data`
     """
-    from genolewm_assets.lewm.packages.pointer import pin_release
+    from genolewm_assets.lewm.packages import pin_release
 
     if (release is None) is not newest:
         raise typer.BadParameter("name a release, or give --newest")

@@ -29,11 +29,11 @@ from genolewm_assets.artefact_commands import (
 from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.launch import enter_environment, prepare_environment, ui_command
-from genolewm_assets.variants.limits import MIN_AF
+from genolewm_assets.variants import MIN_AF
 
 if TYPE_CHECKING:
-    from genolewm_assets.defs.operations.demo import Demo, PartitionResult, Steps
-    from genolewm_assets.store import Published
+    from genolewm_assets.defs.operations import Demo, PartitionResult, Steps
+    from genolewm_assets.store.artefacts import Published
 
 app = typer.Typer(
     name="genolewm",
@@ -75,7 +75,7 @@ def demo(root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, 
     """
     enter_environment(root, catalog)
     from genolewm_assets.definitions import defs
-    from genolewm_assets.defs.operations.demo import Demo
+    from genolewm_assets.defs.operations import Demo
 
     with Demo(defs) as walk, ConsoleProgress(err) as progress:
         results = _walk(walk, walk.steps(), progress)
@@ -112,7 +112,7 @@ def cache_windows(root: RootOption = Path("data"), catalog: CatalogOption = "sam
     """
     enter_environment(root, catalog)
     from genolewm_assets.definitions import defs
-    from genolewm_assets.defs.operations.demo import STATE_ASSETS, Demo
+    from genolewm_assets.defs.operations import STATE_ASSETS, Demo
 
     with Demo(defs) as walk, ConsoleProgress(err) as progress:
         steps = [step for step in walk.steps() if step[0].key in STATE_ASSETS]
@@ -156,7 +156,7 @@ def catalog_check(
 
     Example: `genolewm catalog check grch38`
     """
-    from genolewm_assets.sources.catalog.catalog import load_catalog
+    from genolewm_assets.sources.catalog import load_catalog
 
     loaded = load_catalog(catalog)
     facts = {
@@ -187,8 +187,8 @@ def verify(root: RootOption = Path("data"), *, as_json: JsonOption = False) -> N
 
     Example: `genolewm verify --root data`
     """
-    from genolewm_assets.lewm.states.index import find_index_faults
-    from genolewm_assets.store import Root, verify_root
+    from genolewm_assets.lewm.states import find_index_faults
+    from genolewm_assets.store.artefacts import Root, verify_root
 
     with ConsoleProgress(err) as progress:
         findings = verify_root(Root(root), progress=progress)
@@ -206,7 +206,7 @@ def gc(
 
     Example: `genolewm gc --root data --dry-run`
     """
-    from genolewm_assets.store import Root, collect_garbage
+    from genolewm_assets.store.artefacts import Root, collect_garbage
 
     print_removed(collect_garbage(Root(root), dry_run=dry_run), dry_run=dry_run, as_json=as_json)
 

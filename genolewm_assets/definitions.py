@@ -6,17 +6,21 @@ Reads the catalogue's YAML for the contig partitions and nothing else; settings 
 
 import dagster as dg
 
-from genolewm_assets.defs.assets.graph import ASSETS
-from genolewm_assets.defs.operations.clinvar_sensor import clinvar_release_schedule, clinvar_release_sensor
-from genolewm_assets.defs.operations.jobs import JOBS
-from genolewm_assets.defs.operations.observe_job import observe_sources_schedule
-from genolewm_assets.defs.operations.old_runs import purge_old_runs_schedule
-from genolewm_assets.defs.runtime.automation import cpu_automation_sensor, gpu_automation_sensor
-from genolewm_assets.defs.runtime.settings import (
+from genolewm_assets.defs.assets import ASSETS
+from genolewm_assets.defs.operations import (
+    JOBS,
+    clinvar_release_schedule,
+    clinvar_release_sensor,
+    observe_sources_schedule,
+    purge_old_runs_schedule,
+)
+from genolewm_assets.defs.runtime import (
     WorkspaceResource,
     configured_catalog,
     configured_executor,
     configured_root,
+    cpu_automation_sensor,
+    gpu_automation_sensor,
 )
 
 defs = dg.Definitions(

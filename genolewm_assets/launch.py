@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from genolewm_assets.errors import CatalogError, ConfigurationError
-from genolewm_assets.sources.catalog.catalog import built_in_catalogs, load_catalog
+from genolewm_assets.sources.catalog import built_in_catalogs, load_catalog
 
 #: Switches that keep Dagster, Hugging Face and Ray from reporting usage.
 TELEMETRY_OFF: Mapping[str, str] = {

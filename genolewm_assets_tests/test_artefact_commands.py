@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets.store import Published, RowIndex
+from genolewm_assets.store.arrays.row_index import RowIndex
+from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.worlds.lewm.cache_world import make_root
 from genolewm_assets_tests.worlds.store.array_caches import build_cache, write_sources

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from genolewm_assets.progress import ByteCount
-from genolewm_assets.store import NO_PROGRESS
+from genolewm_assets.progress import NO_PROGRESS, ByteCount
 
 
 class Listener:

@@ -11,7 +11,8 @@ from benchmarks.array_stores import counted_syncs, make_finished, make_unfinishe
 from benchmarks.random_rows import ROW_VALUES, Way, read_tasks
 from benchmarks.store_tables import open_table, read_tables, write_table
 from benchmarks.tables import Setting
-from genolewm_assets.store import ArrayStoreReader, inspect_cache
+from genolewm_assets.store import ArrayStoreReader
+from genolewm_assets.store.arrays.report import inspect_cache
 
 ROWS = 600
 

@@ -14,7 +14,7 @@ import dagster as dg
 # Not among Dagster's top-level names; launchers of other packages import them from here too.
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 
-from genolewm_assets.store.locks.processes import is_running
+from genolewm_assets.store.locks import is_running
 
 #: What Dagster logs when a run's process begins to work.
 _STARTED = re.compile(r"Started process for run \(pid: (\d+)\)")

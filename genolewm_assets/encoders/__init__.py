@@ -9,55 +9,6 @@ are encoded and where the results go (``defs``).
 asked for.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from typing import TYPE_CHECKING
-
-from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, StateEncoder, read_identity
-from genolewm_assets.encoders.model_files import ModelFiles, locate_model
-from genolewm_assets.encoders.state_checks import NULL_EDIT_BOUND, null_edit_ratio
-from genolewm_assets.encoders.tiny_llama import TINY_LLAMA, write_tiny_llama
-from genolewm_assets.encoders.tokens import DnaTokens
-from genolewm_assets.lewm.states.pooling import (
-    BLOCK_TOKENS,
-    RADIUS_TOKENS,
-    block_count,
-    block_means,
-    global_mean,
-    locus_blocks,
-    pool_blocks,
-)
-
-if TYPE_CHECKING:
-    from genolewm_assets.encoders.causal_lm import CausalLMStateEncoder
-
-__all__ = [
-    "BLOCK_TOKENS",
-    "NULL_EDIT_BOUND",
-    "RADIUS_TOKENS",
-    "TINY_LLAMA",
-    "CausalLMStateEncoder",
-    "DnaTokens",
-    "EncoderIdentity",
-    "ModelFiles",
-    "StateDtype",
-    "StateEncoder",
-    "block_count",
-    "block_means",
-    "global_mean",
-    "locate_model",
-    "locus_blocks",
-    "null_edit_ratio",
-    "pool_blocks",
-    "read_identity",
-    "write_tiny_llama",
-]
-
-
-def __getattr__(name: str) -> object:
-    """Load the encoder, and with it torch, on first use (PEP 562)."""
-    if name == "CausalLMStateEncoder":
-        from genolewm_assets.encoders.causal_lm import CausalLMStateEncoder
-
-        return CausalLMStateEncoder
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -17,7 +17,7 @@ from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, ident
 from genolewm_assets.encoders.model_files import ModelFiles, locate_model
 from genolewm_assets.encoders.tokens import CLOSE_TAG, OPEN_TAG, DnaTokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
-from genolewm_assets.lewm.states.pooling import BLOCK_TOKENS, block_count, block_means
+from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count, block_means
 
 #: Every 6-mer shape that a window can hold: all bases, lower case, ambiguity.
 _PROBE = "ACGTTGCAAGCTTTTTTTNNNNNNGATTACACGTNRacgtgaCCGGATCTGACT"

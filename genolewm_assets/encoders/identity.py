@@ -17,7 +17,7 @@ from genolewm_assets.encoders.model_files import ModelFiles, locate_model
 from genolewm_assets.encoders.tokens import PROMPT_TEMPLATE
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import TOKEN_BP
-from genolewm_assets.lewm.states.pooling import BLOCK_TOKENS, block_count
+from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count
 
 
 class StateDtype(StrEnum):

@@ -9,17 +9,11 @@ import pyarrow as pa
 
 from genolewm_assets.encoders.identity import EncoderIdentity, StateEncoder
 from genolewm_assets.encoders.state_checks import check_states
-from genolewm_assets.store import (
-    NO_PROGRESS,
-    ArraySpec,
-    ArrayStoreReader,
-    ArrayStoreWriter,
-    BuildReport,
-    JsonValue,
-    Progress,
-    compute_fingerprint,
-)
-from genolewm_assets.store.tables.schema import TableSchema, column
+from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.store.arrays import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
+from genolewm_assets.store.artefacts import BuildReport
+from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.tables import TableSchema, column
 
 #: Name of the one array of such a store.
 STATES = "states"

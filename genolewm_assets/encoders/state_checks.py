@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from genolewm_assets.encoders.identity import StateEncoder
 from genolewm_assets.errors import EditError
 from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
-from genolewm_assets.lewm.states.pooling import RADIUS_TOKENS, PoolSide, block_count, locus_blocks, pool_blocks
-from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
+from genolewm_assets.lewm.states import RADIUS_TOKENS, PoolSide, block_count, locus_blocks, pool_blocks
+from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.store.artefacts import CheckResult
 
 #: Names of the checks, in the order of :func:`check_states`.
 STATE_CHECKS = ("rows_equal_windows", "states_finite", "norms_plausible", "states_reproducible", "null_edit_bounded")

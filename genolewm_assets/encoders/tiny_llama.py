@@ -16,7 +16,7 @@ from safetensors.numpy import save
 
 from genolewm_assets.encoders.tokens import CLOSE_TAG, N_KMERS, OOV, OPEN_TAG, TAGS
 from genolewm_assets.genome import TOKEN_BP, decode_kmer
-from genolewm_assets.store import write_atomic
+from genolewm_assets.store.files import write_atomic
 
 #: Name of the sample encoder: folder name and model id.
 TINY_LLAMA = "tiny-llama-random"

@@ -6,26 +6,6 @@ allelic ladders, annotations, the data set that a trainer opens. Does not belong
 pysam.
 """
 
-from genolewm_assets.forensic.memmap_reader import MemmapCacheReader
-from genolewm_assets.forensic.memmap_writer import MemmapCacheWriter
-from genolewm_assets.forensic.profile import PreprocessedProfile
-from genolewm_assets.store import (
-    IndexEntry,
-    cache_key_dir,
-    compute_fingerprint,
-    compute_key,
-    is_complete,
-    validate_fingerprint,
-)
+import lazy_loader
 
-__all__ = [
-    "IndexEntry",
-    "MemmapCacheReader",
-    "MemmapCacheWriter",
-    "PreprocessedProfile",
-    "cache_key_dir",
-    "compute_fingerprint",
-    "compute_key",
-    "is_complete",
-    "validate_fingerprint",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

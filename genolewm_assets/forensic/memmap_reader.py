@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.forensic.memmap_writer import ALLELE, ANNOTATION, DATA, PANEL, SCALER
-from genolewm_assets.store import ArrayStoreReader, IndexEntry, JsonValue
+from genolewm_assets.store.arrays import ArrayStoreReader, IndexEntry
+from genolewm_assets.store.files import JsonValue
 
 
 class MemmapCacheReader:

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.forensic.profile import PreprocessedProfile
-from genolewm_assets.store import ArrayCacheWriter, ArraySpec, JsonValue
+from genolewm_assets.store.arrays import ArrayCacheWriter, ArraySpec
+from genolewm_assets.store.files import JsonValue
 
 #: Names of the arrays, their files without ``.bin``.
 DATA, ANNOTATION, SCALER = "data", "annotation", "scaler"

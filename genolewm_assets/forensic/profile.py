@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy.typing as npt
 
-from genolewm_assets.store import JsonValue, RowStamp
+from genolewm_assets.store.arrays import RowStamp
+from genolewm_assets.store.files import JsonValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,6 @@ formats and downloads (``sources``), models (``encoders``), crash-safe files and
 arithmetic (``genome``), the asset graph (``defs``). Imports neither Dagster nor pysam; torch only with the datasets.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from typing import TYPE_CHECKING
-
-from genolewm_assets.lewm.training.tuples import TrainingTuple
-
-if TYPE_CHECKING:
-    from genolewm_assets.lewm.training.dataset import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset
-
-__all__ = ["GenoLeWMDataset", "GenoLeWMTestDataset", "GenoLeWMValDataset", "TrainingTuple"]
-
-
-def __getattr__(name: str) -> object:
-    """Load the datasets, and with them torch, on first use (PEP 562)."""
-    if name in __all__:
-        from genolewm_assets.lewm.training import dataset
-
-        return getattr(dataset, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

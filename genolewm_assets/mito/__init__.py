@@ -6,38 +6,6 @@ k-mers as such (``genome``), the asset graph (``defs``). Imports neither Dagster
 sets.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from typing import TYPE_CHECKING
-
-from genolewm_assets.mito.tokens.tokenize import decode_tokens, tokenize_batch, tokenize_sequence
-from genolewm_assets.mito.tokens.vocabulary import KmerVocabulary
-from genolewm_assets.mito.training.masking import MaskingCollator, MaskingRules
-
-if TYPE_CHECKING:
-    from genolewm_assets.mito.training.dataset import MtDNADataset
-    from genolewm_assets.mito.training.variant_dataset import MtDNAVariantDataset
-
-__all__ = [
-    "KmerVocabulary",
-    "MaskingCollator",
-    "MaskingRules",
-    "MtDNADataset",
-    "MtDNAVariantDataset",
-    "decode_tokens",
-    "tokenize_batch",
-    "tokenize_sequence",
-]
-
-
-def __getattr__(name: str) -> object:
-    """Load the data sets, and with them torch, on first use (PEP 562)."""
-    if name == "MtDNADataset":
-        from genolewm_assets.mito.training.dataset import MtDNADataset
-
-        return MtDNADataset
-    if name == "MtDNAVariantDataset":
-        from genolewm_assets.mito.training.variant_dataset import MtDNAVariantDataset
-
-        return MtDNAVariantDataset
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,32 +6,6 @@ belong here: reading such files (``sources``), fixtures of a single test (the te
 no part in.
 """
 
-from genolewm_assets.sample.facts import (
-    CONTENT_MD5,
-    CONTIG_MD5,
-    SAMPLE_FACTS,
-    ChangeFacts,
-    ClinvarFacts,
-    CorpusFacts,
-    GenomeFacts,
-    GnomadFacts,
-    HeteroplasmyFacts,
-    MitoGenomeFacts,
-    SampleFacts,
-)
-from genolewm_assets.sample.writer import write_sample
+import lazy_loader
 
-__all__ = [
-    "CONTENT_MD5",
-    "CONTIG_MD5",
-    "SAMPLE_FACTS",
-    "ChangeFacts",
-    "ClinvarFacts",
-    "CorpusFacts",
-    "GenomeFacts",
-    "GnomadFacts",
-    "HeteroplasmyFacts",
-    "MitoGenomeFacts",
-    "SampleFacts",
-    "write_sample",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -16,11 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from genolewm_assets.sample.genome.blueprint import LINEAR_CONTIGS
-from genolewm_assets.sample.genome.draws import Draws
-from genolewm_assets.sample.genome.genes import AMINO_ACIDS, Gene
-from genolewm_assets.sample.genome.reference import SimulatedContig
-from genolewm_assets.sample.genome.transcripts import Transcript, read_sense, splice
+from genolewm_assets.sample.genome import (
+    AMINO_ACIDS,
+    LINEAR_CONTIGS,
+    Draws,
+    Gene,
+    SimulatedContig,
+    Transcript,
+    read_sense,
+    splice,
+)
 
 Codes = NDArray[np.uint8]
 Row = dict[str, object]

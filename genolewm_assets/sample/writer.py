@@ -11,41 +11,45 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import Variant
-from genolewm_assets.sample.alleles.clinical import simulate_clinical_alleles
-from genolewm_assets.sample.alleles.clinvar_vcf import FIRST_RELEASE, SECOND_RELEASE, clinvar_text
-from genolewm_assets.sample.alleles.gnomad_vcf import (
+from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.sample.alleles import (
+    FIRST_RELEASE,
+    GENOMES_V3,
+    GENOMES_V4,
     GENOMES_V31,
     GENOMES_V41,
+    JOINT_V4,
     JOINT_V41,
+    SECOND_RELEASE,
+    Callset,
     Layout,
+    Plants,
+    choose_heads,
+    clinvar_text,
     data_type_fields,
     genome_fields,
     gnomad_text,
+    mito_vcf,
     region_flags,
+    simulate_clinical_alleles,
+    simulate_counts,
+    simulate_mito_sites,
+    simulate_sites,
+    spell_records,
 )
-from genolewm_assets.sample.alleles.mitochondrion import mito_vcf, simulate_mito_sites
-from genolewm_assets.sample.alleles.population import GENOMES_V3, GENOMES_V4, JOINT_V4, Callset, simulate_counts
-from genolewm_assets.sample.alleles.sites import simulate_sites
-from genolewm_assets.sample.alleles.spelling import Plants, choose_heads, spell_records
 from genolewm_assets.sample.bgzip import write_bgzip
 from genolewm_assets.sample.corpus import simulate_corpus, table_lines, write_corpus_file
 from genolewm_assets.sample.facts import CONTENT_MD5
-from genolewm_assets.sample.genome.blueprint import ELEMENT, ELEMENT_CONTIG
-from genolewm_assets.sample.genome.reference import SimulatedContig, simulate_reference, spans_of
-from genolewm_assets.sample.mito.collection import fasta_text, genbank_text
-from genolewm_assets.sample.mito.genomes import simulate_mito_genomes
-from genolewm_assets.sample.mito.heteroplasmy import AF_LAYOUT, HL_LAYOUT, heteroplasmy_vcf
-from genolewm_assets.store import (
-    NO_PROGRESS,
-    ArtefactId,
-    BuildPlan,
-    BuildReport,
-    CheckResult,
-    Progress,
-    Published,
-    Root,
-    build,
+from genolewm_assets.sample.genome import ELEMENT, ELEMENT_CONTIG, SimulatedContig, simulate_reference, spans_of
+from genolewm_assets.sample.mito import (
+    AF_LAYOUT,
+    HL_LAYOUT,
+    fasta_text,
+    genbank_text,
+    heteroplasmy_vcf,
+    simulate_mito_genomes,
 )
+from genolewm_assets.store.artefacts import ArtefactId, BuildPlan, BuildReport, CheckResult, Published, Root, build
 
 #: Raised whenever the simulation changes, so that a root holding older files writes them anew.
 CODE_VERSION = "3"

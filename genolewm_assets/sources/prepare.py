@@ -18,31 +18,33 @@ from pathlib import Path
 
 from genolewm_assets.errors import FastaError, InputError
 from genolewm_assets.genome import GRCH38, Bases, Contig, ContigSet
-from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, read_release_date
-from genolewm_assets.sources.files.source import SourceFile
-from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
-from genolewm_assets.sources.reference.fasta import FastaReader
-from genolewm_assets.store import (
-    NO_PROGRESS,
+from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
+from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
+from genolewm_assets.sources.reference import FastaReader
+from genolewm_assets.store.artefacts import (
     ArtefactId,
     BuildPlan,
     BuildRejectedError,
     BuildReport,
     CheckResult,
-    JsonValue,
-    Progress,
     Published,
     Root,
     build,
 )
-from genolewm_assets.store.files.atomic import make_directories
-from genolewm_assets.store.files.generations import check_publishable, publish_generation
-from genolewm_assets.store.locks.guard import lock_folder
-from genolewm_assets.variants.audit import TableCheck, audit_shard
-from genolewm_assets.variants.checks import check_clinvar_table
-from genolewm_assets.variants.limits import MAX_REF_MISMATCH_FRACTION, MIN_AF
-from genolewm_assets.variants.release_key import ReleaseKey
-from genolewm_assets.variants.shard import ShardReport, state_origin
+from genolewm_assets.store.files import JsonValue, check_publishable, make_directories, publish_generation
+from genolewm_assets.store.locks import lock_folder
+from genolewm_assets.variants import (
+    MAX_REF_MISMATCH_FRACTION,
+    MIN_AF,
+    ReleaseKey,
+    ShardReport,
+    TableCheck,
+    audit_shard,
+    check_clinvar_table,
+    state_origin,
+)
 
 CODE_VERSION = "2"
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.store.arrays.report import find_caches, inspect_cache
+from genolewm_assets.store.arrays import find_caches, inspect_cache
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

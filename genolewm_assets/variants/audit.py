@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.genome import Bases, Contig, ContigSet
-from genolewm_assets.store import CheckResult
-from genolewm_assets.store.tables.parquet import memory_given_back
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.tables import memory_given_back
 from genolewm_assets.variants.checks import check_account, check_order, check_ref_mismatches, merge_checks
 from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE
 

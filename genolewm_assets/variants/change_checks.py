@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.tables.schema import check_schema, not_run
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.tables import check_schema, not_run
 from genolewm_assets.variants.changes import COMPARED, Change, transitions
 from genolewm_assets.variants.checks import check_order, merge_checks
 from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES

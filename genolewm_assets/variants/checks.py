@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import CLASSES, Bases, Contig, parts_around
-from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.tables.schema import TableSchema, check_schema, not_run
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.tables import TableSchema, check_schema, not_run
 from genolewm_assets.variants.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.variants.spans import Bools, as_bools
 

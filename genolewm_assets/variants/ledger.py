@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from genolewm_assets.store.tables.columns import repeated_text, text_column
+from genolewm_assets.store.tables import repeated_text, text_column
 from genolewm_assets.variants.schema import REJECTS
 
 #: Columns that every spooled row begins with: the allele as the source spells it; ``raw_line`` and ``raw_pos`` are

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.store.tables.columns import number_column, numbers_of
+from genolewm_assets.store.tables import number_column, numbers_of
 
 if TYPE_CHECKING:
     from genolewm_assets.variants.kernels import AlleleColumns

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from genolewm_assets.store.tables.schema import TableSchema, column, nullable
+from genolewm_assets.store.tables import TableSchema, column, nullable
 
 
 def allele_fields() -> list[pa.Field]:

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.genome import Contig, parts_around
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.tables.columns import number_column, numbers_of, repeated_text, text_column
-from genolewm_assets.store.tables.spool import BatchSpool
+from genolewm_assets.store.tables import BatchSpool, number_column, numbers_of, repeated_text, text_column
 from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger, RejectReason
 from genolewm_assets.variants.normal_form import AlleleNormaliser, NormalAllele, Rejection
 from genolewm_assets.variants.order import (

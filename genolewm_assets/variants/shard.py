@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from genolewm_assets.store import InputRef, JsonValue
+from genolewm_assets.store.artefacts import InputRef
+from genolewm_assets.store.files import JsonValue
 
 #: The table of a shard that is one file, and the table of what it does not hold.
 VARIANTS_FILE = "variants.parquet"

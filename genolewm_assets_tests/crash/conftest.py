@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.store import Root
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.faults.file_layer import without_syncs
 from genolewm_assets_tests.worlds.store.array_stores import contents, finish
 from genolewm_assets_tests.worlds.store.interrupted_store import ROWS

@@ -13,7 +13,11 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import GenoLeWMError, ResourceError
-from genolewm_assets.store import BuildReport, Root, build, is_complete, verify_array_store, verify_root
+from genolewm_assets.store import is_complete
+from genolewm_assets.store.arrays.reader import verify_array_store
+from genolewm_assets.store.artefacts.build import BuildReport, build
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults import file_layer
 from genolewm_assets_tests.faults.file_layer import SYNC_CALLS, Call
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk

@@ -14,15 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genolewm_assets.store import (
-    ArrayStoreReader,
-    BuildPlan,
-    BuildReport,
-    Root,
-    build,
-    open_input,
-    verify_root,
-)
+from genolewm_assets.store import ArrayStoreReader
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults.file_layer import without_syncs
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import start

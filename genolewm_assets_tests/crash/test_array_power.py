@@ -14,17 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genolewm_assets.store import (
-    ArrayStoreReader,
-    BuildPlan,
-    BuildReport,
-    Root,
-    build,
-    collect_garbage,
-    is_complete,
-    open_input,
-    verify_root,
-)
+from genolewm_assets.store import ArrayStoreReader, is_complete
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
+from genolewm_assets.store.artefacts.gc import collect_garbage
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults.killing import start
 from genolewm_assets_tests.faults.lossy_disk import LossyDisk, Tree, lay, lossy_disk
 from genolewm_assets_tests.worlds.store.array_caches import KEY, N_ROWS, build_cache, open_cache, write_sources

@@ -15,17 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genolewm_assets.store import (
-    ArrayStoreReader,
-    BuildPlan,
-    BuildReport,
-    Root,
-    build,
-    compute_fingerprint,
-    open_input,
-    verify_array_store,
-    verify_root,
-)
+from genolewm_assets.store import ArrayStoreReader, compute_fingerprint
+from genolewm_assets.store.arrays.reader import verify_array_store
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults import file_layer
 from genolewm_assets_tests.faults.file_layer import Call
 from genolewm_assets_tests.faults.killing import start

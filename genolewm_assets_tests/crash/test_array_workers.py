@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genolewm_assets.store import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
+from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
+from genolewm_assets.store.arrays.layout import ArraySpec
 from genolewm_assets_tests.faults.killing import outcome
 
 pytestmark = pytest.mark.slow

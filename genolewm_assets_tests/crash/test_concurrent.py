@@ -15,16 +15,12 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import BusyError, VcfError
-from genolewm_assets.store import (
-    ArtefactId,
-    BuildPlan,
-    Root,
-    build,
-    collect_garbage,
-    is_current,
-    open_input,
-    verify_root,
-)
+from genolewm_assets.store.artefacts.build import BuildPlan, build, is_current
+from genolewm_assets.store.artefacts.gc import collect_garbage
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults.killing import outcome, start
 from genolewm_assets_tests.worlds.store.leases import pretend_elsewhere, silence, wait_for
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture

@@ -14,7 +14,12 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import ResourceError
-from genolewm_assets.store import ArtefactId, Root, build, collect_garbage, is_current, open_input, verify_root
+from genolewm_assets.store.artefacts.build import build, is_current
+from genolewm_assets.store.artefacts.gc import collect_garbage
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture

@@ -9,23 +9,16 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import MissingResourceError, VcfError
-from genolewm_assets.progress import ByteCount
-from genolewm_assets.store import (
-    NO_PROGRESS,
-    ArtefactId,
-    BuildPlan,
-    BuildRejectedError,
-    Root,
-    build,
-    collect_garbage,
-    is_current,
-    open_input,
-    read_manifest,
-    resolve_generation,
-    verify_root,
-)
-from genolewm_assets.store.artefacts.published import find_damage
+from genolewm_assets.progress import NO_PROGRESS, ByteCount
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildRejectedError, build, is_current
+from genolewm_assets.store.artefacts.gc import collect_garbage
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.manifest import read_manifest
+from genolewm_assets.store.artefacts.published import ArtefactId, find_damage
 from genolewm_assets.store.artefacts.rejected import rejection_reason
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
+from genolewm_assets.store.files.generations import resolve_generation
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.worlds.store.plans import (
     ARTEFACT,

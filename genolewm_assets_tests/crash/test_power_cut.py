@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.store import Root, build, write_atomic
+from genolewm_assets.store.artefacts.build import build
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.files.atomic import write_atomic
 from genolewm_assets_tests.worlds.store.plans import LOCATION, failing_plan, flip, make_plan
 
 

@@ -18,19 +18,16 @@ import pytest
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import ResourceError
+from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.sources.prepare import prepare_clinvar, prepare_gnomad
 from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.sources.vcf.scan import VcfScanner
-from genolewm_assets.store import (
-    NO_PROGRESS,
-    ArtefactId,
-    BuildPlan,
-    Root,
-    build,
-    collect_garbage,
-    open_input,
-    verify_root,
-)
+from genolewm_assets.store.artefacts.build import BuildPlan, build
+from genolewm_assets.store.artefacts.gc import collect_garbage
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets.store.tables import spool as batch_spool
 from genolewm_assets.store.tables.spool import BatchSpool
 from genolewm_assets_tests.faults.kill_points import KillPoints

@@ -20,7 +20,8 @@ from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import RejectedResourceError
-from genolewm_assets.store import Root, verify_root
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.deploy.installation import REPOSITORY, Installation
 from genolewm_assets_tests.servers.postgres import PostgresServer
 from genolewm_assets_tests.worlds.graph import small_root

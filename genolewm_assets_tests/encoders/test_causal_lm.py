@@ -12,8 +12,11 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from genolewm_assets.encoders import CausalLMStateEncoder, DnaTokens, StateDtype, null_edit_ratio, read_identity
+from genolewm_assets.encoders import CausalLMStateEncoder, read_identity
 from genolewm_assets.encoders.causal_lm import store_states
+from genolewm_assets.encoders.identity import StateDtype
+from genolewm_assets.encoders.state_checks import null_edit_ratio
+from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, GenoLeWMError, SequenceError
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
 

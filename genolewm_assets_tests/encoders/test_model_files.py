@@ -8,7 +8,7 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 
-from genolewm_assets.encoders import locate_model
+from genolewm_assets.encoders.model_files import locate_model
 from genolewm_assets.errors import (
     ConfigurationError,
     CorruptResourceError,

@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders import (
-    NULL_EDIT_BOUND,
-    CausalLMStateEncoder,
-    EncoderIdentity,
-    StateDtype,
-    null_edit_ratio,
-)
+from genolewm_assets.encoders import CausalLMStateEncoder, EncoderIdentity
+from genolewm_assets.encoders.identity import StateDtype
+from genolewm_assets.encoders.state_checks import NULL_EDIT_BOUND, null_edit_ratio
 from genolewm_assets.errors import EditError, ReferenceMismatchError
 from genolewm_assets.genome import GRCH38, Contig, RelEdit
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows

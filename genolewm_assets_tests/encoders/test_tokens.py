@@ -10,8 +10,7 @@ import pytest
 import tokenizers
 from hypothesis import given
 
-from genolewm_assets.encoders import DnaTokens
-from genolewm_assets.encoders.tokens import carbon_ranks
+from genolewm_assets.encoders.tokens import DnaTokens, carbon_ranks
 from genolewm_assets.errors import (
     ConfigurationError,
     CorruptResourceError,

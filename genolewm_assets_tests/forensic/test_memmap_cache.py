@@ -15,18 +15,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.errors import ConfigurationError, InputError
-from genolewm_assets.forensic import (
-    IndexEntry,
-    MemmapCacheReader,
-    MemmapCacheWriter,
-    PreprocessedProfile,
+from genolewm_assets.forensic import MemmapCacheReader, MemmapCacheWriter, PreprocessedProfile
+from genolewm_assets.store.arrays.keys import (
     cache_key_dir,
     compute_fingerprint,
     compute_key,
-    is_complete,
     validate_fingerprint,
+    validate_sources,
 )
-from genolewm_assets.store import SourceChangedError, inspect_cache, stamp_files, validate_sources
+from genolewm_assets.store.arrays.layout import IndexEntry, is_complete
+from genolewm_assets.store.arrays.report import inspect_cache
+from genolewm_assets.store.arrays.stamps import SourceChangedError, stamp_files
 from genolewm_assets_tests.worlds.store.profiles import (
     CONFIG,
     PANEL_FILE,

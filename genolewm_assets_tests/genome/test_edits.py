@@ -13,13 +13,11 @@ from genolewm_assets.genome import (
     Variant,
     apply_edit,
     apply_edits,
-    check_inset,
-    invert_edit,
     is_inset,
     reverse_complement,
     reverse_complement_edit,
-    unapply_edits,
 )
+from genolewm_assets.genome.edits import check_inset, invert_edit, unapply_edits
 from genolewm_assets_tests.strategies import edit_lists, sequences
 
 POLICIES: list[LengthPolicy] = ["right_flank", "left_flank", "opposite"]

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import IntervalError
-from genolewm_assets.genome import Interval, IntervalArray, pos_from_start, split_wrapping, start_from_pos
+from genolewm_assets.genome import Interval, IntervalArray, pos_from_start, start_from_pos
+from genolewm_assets.genome.intervals import split_wrapping
 from genolewm_assets_tests.strategies import intervals
 
 LENGTH = 120

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import AlleleError, IntervalError, ReferenceMismatchError
-from genolewm_assets.genome import EditType, Interval, Variant, decompose, left_align, normalise, trim_alleles
+from genolewm_assets.genome import EditType, Interval, Variant, left_align, normalise, trim_alleles
+from genolewm_assets.genome.variants import decompose
 from genolewm_assets_tests.referees.bcftools import Allele, bcftools_norm, read_alleles, write_fasta
 from genolewm_assets_tests.strategies import sequences, variants
 

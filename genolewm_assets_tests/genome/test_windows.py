@@ -8,17 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import IntervalError, WindowError
-from genolewm_assets.genome import (
-    GRCH38,
-    PROFILES,
-    Contig,
-    IntervalArray,
-    WindowProfile,
-    acgt_runs,
-    expected_covered_bases,
-    expected_window_count,
-    tile_windows,
-)
+from genolewm_assets.genome import GRCH38, PROFILES, Contig, IntervalArray, WindowProfile, acgt_runs, tile_windows
+from genolewm_assets.genome.windows import expected_covered_bases, expected_window_count
 from genolewm_assets_tests.strategies import contigs
 
 

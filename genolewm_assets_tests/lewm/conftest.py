@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from genolewm_assets.store import Published, Root
+from genolewm_assets.store.artefacts.published import Published
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, make_caches, make_sources, publish
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from genolewm_assets.sample import ChangeFacts, ClinvarFacts, CorpusFacts, GenomeFacts, GnomadFacts
+from genolewm_assets.sample.facts import ChangeFacts, ClinvarFacts, CorpusFacts, GenomeFacts, GnomadFacts
 
 GNOMAD_FILES = {
     "chr17": "gnomad.joint.v4.1.sites.chr17.vcf.bgz",

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from genolewm_assets.sample import HeteroplasmyFacts, MitoGenomeFacts
+from genolewm_assets.sample.facts import HeteroplasmyFacts, MitoGenomeFacts
 from genolewm_assets_tests.referees.census import read_text
 
 PAIRS = dict(zip("ACGTRYSWKMN", "TGCAYRSWMKN", strict=True))

@@ -12,7 +12,7 @@ from genolewm_assets.genome import Contig
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer
 from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.lewm.corpus.windows import CorpusParams
-from genolewm_assets.sample import CONTIG_MD5, SAMPLE_FACTS
+from genolewm_assets.sample.facts import CONTIG_MD5, SAMPLE_FACTS
 from genolewm_assets.sources.catalog.catalog import Catalog, load_catalog
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, read_release_date

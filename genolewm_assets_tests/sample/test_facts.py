@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.sample import CONTENT_MD5, SAMPLE_FACTS
+from genolewm_assets.sample.facts import CONTENT_MD5, SAMPLE_FACTS
 from genolewm_assets_tests.referees.census import (
     GNOMAD_FILES,
     clinvar_alleles,

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.sample import CONTENT_MD5, write_sample, writer
-from genolewm_assets.store import ArtefactId, BuildRejectedError, Root, open_input
+from genolewm_assets.sample import write_sample, writer
+from genolewm_assets.sample.facts import CONTENT_MD5
+from genolewm_assets.store.artefacts.build import BuildRejectedError
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
 
 
 class _Steps:

@@ -15,7 +15,8 @@ from genolewm_assets.sources import prepare
 from genolewm_assets.sources.prepare import prepare_clinvar, prepare_gnomad
 from genolewm_assets.sources.vcf.block import VcfBlock
 from genolewm_assets.sources.vcf.scan import VcfScanner
-from genolewm_assets.store import BuildRejectedError, read_manifest
+from genolewm_assets.store.artefacts.build import BuildRejectedError
+from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets.variants.checks import CLINVAR_CHECKS, GNOMAD_CHECKS
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.store import Root
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.store.array_caches import write_sources
 
 

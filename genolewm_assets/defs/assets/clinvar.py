@@ -9,21 +9,31 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.reference import reference_genome
-from genolewm_assets.defs.display.column_lineage import of
-from genolewm_assets.defs.display.metadata import clinvar_vcf_schema, describe_published, plotted
-from genolewm_assets.defs.runtime.automation import AUTOMATED
-from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
-from genolewm_assets.defs.runtime.partitions import BY_RELEASE, RELEASE_FRESHNESS, on_every_partition, on_same_key
-from genolewm_assets.defs.runtime.workspace import Workspace, reference_opener
-from genolewm_assets.sources.clinvar.releases import check_offered, find_release
-from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, read_release_date
-from genolewm_assets.sources.vcf.count import count_records
-from genolewm_assets.store import BuildReport, CheckResult, JsonValue, Progress, Published
-from genolewm_assets.variants.audit import audit_shard
-from genolewm_assets.variants.checks import CLINVAR_CHECKS, check_clinvar_table
-from genolewm_assets.variants.release_key import ReleaseKey
-from genolewm_assets.variants.schema import CLINVAR_VARIANTS
-from genolewm_assets.variants.shard import state_origin
+from genolewm_assets.defs.display import clinvar_vcf_schema, describe_published, of, plotted
+from genolewm_assets.defs.runtime import (
+    AUTOMATED,
+    BY_RELEASE,
+    RELEASE_FRESHNESS,
+    GatedAsset,
+    Plan,
+    Workspace,
+    on_every_partition,
+    on_same_key,
+    reference_opener,
+)
+from genolewm_assets.progress import Progress
+from genolewm_assets.sources.clinvar import build_clinvar_shard, check_offered, find_release, read_release_date
+from genolewm_assets.sources.vcf import count_records
+from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
+from genolewm_assets.store.files import JsonValue
+from genolewm_assets.variants import (
+    CLINVAR_CHECKS,
+    CLINVAR_VARIANTS,
+    ReleaseKey,
+    audit_shard,
+    check_clinvar_table,
+    state_origin,
+)
 
 
 def plan_release(workspace: Workspace, key: str, progress: Progress) -> Plan:
@@ -95,7 +105,7 @@ def describe_release(published: Published) -> dict[str, dg.MetadataValue]:
 
 def describe_clinvar_shard(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, counts, the balance of the classes, and the classes by review stars."""
-    from genolewm_assets.defs.display.pictures import LABEL_COLOURS, draw_class_balance, draw_classes_by_stars
+    from genolewm_assets.defs.display import LABEL_COLOURS, draw_class_balance, draw_classes_by_stars
 
     tables = [
         pq.read_table(published.file(entry.path), columns=["label", "stars"])

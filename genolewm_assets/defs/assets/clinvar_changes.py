@@ -12,28 +12,37 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from genolewm_assets.defs.assets.clinvar import clinvar_shard
-from genolewm_assets.defs.display.column_lineage import of, same
-from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.runtime.automation import AUTOMATED
-from genolewm_assets.defs.runtime.gates import GatedAsset, GatedEvents, Plan
-from genolewm_assets.defs.runtime.partitions import BY_RELEASE, on_same_key
-from genolewm_assets.defs.runtime.settings import WorkspaceResource
-from genolewm_assets.defs.runtime.workspace import Workspace
+from genolewm_assets.defs.display import describe_published, of, plotted, same
+from genolewm_assets.defs.runtime import (
+    AUTOMATED,
+    BY_RELEASE,
+    GatedAsset,
+    GatedEvents,
+    Plan,
+    Workspace,
+    WorkspaceResource,
+    on_same_key,
+)
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.store import (
-    BuildReport,
-    Progress,
-    Published,
-    read_manifest,
-    resolve_generation,
+from genolewm_assets.progress import Progress
+from genolewm_assets.store.artefacts import BuildReport, Published, read_manifest
+from genolewm_assets.store.files import resolve_generation
+from genolewm_assets.store.tables import write_table
+from genolewm_assets.variants import (
+    ALLELE_KEY,
+    CHANGE_CHECKS,
+    CHANGE_COLUMNS,
+    CLINVAR_CHANGES,
+    COMPARED,
+    Int64s,
+    ReleaseKey,
+    check_changes,
+    check_nothing_to_compare,
+    find_changes,
+    is_before,
+    transitions,
 )
-from genolewm_assets.store.tables.parquet import write_table
-from genolewm_assets.variants.change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
-from genolewm_assets.variants.changes import CHANGE_COLUMNS, COMPARED, find_changes, transitions
-from genolewm_assets.variants.release_key import ReleaseKey, is_before
-from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES
-from genolewm_assets.variants.spans import Int64s
 
 CHANGES_FILE = "changes.parquet"
 
@@ -156,7 +165,7 @@ def _count_labels(shard: Published) -> dict[str, int]:
 
 def describe_changes(published: Published) -> dict[str, dg.MetadataValue]:
     """Show the predecessor, the figures, and the classes from -> to as a table and as a picture."""
-    from genolewm_assets.defs.display.change_picture import draw_transitions
+    from genolewm_assets.defs.display import draw_transitions
 
     manifest = published.manifest
     predecessor = manifest.recipe["predecessor"]

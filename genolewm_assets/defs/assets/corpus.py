@@ -6,18 +6,18 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.reference import reference_genome
-from genolewm_assets.defs.display.metadata import describe_published, plotted, share
-from genolewm_assets.defs.runtime.automation import AUTOMATED
-from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
-from genolewm_assets.defs.runtime.partitions import BY_CORPUS_SOURCE, on_every_partition
-from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.lewm.corpus.checks import CORPUS_CHECKS
-from genolewm_assets.lewm.corpus.placement import CorpusPlacer, PlacementHow
-from genolewm_assets.lewm.corpus.records import CorpusSource
-from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
-from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
-from genolewm_assets.sources.corpus.files import audit_corpus_windows, list_corpus_files, write_corpus_windows
-from genolewm_assets.store import BuildReport, Progress, Published
+from genolewm_assets.defs.display import describe_published, plotted, share
+from genolewm_assets.defs.runtime import AUTOMATED, BY_CORPUS_SOURCE, GatedAsset, Plan, Workspace, on_every_partition
+from genolewm_assets.lewm.corpus import CORPUS_CHECKS, CORPUS_WINDOWS, CorpusPlacer, CorpusSource, PlacementHow
+from genolewm_assets.progress import Progress
+from genolewm_assets.sources.corpus import (
+    GenomeSlices,
+    MappyAligner,
+    audit_corpus_windows,
+    list_corpus_files,
+    write_corpus_windows,
+)
+from genolewm_assets.store.artefacts import BuildReport, Published
 
 
 def plan_corpus_windows(workspace: Workspace, source_name: str, progress: Progress) -> Plan:
@@ -49,7 +49,7 @@ def plan_corpus_windows(workspace: Workspace, source_name: str, progress: Progre
 
 def describe_corpus_windows(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, the yield (what was used, what was lost and why), and how the windows were placed."""
-    from genolewm_assets.defs.display.pictures import draw_placements
+    from genolewm_assets.defs.display import draw_placements
 
     counts = published.manifest.counts
     placed = {str(how): counts[f"placed.{how}"] for how in PlacementHow}

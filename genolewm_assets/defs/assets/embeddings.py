@@ -11,27 +11,26 @@ import pyarrow.parquet as pq
 from genolewm_assets.defs.assets.corpus import corpus_windows
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
-from genolewm_assets.defs.display.column_lineage import made_here, of
-from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.runtime.automation import RECOMPUTED
-from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
-from genolewm_assets.defs.runtime.partitions import BY_CORPUS_SOURCE, BY_LINEAR_CONTIG, on_every_partition, on_same_key
-from genolewm_assets.defs.runtime.settings import configured_device
-from genolewm_assets.defs.runtime.workspace import Workspace, reference_reader
-from genolewm_assets.encoders.state_cache import STATE_ROWS, STATES, write_states
-from genolewm_assets.encoders.state_checks import STATE_CHECKS, spread
-from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.states.index import refresh_cache_index
-from genolewm_assets.store import (
-    ArrayStoreReader,
-    BuildPlan,
-    BuildReport,
-    Progress,
-    Published,
-    compute_key,
-    read_manifest,
-    resolve_generation,
+from genolewm_assets.defs.display import describe_published, made_here, of, plotted
+from genolewm_assets.defs.runtime import (
+    BY_CORPUS_SOURCE,
+    BY_LINEAR_CONTIG,
+    RECOMPUTED,
+    GatedAsset,
+    Plan,
+    Workspace,
+    configured_device,
+    on_every_partition,
+    on_same_key,
+    reference_reader,
 )
+from genolewm_assets.encoders import STATE_CHECKS, STATE_ROWS, STATES, spread, write_states
+from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.lewm.states import refresh_cache_index
+from genolewm_assets.progress import Progress
+from genolewm_assets.store.arrays import ArrayStoreReader, compute_key
+from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published, read_manifest
+from genolewm_assets.store.files import resolve_generation
 
 # Seconds to wait for another partition's refresh of the index.
 _INDEX_WAIT_S = 600.0
@@ -96,7 +95,7 @@ def _plan(workspace: Workspace, inputs: tuple[Published, ...], read: ReadWindows
 
 def describe_states(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, size and how large the states are."""
-    from genolewm_assets.defs.display.pictures import draw_norms
+    from genolewm_assets.defs.display import draw_norms
 
     reader = ArrayStoreReader(published.directory)
     states = reader.get_rows(spread(reader.n_rows, 256), array=STATES).astype(np.float64)

@@ -10,20 +10,24 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.observations import gnomad_source
 from genolewm_assets.defs.assets.reference import reference_genome
-from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.runtime.automation import AUTOMATED
-from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
-from genolewm_assets.defs.runtime.partitions import BY_CONTIG, on_every_partition
-from genolewm_assets.defs.runtime.workspace import NO_SOURCE, Workspace, reference_opener
-from genolewm_assets.sources.files.source import SourceFile
-from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard, write_empty_shard
-from genolewm_assets.sources.vcf.remote import RemoteVcf
-from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
-from genolewm_assets.store import BuildReport, CheckResult, JsonValue, Progress, Published
-from genolewm_assets.variants.audit import audit_shard
-from genolewm_assets.variants.checks import GNOMAD_CHECKS
-from genolewm_assets.variants.schema import GNOMAD_VARIANTS
-from genolewm_assets.variants.shard import state_origin
+from genolewm_assets.defs.display import describe_published, plotted
+from genolewm_assets.defs.runtime import (
+    AUTOMATED,
+    BY_CONTIG,
+    NO_SOURCE,
+    GatedAsset,
+    Plan,
+    Workspace,
+    on_every_partition,
+    reference_opener,
+)
+from genolewm_assets.progress import Progress
+from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, write_empty_shard
+from genolewm_assets.sources.vcf import LocalVcf, RemoteVcf, VcfSource
+from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
+from genolewm_assets.store.files import JsonValue
+from genolewm_assets.variants import GNOMAD_CHECKS, GNOMAD_VARIANTS, audit_shard, state_origin
 
 _NO_CHECKSUM = CheckResult("checksum_matches_published", passed=True, figures={"source": NO_SOURCE})
 _NOT_DOWNLOADED = CheckResult("checksum_matches_published", passed=True, figures={"md5": "read in ranges"})
@@ -91,7 +95,7 @@ def _lent(source: SourceFile, *, in_ranges: bool) -> Iterator[tuple[VcfSource, C
 
 def describe_gnomad_shard(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, counts, the allele frequency spectrum and where on the contig the alleles lie."""
-    from genolewm_assets.defs.display.pictures import draw_af_spectrum, draw_density
+    from genolewm_assets.defs.display import draw_af_spectrum, draw_density
 
     table = pq.read_table(published.file("variants.parquet"), columns=["pos", "af"])
     contig, counts = str(published.artefact.partition), published.manifest.counts

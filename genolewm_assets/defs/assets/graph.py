@@ -16,7 +16,7 @@ from genolewm_assets.defs.assets.observations import gnomad_source, mito_source,
 from genolewm_assets.defs.assets.packages import packages_current, packages_split
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
-from genolewm_assets.defs.runtime.gates import GatedAsset
+from genolewm_assets.defs.runtime import GatedAsset
 
 DECLARATIONS = (
     reference_source,

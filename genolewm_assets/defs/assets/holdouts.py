@@ -12,25 +12,24 @@ from genolewm_assets.defs.assets.clinvar import clinvar_shard
 from genolewm_assets.defs.assets.corpus import corpus_windows
 from genolewm_assets.defs.assets.gnomad import gnomad_shard
 from genolewm_assets.defs.assets.release_inputs import RELEASE_DEPS, ReleaseInputs, holdout_policy
-from genolewm_assets.defs.display.column_lineage import made_here, of, same
-from genolewm_assets.defs.display.metadata import describe_published, plotted, share
-from genolewm_assets.defs.runtime.automation import REBUILT
-from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
-from genolewm_assets.defs.runtime.partitions import BY_PACKAGED_RELEASE
-from genolewm_assets.defs.runtime.workspace import Workspace
+from genolewm_assets.defs.display import describe_published, made_here, of, plotted, same, share
+from genolewm_assets.defs.runtime import BY_PACKAGED_RELEASE, REBUILT, GatedAsset, Plan, Workspace
 from genolewm_assets.genome import EVALUATION
-from genolewm_assets.lewm.holdouts.build import HoldoutInputs, build_holdouts
-from genolewm_assets.lewm.holdouts.checks import HOLDOUT_CHECKS, check_holdouts
-from genolewm_assets.lewm.holdouts.schema import (
+from genolewm_assets.lewm.holdouts import (
     HOLDOUT_ALLELES,
+    HOLDOUT_CHECKS,
     HOLDOUT_CORPUS,
     HOLDOUT_INTERVALS,
     CorpusReason,
     Holdout,
+    HoldoutInputs,
+    build_holdouts,
+    check_holdouts,
 )
-from genolewm_assets.store import BuildReport, Progress, Published
-from genolewm_assets.store.tables.parquet import write_table
-from genolewm_assets.variants.schema import ALLELE_KEY
+from genolewm_assets.progress import Progress
+from genolewm_assets.store.artefacts import BuildReport, Published
+from genolewm_assets.store.tables import write_table
+from genolewm_assets.variants import ALLELE_KEY
 
 #: A corpus window is kept from training and serves neither role.
 _NO_ROLE = "not trained on"
@@ -77,7 +76,7 @@ def _counted(inputs: ReleaseInputs, progress: Progress) -> Iterator[pa.Table]:
 
 def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, and what each holdout takes out of training."""
-    from genolewm_assets.defs.display.pictures import PART_COLOURS, draw_composition
+    from genolewm_assets.defs.display import PART_COLOURS, draw_composition
 
     counts = published.manifest.counts
     alleles = pq.read_table(published.file("alleles.parquet"), columns=["holdout", "role"])

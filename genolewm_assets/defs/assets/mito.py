@@ -12,25 +12,34 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.observations import mito_source
 from genolewm_assets.defs.assets.reference import reference_genome
-from genolewm_assets.defs.display.column_lineage import made_here, of
-from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.runtime.automation import AUTOMATED
-from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
-from genolewm_assets.defs.runtime.partitions import on_every_partition
-from genolewm_assets.defs.runtime.workspace import NO_SOURCE, Workspace, reference_reader
+from genolewm_assets.defs.display import describe_published, made_here, of, plotted
+from genolewm_assets.defs.runtime import (
+    AUTOMATED,
+    NO_SOURCE,
+    GatedAsset,
+    Plan,
+    Workspace,
+    on_every_partition,
+    reference_reader,
+)
 from genolewm_assets.genome import Contig, Split
-from genolewm_assets.mito.genomes.checks import GENOME_CHECKS
-from genolewm_assets.mito.genomes.differences import parse_names
-from genolewm_assets.mito.genomes.haplogroups import majors
-from genolewm_assets.mito.genomes.table import MITO_GENOME_REJECTS, MITO_GENOMES
-from genolewm_assets.mito.tokens.rows import K, StoredTokens
-from genolewm_assets.mito.tokens.statistics import describe_tokens
-from genolewm_assets.mito.tokens.store import MITO_TOKENS, TOKEN_CHECKS, check_tokens, write_tokens
-from genolewm_assets.mito.tokens.vocabulary import KmerVocabulary
-from genolewm_assets.sources.files.source import SourceFile
-from genolewm_assets.sources.mito.collection import GENOMES_FILE, CollectionFile, SampleLevels, write_genomes
-from genolewm_assets.sources.mito.genomes import CollectionFormat
-from genolewm_assets.store import ArrayStoreReader, BuildReport, CheckResult, JsonValue, Progress, Published
+from genolewm_assets.mito.genomes import GENOME_CHECKS, MITO_GENOME_REJECTS, MITO_GENOMES, majors, parse_names
+from genolewm_assets.mito.tokens import (
+    MITO_TOKENS,
+    TOKEN_CHECKS,
+    K,
+    KmerVocabulary,
+    StoredTokens,
+    check_tokens,
+    describe_tokens,
+    write_tokens,
+)
+from genolewm_assets.progress import Progress
+from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.sources.mito import GENOMES_FILE, CollectionFile, CollectionFormat, SampleLevels, write_genomes
+from genolewm_assets.store.arrays import ArrayStoreReader
+from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
+from genolewm_assets.store.files import JsonValue
 
 #: Threads that align; nothing depends on it.
 _THREADS = os.cpu_count() or 1
@@ -123,7 +132,7 @@ def _lent(sources: Sequence[SourceFile]) -> Iterator[tuple[list[Path], CheckResu
 
 def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, sides, haplogroups, and at how many genomes differ along the circle."""
-    from genolewm_assets.defs.display.mito_pictures import draw_haplogroups, draw_on_circle
+    from genolewm_assets.defs.display import draw_haplogroups, draw_on_circle
 
     table = pq.read_table(published.file(GENOMES_FILE), columns=["split", "haplogroup", "differences"])
     counts = published.manifest.counts
@@ -148,7 +157,7 @@ def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
 
 def describe_stored_tokens(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, which k-mers occur, the most frequent, unknown ones, and the variety along the circle."""
-    from genolewm_assets.defs.display.mito_pictures import draw_on_circle
+    from genolewm_assets.defs.display import draw_on_circle
 
     reader = ArrayStoreReader(published.directory)
     vocabulary = KmerVocabulary.build(int(str(published.manifest.recipe[K])))

@@ -9,19 +9,32 @@ from genolewm_assets.defs.assets.clinvar import clinvar_shard
 from genolewm_assets.defs.assets.gnomad import gnomad_shard
 from genolewm_assets.defs.assets.mito import read_circle
 from genolewm_assets.defs.assets.reference import reference_genome
-from genolewm_assets.defs.display.column_lineage import made_here, of, same
-from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.runtime.automation import AUTOMATED
-from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
-from genolewm_assets.defs.runtime.partitions import BY_RELEASE, on_circular_contigs, on_every_partition, on_same_key
-from genolewm_assets.defs.runtime.workspace import NO_SOURCE, Workspace
-from genolewm_assets.mito.variants.checks import VARIANT_CHECKS, check_variants
-from genolewm_assets.mito.variants.join import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
-from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS
-from genolewm_assets.store import BuildReport, Progress, Published
-from genolewm_assets.store.tables.parquet import write_table
-from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_VARIANTS, GNOMAD_VARIANTS
-from genolewm_assets.variants.shard import VARIANTS_FILE
+from genolewm_assets.defs.display import describe_published, made_here, of, plotted, same
+from genolewm_assets.defs.runtime import (
+    AUTOMATED,
+    BY_RELEASE,
+    NO_SOURCE,
+    GatedAsset,
+    Plan,
+    Workspace,
+    on_circular_contigs,
+    on_every_partition,
+    on_same_key,
+)
+from genolewm_assets.mito.variants import (
+    FROM_CLINVAR,
+    FROM_GNOMAD,
+    MITO_SITES,
+    MITO_VARIANTS,
+    VARIANT_CHECKS,
+    check_variants,
+    join_variants,
+    tabulate_sites,
+)
+from genolewm_assets.progress import Progress
+from genolewm_assets.store.artefacts import BuildReport, Published
+from genolewm_assets.store.tables import write_table
+from genolewm_assets.variants import ALLELE_KEY, CLINVAR_VARIANTS, GNOMAD_VARIANTS, VARIANTS_FILE
 
 SITES_FILE = "sites.parquet"
 
@@ -65,7 +78,7 @@ def plan_variants(workspace: Workspace, release: str, progress: Progress) -> Pla
 
 def describe_variants(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, how the sources meet, and the population's heteroplasmy along the circle."""
-    from genolewm_assets.defs.display.mito_pictures import draw_on_circle
+    from genolewm_assets.defs.display import draw_on_circle
 
     counts = published.manifest.counts
     pop_hl = pq.read_table(published.file(SITES_FILE), columns=["pop_hl"])["pop_hl"].to_numpy()

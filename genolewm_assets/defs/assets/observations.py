@@ -12,12 +12,10 @@ from typing import TypeAlias
 
 import dagster as dg
 
-from genolewm_assets.defs.runtime.declaration import Declaration
-from genolewm_assets.defs.runtime.settings import WorkspaceResource
-from genolewm_assets.defs.runtime.workspace import Workspace
+from genolewm_assets.defs.runtime import Declaration, Workspace, WorkspaceResource
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.sources.files.source import SourceFile
-from genolewm_assets.store.files.canonical_json import canonical_json
+from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.store.files import canonical_json
 
 #: Files by what the catalogue calls them.
 Sources: TypeAlias = Mapping[str, SourceFile]

@@ -15,40 +15,47 @@ from genolewm_assets.defs.assets.gnomad import gnomad_shard
 from genolewm_assets.defs.assets.holdouts import holdouts_manifest
 from genolewm_assets.defs.assets.release_inputs import RELEASE_DEPS, ReleaseInputs, check_held_out_under, holdout_policy
 from genolewm_assets.defs.assets.windows import windows_index
-from genolewm_assets.defs.display.column_lineage import Sources, made_here, of, same
-from genolewm_assets.defs.display.metadata import describe_published, plotted
-from genolewm_assets.defs.runtime.automation import FOLLOWING, REBUILT
-from genolewm_assets.defs.runtime.declaration import Declaration
-from genolewm_assets.defs.runtime.gates import GatedAsset, GatedEvents, Plan
-from genolewm_assets.defs.runtime.partitions import (
+from genolewm_assets.defs.display import Sources, describe_published, made_here, of, plotted, same
+from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
+    FOLLOWING,
+    REBUILT,
     RELEASE_FRESHNESS,
+    Declaration,
+    GatedAsset,
+    GatedEvents,
+    Plan,
+    Workspace,
+    WorkspaceResource,
     on_every_partition,
     on_same_key,
+    reference_reader,
 )
-from genolewm_assets.defs.runtime.settings import WorkspaceResource
-from genolewm_assets.defs.runtime.workspace import Workspace, reference_reader
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.genome import EVALUATION, Split
-from genolewm_assets.lewm.holdouts.schema import Holdout
-from genolewm_assets.lewm.package_build.checks import PACKAGE_CHECKS, realised_mix
-from genolewm_assets.lewm.package_build.plan import PackageSources
-from genolewm_assets.lewm.package_build.writer import write_package
-from genolewm_assets.lewm.packages.info import PackageInfo, read_package_info
-from genolewm_assets.lewm.packages.pointer import PACKAGES, PackageRef, move_current, read_latest, write_latest
-from genolewm_assets.lewm.packages.schema import (
+from genolewm_assets.lewm.holdouts import Holdout
+from genolewm_assets.lewm.package_build import PACKAGE_CHECKS, PackageSources, realised_mix, write_package
+from genolewm_assets.lewm.packages import (
     CARD,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
+    PACKAGES,
     SOURCE_MIX,
     STRATA,
     CacheRef,
+    PackageInfo,
+    PackageRef,
     VariantSource,
+    move_current,
+    read_latest,
+    read_package_info,
+    write_latest,
 )
-from genolewm_assets.store import BuildPlan, BuildReport, JsonValue, Progress, Published
-from genolewm_assets.store.files.canonical_json import canonical_json
-from genolewm_assets.variants.schema import ALLELE_KEY
+from genolewm_assets.progress import Progress
+from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published
+from genolewm_assets.store.files import JsonValue, canonical_json
+from genolewm_assets.variants import ALLELE_KEY
 
 #: ``current.json``.
 _CURRENT_COLUMNS = dg.TableSchema(
@@ -149,7 +156,7 @@ def _versions(workspace: Workspace, release: str) -> dict[str, str]:
 
 def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, the splits, the realised mix of sources, and the card."""
-    from genolewm_assets.defs.display.pictures import draw_composition, draw_source_mix
+    from genolewm_assets.defs.display import draw_composition, draw_source_mix
 
     info = read_package_info(published.directory)
     realised = realised_mix(info)
@@ -169,7 +176,7 @@ def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
 
 def _splits(info: PackageInfo) -> tuple[Mapping[str, Mapping[str, Mapping[str, int]]], Mapping[str, str]]:
     """Return windows and alleles by split and holdout, as ``draw_composition`` takes them."""
-    from genolewm_assets.defs.display.pictures import PART_COLOURS
+    from genolewm_assets.defs.display import PART_COLOURS
 
     train, counts = info.splits[Split.TRAIN], info.counts
     windows: dict[str, Mapping[str, int]] = {str(Split.TRAIN): {Split.TRAIN: train.windows}}

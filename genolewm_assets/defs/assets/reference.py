@@ -6,14 +6,12 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.observations import reference_source
-from genolewm_assets.defs.display.metadata import describe_published, plotted, share
-from genolewm_assets.defs.runtime.automation import REBUILT
-from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
-from genolewm_assets.defs.runtime.partitions import on_every_partition
-from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
-from genolewm_assets.sources.reference.fasta import compare_contigs, prepare_genome
-from genolewm_assets.store import BuildReport, CheckResult, Progress, Published
+from genolewm_assets.defs.display import describe_published, plotted, share
+from genolewm_assets.defs.runtime import REBUILT, GatedAsset, Plan, Workspace, on_every_partition
+from genolewm_assets.lewm.windows import GENOME_CONTIGS
+from genolewm_assets.progress import Progress
+from genolewm_assets.sources.reference import compare_contigs, prepare_genome
+from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
 
 
 def plan_genome(workspace: Workspace, _partition: str, progress: Progress) -> Plan:

@@ -15,14 +15,12 @@ from genolewm_assets.defs.assets.corpus import corpus_windows
 from genolewm_assets.defs.assets.gnomad import gnomad_shard
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
-from genolewm_assets.defs.runtime.gates import GatedAsset
-from genolewm_assets.defs.runtime.partitions import on_every_partition, on_same_key
-from genolewm_assets.defs.runtime.workspace import Workspace
+from genolewm_assets.defs.runtime import GatedAsset, Workspace, on_every_partition, on_same_key
 from genolewm_assets.errors import ResourceError
-from genolewm_assets.lewm.holdouts.corpus import CORPUS_COLUMNS
-from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.store import NO_PROGRESS, Progress, Published
-from genolewm_assets.store.files.canonical_json import normal_json
+from genolewm_assets.lewm.holdouts import CORPUS_COLUMNS, HoldoutPolicy
+from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.store.artefacts import Published
+from genolewm_assets.store.files import normal_json
 
 #: Dependencies on what is opened here.
 RELEASE_DEPS = (

@@ -9,19 +9,23 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.reference import reference_genome
-from genolewm_assets.defs.display.metadata import describe_published, plotted, share
-from genolewm_assets.defs.runtime.automation import AUTOMATED
-from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
-from genolewm_assets.defs.runtime.partitions import BY_LINEAR_CONTIG, on_every_partition
-from genolewm_assets.defs.runtime.workspace import Workspace, reference_reader
+from genolewm_assets.defs.display import describe_published, plotted, share
+from genolewm_assets.defs.runtime import (
+    AUTOMATED,
+    BY_LINEAR_CONTIG,
+    GatedAsset,
+    Plan,
+    Workspace,
+    on_every_partition,
+    reference_reader,
+)
 from genolewm_assets.genome import ContigSet, IntervalArray
-from genolewm_assets.lewm.windows.checks import WINDOW_CHECKS, check_window_table
-from genolewm_assets.lewm.windows.schema import WINDOWS
-from genolewm_assets.lewm.windows.table import build_window_table, coverage_counts
-from genolewm_assets.sources.files.source import SourceFile
-from genolewm_assets.sources.reference.tracks import read_bed_track
-from genolewm_assets.store import BuildReport, Progress, Published
-from genolewm_assets.store.tables.parquet import write_table
+from genolewm_assets.lewm.windows import WINDOW_CHECKS, WINDOWS, build_window_table, check_window_table, coverage_counts
+from genolewm_assets.progress import Progress
+from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.sources.reference import read_bed_track
+from genolewm_assets.store.artefacts import BuildReport, Published
+from genolewm_assets.store.tables import write_table
 
 
 def plan_windows(workspace: Workspace, contig_name: str, progress: Progress) -> Plan:
@@ -61,7 +65,7 @@ def _read_tracks(tracks: Mapping[str, SourceFile], contigs: ContigSet, contig: s
 
 def describe_windows(published: Published) -> dict[str, dg.MetadataValue]:
     """Show rows, coverage counts, and which stretches of the contig lie in windows."""
-    from genolewm_assets.defs.display.pictures import draw_coverage
+    from genolewm_assets.defs.display import draw_coverage
 
     table = pq.read_table(published.file("windows.parquet"), columns=["start", "end", "gc"])
     windows, counts = IntervalArray(table["start"].to_numpy(), table["end"].to_numpy()), published.manifest.counts

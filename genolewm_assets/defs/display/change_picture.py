@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from genolewm_assets.defs.display.pictures import BLUE, LABEL_COLOURS, embed_figure, ink_on
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.variants.spans import Int64s
+from genolewm_assets.variants import Int64s
 
 #: From nearly white to blue: lightness alone tells the counts apart.
 _SHADES = LinearSegmentedColormap.from_list("shades", ["#E6F1F8", BLUE])

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 
 from genolewm_assets.defs.display.column_lineage import Sources, column_lineage
-from genolewm_assets.store import FileEntry, Published
-from genolewm_assets.store.tables.schema import TableSchema
+from genolewm_assets.store.artefacts import FileEntry, Published
+from genolewm_assets.store.tables import TableSchema
 
 OWNERS = ["team:genolewm"]
 

@@ -12,25 +12,26 @@ import dagster as dg
 import tenacity
 from pydantic import BaseModel, Field, ValidationError
 
-from genolewm_assets.defs.assets.clinvar import clinvar_release, clinvar_shard
-from genolewm_assets.defs.assets.clinvar_changes import clinvar_changes
-from genolewm_assets.defs.assets.packages import packages_split
+from genolewm_assets.defs.assets import clinvar_changes, clinvar_release, clinvar_shard, packages_split
 from genolewm_assets.defs.operations.jobs import refresh_release_job
-from genolewm_assets.defs.runtime.gates import GatedAsset
-from genolewm_assets.defs.runtime.partitions import clinvar_release_partitions
-from genolewm_assets.defs.runtime.settings import WorkspaceResource, configured_catalog
-from genolewm_assets.defs.runtime.workspace import Workspace
+from genolewm_assets.defs.runtime import (
+    GatedAsset,
+    Workspace,
+    WorkspaceResource,
+    clinvar_release_partitions,
+    configured_catalog,
+)
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, RejectedResourceError, ResourceError
-from genolewm_assets.sources.catalog.catalog import load_catalog
-from genolewm_assets.sources.catalog.fields import Release
-from genolewm_assets.sources.clinvar.listing import Listing, read_listing
-from genolewm_assets.sources.clinvar.releases import (
+from genolewm_assets.sources.catalog import Release, load_catalog
+from genolewm_assets.sources.clinvar import (
+    Listing,
     RegisteredRelease,
     offered_releases,
     read_ledger,
+    read_listing,
     register_releases,
 )
-from genolewm_assets.variants.release_key import ReleaseKey, is_before
+from genolewm_assets.variants import ReleaseKey, is_before
 
 #: What is made of a release that the catalogue does not package.
 UNPACKAGED_ASSETS = (clinvar_release, clinvar_shard, clinvar_changes)

@@ -17,24 +17,24 @@ from typing import Literal, Self, TypeAlias
 import dagster as dg
 from sqlalchemy.exc import OperationalError
 
-from genolewm_assets.defs.assets.embeddings import embeddings_cache, embeddings_corpus
-from genolewm_assets.defs.assets.graph import GATED, leading_to
-from genolewm_assets.defs.assets.packages import packages_current
-from genolewm_assets.defs.runtime.gates import STANDING_CHECKS, GatedAsset
-from genolewm_assets.defs.runtime.partitions import (
+from genolewm_assets.defs.assets import GATED, embeddings_cache, embeddings_corpus, leading_to, packages_current
+from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
     BY_RELEASE,
+    STANDING_CHECKS,
+    GatedAsset,
     Partitioning,
+    Workspace,
     clinvar_release_partitions,
+    configured_catalog,
+    configured_root,
 )
-from genolewm_assets.defs.runtime.settings import configured_catalog, configured_root
-from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError, ResourceError
-from genolewm_assets.lewm.packages.pointer import choose_current, read_current, read_pin
-from genolewm_assets.sources.clinvar.listing import read_listing
-from genolewm_assets.sources.clinvar.releases import choose_releases
-from genolewm_assets.store import NO_PROGRESS, ArtefactId, Manifest, is_current
-from genolewm_assets.store.locks.processes import is_running
+from genolewm_assets.lewm.packages import choose_current, read_current, read_pin
+from genolewm_assets.progress import NO_PROGRESS
+from genolewm_assets.sources.clinvar import choose_releases, read_listing
+from genolewm_assets.store.artefacts import ArtefactId, Manifest, is_current
+from genolewm_assets.store.locks import is_running
 
 Steps: TypeAlias = Sequence[tuple[GatedAsset, str | None]]
 Outcome: TypeAlias = Literal["built", "current", "failed"]

@@ -4,13 +4,11 @@ import time
 
 import dagster as dg
 
-from genolewm_assets.defs.assets.graph import GATED
+from genolewm_assets.defs.assets import GATED
 from genolewm_assets.defs.operations.observe_job import observe_sources_job
 from genolewm_assets.defs.operations.old_runs import purge_old_runs_job
 from genolewm_assets.defs.operations.verify_job import verify_all_job
-from genolewm_assets.defs.runtime.automation import REFRESH_TAG
-from genolewm_assets.defs.runtime.failure_hook import report_failure
-from genolewm_assets.defs.runtime.partitions import clinvar_release_partitions
+from genolewm_assets.defs.runtime import REFRESH_TAG, clinvar_release_partitions, report_failure
 
 #: What is made of one ClinVar release, in order.
 RELEASE_ASSETS = tuple(key for key, asset in GATED.items() if asset.partitions.definition is clinvar_release_partitions)

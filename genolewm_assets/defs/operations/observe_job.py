@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from genolewm_assets.defs.runtime.automation import SOURCES
-from genolewm_assets.defs.runtime.failure_hook import report_failure
+from genolewm_assets.defs.runtime import SOURCES, report_failure
 
 observe_sources_job = dg.define_asset_job(
     "observe_sources",

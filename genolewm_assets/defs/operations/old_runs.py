@@ -13,7 +13,7 @@ from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from pydantic import Field
 
-from genolewm_assets.defs.runtime.failure_hook import report_failure
+from genolewm_assets.defs.runtime import report_failure
 
 #: An asset or a check of one, and the partition.
 Subject: TypeAlias = tuple[dg.AssetKey | dg.AssetCheckKey, str | None]

@@ -9,15 +9,11 @@ import dagster as dg
 # How an evaluation names the materialisation that it is about; Dagster gives it no name at the top.
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
-from genolewm_assets.defs.assets.graph import GATED
-from genolewm_assets.defs.runtime.failure_hook import report_failure
-from genolewm_assets.defs.runtime.gates import BYTES_MATCH_MANIFEST
-from genolewm_assets.defs.runtime.run_log import LogProgress
-from genolewm_assets.defs.runtime.settings import WorkspaceResource
-from genolewm_assets.defs.runtime.workspace import Workspace
+from genolewm_assets.defs.assets import GATED
+from genolewm_assets.defs.runtime import BYTES_MATCH_MANIFEST, LogProgress, Workspace, WorkspaceResource, report_failure
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.states.index import find_index_faults
-from genolewm_assets.store import ArtefactId, Verification, Verified
+from genolewm_assets.lewm.states import find_index_faults
+from genolewm_assets.store.artefacts import ArtefactId, Verification, Verified
 
 #: Problems of one partition that its check shows; the run's log has all.
 _SHOWN = 20

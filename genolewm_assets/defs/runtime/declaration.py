@@ -10,13 +10,11 @@ from typing import Any
 
 import dagster as dg
 
-from genolewm_assets.defs.display.check_descriptions import CHECK_DESCRIPTIONS
-from genolewm_assets.defs.display.column_lineage import Sources
-from genolewm_assets.defs.display.metadata import OWNERS, definition_metadata
+from genolewm_assets.defs.display import CHECK_DESCRIPTIONS, OWNERS, Sources, definition_metadata
 from genolewm_assets.defs.runtime.failure_hook import report_failure
 from genolewm_assets.defs.runtime.op_tags import H100_ASSET_TAGS, H100_OP_TAGS, H100_POOL
 from genolewm_assets.defs.runtime.partitions import NOT_PARTITIONED, Partitioning
-from genolewm_assets.store.tables.schema import TableSchema
+from genolewm_assets.store.tables import TableSchema
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -11,25 +11,24 @@ from typing import Any, Literal, TypeAlias
 
 import dagster as dg
 
-from genolewm_assets.defs.display.metadata import lineage_metadata
+from genolewm_assets.defs.display import lineage_metadata
 from genolewm_assets.defs.runtime.declaration import Declaration
 from genolewm_assets.defs.runtime.run_log import LogProgress
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import BusyError, FetchError, GenoLeWMError
-from genolewm_assets.store import (
-    NO_PROGRESS,
+from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.store.artefacts import (
     ArtefactId,
     BuildPlan,
     BuildRejectedError,
     BuildReport,
     CheckResult,
-    JsonValue,
-    Progress,
     Published,
     build,
     open_input,
 )
+from genolewm_assets.store.files import JsonValue
 
 #: First check of every gated asset: sources could be read and inputs could be opened.
 INPUTS_ACCEPTED = "inputs_accepted"

@@ -10,9 +10,9 @@ from datetime import timedelta
 
 import dagster as dg
 
-from genolewm_assets.defs.display.column_lineage import Keyed
+from genolewm_assets.defs.display import Keyed
 from genolewm_assets.defs.runtime.settings import configured_catalog
-from genolewm_assets.sources.catalog.catalog import Catalog, load_catalog
+from genolewm_assets.sources.catalog import Catalog, load_catalog
 
 _CATALOG = load_catalog(configured_catalog())
 

@@ -9,15 +9,16 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genolewm_assets.encoders import TINY_LLAMA, EncoderIdentity, read_identity, write_tiny_llama
-from genolewm_assets.encoders.state_cache import state_config
+from genolewm_assets.encoders import TINY_LLAMA, EncoderIdentity, read_identity, state_config, write_tiny_llama
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Bases, Contig, ContigSet
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sample import write_sample
-from genolewm_assets.sources.catalog.catalog import Catalog, load_catalog
-from genolewm_assets.sources.files.source import SourceFile
-from genolewm_assets.sources.reference.fasta import FastaReader
-from genolewm_assets.store import NO_PROGRESS, JsonValue, Manifest, Progress, Published, Root
+from genolewm_assets.sources.catalog import Catalog, load_catalog
+from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.sources.reference import FastaReader
+from genolewm_assets.store.artefacts import Manifest, Published, Root
+from genolewm_assets.store.files import JsonValue
 
 if TYPE_CHECKING:
     from genolewm_assets.encoders import CausalLMStateEncoder

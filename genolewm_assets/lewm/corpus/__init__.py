@@ -1,1 +1,5 @@
 """Place corpus records on the genome and cut them into windows."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

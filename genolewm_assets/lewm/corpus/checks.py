@@ -19,8 +19,8 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import ContigSet
 from genolewm_assets.lewm.corpus.records import CorpusRecord
 from genolewm_assets.lewm.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
-from genolewm_assets.store import CheckResult
-from genolewm_assets.store.tables.schema import TableSchema
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.tables import TableSchema
 
 #: Names of the checks of :func:`check_corpus_windows`, in its order.
 CORPUS_CHECKS = (

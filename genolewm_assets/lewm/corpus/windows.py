@@ -17,8 +17,8 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import PROFILES, TOKEN_BP, WindowProfile, acgt_runs, draw_bits, encode_sequence
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer, Placement, PlacementHow, Span, Verdict
 from genolewm_assets.lewm.corpus.records import CorpusRecord, SkipReason
-from genolewm_assets.store import JsonValue
-from genolewm_assets.store.tables.schema import TableSchema, column, nullable
+from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.tables import TableSchema, column, nullable
 
 #: Shortest stretch of ACGT that gives a short window, in bases.
 SHORTEST_BP = 2_048

@@ -13,8 +13,7 @@ from genolewm_assets.lewm.holdouts.gene_components import GeneComponents
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, AlleleReason, Holdout, VariantOrigin
 from genolewm_assets.lewm.holdouts.stretches import HeldStretches
-from genolewm_assets.variants.schema import ALLELE_KEY
-from genolewm_assets.variants.spans import Bools, Int64s, allele_keys, allele_spans, as_bools
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, allele_spans, as_bools
 
 #: Columns of a ClinVar table that are read here.
 CLINVAR_COLUMNS = (*ALLELE_KEY, "label", "stars", "clinvar_id", "gene_symbols", "gene_ids")

@@ -22,7 +22,7 @@ from genolewm_assets.lewm.holdouts.haplotype_blocks import choose_blocks, find_b
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, Holdout, VariantOrigin
 from genolewm_assets.lewm.holdouts.stretches import HeldStretches, hold_blocks, hold_contigs, hold_genes
-from genolewm_assets.variants.spans import Bools, Int64s
+from genolewm_assets.variants import Bools, Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import TABLES, Holdout
-from genolewm_assets.store import CheckResult, JsonValue
-from genolewm_assets.store.tables.schema import TableSchema
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.tables import TableSchema
 
 Problems = list[str]
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import IntervalArray
-from genolewm_assets.lewm.corpus.placement import PlacementHow
+from genolewm_assets.lewm.corpus import PlacementHow
 from genolewm_assets.lewm.holdouts.overlap import meets
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, CorpusReason, Holdout
-from genolewm_assets.variants.spans import Bools, as_bools
+from genolewm_assets.variants import Bools, as_bools
 
 #: Columns of ``CORPUS_WINDOWS`` that are read here.
 CORPUS_COLUMNS = (

@@ -13,7 +13,7 @@ from genolewm_assets.genome import EVALUATION, HARMFUL
 from genolewm_assets.lewm.holdouts.alleles import find_newly_labelled
 from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets, merge_stretches
 from genolewm_assets.lewm.holdouts.schema import AlleleReason, CorpusReason, Holdout
-from genolewm_assets.variants.spans import Int64s, as_bools
+from genolewm_assets.variants import Int64s, as_bools
 
 
 def count_windows(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, Int64s]]) -> Counter[str]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Interval, connect
-from genolewm_assets.variants.spans import Int64s, allele_spans
+from genolewm_assets.variants import Int64s, allele_spans
 
 # What NCBI calls elements and loci that have no name of their own.
 _LOCUS = re.compile(r"LOC\d+")

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Interval, connect
-from genolewm_assets.variants.schema import ALLELE_KEY
-from genolewm_assets.variants.spans import Bools, Int64s, allele_spans
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
 
 
 @dataclass(frozen=True, slots=True)

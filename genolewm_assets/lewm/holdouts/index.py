@@ -14,8 +14,7 @@ from genolewm_assets.genome import GRCH38, ContigSet, IntervalArray
 from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets, merge_stretches
 from genolewm_assets.lewm.holdouts.policy import canonical_name
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
-from genolewm_assets.variants.schema import ALLELE_KEY
-from genolewm_assets.variants.spans import Bools, allele_keys, allele_spans, as_bools, join_columns
+from genolewm_assets.variants import ALLELE_KEY, Bools, allele_keys, allele_spans, as_bools, join_columns
 
 
 class HoldoutIndex:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import IntervalArray
-from genolewm_assets.variants.spans import Bools, Int64s
+from genolewm_assets.variants import Bools, Int64s
 
 NO_INTERVALS = IntervalArray(np.zeros(0, np.int64), np.zeros(0, np.int64))
 

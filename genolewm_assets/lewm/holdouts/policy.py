@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
 from genolewm_assets.genome import GRCH38, ContigSet, Split, draw_bits
-from genolewm_assets.store import JsonValue
-from genolewm_assets.variants.release_key import is_before
+from genolewm_assets.store.files import JsonValue
+from genolewm_assets.variants import is_before
 
 #: How far the share of windows that the haplotype blocks remove may lie from the policy's.
 HAPLOTYPE_TOLERANCE = 0.003

@@ -9,8 +9,8 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from genolewm_assets.store.tables.schema import TableSchema, column, nullable
-from genolewm_assets.variants.schema import ALLELE_KEY, allele_fields
+from genolewm_assets.store.tables import TableSchema, column, nullable
+from genolewm_assets.variants import ALLELE_KEY, allele_fields
 
 
 class Holdout(StrEnum):

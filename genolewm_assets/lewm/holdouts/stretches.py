@@ -18,7 +18,7 @@ from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock
 from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, first_met
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, Holdout, IntervalReason
-from genolewm_assets.variants.spans import Int64s
+from genolewm_assets.variants import Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 import yaml
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.holdouts.schema import Holdout
+from genolewm_assets.lewm.holdouts import Holdout
 from genolewm_assets.lewm.package_build.checks import realised_mix
-from genolewm_assets.lewm.packages.info import PackageInfo
-from genolewm_assets.lewm.packages.schema import (
+from genolewm_assets.lewm.packages import (
     HOLDOUT_PATHS,
     REFERENCE_ORIGIN,
+    PackageInfo,
     controls_path,
     variants_path,
     window_pattern,

@@ -19,25 +19,25 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import EVALUATION, TOKEN_BP, Split, reverse_complement
-from genolewm_assets.lewm.corpus.records import CorpusSource
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, Holdout
+from genolewm_assets.lewm.corpus import CorpusSource
+from genolewm_assets.lewm.holdouts import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, Holdout
 from genolewm_assets.lewm.package_build.plan import PackageSources
-from genolewm_assets.lewm.packages.info import PackageInfo
-from genolewm_assets.lewm.packages.schema import (
+from genolewm_assets.lewm.packages import (
     HOLDOUT_PATHS,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
     REFERENCE_ORIGIN,
+    PackageInfo,
     VariantSource,
     controls_path,
     variants_path,
 )
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.tables.schema import TableSchema
-from genolewm_assets.variants.schema import ALLELE_KEY
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.tables import TableSchema
+from genolewm_assets.variants import ALLELE_KEY
 
 #: Names of the checks of :func:`check_package`, in its order.
 PACKAGE_CHECKS = (

@@ -17,10 +17,7 @@ import pyarrow.dataset as ds
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import EVALUATION, GRCH38, ContigSet, Split, reverse_complement
-from genolewm_assets.lewm.holdouts.index import HoldoutIndex
-from genolewm_assets.lewm.holdouts.overlap import meets
-from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import Holdout
+from genolewm_assets.lewm.holdouts import Holdout, HoldoutIndex, HoldoutPolicy, meets
 from genolewm_assets.lewm.package_build.split import (
     RoleRegions,
     WindowSplit,
@@ -28,8 +25,8 @@ from genolewm_assets.lewm.package_build.split import (
     find_regions,
     split_windows,
 )
-from genolewm_assets.lewm.packages.schema import REFERENCE_ORIGIN, SOURCE_MIX, CacheRef
-from genolewm_assets.variants.spans import Bools, Int64s
+from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, SOURCE_MIX, CacheRef
+from genolewm_assets.variants import Bools, Int64s
 
 #: Rows of a corpus table read at a time; with their sequences about 25 MB.
 _BATCH_ROWS = 2_048

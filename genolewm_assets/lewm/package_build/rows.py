@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import TOKEN_BP, Split
-from genolewm_assets.lewm.packages.schema import (
+from genolewm_assets.lewm.packages import (
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
@@ -24,9 +24,8 @@ from genolewm_assets.lewm.packages.schema import (
     CacheRef,
     VariantSource,
 )
-from genolewm_assets.store.tables.schema import TableSchema
-from genolewm_assets.variants.schema import ALLELE_KEY
-from genolewm_assets.variants.spans import Int64s
+from genolewm_assets.store.tables import TableSchema
+from genolewm_assets.variants import ALLELE_KEY, Int64s
 
 #: Shifts of the control windows in bases: every frame of the 6-mers but the window's own.
 CONTROL_SHIFTS: tuple[int, ...] = tuple(range(1, TOKEN_BP))

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import INSET_BP, IntervalArray, Split
-from genolewm_assets.lewm.holdouts.overlap import meets
-from genolewm_assets.variants.spans import Bools, Int64s, allele_keys, allele_spans, as_bools
+from genolewm_assets.lewm.holdouts import meets
+from genolewm_assets.variants import Bools, Int64s, allele_keys, allele_spans, as_bools
 
 
 class HoldoutFilter(Protocol):

@@ -15,9 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import EVALUATION, IntervalArray, Split
-from genolewm_assets.lewm.holdouts.index import HoldoutIndex
-from genolewm_assets.lewm.holdouts.overlap import meets
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
+from genolewm_assets.lewm.holdouts import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, HoldoutIndex, meets
 from genolewm_assets.lewm.package_build.card import render_card
 from genolewm_assets.lewm.package_build.checks import check_package
 from genolewm_assets.lewm.package_build.plan import PackagePlan, PackageSources, plan_package
@@ -30,27 +28,28 @@ from genolewm_assets.lewm.package_build.rows import (
     variant_rows,
 )
 from genolewm_assets.lewm.package_build.split import split_alleles
-from genolewm_assets.lewm.packages.files import (
-    GROUP_ROWS,
-    WindowShardWriter,
-    measure_tables,
-    write_package_table,
-    write_sha256sums,
-)
-from genolewm_assets.lewm.packages.info import PackageInfo, SplitInfo, split_digest
-from genolewm_assets.lewm.packages.schema import (
+from genolewm_assets.lewm.packages import (
     CARD,
+    GROUP_ROWS,
     HOLDOUT_PATHS,
     PACKAGE_CONTROLS,
     PACKAGE_FILE,
     PACKAGE_VARIANTS,
+    PackageInfo,
+    SplitInfo,
     VariantSource,
+    WindowShardWriter,
     controls_path,
+    measure_tables,
+    split_digest,
     variants_path,
+    write_package_table,
+    write_sha256sums,
 )
-from genolewm_assets.progress import ByteCount
-from genolewm_assets.store import NO_PROGRESS, BuildReport, Progress, write_atomic
-from genolewm_assets.variants.spans import Bools, Int64s, allele_spans
+from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.artefacts import BuildReport
+from genolewm_assets.store.files import write_atomic
+from genolewm_assets.variants import Bools, Int64s, allele_spans
 
 
 def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress = NO_PROGRESS) -> BuildReport:
@@ -59,8 +58,8 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
     Returns
     -------
     BuildReport
-        Counts, rows by file and outcomes of :data:`genolewm_assets.lewm.package_build.checks.PACKAGE_CHECKS`; publication,
-        and ``manifest.json``, are the store's.
+        Counts, rows by file and outcomes of :data:`genolewm_assets.lewm.package_build.checks.PACKAGE_CHECKS`. The store
+        publishes the folder and writes ``manifest.json``.
 
     Raises
     ------

@@ -1,1 +1,5 @@
 """Read, verify, compare and choose packages; needs nothing that writes them."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -11,11 +11,17 @@ from genolewm_assets.lewm.packages.damage import find_cache_damage, find_size_da
 from genolewm_assets.lewm.packages.info import PackageInfo
 from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.progress import ByteCount
-from genolewm_assets.store.artefacts.manifest import MANIFEST, check_file_path, read_manifest
-from genolewm_assets.store.artefacts.published import MISSING_FILE, Damage
-from genolewm_assets.store.artefacts.root import ROOT_FILE
-from genolewm_assets.store.artefacts.verify import Finding, FindingKind
-from genolewm_assets.store.files.generations import GENERATIONS
+from genolewm_assets.store.artefacts import (
+    MANIFEST,
+    MISSING_FILE,
+    ROOT_FILE,
+    Damage,
+    Finding,
+    FindingKind,
+    check_file_path,
+    read_manifest,
+)
+from genolewm_assets.store.files import GENERATIONS
 
 _REMEDY = "Name the root that the package was built in (cache_root), or build the cache again"
 

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.packages.reader import HoldoutNoun, Package, open_tables
 from genolewm_assets.lewm.packages.schema import VariantSource
-from genolewm_assets.variants.schema import ALLELE_KEY
-from genolewm_assets.variants.spans import join_columns
+from genolewm_assets.variants import ALLELE_KEY, join_columns
 
 _PLACE = ("origin", "contig", "start", "record_id", "window_index")
 _ALLELE = ("source", *ALLELE_KEY)

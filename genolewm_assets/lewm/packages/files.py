@@ -18,14 +18,9 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.packages.schema import CHECKSUMS, PACKAGE_WINDOWS, window_shard
 from genolewm_assets.progress import ByteCount
-from genolewm_assets.store import write_atomic
-from genolewm_assets.store.artefacts.manifest import (
-    FileEntry,
-    check_file_path,
-)
-from genolewm_assets.store.artefacts.published import MISSING_FILE, list_files, measure_file
-from genolewm_assets.store.tables.parquet import cast_table, open_table
-from genolewm_assets.store.tables.schema import TableSchema
+from genolewm_assets.store.artefacts import MISSING_FILE, FileEntry, check_file_path, list_files, measure_file
+from genolewm_assets.store.files import write_atomic
+from genolewm_assets.store.tables import TableSchema, cast_table, open_table
 
 #: Windows per file, and per row group: a reader of random rows holds one group of about 13 MB.
 SHARD_ROWS = 32_768

@@ -21,8 +21,8 @@ from genolewm_assets.lewm.packages.schema import (
     SOURCE_MIX,
     CacheRef,
 )
-from genolewm_assets.store.artefacts.manifest import FileEntry
-from genolewm_assets.store.files.canonical_json import canonical_json
+from genolewm_assets.store.artefacts import FileEntry
+from genolewm_assets.store.files import canonical_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -17,9 +17,10 @@ from typing import Literal
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.lewm.packages.reader import Package, open_package, verify_package
-from genolewm_assets.store import NO_PROGRESS, Progress, read_manifest, resolve_generation, write_atomic
-from genolewm_assets.store.files.canonical_json import canonical_json
-from genolewm_assets.variants.release_key import in_order
+from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.store.artefacts import read_manifest
+from genolewm_assets.store.files import canonical_json, resolve_generation, write_atomic
+from genolewm_assets.variants import in_order
 
 PACKAGES = "packages"
 CURRENT_FILE, PIN_FILE, LATEST_FILE = "current.json", "pin.json", "latest.json"

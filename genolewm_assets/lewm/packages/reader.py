@@ -27,10 +27,8 @@ from genolewm_assets.lewm.packages.schema import (
     controls_path,
     variants_path,
 )
-from genolewm_assets.progress import ByteCount
-from genolewm_assets.store import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts.root import enclosing_root
-from genolewm_assets.store.artefacts.verify import Finding
+from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.artefacts import Finding, enclosing_root
 
 HoldoutNoun: TypeAlias = Literal["intervals", "alleles", "corpus"]
 

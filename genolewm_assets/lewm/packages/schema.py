@@ -13,9 +13,9 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.corpus.records import CorpusSource
-from genolewm_assets.store.tables.schema import TableSchema, column, nullable
-from genolewm_assets.variants.schema import ALLELE_KEY, allele_fields
+from genolewm_assets.lewm.corpus import CorpusSource
+from genolewm_assets.store.tables import TableSchema, column, nullable
+from genolewm_assets.variants import ALLELE_KEY, allele_fields
 
 #: Name and version of ``package.json``; another major version is refused.
 PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "1.0"

@@ -19,12 +19,10 @@ from genolewm_assets.genome import TOKEN_BP
 from genolewm_assets.lewm.states.pooling import global_mean
 from genolewm_assets.lewm.states.window_tables import WindowTable, find_window_tables, window_table_of
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.arrays.export import by_rows, check_outside, rows_at_once
-from genolewm_assets.store.arrays.reader import ArrayStoreReader
-from genolewm_assets.store.artefacts.manifest import read_manifest
-from genolewm_assets.store.artefacts.root import enclosing_root
-from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.tables.export import TableFormat, check_output, write_table_file
+from genolewm_assets.store.arrays import ArrayStoreReader, by_rows, check_outside, rows_at_once
+from genolewm_assets.store.artefacts import enclosing_root, read_manifest
+from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.tables import TableFormat, check_output, write_table_file
 
 #: RFC-0002 section 3.6 as ``geno-lewm`` 0.2.1 writes it (``encoder/cache.py``, schema version 1.0.0).
 RFC_0002 = pa.schema(

@@ -14,14 +14,16 @@ from itertools import islice
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
 from genolewm_assets.lewm.states.window_tables import WindowTable, find_window_tables, window_table_of
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.arrays.row_index import HashSource, IndexedStore, RowIndex, publish_row_index
-from genolewm_assets.store.artefacts.inventory import links
-from genolewm_assets.store.artefacts.manifest import Manifest, read_manifest
-from genolewm_assets.store.artefacts.root import Root
-from genolewm_assets.store.artefacts.verify import Finding, FindingKind
-from genolewm_assets.store.files.canonical_json import JsonValue, normal_json
-from genolewm_assets.store.files.generations import is_published_link, resolve_generation, split_generation_name
-from genolewm_assets.store.files.walk import reading
+from genolewm_assets.store.arrays import HashSource, IndexedStore, RowIndex, publish_row_index
+from genolewm_assets.store.artefacts import Finding, FindingKind, Manifest, Root, links, read_manifest
+from genolewm_assets.store.files import (
+    JsonValue,
+    is_published_link,
+    normal_json,
+    reading,
+    resolve_generation,
+    split_generation_name,
+)
 
 #: The file, and the folder whose caches it covers; root-relative.
 CACHE_INDEX, CACHES = "embeddings.sqlite", "embeddings"

@@ -18,10 +18,8 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.progress import ByteCount
-from genolewm_assets.store.artefacts.inventory import generations
-from genolewm_assets.store.artefacts.manifest import Manifest, read_manifest
-from genolewm_assets.store.artefacts.published import ArtefactId, measure_file
-from genolewm_assets.store.files.walk import reading
+from genolewm_assets.store.artefacts import ArtefactId, Manifest, generations, measure_file, read_manifest
+from genolewm_assets.store.files import reading
 
 #: Top folder of a root by asset that publishes window tables there.
 WINDOW_ASSETS: Mapping[str, str] = {"windows/index": "windows", "corpus/windows": "corpus"}

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from genolewm_assets.genome import pos_from_start, start_from_pos
-from genolewm_assets.variants.schema import ALLELE_KEY
+from genolewm_assets.variants import ALLELE_KEY
 
 
 class AlleleIndex:

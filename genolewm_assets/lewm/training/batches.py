@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import NO_KMER
-from genolewm_assets.lewm.states.pooling import BLOCK_TOKENS, pool_blocks
+from genolewm_assets.lewm.states import BLOCK_TOKENS, pool_blocks
 from genolewm_assets.lewm.training.tuples import Tokens, TrainingTuple, TupleKind
 
 

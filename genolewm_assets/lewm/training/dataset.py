@@ -15,9 +15,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import LengthPolicy, Split
-from genolewm_assets.lewm.packages.pointer import current_folder
-from genolewm_assets.lewm.packages.reader import Package, open_package, open_tables
-from genolewm_assets.lewm.states.pooling import PoolSide
+from genolewm_assets.lewm.packages import Package, current_folder, open_package, open_tables
+from genolewm_assets.lewm.states import PoolSide
 from genolewm_assets.lewm.training.batches import TrainingBatch
 from genolewm_assets.lewm.training.sampling import EditSampler, SamplingRules
 from genolewm_assets.lewm.training.schedule import EditMix, FileOrder, Schedule, WindowSchedule, count_visits
@@ -25,7 +24,7 @@ from genolewm_assets.lewm.training.split import read_split
 from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
 from genolewm_assets.lewm.training.tuples import Pooling
 from genolewm_assets.lewm.training.windows import SplitWindows
-from genolewm_assets.store import ArrayStoreReader
+from genolewm_assets.store.arrays import ArrayStoreReader
 
 #: Left context of evaluation: the radius of a local state, so that no state round an edit lacks its left half.
 EVALUATION_CONTEXT_BP = 1_536
@@ -47,7 +46,8 @@ class StreamOptions(TypedDict, total=False):
     mix
         Edit mix by name: ``exact`` (the default) or ``rotating``.
     kind, radius_tokens, side
-        What the states are means of; ``local``, 256, ``both``. See :class:`~genolewm_assets.lewm.training.tuples.Pooling`.
+        What the states are means of; ``local``, 256, ``both``.
+        See :class:`~genolewm_assets.lewm.training.tuples.Pooling`.
     multi_edit_share, min_left_context_bp, length_policy
         See :class:`~genolewm_assets.lewm.training.sampling.SamplingRules`; 0.1, 0 (evaluation: 1,536), ``right_flank``.
     windows_per_batch

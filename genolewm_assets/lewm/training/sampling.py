@@ -25,7 +25,7 @@ from genolewm_assets.genome import (
     apply_edits,
     is_inset,
 )
-from genolewm_assets.lewm.states.pooling import RADIUS_TOKENS
+from genolewm_assets.lewm.states import RADIUS_TOKENS
 from genolewm_assets.lewm.training.allele_index import AlleleIndex
 from genolewm_assets.lewm.training.draws import DrawKey, TrainDraws
 from genolewm_assets.lewm.training.placed_edits import EditPlace

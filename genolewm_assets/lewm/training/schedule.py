@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.packages.schema import REFERENCE_ORIGIN
+from genolewm_assets.lewm.packages import REFERENCE_ORIGIN
 from genolewm_assets.lewm.training.draws import DrawKey
 
 #: Reference windows serve the share of the eukaryotes (RFC-0006 §3.1).

@@ -13,13 +13,12 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import DECIDED, HARMFUL, IntervalArray, Split
-from genolewm_assets.lewm.packages.reader import Package
-from genolewm_assets.lewm.packages.schema import REFERENCE_ORIGIN, VariantSource
+from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, Package, VariantSource
 from genolewm_assets.lewm.training.allele_index import AlleleIndex
 from genolewm_assets.lewm.training.schedule import EditSource
 from genolewm_assets.lewm.training.windows import SplitWindows
-from genolewm_assets.store import usable_memory_bytes
-from genolewm_assets.variants.schema import ALLELE_KEY
+from genolewm_assets.store.arrays import usable_memory_bytes
+from genolewm_assets.variants import ALLELE_KEY
 
 #: Share of the memory this process may use that the bases of a split may take.
 _MEMORY_SHARE = 0.5

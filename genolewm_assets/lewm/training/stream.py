@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.states.pooling import block_count
+from genolewm_assets.lewm.states import block_count
 from genolewm_assets.lewm.training.batches import TrainingBatch, make_batch, pool_states
 from genolewm_assets.lewm.training.draws import DrawKey
 from genolewm_assets.lewm.training.sampling import EditSampler

@@ -14,13 +14,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError, EditError
 from genolewm_assets.genome import TOKEN_BP, EditSpec, RelEdit, encode_kmers, encode_sequence
-from genolewm_assets.lewm.states.pooling import (
-    BLOCK_TOKENS,
-    RADIUS_TOKENS,
-    PoolSide,
-    block_count,
-    locus_blocks,
-)
+from genolewm_assets.lewm.states import BLOCK_TOKENS, RADIUS_TOKENS, PoolSide, block_count, locus_blocks
 from genolewm_assets.lewm.training.sampling import SampledHaplotype
 from genolewm_assets.lewm.training.schedule import EditSource
 from genolewm_assets.lewm.training.windows import WindowRecord

@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import TOKEN_BP, encode_sequence
-from genolewm_assets.genome.sequence import AMBIGUOUS
-from genolewm_assets.lewm.packages.schema import PACKAGE_WINDOWS
-from genolewm_assets.store import MemoryLimitError
+from genolewm_assets.genome import AMBIGUOUS, TOKEN_BP, encode_sequence
+from genolewm_assets.lewm.packages import PACKAGE_WINDOWS
+from genolewm_assets.store.arrays import MemoryLimitError
 
 _BASES = np.frombuffer(b"ACGT", dtype=np.uint8)
 #: The four bases of every packed byte, the first in the lowest bits.

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from genolewm_assets.genome import WindowProfile
 from genolewm_assets.lewm.windows.schema import WINDOWS
-from genolewm_assets.store import CheckResult
-from genolewm_assets.store.tables.schema import check_schema, not_run
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.tables import check_schema, not_run
 
 #: Names of the checks of :func:`check_window_table`, in its order.
 WINDOW_CHECKS = ("schema_as_declared", "windows_tile_contig", "windows_hold_only_acgt", "window_hashes_right")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from genolewm_assets.store.tables.schema import TableSchema, column, nullable
+from genolewm_assets.store.tables import TableSchema, column, nullable
 
 WINDOWS = TableSchema(
     "windows",

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from genolewm_assets.genome import TOKEN_BP, Contig, IntervalArray, WindowProfile, acgt_runs
 from genolewm_assets.lewm.windows.schema import WINDOWS
-from genolewm_assets.store import NO_PROGRESS, Progress
+from genolewm_assets.progress import NO_PROGRESS, Progress
 
 #: Columns of the window table that a catalogue's BED tracks fill.
 TRACK_COLUMNS: tuple[str, ...] = ("segmental_duplication", "excluded_region", "repeat")

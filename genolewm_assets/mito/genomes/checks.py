@@ -15,8 +15,8 @@ from genolewm_assets.mito.genomes.records import GenomeReject
 from genolewm_assets.mito.genomes.rotation import canonical_rotation
 from genolewm_assets.mito.genomes.split import SplitPolicy, least_distance
 from genolewm_assets.mito.genomes.table import MITO_GENOME_REJECTS, MITO_GENOMES
-from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.tables.schema import check_schema, not_run
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.tables import check_schema, not_run
 
 #: Names of the checks of :func:`check_genomes`, in its order.
 GENOME_CHECKS = (

@@ -21,8 +21,8 @@ from genolewm_assets.mito.genomes.haplogroups import call_branch, is_rcrs
 from genolewm_assets.mito.genomes.qc import GenomeJudge, GenomeQcPolicy, KeptGenome, RejectedGenome, find_fault
 from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
 from genolewm_assets.mito.genomes.split import SplitGenomes, SplitPolicy, split_genomes
-from genolewm_assets.store import NO_PROGRESS, Progress
-from genolewm_assets.store.tables.schema import TableSchema, column, nullable
+from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.store.tables import TableSchema, column, nullable
 
 #: Genomes whose sequences are in memory at once, in either direction.
 _AT_ONCE = 512

@@ -16,7 +16,7 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Inp
 from genolewm_assets.mito.tokens.plan import TokenRow
 from genolewm_assets.mito.tokens.tokenize import Tokens
 from genolewm_assets.mito.tokens.vocabulary import PAD_ID, KmerVocabulary
-from genolewm_assets.store import ArraySpec, ArrayStoreReader
+from genolewm_assets.store.arrays import ArraySpec, ArrayStoreReader
 
 #: Arrays of a store; the last is there only where genomes have coordinates of a reference.
 INPUT_IDS, HET, POSITION_IDS = "input_ids", "het", "position_ids"

@@ -14,15 +14,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import SequenceError
-from genolewm_assets.mito.genomes.differences import CirclePlacement, lay_out, parse_names
+from genolewm_assets.mito.genomes import CirclePlacement, lay_out, parse_names
 from genolewm_assets.mito.tokens.plan import HetPool
 from genolewm_assets.mito.tokens.rows import N_TOKENS, SPLIT, StoredTokens, stored_row, token_arrays
 from genolewm_assets.mito.tokens.tokenize import decode_tokens, tokenize_sequence
 from genolewm_assets.mito.tokens.vocabulary import FIRST_KMER_ID, KmerVocabulary
-from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
-from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.tables.schema import TableSchema, column
+from genolewm_assets.store.arrays import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.tables import TableSchema, column
 
 #: Names of the checks of :func:`check_tokens`, in its order.
 TOKEN_CHECKS = (

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, SequenceError
 from genolewm_assets.genome import NO_KMER, Codes, decode_kmer, encode_kmers, encode_sequence
 from genolewm_assets.mito.tokens.tokenizer_files import TOKENIZER_FILE, listed_tokens, tokenizer_files
-from genolewm_assets.store import JsonValue, write_atomic
-from genolewm_assets.store.files.atomic import make_directories
+from genolewm_assets.store.files import JsonValue, make_directories, write_atomic
 
 MAX_K = 8
 

@@ -16,12 +16,10 @@ from typing import Self, SupportsIndex
 from numpy.typing import ArrayLike
 from torch.utils.data import Dataset
 
-from genolewm_assets.mito.tokens.plan import Bases, HetPool, TokenPlan, one_each
-from genolewm_assets.mito.tokens.rows import StoredTokens, TokenRows
-from genolewm_assets.mito.tokens.vocabulary import KmerVocabulary
+from genolewm_assets.mito.tokens import Bases, HetPool, KmerVocabulary, StoredTokens, TokenPlan, TokenRows, one_each
 from genolewm_assets.mito.training.window_items import Item, WindowItems
 from genolewm_assets.mito.training.windows import STRIDE_TOKENS, WINDOW_TOKENS, WindowTiling
-from genolewm_assets.store import ArrayStoreReader
+from genolewm_assets.store.arrays import ArrayStoreReader
 
 
 class MtDNADataset(Dataset[Item]):

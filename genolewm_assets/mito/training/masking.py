@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError, InputError
 from genolewm_assets.genome import start_from_pos
-from genolewm_assets.mito.tokens.vocabulary import FIRST_KMER_ID, MASK_ID, PAD_ID, KmerVocabulary
+from genolewm_assets.mito.tokens import FIRST_KMER_ID, MASK_ID, PAD_ID, KmerVocabulary
 from genolewm_assets.mito.training.window_items import Item
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.genome import Codes
-from genolewm_assets.mito.tokens.plan import HetPool, pool_levels
-from genolewm_assets.mito.tokens.vocabulary import Ids, KmerVocabulary
+from genolewm_assets.mito.tokens import HetPool, Ids, KmerVocabulary, pool_levels
 
 
 def substitute_bases(codes: Codes, starts: NDArray[np.int64], bases: Codes, vocabulary: KmerVocabulary) -> Ids:

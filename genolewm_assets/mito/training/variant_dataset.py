@@ -16,8 +16,7 @@ from torch.utils.data import Dataset
 
 from genolewm_assets.errors import AlleleError, InputError, ReferenceMismatchError, WindowError
 from genolewm_assets.genome import Codes, Variant, decode_sequence, encode_sequence, start_from_pos
-from genolewm_assets.mito.tokens.plan import Bases, HetPool, TokenPlan, check_levels
-from genolewm_assets.mito.tokens.vocabulary import KmerVocabulary
+from genolewm_assets.mito.tokens import Bases, HetPool, KmerVocabulary, TokenPlan, check_levels
 from genolewm_assets.mito.training.snv_tokens import substitute_bases, substitute_levels
 from genolewm_assets.mito.training.window_items import Item, WindowItems
 from genolewm_assets.mito.training.windows import WINDOW_TOKENS, WindowTiling
@@ -60,8 +59,8 @@ class MtDNAVariantDataset(Dataset[Item]):
 
     Notes
     -----
-    An item holds what one of :class:`~genolewm_assets.mito.training.dataset.MtDNADataset` does (``window_index`` is the number
-    of the variant), with the variant in ``input_ids`` and ``het_values``; further ``reference_ids``, the genome's own,
+    An item holds what one of :class:`~genolewm_assets.mito.training.dataset.MtDNADataset` does (``window_index`` is the
+    number of the variant), with the variant in ``input_ids`` and ``het_values``; further ``reference_ids``, the genome's own,
     and ``labels`` where there are any.
     """
 

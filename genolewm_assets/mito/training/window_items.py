@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.mito.tokens.plan import TokenRow
-from genolewm_assets.mito.tokens.vocabulary import CLS_ID, PAD_ID
+from genolewm_assets.mito.tokens import CLS_ID, PAD_ID, TokenRow
 from genolewm_assets.mito.training.windows import WindowTiling
 
 #: Arrays by name, as in :class:`~genolewm_assets.mito.tokens.tokenize.Tokens`, and what a data set adds.

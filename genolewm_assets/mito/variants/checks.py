@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS
-from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.tables.schema import check_schema, not_run
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.tables import check_schema, not_run
 
 #: Names of the checks of :func:`check_variants`, in its order.
 VARIANT_CHECKS = (

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import AlleleError, InputError, IntervalError
 from genolewm_assets.genome import Variant
-from genolewm_assets.mito.genomes.differences import PLACEHOLDER, CirclePlacement
+from genolewm_assets.mito.genomes import PLACEHOLDER, CirclePlacement
 from genolewm_assets.mito.variants.circular_alleles import changed_bases, normalise_on_circle
 
 #: FILTER of calls that count: passed, or never filtered.
@@ -101,8 +101,8 @@ def levels_of_genome(
     has the level 1 - (level of that allele); one that is the reference's has the sum of the others' levels, at most 1.
     So has a base that is neither; an ambiguous one counts as the reference's.
 
-    A call changes the places that :func:`~genolewm_assets.mito.variants.circular_alleles.changed_bases` names. Where the genome
-    has no base at such a place (an insertion that only some copies have, a deletion that only some lack), the share of
+    A call changes the places that :func:`~genolewm_assets.mito.variants.circular_alleles.changed_bases` names. Where the
+    genome has no base at such a place (an insertion that only some copies have, a deletion that only some lack), the share of
     the copies that have one is the level of the base before it, unless that base's own is higher.
     """
     keys, order = _ordered_places(genome, len(reference))

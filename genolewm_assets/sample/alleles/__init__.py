@@ -1,1 +1,5 @@
 """Simulated alleles, what is known of them, and the VCF text that says it."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from genolewm_assets.sample.genome.draws import Draws
+from genolewm_assets.sample.genome import Draws
 
 
 class Term(StrEnum):

@@ -17,9 +17,7 @@ from genolewm_assets.sample.alleles.assertions import (
     next_assertion,
     rare_assertion,
 )
-from genolewm_assets.sample.genome.draws import Draws
-from genolewm_assets.sample.genome.genes import TAIL_BP, Gene, codon_change
-from genolewm_assets.sample.genome.reference import SimulatedContig
+from genolewm_assets.sample.genome import TAIL_BP, Draws, Gene, SimulatedContig, codon_change
 
 _TERMS = {
     "missense_variant": ("SO:0001583", "missense"),

@@ -11,7 +11,7 @@ from genolewm_assets.sample.alleles.assertions import Assertion, Term, old_wordi
 from genolewm_assets.sample.alleles.clinical import ClinicalAllele
 from genolewm_assets.sample.alleles.gnomad_vcf import COLUMNS
 from genolewm_assets.sample.alleles.spelling import pad, shift_right
-from genolewm_assets.sample.genome.draws import Draws
+from genolewm_assets.sample.genome import Draws
 
 #: A scaffold that real releases name and that no catalogue of whole chromosomes has.
 UNPLACED_CONTIG = "NW_009646201.1"

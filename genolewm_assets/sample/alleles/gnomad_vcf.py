@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.sample.alleles.population import Counts
 from genolewm_assets.sample.alleles.spelling import Record
-from genolewm_assets.sample.genome.draws import Draws
-from genolewm_assets.sample.genome.reference import SimulatedContig
+from genolewm_assets.sample.genome import Draws, SimulatedContig
 
 I64 = NDArray[np.int64]
 COLUMNS = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO"

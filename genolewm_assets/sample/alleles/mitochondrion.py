@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from genolewm_assets.genome import Variant, normalise
 from genolewm_assets.sample.alleles.gnomad_vcf import Field, Layout, gnomad_text
 from genolewm_assets.sample.alleles.spelling import Record, pad
-from genolewm_assets.sample.genome.draws import Draws
-from genolewm_assets.sample.genome.reference import UNKNOWN, SimulatedContig
+from genolewm_assets.sample.genome import UNKNOWN, Draws, SimulatedContig
 
 I64 = NDArray[np.int64]
 _SAMPLES = 56_434

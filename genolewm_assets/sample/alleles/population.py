@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.sample.alleles.sites import Sites
-from genolewm_assets.sample.genome.draws import Draws
+from genolewm_assets.sample.genome import Draws
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]

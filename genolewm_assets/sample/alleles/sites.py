@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.genome import Variant, normalise
-from genolewm_assets.sample.genome.draws import Draws
-from genolewm_assets.sample.genome.reference import UNKNOWN, SimulatedContig
+from genolewm_assets.sample.genome import UNKNOWN, Draws, SimulatedContig
 
 I64 = NDArray[np.int64]
 _INDEL_SHARE = 0.12

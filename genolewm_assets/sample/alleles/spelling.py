@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.genome import Variant
 from genolewm_assets.sample.alleles.sites import Sites
-from genolewm_assets.sample.genome.draws import Draws
+from genolewm_assets.sample.genome import Draws
 
 I64 = NDArray[np.int64]
 _NEIGHBOUR_BP = 8

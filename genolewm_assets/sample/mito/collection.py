@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from genolewm_assets.genome import reverse_complement
-from genolewm_assets.sample.genome.draws import Draws
+from genolewm_assets.sample.genome import Draws
 from genolewm_assets.sample.mito.genomes import MitoGenome
 
 _KEY = 26

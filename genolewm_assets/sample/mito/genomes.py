@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from genolewm_assets.sample.genome.draws import Draws
-from genolewm_assets.sample.genome.reference import UNKNOWN, SimulatedContig
+from genolewm_assets.sample.genome import UNKNOWN, Draws, SimulatedContig
 
 N_GENOMES = 40
 _TREE = N_GENOMES - 1

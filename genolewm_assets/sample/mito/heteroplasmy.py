@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from genolewm_assets.genome import Variant, normalise
-from genolewm_assets.sample.genome.draws import Draws
-from genolewm_assets.sample.genome.reference import SimulatedContig
+from genolewm_assets.sample.genome import Draws, SimulatedContig
 from genolewm_assets.sample.mito.genomes import HETEROPLASMIC, MitoGenome
 
 _KEY = 26

@@ -15,12 +15,10 @@ from typing import Annotated, Literal
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from genolewm_assets.errors import CatalogError, GenoLeWMError, UnknownContigError
-from genolewm_assets.genome.contigs import Contig, ContigSet, genome_digest, standard_aliases
-from genolewm_assets.genome.windows import PROFILES, WindowProfile
+from genolewm_assets.genome import PROFILES, Contig, ContigSet, WindowProfile, genome_digest, standard_aliases
 from genolewm_assets.sources.catalog.corpus import CorpusSection
 from genolewm_assets.sources.catalog.fields import (
     FOLDER_NAME,
-    SCHEME,
     FileMd5,
     FolderName,
     Keys,
@@ -35,10 +33,10 @@ from genolewm_assets.sources.catalog.fields import (
 from genolewm_assets.sources.catalog.mito import MitoSection
 from genolewm_assets.sources.catalog.strict_yaml import read_yaml
 from genolewm_assets.sources.catalog.training import EncoderSection, HoldoutsSection, PackagesSection
-from genolewm_assets.variants.limits import MAX_REF_MISMATCH_FRACTION, MIN_AF, MIN_AN_FRACTION
-from genolewm_assets.variants.release_key import in_order, is_before
+from genolewm_assets.sources.files import SCHEME
+from genolewm_assets.variants import MAX_REF_MISMATCH_FRACTION, MIN_AF, MIN_AN_FRACTION, in_order, is_before
 
-BUILT_IN_FOLDER = Path(__file__).resolve().parents[1] / "catalogs"
+BUILT_IN_FOLDER = Path(__file__).resolve().parents[2] / "catalogs"
 
 
 class ContigEntry(Section):

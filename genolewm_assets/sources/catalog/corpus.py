@@ -7,9 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from genolewm_assets.genome.windows import WindowProfile
-from genolewm_assets.lewm.corpus.records import CorpusSource
-from genolewm_assets.lewm.corpus.windows import CorpusParams
+from genolewm_assets.genome import WindowProfile
+from genolewm_assets.lewm.corpus import CorpusParams, CorpusSource
 from genolewm_assets.sources.catalog.fields import Section, Url, refusal
 
 CORPUS_SOURCES = tuple(source.value for source in CorpusSource)

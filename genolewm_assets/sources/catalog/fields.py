@@ -13,11 +13,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from genolewm_assets.errors import CatalogError, ConfigurationError, InputError
-from genolewm_assets.variants.release_key import ReleaseKey
+from genolewm_assets.sources.files import SCHEME
+from genolewm_assets.variants import ReleaseKey
 
 _SCHEMES = ("file", "http", "https", "s3", "gs")
-
-SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _MD5 = re.compile(r"[0-9a-f]{32}")

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from genolewm_assets.mito.genomes.qc import DEFAULT_POLICY, GenomeQcPolicy
-from genolewm_assets.mito.genomes.split import SplitPolicy
+from genolewm_assets.mito.genomes import DEFAULT_POLICY, GenomeQcPolicy, SplitPolicy
 from genolewm_assets.sources.catalog.fields import FileMd5, PolicySection, Section, Share, Url, refusal
 
 _SPLIT = SplitPolicy()

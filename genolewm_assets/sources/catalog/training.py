@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.states.pooling import BLOCK_TOKENS
+from genolewm_assets.lewm.holdouts import HoldoutPolicy
+from genolewm_assets.lewm.states import BLOCK_TOKENS
 from genolewm_assets.sources.catalog.fields import FolderName, PolicySection, Section, Share
 
 #: Model of a catalogue that names none: a tiny random one, written on first use (``encoders.tiny_llama``).

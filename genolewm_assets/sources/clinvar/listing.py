@@ -19,8 +19,15 @@ import fsspec
 from tenacity.wait import wait_base
 
 from genolewm_assets.errors import FetchError, GenoLeWMError
-from genolewm_assets.sources.files.fetch import published_md5
-from genolewm_assets.sources.files.remote import ATTEMPTS, BACK_OFF, ask_remote, fetch_error, is_absent, read_remote
+from genolewm_assets.sources.files import (
+    ATTEMPTS,
+    BACK_OFF,
+    ask_remote,
+    fetch_error,
+    is_absent,
+    published_md5,
+    read_remote,
+)
 
 _T = TypeVar("_T")
 

@@ -28,10 +28,9 @@ from genolewm_assets.sources.clinvar.listing import (
     read_listing,
     stamp_identity,
 )
-from genolewm_assets.store import Root, read_manifest, resolve_generation, write_atomic
-from genolewm_assets.store.files.atomic import make_directories
-from genolewm_assets.store.files.canonical_json import canonical_json
-from genolewm_assets.variants.release_key import ReleaseKey, is_release_key
+from genolewm_assets.store.artefacts import Root, read_manifest
+from genolewm_assets.store.files import canonical_json, make_directories, resolve_generation, write_atomic
+from genolewm_assets.variants import ReleaseKey, is_release_key
 
 CLINVAR = "clinvar"
 #: Root-relative path of the record.

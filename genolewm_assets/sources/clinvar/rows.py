@@ -12,11 +12,9 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import UnknownTermError, VcfError
 from genolewm_assets.sources.clinvar.terms import label_of, parse_genes, stars_of
-from genolewm_assets.sources.vcf.block import Numbers, VcfBlock
-from genolewm_assets.sources.vcf.scan import MAX_RECORD_BYTES
-from genolewm_assets.store.tables.columns import list_column, number_column, numbers_of, text_column
-from genolewm_assets.variants.ledger import RAW_FIELDS
-from genolewm_assets.variants.schema import CLINVAR_VARIANTS
+from genolewm_assets.sources.vcf import MAX_RECORD_BYTES, Numbers, VcfBlock
+from genolewm_assets.store.tables import list_column, number_column, numbers_of, text_column
+from genolewm_assets.variants import CLINVAR_VARIANTS, RAW_FIELDS
 
 _Value = TypeVar("_Value")
 _Genes: TypeAlias = tuple[tuple[str, ...], tuple[int | None, ...]]

@@ -21,17 +21,21 @@ from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Bases, Contig, ContigSet, Label
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.clinvar.rows import SPOOLED, read_rows
-from genolewm_assets.sources.vcf.contig_names import ContigNames, check_assembly
-from genolewm_assets.sources.vcf.scan import VcfScanner
-from genolewm_assets.sources.vcf.source import LocalVcf
-from genolewm_assets.store.tables.parquet import memory_given_back, write_table, write_tables
-from genolewm_assets.store.tables.spool import BatchSpool
-from genolewm_assets.variants.ledger import AlleleLedger, FilterReason
-from genolewm_assets.variants.normal_form import AlleleNormaliser
-from genolewm_assets.variants.order import OutOfOrderError
-from genolewm_assets.variants.schema import CLINVAR_VARIANTS, REJECTS
-from genolewm_assets.variants.settle import settle_alleles, settle_sorted_alleles
-from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
+from genolewm_assets.sources.vcf import ContigNames, LocalVcf, VcfScanner, check_assembly
+from genolewm_assets.store.tables import BatchSpool, memory_given_back, write_table, write_tables
+from genolewm_assets.variants import (
+    CLINVAR_VARIANTS,
+    REJECTS,
+    REJECTS_FILE,
+    VARIANTS_FILE,
+    AlleleLedger,
+    AlleleNormaliser,
+    FilterReason,
+    OutOfOrderError,
+    ShardReport,
+    settle_alleles,
+    settle_sorted_alleles,
+)
 
 #: Rows in the file's order, each batch of one contig.
 ContigRows: TypeAlias = Iterator[tuple[Contig, pa.RecordBatch]]

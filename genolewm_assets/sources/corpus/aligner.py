@@ -15,7 +15,7 @@ import pysam
 
 from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import ContigSet
-from genolewm_assets.lewm.corpus.placement import Placement, PlacementHow
+from genolewm_assets.lewm.corpus import Placement, PlacementHow
 
 #: A hit places a window when so much of the window is aligned, and so much of the alignment matches.
 MIN_COVERAGE = 0.9

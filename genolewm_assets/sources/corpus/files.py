@@ -15,22 +15,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.corpus.checks import check_corpus_windows
-from genolewm_assets.lewm.corpus.placement import CorpusPlacer
-from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
-from genolewm_assets.lewm.corpus.windows import (
+from genolewm_assets.lewm.corpus import (
     CORPUS_SKIPPED,
     CORPUS_WINDOWS,
     CorpusBatch,
     CorpusLedger,
     CorpusParams,
+    CorpusPlacer,
+    CorpusRecord,
+    CorpusSource,
     build_corpus_windows,
+    check_corpus_windows,
 )
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.corpus.layouts import find_layout
-from genolewm_assets.sources.files.remote import fetch_error
-from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
-from genolewm_assets.store.tables.parquet import open_table
-from genolewm_assets.variants.shard import ShardReport
+from genolewm_assets.sources.files import fetch_error
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.tables import open_table
+from genolewm_assets.variants import ShardReport
 
 WINDOWS_NAME = "windows.parquet"
 SKIPPED_NAME = "skipped.parquet"

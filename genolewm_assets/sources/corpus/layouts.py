@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import start_from_pos
-from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
+from genolewm_assets.lewm.corpus import CorpusRecord, CorpusSource
 
 Row = Mapping[str, object]
 

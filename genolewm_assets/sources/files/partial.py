@@ -13,7 +13,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import BusyError, FetchError
 from genolewm_assets.sources.files.remote import RemoteStamp
-from genolewm_assets.store.locks.guard import flock
+from genolewm_assets.store.locks import flock
 
 _CHECKPOINT_BYTES = 16 << 20
 _CHUNK_BYTES = 1 << 20

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from genolewm_assets.sources.catalog.fields import SCHEME
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.files.fetch import fetch, published_md5
 from genolewm_assets.sources.files.local import check_local_file
 from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote, fetch_error, open_remote
-from genolewm_assets.store import NO_PROGRESS, CheckResult, Progress
+from genolewm_assets.sources.files.urls import SCHEME
+from genolewm_assets.store.artefacts import CheckResult
 
 #: Value of a catalogue's ``md5`` key that stands for the ``.md5`` file beside the source.
 PUBLISHED = "published"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from genolewm_assets.sources.vcf.block import AlleleRows, Numbers, VcfBlock
+from genolewm_assets.sources.vcf import AlleleRows, Numbers, VcfBlock
 
 #: Bytes of text that are worth the work.
 ENOUGH_BYTES = 1 << 22
@@ -52,13 +52,13 @@ def _numbers(parts: list[Numbers]) -> Numbers:
 
 def _copied(block: VcfBlock) -> VcfBlock:
     """Return the same records over a text of their own, which holds CHROM to INFO."""
-    from genolewm_assets.sources.vcf import kernels as vcf_kernels
+    from genolewm_assets.sources.vcf import gather
 
     begin = block.starts[0]
     offsets = np.zeros(len(block) + 1, np.int32)
     np.cumsum(block.starts[8] - begin, out=offsets[1:])
     text = np.empty(offsets[-1], np.uint8)
-    vcf_kernels.gather(block.text, begin, offsets, text)
+    gather(block.text, begin, offsets, text)
     return VcfBlock(block.source, text, block.line, block.pos, block.alts, block.starts - begin + offsets[:-1])
 
 

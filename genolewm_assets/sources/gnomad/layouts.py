@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.vcf.header import VcfHeader
-from genolewm_assets.variants.schema import ANCESTRY_GROUPS
+from genolewm_assets.sources.vcf import VcfHeader
+from genolewm_assets.variants import ANCESTRY_GROUPS
 
 #: The same group under the name that old releases give it.
 GROUP_ALIASES: Mapping[str, str] = {"oth": "remaining"}

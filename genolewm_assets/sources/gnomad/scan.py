@@ -16,11 +16,9 @@ import pyarrow.compute as pc
 from genolewm_assets.genome import Contig
 from genolewm_assets.sources.gnomad.kept import ENOUGH_BYTES, KeptAlleles
 from genolewm_assets.sources.gnomad.layouts import FrequencyFields, GnomadLayout, canonical_group
-from genolewm_assets.sources.vcf.block import AlleleRows, Numbers, VcfBlock
-from genolewm_assets.sources.vcf.contig_names import ContigNames
-from genolewm_assets.store.tables.spool import BatchSpool
-from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger, FilterReason
-from genolewm_assets.variants.schema import ANCESTRY_GROUPS, GNOMAD_VARIANTS
+from genolewm_assets.sources.vcf import AlleleRows, ContigNames, Numbers, VcfBlock
+from genolewm_assets.store.tables import BatchSpool
+from genolewm_assets.variants import ANCESTRY_GROUPS, GNOMAD_VARIANTS, RAW_FIELDS, AlleleLedger, FilterReason
 
 _PAYLOAD = [GNOMAD_VARIANTS.arrow.field(name) for name in GNOMAD_VARIANTS.columns if name not in GNOMAD_VARIANTS.key]
 #: Columns of the rows that a scan spools.

@@ -27,19 +27,23 @@ from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.gnomad.layouts import GnomadLayout, detect_layout
 from genolewm_assets.sources.gnomad.scan import MAIN, SPOOLED, GnomadScan
-from genolewm_assets.sources.vcf.contig_names import ContigNames, check_assembly
-from genolewm_assets.sources.vcf.scan import VcfScanner
-from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
-from genolewm_assets.store.artefacts.manifest import CheckResult
-from genolewm_assets.store.tables.parquet import memory_given_back, write_table
-from genolewm_assets.store.tables.spool import BatchSpool
-from genolewm_assets.variants.checks import check_gnomad_table
-from genolewm_assets.variants.ledger import AlleleLedger, FilterReason
-from genolewm_assets.variants.limits import MIN_AF, MIN_AN_FRACTION
-from genolewm_assets.variants.normal_form import AlleleNormaliser
-from genolewm_assets.variants.schema import GNOMAD_VARIANTS, REJECTS
-from genolewm_assets.variants.settle import settle_alleles
-from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
+from genolewm_assets.sources.vcf import ContigNames, LocalVcf, VcfScanner, VcfSource, check_assembly
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.tables import BatchSpool, memory_given_back, write_table
+from genolewm_assets.variants import (
+    GNOMAD_VARIANTS,
+    MIN_AF,
+    MIN_AN_FRACTION,
+    REJECTS,
+    REJECTS_FILE,
+    VARIANTS_FILE,
+    AlleleLedger,
+    AlleleNormaliser,
+    FilterReason,
+    ShardReport,
+    check_gnomad_table,
+    settle_alleles,
+)
 
 #: FILTER of joint records that one data type fails and the other passes.
 JOINT_FILTERS = ("EXOMES_FILTERED", "GENOMES_FILTERED")

@@ -15,23 +15,24 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Contig
-from genolewm_assets.mito.genomes.checks import check_genomes
-from genolewm_assets.mito.genomes.qc import GenomeQcPolicy
-from genolewm_assets.mito.genomes.records import GenomeRecord
-from genolewm_assets.mito.genomes.split import SplitPolicy
-from genolewm_assets.mito.genomes.table import (
+from genolewm_assets.mito.genomes import (
     MITO_GENOME_REJECTS,
     MITO_GENOMES,
+    GenomeQcPolicy,
+    GenomeRecord,
     PlacedCollection,
+    SplitPolicy,
+    check_genomes,
     genome_tables,
     place_genomes,
     reject_table,
 )
-from genolewm_assets.mito.tokens.store import LevelledGenome, read_placements
-from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
+from genolewm_assets.mito.tokens import LevelledGenome, read_placements
+from genolewm_assets.mito.variants import CallDrop, HeteroplasmyCall, levels_of_genome
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.mito.genomes import CollectionFormat, read_genomes
 from genolewm_assets.sources.mito.heteroplasmy import read_heteroplasmy
-from genolewm_assets.store import NO_PROGRESS, BuildReport, Progress
+from genolewm_assets.store.artefacts import BuildReport
 
 GENOMES_FILE, REJECTS_FILE = "genomes.parquet", "rejects.parquet"
 
@@ -67,7 +68,7 @@ def write_genomes(
         If a file as a whole cannot be trusted; see :func:`~genolewm_assets.sources.mito.genomes.read_genomes`.
     """
     # Imported here: an aligner takes its time to load.
-    from genolewm_assets.mito.genomes.alignment import CircularAligner
+    from genolewm_assets.mito.genomes import CircularAligner
 
     placed = PlacedCollection((), ())
     if files:

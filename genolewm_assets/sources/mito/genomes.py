@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.mito.genomes.records import GenomeRecord
-from genolewm_assets.sources.files.compression import Compression, detect_compression, has_bgzf_end
-from genolewm_assets.sources.files.local import check_local_file
+from genolewm_assets.mito.genomes import GenomeRecord
+from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
 
 if TYPE_CHECKING:
     from Bio.SeqRecord import SeqRecord

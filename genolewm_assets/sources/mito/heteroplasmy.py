@@ -21,10 +21,9 @@ import pysam
 
 from genolewm_assets.errors import GenoLeWMError, InputError, VcfError
 from genolewm_assets.genome import Contig, ContigSet
-from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall
-from genolewm_assets.sources.files.compression import Compression, detect_compression, has_bgzf_end
-from genolewm_assets.sources.files.local import check_local_file
-from genolewm_assets.sources.vcf.contig_names import ContigNames
+from genolewm_assets.mito.variants import CallDrop, HeteroplasmyCall
+from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
+from genolewm_assets.sources.vcf import ContigNames
 
 #: FORMAT fields that hold levels; the first one declared counts.
 LEVEL_FIELDS = ("HL", "AF")

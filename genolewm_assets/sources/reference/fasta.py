@@ -20,12 +20,10 @@ import pysam
 from pysam.utils import SamtoolsError
 
 from genolewm_assets.errors import FastaError, UnknownContigError
-from genolewm_assets.genome.contigs import Contig, ContigSet
-from genolewm_assets.genome.sequence import acgt_runs
-from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
+from genolewm_assets.genome import Contig, ContigSet, acgt_runs
+from genolewm_assets.lewm.windows import GENOME_CONTIGS
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.files.compression import Compression, detect_compression, has_bgzf_end
-from genolewm_assets.sources.files.local import check_local_file
+from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
 
 FASTA_NAME = "genome.fa.gz"
 CONTIGS_NAME = "contigs.parquet"

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from genolewm_assets.errors import InputError, UnknownContigError
-from genolewm_assets.genome.contigs import Contig, ContigSet
-from genolewm_assets.genome.intervals import IntervalArray
+from genolewm_assets.genome import Contig, ContigSet, IntervalArray
 
 _SKIPPED = (b"#", b"track", b"browser")
 

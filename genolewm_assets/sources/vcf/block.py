@@ -100,13 +100,13 @@ class _Rows(ABC):
         return self._gathered(spans, dot_is_missing=False)
 
     def _gathered(self, spans: Spans, *, dot_is_missing: bool) -> pa.StringArray:
-        from genolewm_assets.sources.vcf import kernels as vcf_kernels
+        from genolewm_assets.sources.vcf import kernels
 
         rows = len(spans.at)
         offsets, valid = np.empty(rows + 1, np.int32), np.zeros((rows + 7) // 8, np.uint8)
-        nulls = vcf_kernels.measure(self.text, *spans, dot_is_missing, offsets, valid)
+        nulls = kernels.measure(self.text, *spans, dot_is_missing, offsets, valid)
         out = np.empty(offsets[rows], np.uint8)
-        vcf_kernels.gather(self.text, spans.at, offsets, out)
+        kernels.gather(self.text, spans.at, offsets, out)
         buffers = (pa.py_buffer(offsets), pa.py_buffer(out), pa.py_buffer(valid) if nulls else None)
         return pa.StringArray.from_buffers(rows, *buffers, nulls)
 
@@ -136,13 +136,13 @@ class _Rows(ABC):
         VcfError
             If one is not made of 1 to 18 digits.
         """
-        from genolewm_assets.sources.vcf import kernels as vcf_kernels
+        from genolewm_assets.sources.vcf import kernels
 
         values, state = np.empty(len(spans.at), np.int64), np.empty(len(spans.at), np.uint8)
-        vcf_kernels.parse_counts(self.text, *spans, values, state)
-        for row in np.flatnonzero(state == vcf_kernels.OTHER).tolist():
+        kernels.parse_counts(self.text, *spans, values, state)
+        for row in np.flatnonzero(state == kernels.OTHER).tolist():
             self._bad_number(row, label, self.piece(spans, row), "a count")
-        return Numbers(values, state == vcf_kernels.VALUE)
+        return Numbers(values, state == kernels.VALUE)
 
     def shares_of(self, key: str) -> Numbers:
         """Return an INFO value as numbers from 0 to 1, float64; ``nan`` is missing."""
@@ -156,12 +156,12 @@ class _Rows(ABC):
         VcfError
             If one is not such a number as VCF writes it (VCF 4.3, section 1.3).
         """
-        from genolewm_assets.sources.vcf import kernels as vcf_kernels
+        from genolewm_assets.sources.vcf import kernels
 
         values, state = np.empty(len(spans.at), np.float64), np.empty(len(spans.at), np.uint8)
-        vcf_kernels.parse_shares(self.text, *spans, values, state)
-        there = state == vcf_kernels.VALUE
-        for row in np.flatnonzero(state == vcf_kernels.OTHER).tolist():
+        kernels.parse_shares(self.text, *spans, values, state)
+        there = state == kernels.VALUE
+        for row in np.flatnonzero(state == kernels.OTHER).tolist():
             value = self._share(row, label, self.piece(spans, row))
             values[row], there[row] = value, not math.isnan(value)
         return Numbers(values, there)
@@ -230,10 +230,10 @@ class VcfBlock(_Rows):
 
     def runs(self) -> Iterator[tuple[str, slice]]:
         """Yield each run of records that name the same CHROM."""
-        from genolewm_assets.sources.vcf import kernels as vcf_kernels
+        from genolewm_assets.sources.vcf import kernels
 
         spans, first = self.column(_CHROM), np.empty(len(self) + 1, np.int32)
-        runs = vcf_kernels.find_runs(self.text, *spans, first)
+        runs = kernels.find_runs(self.text, *spans, first)
         first[runs] = len(self)
         for run in range(runs):
             yield self.piece(spans, first[run]), slice(int(first[run]), int(first[run + 1]))
@@ -270,7 +270,7 @@ class VcfBlock(_Rows):
         VcfError
             If a record has one of them twice.
         """
-        from genolewm_assets.sources.vcf import kernels as vcf_kernels
+        from genolewm_assets.sources.vcf import kernels
 
         wanted = [key for key in dict.fromkeys(keys) if key not in self._located]
         if not wanted:
@@ -278,7 +278,7 @@ class VcfBlock(_Rows):
         names, name_starts, head, chain = _key_table(wanted)
         at, to = (np.full((len(wanted), len(self)), -1, np.int32) for _ in range(2))
         info = self.column(_INFO)
-        row = vcf_kernels.locate_keys(self.text, *info, names, name_starts, head, chain, at, to)
+        row = kernels.locate_keys(self.text, *info, names, name_starts, head, chain, at, to)
         if row >= 0:
             self._repeated(row, self.piece(info, row), wanted)
         self._located = {**self._located, **{key: Spans(at[i], to[i]) for i, key in enumerate(wanted)}}
@@ -368,10 +368,10 @@ class AlleleRows(_Rows):
         return own
 
     def _own(self, lists: Spans, label: str) -> Spans:
-        from genolewm_assets.sources.vcf import kernels as vcf_kernels
+        from genolewm_assets.sources.vcf import kernels
 
         lists, own = lists.take(self.record), Spans(*(np.empty(len(self), np.int32) for _ in range(2)))
-        row = vcf_kernels.find_elements(self.text, *lists, self.block.alts[self.record], self.index, *own)
+        row = kernels.find_elements(self.text, *lists, self.block.alts[self.record], self.index, *own)
         if row >= 0:
             self._uneven(row, lists, label)
         return own

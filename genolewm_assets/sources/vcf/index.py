@@ -24,8 +24,7 @@ import numpy.typing as npt
 from isal import igzip, igzip_lib
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.files.compression import Compression, detect_compression, has_bgzf_end
-from genolewm_assets.sources.files.local import check_local_file
+from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
 
 #: Before and after decompression. Of a whole human genome, a chunk per 16 kb, an index has under 10 MB.
 INDEX_LIMIT_BYTES = 32 << 20

@@ -12,7 +12,7 @@ from typing import BinaryIO, NoReturn
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Contig
-from genolewm_assets.sources.files.compression import Compression, detect_compression
+from genolewm_assets.sources.files import Compression, detect_compression
 from genolewm_assets.sources.vcf.block import VcfBlock
 from genolewm_assets.sources.vcf.source import VcfSource
 from genolewm_assets.sources.vcf.text import read_text

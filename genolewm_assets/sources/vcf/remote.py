@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 from urllib.parse import urlsplit
 
-from genolewm_assets.sources.files.ranges import RangeFile
-from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote, read_remote
+from genolewm_assets.sources.files import RangeFile, RemoteStamp, ask_remote, read_remote
 from genolewm_assets.sources.vcf.index import INDEX_LIMIT_BYTES, INDEX_SUFFIXES, VariantIndex, read_index
 
 

@@ -200,12 +200,12 @@ class VcfScanner:
 
     def _split(self, text: bytes) -> tuple[VcfBlock, int | None]:
         """Return the records of a text, and where in it the blank line begins at which they end, if one does."""
-        from genolewm_assets.sources.vcf import kernels as vcf_kernels
+        from genolewm_assets.sources.vcf import kernels
 
         whole = np.frombuffer(text, np.uint8)
-        lines = vcf_kernels.count_line_ends(whole)
+        lines = kernels.count_line_ends(whole)
         starts, pos, alts = np.empty((9, lines), np.int32), np.empty(lines, np.int64), np.empty(lines, np.int32)
-        read = vcf_kernels.split_lines(whole, self._columns, starts, pos, alts)
+        read = kernels.split_lines(whole, self._columns, starts, pos, alts)
         line = np.arange(self._line + 1, self._line + read + 1)
         self._line += read
         block = VcfBlock(self._source, whole, line, pos[:read], alts[:read], starts[:, :read])

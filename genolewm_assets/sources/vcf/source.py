@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.files.local import check_local_file
+from genolewm_assets.sources.files import check_local_file
 from genolewm_assets.sources.vcf.index import VariantIndex, find_index, read_index
 
 

@@ -9,9 +9,9 @@ from typing import BinaryIO, NamedTuple
 from isal import igzip, igzip_lib
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.files.compression import Compression, detect_compression, has_bgzf_end
+from genolewm_assets.sources.files import Compression, detect_compression, has_bgzf_end
 from genolewm_assets.sources.vcf.bgzf import Batch, inflate_batch, read_batches
-from genolewm_assets.store.tables.ahead import map_ahead
+from genolewm_assets.store.tables import map_ahead
 
 CHUNK_BYTES = 1 << 22
 

@@ -35,12 +35,15 @@ from genolewm_assets.store.arrays.layout import CHECKSUMS, ArrayLayout, ArraySpe
 from genolewm_assets.store.arrays.reader import ArrayStoreReader, verify_array_store
 from genolewm_assets.store.arrays.stamp_log import StampedStoreWriter
 from genolewm_assets.store.arrays.stamps import RowStamp, SourceChangedError, changed_files, read_stamps, stamp_files
-from genolewm_assets.store.artefacts.location import locked_location, resumable_name
-from genolewm_assets.store.artefacts.root import WORK, Root, enclosing_root
-from genolewm_assets.store.files.atomic import remove_tree
-from genolewm_assets.store.files.canonical_json import JsonValue, canonical_json, normal_json
-from genolewm_assets.store.files.generations import GENERATIONS
-from genolewm_assets.store.files.probe import check_file_system
+from genolewm_assets.store.artefacts import (
+    WORK,
+    Root,
+    check_file_system,
+    enclosing_root,
+    locked_location,
+    resumable_name,
+)
+from genolewm_assets.store.files import GENERATIONS, JsonValue, canonical_json, normal_json, remove_tree
 
 
 class ArrayCacheWriter:

@@ -41,7 +41,7 @@ from genolewm_assets.store.arrays.layout import (
     read_json,
 )
 from genolewm_assets.store.arrays.memory import check_fits_memory
-from genolewm_assets.store.files.plain import open_plain, read_plain
+from genolewm_assets.store.files import open_plain, read_plain
 
 BUILD_AGAIN = "Build the array store again"
 _CRC = re.compile(r"[0-9a-f]{8}")

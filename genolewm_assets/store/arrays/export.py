@@ -22,7 +22,7 @@ from genolewm_assets.store.arrays.checksums import BUILD_AGAIN, read_checksums
 from genolewm_assets.store.arrays.layout import INDEX, ArraySpec, sidecar_column
 from genolewm_assets.store.arrays.reader import ArrayStoreReader
 from genolewm_assets.store.arrays.rows import compact_json
-from genolewm_assets.store.tables.export import TableFormat, check_output, write_table_file
+from genolewm_assets.store.tables import TableFormat, check_output, write_table_file
 
 #: Key of the schema's metadata: JSON with ``key``, ``layout``, ``fingerprint``, and ``columns``: which column holds
 #: which array or side-car.

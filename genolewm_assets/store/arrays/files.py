@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.errors import BusyError, ResourceError
-from genolewm_assets.store.locks.guard import lock_folder
+from genolewm_assets.store.locks import lock_folder
 
 
 class WrittenFiles:

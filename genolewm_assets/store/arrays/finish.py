@@ -27,9 +27,7 @@ from genolewm_assets.store.arrays.layout import (
 )
 from genolewm_assets.store.arrays.log import Entry, read_entries
 from genolewm_assets.store.arrays.rows import read_sidecar_log
-from genolewm_assets.store.files.atomic import sync_tree, write_atomic
-from genolewm_assets.store.files.canonical_json import JsonValue, canonical_json
-from genolewm_assets.store.files.plain import open_plain
+from genolewm_assets.store.files import JsonValue, canonical_json, open_plain, sync_tree, write_atomic
 
 _ROW_GROUP_ROWS = 65_536
 

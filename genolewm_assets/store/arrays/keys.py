@@ -14,8 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.store.arrays.stamps import RowStamp, changed_files, read_stamps
-from genolewm_assets.store.files.canonical_json import JsonValue, canonical_json, normal_json
-from genolewm_assets.store.files.plain import parse_json, read_plain
+from genolewm_assets.store.files import JsonValue, canonical_json, normal_json, parse_json, read_plain
 
 #: Version of the layout on disk. Part of every key: stores of another version are missed, and built again.
 CACHE_VERSION = 1

@@ -36,9 +36,8 @@ import pyarrow as pa
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.store.arrays.keys import CACHE_VERSION, FINGERPRINT
-from genolewm_assets.store.artefacts.manifest import integer
-from genolewm_assets.store.files.canonical_json import JsonValue
-from genolewm_assets.store.files.plain import parse_json, read_blocks, read_plain
+from genolewm_assets.store.artefacts import integer
+from genolewm_assets.store.files import JsonValue, parse_json, read_blocks, read_plain
 
 INDEX, SHAPES, CHECKSUMS, COMPLETE = "index.parquet", "shapes.json", "crc.json", "_COMPLETE"
 COMMIT_LOG, SIDECAR_LOG = "manifest.jsonl", "sidecars.jsonl"

@@ -22,8 +22,7 @@ import numpy.typing as npt
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, VersionError
 from genolewm_assets.store.arrays.keys import CACHE_VERSION
 from genolewm_assets.store.arrays.layout import COMMIT_LOG, SIDECAR_LOG, ArrayLayout, ArraySpec, crc32c
-from genolewm_assets.store.files.atomic import write_atomic
-from genolewm_assets.store.files.plain import open_plain, parse_json
+from genolewm_assets.store.files import open_plain, parse_json, write_atomic
 
 _PREFIX, _MIDDLE, _SUFFIX = b'{"check":"', b'","record":', b"}\n"
 # Raised when records change. An unfinished store with another one, older or newer, is refused: its rows may have taken

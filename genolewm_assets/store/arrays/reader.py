@@ -30,7 +30,7 @@ from genolewm_assets.store.arrays.layout import (
     sidecar_file,
 )
 from genolewm_assets.store.arrays.memory import check_fits_memory
-from genolewm_assets.store.files.canonical_json import JsonValue
+from genolewm_assets.store.files import JsonValue
 
 #: How rows will be read: what the operating system should read ahead (madvise(2)).
 Access: TypeAlias = Literal["normal", "sequential", "random"]

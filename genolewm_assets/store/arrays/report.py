@@ -13,8 +13,7 @@ from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.store.arrays.layout import COMMIT_LOG, is_complete, sidecar_file
 from genolewm_assets.store.arrays.log import committed_rows
 from genolewm_assets.store.arrays.reader import ArrayStoreReader
-from genolewm_assets.store.files.canonical_json import JsonValue, normal_json
-from genolewm_assets.store.files.generations import GENERATIONS
+from genolewm_assets.store.files import GENERATIONS, JsonValue, normal_json
 
 
 @dataclass(frozen=True, slots=True)

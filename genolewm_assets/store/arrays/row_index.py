@@ -30,10 +30,9 @@ import numpy.typing as npt
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
 from genolewm_assets.store.arrays.layout import crc32c
-from genolewm_assets.store.artefacts.root import Root
-from genolewm_assets.store.files.atomic import make_directories, sync_directory
-from genolewm_assets.store.files.plain import open_plain
-from genolewm_assets.store.locks.lease import WriterLease
+from genolewm_assets.store.artefacts import Root
+from genolewm_assets.store.files import make_directories, open_plain, sync_directory
+from genolewm_assets.store.locks import WriterLease
 
 #: Bytes of a hash, and the fewest of its first ones by which it is found.
 HASH_BYTES, SHORTEST_BYTES = 32, 16

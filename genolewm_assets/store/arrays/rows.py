@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.store.arrays.layout import COLUMN_TYPES, ArrayLayout, ArraySpec
-from genolewm_assets.store.files.canonical_json import JsonValue
+from genolewm_assets.store.files import JsonValue
 
 # Kept: json.dumps makes a new one at every call that has options.
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -20,8 +20,7 @@ from genolewm_assets.store.arrays.stamps import (
     write_stamps,
 )
 from genolewm_assets.store.arrays.writer import ArrayStoreWriter
-from genolewm_assets.store.files.atomic import sync_directory
-from genolewm_assets.store.files.canonical_json import JsonValue
+from genolewm_assets.store.files import JsonValue, sync_directory
 
 STAMP_LOG = "stamps.jsonl"
 

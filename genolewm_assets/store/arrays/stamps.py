@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.store.artefacts.manifest import STAMPS
-from genolewm_assets.store.files.atomic import write_atomic
-from genolewm_assets.store.files.canonical_json import canonical_json
+from genolewm_assets.store.artefacts import STAMPS
+from genolewm_assets.store.files import canonical_json, write_atomic
 
 # FAT keeps times to two seconds, most others finer: an older file that is changed gets another time.
 _SETTLED_AFTER_NS = 2_000_000_000

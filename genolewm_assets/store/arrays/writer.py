@@ -45,8 +45,7 @@ from genolewm_assets.store.arrays.log import (
     recover,
 )
 from genolewm_assets.store.arrays.rows import CommitGroup, SidecarTexts, fit_rows, index_columns, read_sidecar_log
-from genolewm_assets.store.files.atomic import make_directories, sync_directory
-from genolewm_assets.store.files.canonical_json import JsonValue
+from genolewm_assets.store.files import JsonValue, make_directories, sync_directory
 
 _SCRATCH = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 

@@ -51,9 +51,7 @@ from genolewm_assets.store.artefacts.published import (
 from genolewm_assets.store.artefacts.rejected import clear_rejected, reject, write_failure
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.surface import check_surface, hidden_files, lay_surface
-from genolewm_assets.store.files.atomic import write_atomic
-from genolewm_assets.store.files.canonical_json import JsonValue, canonical_json
-from genolewm_assets.store.files.generations import is_linked, resolve_generation
+from genolewm_assets.store.files import JsonValue, canonical_json, is_linked, resolve_generation, write_atomic
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,15 @@ from genolewm_assets.store.artefacts.inventory import generations, unfinished_fi
 from genolewm_assets.store.artefacts.manifest import MANIFEST
 from genolewm_assets.store.artefacts.root import REJECTED, Root, enclosing_root
 from genolewm_assets.store.artefacts.work import RESUMABLE
-from genolewm_assets.store.files.atomic import remove_tree
-from genolewm_assets.store.files.generations import generations_in, is_linked, link_of_generation, split_generation_name
-from genolewm_assets.store.files.walk import reading, walk
+from genolewm_assets.store.files import (
+    generations_in,
+    is_linked,
+    link_of_generation,
+    reading,
+    remove_tree,
+    split_generation_name,
+    walk,
+)
 
 PACKAGES = "packages"
 

@@ -11,7 +11,7 @@ from genolewm_assets.store.artefacts.manifest import Manifest, read_manifest
 from genolewm_assets.store.artefacts.published import ArtefactId, Published, find_damage, total_bytes
 from genolewm_assets.store.artefacts.rejected import rejection_reason
 from genolewm_assets.store.artefacts.root import Root
-from genolewm_assets.store.files.generations import resolve_generation
+from genolewm_assets.store.files import resolve_generation
 
 
 def open_input(

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from genolewm_assets.store.artefacts.manifest import MANIFEST, SCHEMA
 from genolewm_assets.store.artefacts.root import RESERVED
-from genolewm_assets.store.files.generations import GENERATIONS, LINK_SUFFIX, generations_in
-from genolewm_assets.store.files.walk import walk
+from genolewm_assets.store.files import GENERATIONS, LINK_SUFFIX, generations_in, walk
 
 # Such a file lives for the moment between writing and renaming; one of that age has no writer any more.
 _UNFINISHED_AFTER_S = 3600.0

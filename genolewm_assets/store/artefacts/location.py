@@ -14,7 +14,7 @@ from pathlib import Path
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.work import RESUMABLE
-from genolewm_assets.store.files.generations import (
+from genolewm_assets.store.files import (
     check_publishable,
     generation_path,
     generations_of,
@@ -23,7 +23,7 @@ from genolewm_assets.store.files.generations import (
     resolve_generation,
     switch_link,
 )
-from genolewm_assets.store.locks.lease import WriterLease
+from genolewm_assets.store.locks import WriterLease
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import SupportsIndex, TypeVar
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
-from genolewm_assets.store.files.atomic import link_target
-from genolewm_assets.store.files.canonical_json import JsonValue, canonical_json, normal_json
+from genolewm_assets.store.files import JsonValue, canonical_json, link_target, normal_json
 
 _Value = TypeVar("_Value")
 

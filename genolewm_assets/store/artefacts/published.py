@@ -12,8 +12,7 @@ from pathlib import Path
 from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts.manifest import MANIFEST, UNLISTED, FileEntry, InputRef, Manifest, first_symlink
-from genolewm_assets.store.files.generations import split_generation_name
-from genolewm_assets.store.files.walk import walk
+from genolewm_assets.store.files import split_generation_name, walk
 
 MISSING_FILE = "file is missing"
 _BLOCK_BYTES = 1 << 20

@@ -13,10 +13,16 @@ from pathlib import Path
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.store.artefacts.manifest import MANIFEST, read_manifest
 from genolewm_assets.store.artefacts.root import Root
-from genolewm_assets.store.files.atomic import remove_tree, sync_directory, write_atomic
-from genolewm_assets.store.files.canonical_json import canonical_json
-from genolewm_assets.store.files.generations import GENERATIONS, publish_generation, split_generation_name
-from genolewm_assets.store.locks.lease import WriterLease
+from genolewm_assets.store.files import (
+    GENERATIONS,
+    canonical_json,
+    publish_generation,
+    remove_tree,
+    split_generation_name,
+    sync_directory,
+    write_atomic,
+)
+from genolewm_assets.store.locks import WriterLease
 
 FAILURE = "failure.json"
 

@@ -21,13 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genolewm_assets.errors import GenoLeWMError, MissingResourceError, ResourceError, RootError
+from genolewm_assets.store.artefacts.probe import check_file_system
 from genolewm_assets.store.artefacts.work import leftovers, sweep, work_directory
-from genolewm_assets.store.files.atomic import make_directories, write_atomic
-from genolewm_assets.store.files.canonical_json import canonical_json
-from genolewm_assets.store.files.probe import check_file_system
-from genolewm_assets.store.locks.guard import guarded
-from genolewm_assets.store.locks.lease import GUARD, WriterLease, is_held, while_free
-from genolewm_assets.store.locks.record import check_clear
+from genolewm_assets.store.files import canonical_json, make_directories, write_atomic
+from genolewm_assets.store.locks import GUARD, WriterLease, check_clear, guarded, is_held, while_free
 
 ROOT_FILE = "root.json"
 WORK = "work"

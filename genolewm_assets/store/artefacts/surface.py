@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.store.files.atomic import link_target, sync_directory
-from genolewm_assets.store.files.generations import is_published_link, replace_link
+from genolewm_assets.store.files import is_published_link, link_target, replace_link, sync_directory
 
 
 def check_surface(link: Path, directory: Path) -> None:

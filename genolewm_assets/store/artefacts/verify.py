@@ -16,9 +16,14 @@ from genolewm_assets.store.artefacts.published import MISSING_FILE, ArtefactId, 
 from genolewm_assets.store.artefacts.rejected import rejection_reason
 from genolewm_assets.store.artefacts.root import REJECTED, Root
 from genolewm_assets.store.artefacts.surface import hidden_files, shown_through
-from genolewm_assets.store.files.atomic import link_target
-from genolewm_assets.store.files.generations import is_linked, is_published_link, link_of_generation, resolve_generation
-from genolewm_assets.store.files.walk import reading
+from genolewm_assets.store.files import (
+    is_linked,
+    is_published_link,
+    link_of_generation,
+    link_target,
+    reading,
+    resolve_generation,
+)
 
 
 class FindingKind(StrEnum):

@@ -16,9 +16,8 @@ import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
-from genolewm_assets.store.files.atomic import make_directories, remove_tree, sync_directory
-from genolewm_assets.store.locks.lease import GUARD, WriterLease
-from genolewm_assets.store.locks.record import RECORD, FoundRecord, Standing, find_displaced, find_record
+from genolewm_assets.store.files import make_directories, remove_tree, sync_directory
+from genolewm_assets.store.locks import GUARD, RECORD, FoundRecord, Standing, WriterLease, find_displaced, find_record
 
 #: What the name of an unfinished build begins with that can be continued.
 RESUMABLE = "resume."

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from genolewm_assets.errors import BusyError, ResourceError
-from genolewm_assets.store.files.atomic import naming
+from genolewm_assets.store.files import naming
 
 #: What a file system that has no locks says.
 NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL})

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Self
 
 from genolewm_assets.errors import BusyError, GenoLeWMError, ResourceError
-from genolewm_assets.store.files.atomic import naming
+from genolewm_assets.store.files import naming
 from genolewm_assets.store.locks.guard import flock, guarded, looked_through
 from genolewm_assets.store.locks.processes import boot_id
 from genolewm_assets.store.locks.record import (

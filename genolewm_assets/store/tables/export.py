@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import InputError, ResourceError
-from genolewm_assets.store.files.atomic import sync_directory
-from genolewm_assets.store.locks.guard import flock
+from genolewm_assets.store.files import sync_directory
+from genolewm_assets.store.locks import flock
 
 # A page of distinct texts may be as long as there are such texts; beyond the limit each row would hold its own.
 _DICTIONARY_BYTES = 1 << 30

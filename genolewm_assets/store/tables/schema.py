@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.store.artefacts.manifest import CheckResult
+from genolewm_assets.store.artefacts import CheckResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,12 @@ import pytest
 
 from genolewm_assets.defs.assets.clinvar import clinvar_release
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.releases import LEDGER, RegisteredRelease, read_ledger, register_releases
-from genolewm_assets.store import NO_PROGRESS, Root, collect_garbage, verify_root
+from genolewm_assets.store.artefacts.gc import collect_garbage
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, failed_checks
 from genolewm_assets_tests.worlds.sources.release_files import directory_page

@@ -15,7 +15,8 @@ import yaml
 from genolewm_assets.defs.assets.clinvar_changes import CHANGES_FILE, describe_changes, predecessor_of
 from genolewm_assets.defs.runtime.gates import INPUTS_ACCEPTED, STANDING_CHECKS
 from genolewm_assets.errors import ConfigurationError, ResourceError
-from genolewm_assets.store import Published, write_atomic
+from genolewm_assets.store.artefacts.published import Published
+from genolewm_assets.store.files.atomic import write_atomic
 from genolewm_assets.variants.change_checks import CHANGE_CHECKS
 from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, LINEAR, RELEASES, TinyWorld, bytes_of, failed_checks
 

@@ -11,7 +11,8 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.states.index import CACHE_INDEX, check_cache_index, open_cache_index
-from genolewm_assets.store import RowAddress, verify_root
+from genolewm_assets.store.arrays.row_index import RowAddress
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 pytestmark = pytest.mark.slow

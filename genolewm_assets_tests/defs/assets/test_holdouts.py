@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 from genolewm_assets.defs.assets.holdouts import describe_holdouts
 from genolewm_assets.lewm.holdouts.build import build_holdouts
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Root, build
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.lewm.holdout_world import simulated_inputs
 
 

@@ -18,7 +18,7 @@ from genolewm_assets.defs.display.check_descriptions import CHECK_DESCRIPTIONS
 from genolewm_assets.defs.display.column_lineage import column_lineage
 from genolewm_assets.defs.display.metadata import list_files, plotted, share
 from genolewm_assets.defs.runtime import run_log
-from genolewm_assets.store import FileEntry
+from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets_tests.pictures import PICTURES, parse
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 

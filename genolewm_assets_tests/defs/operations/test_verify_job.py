@@ -15,7 +15,9 @@ from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.operations.verify_job import PartitionChecks
 from genolewm_assets.defs.runtime import run_log
 from genolewm_assets.defs.runtime.gates import BYTES_MATCH_MANIFEST, GATE
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Finding, FindingKind, Verified, build
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.verify import Finding, FindingKind, Verified
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS
 

@@ -18,7 +18,7 @@ from genolewm_assets.lewm.corpus.windows import (
     CorpusParams,
     build_corpus_windows,
 )
-from genolewm_assets.store import CheckResult
+from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, ExactAligner, gene, random_bases, read_bases
 
 Row = dict[str, Any]

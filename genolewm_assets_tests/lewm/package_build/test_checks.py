@@ -229,7 +229,7 @@ def test_a_mix_that_does_not_add_up_fails(tmp_path):
 
 
 def test_pointers_into_a_cache_of_other_windows_are_found(tmp_path):
-    from genolewm_assets.store import Root
+    from genolewm_assets.store.artefacts.root import Root
 
     root = Root(tmp_path / "root")
     root.path.mkdir()

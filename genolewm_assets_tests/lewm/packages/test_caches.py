@@ -8,7 +8,7 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RootError
 from genolewm_assets.lewm.packages.reader import open_package, verify_package
-from genolewm_assets.store import Root
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.lewm.package_world import (
     GENOME_DIGEST,
     make_cache,

@@ -8,8 +8,7 @@ import pytest
 
 from genolewm_assets.lewm.packages.damage import find_package_damage
 from genolewm_assets.lewm.packages.files import read_sha256sums
-from genolewm_assets.progress import ByteCount
-from genolewm_assets.store import NO_PROGRESS
+from genolewm_assets.progress import NO_PROGRESS, ByteCount
 
 
 def damaged(directory: Path) -> list[str]:

@@ -15,7 +15,7 @@ from genolewm_assets.lewm.packages.info import (
     split_digest,
 )
 from genolewm_assets.lewm.packages.schema import CacheRef
-from genolewm_assets.store import FileEntry
+from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets.store.files.canonical_json import canonical_json
 
 FILES = tuple(

@@ -22,7 +22,8 @@ from genolewm_assets.lewm.packages.pointer import (
     write_latest,
 )
 from genolewm_assets.lewm.packages.reader import open_package
-from genolewm_assets.store import Published, Root
+from genolewm_assets.store.artefacts.published import Published
+from genolewm_assets.store.artefacts.root import Root
 
 OLD, NEW = "2024-01-07", "2025-01-05"
 

@@ -12,7 +12,9 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError
 from genolewm_assets.lewm.states import export as cache_export
 from genolewm_assets.lewm.states.export import RFC_0002, export_states
-from genolewm_assets.store import Published, Root, TableFormat
+from genolewm_assets.store.artefacts.published import Published
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.tables.export import TableFormat
 from genolewm_assets_tests.worlds.lewm.cache_world import (
     BLOCK_TOKENS,
     make_root,

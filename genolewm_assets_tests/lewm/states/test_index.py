@@ -22,16 +22,12 @@ from genolewm_assets.lewm.states.index import (
     parse_window_hash,
     refresh_cache_index,
 )
-from genolewm_assets.store import (
-    BuildPlan,
-    BuildReport,
-    Published,
-    Root,
-    RowAddress,
-    build,
-    collect_garbage,
-    verify_root,
-)
+from genolewm_assets.store.arrays.row_index import RowAddress
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
+from genolewm_assets.store.artefacts.gc import collect_garbage
+from genolewm_assets.store.artefacts.published import Published
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import outcome, start
 from genolewm_assets_tests.worlds.lewm.cache_world import make_root, publish_cache, publish_windows

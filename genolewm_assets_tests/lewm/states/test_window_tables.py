@@ -9,8 +9,10 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.lewm.states.window_tables import find_window_tables, window_table_of
-from genolewm_assets.progress import ByteCount
-from genolewm_assets.store import NO_PROGRESS, Root, build, read_manifest
+from genolewm_assets.progress import NO_PROGRESS, ByteCount
+from genolewm_assets.store.artefacts.build import build
+from genolewm_assets.store.artefacts.manifest import read_manifest
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.lewm.cache_world import publish_cache, publish_windows
 from genolewm_assets_tests.worlds.lewm.package_world import make_sources
 from genolewm_assets_tests.worlds.store.plans import flip, make_plan, new_root

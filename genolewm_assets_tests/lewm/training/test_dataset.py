@@ -21,7 +21,7 @@ from genolewm_assets.lewm.packages.schema import SOURCE_MIX
 from genolewm_assets.lewm.states.pooling import pool_blocks
 from genolewm_assets.lewm.training.batches import merge_batches
 from genolewm_assets.lewm.training.dataset import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset, as_tensors
-from genolewm_assets.store import read_manifest
+from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets.store.artefacts.root import enclosing_root
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package, states_of
 from genolewm_assets_tests.worlds.lewm.package_world import SEQUENCES, held_alleles

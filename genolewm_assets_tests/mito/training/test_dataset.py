@@ -13,7 +13,8 @@ from genolewm_assets.errors import CorruptResourceError, InputError, MissingReso
 from genolewm_assets.mito import KmerVocabulary, MtDNADataset, tokenize_sequence
 from genolewm_assets.mito.tokens.rows import N_TOKENS, K, stored_row, token_arrays
 from genolewm_assets.mito.training.masking import MaskingCollator, MaskingRules
-from genolewm_assets.store import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
+from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
+from genolewm_assets.store.arrays.layout import ArraySpec
 
 KEYS = ("input_ids", "attention_mask", "position_ids", "het_values")
 

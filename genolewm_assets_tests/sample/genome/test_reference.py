@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from genolewm_assets.sample import CONTIG_MD5
+from genolewm_assets.sample.facts import CONTIG_MD5
 from genolewm_assets.sample.genome.blueprint import CHRM_UNKNOWN, LINEAR_CONTIGS, SEGMENTS, ContigPlan
 from genolewm_assets.sample.genome.reference import SimulatedContig, spans_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.mito.genomes.rotation import canonical_rotation
-from genolewm_assets.sample import SAMPLE_FACTS
+from genolewm_assets.sample.facts import SAMPLE_FACTS
 from genolewm_assets.sample.genome.reference import SimulatedContig
 from genolewm_assets.sample.mito.genomes import simulate_mito_genomes
 from genolewm_assets.sources.mito.genomes import read_genomes

@@ -19,7 +19,7 @@ from genolewm_assets.sources.clinvar.releases import (
     read_ledger,
     register_releases,
 )
-from genolewm_assets.store import Root
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.servers.s3_server import running_s3
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.sources.release_files import publish

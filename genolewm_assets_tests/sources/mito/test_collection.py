@@ -28,7 +28,7 @@ from genolewm_assets.sources.mito.collection import (
     write_genomes,
 )
 from genolewm_assets.sources.mito.genomes import CollectionFormat
-from genolewm_assets.store import BuildReport
+from genolewm_assets.store.artefacts.build import BuildReport
 from genolewm_assets_tests.worlds.mito.genome_world import GENOMES, MISFIT_REASONS, QC, REFERENCE, misfits
 from genolewm_assets_tests.worlds.sources.vcf_files import write_text
 

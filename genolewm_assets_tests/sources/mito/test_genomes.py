@@ -300,5 +300,6 @@ def test_records_come_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_biopython_is_loaded_with_the_first_record_only() -> None:
-    code = "import sys, genolewm_assets.sources.mito.genomes; sys.exit(any(name.split('.')[0] == 'Bio' for name in sys.modules))"
+    imported = "import sys, genolewm_assets.sources.mito.genomes"
+    code = f"{imported}; sys.exit(any(name.split('.')[0] == 'Bio' for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

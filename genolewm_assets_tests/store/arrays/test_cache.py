@@ -9,17 +9,12 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
-from genolewm_assets.store import (
-    ArrayStoreReader,
-    Root,
-    cache_key_dir,
-    compute_fingerprint,
-    is_complete,
-    sweep_caches,
-    validate_sources,
-    verify_array_store,
-)
+from genolewm_assets.store import ArrayStoreReader, cache_key_dir, compute_fingerprint, is_complete
+from genolewm_assets.store.arrays.keys import validate_sources
+from genolewm_assets.store.arrays.reader import verify_array_store
 from genolewm_assets.store.arrays.stamps import read_stamps
+from genolewm_assets.store.artefacts.gc import sweep_caches
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.store.array_caches import (
     CONFIG,
     KEY,

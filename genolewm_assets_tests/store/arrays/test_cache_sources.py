@@ -9,16 +9,9 @@ import numpy as np
 import pytest
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.store import (
-    ArrayStoreReader,
-    RowStamp,
-    SourceChangedError,
-    cache_key_dir,
-    compute_fingerprint,
-    read_stamped,
-    validate_sources,
-)
-from genolewm_assets.store.arrays.stamps import read_stamps
+from genolewm_assets.store import ArrayStoreReader, cache_key_dir, compute_fingerprint, read_stamped
+from genolewm_assets.store.arrays.keys import validate_sources
+from genolewm_assets.store.arrays.stamps import RowStamp, SourceChangedError, read_stamps
 from genolewm_assets_tests.worlds.store.array_caches import (
     CONFIG,
     KEY,

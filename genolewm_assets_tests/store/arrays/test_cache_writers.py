@@ -14,12 +14,9 @@ from genolewm_assets.errors import (
     BusyError,
     VersionError,
 )
-from genolewm_assets.store import (
-    Root,
-    cache_key_dir,
-    is_complete,
-    validate_sources,
-)
+from genolewm_assets.store import cache_key_dir, is_complete
+from genolewm_assets.store.arrays.keys import validate_sources
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import outcome, start
 from genolewm_assets_tests.worlds.store.array_caches import (

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
-from genolewm_assets.store import ArraySpec, ArrayStoreReader, TableFormat, export_array_store
+from genolewm_assets.store import ArrayStoreReader
 from genolewm_assets.store.arrays import export as array_export
-from genolewm_assets.store.arrays.export import METADATA_KEY
+from genolewm_assets.store.arrays.export import METADATA_KEY, export_array_store
+from genolewm_assets.store.arrays.layout import ArraySpec
+from genolewm_assets.store.tables.export import TableFormat
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
 from genolewm_assets_tests.worlds.store.array_stores import (

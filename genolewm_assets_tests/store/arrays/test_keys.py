@@ -10,14 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
-from genolewm_assets.store import (
-    cache_key_dir,
-    compute_fingerprint,
-    compute_key,
-    fingerprint_differences,
-    read_fingerprint,
-    validate_fingerprint,
-)
+from genolewm_assets.store import cache_key_dir, compute_fingerprint, compute_key, validate_fingerprint
+from genolewm_assets.store.arrays.keys import fingerprint_differences, read_fingerprint
 
 SOURCES = {"samples/a.hid": "a" * 64, "panel.xml": "b" * 64}
 json_values = st.recursive(

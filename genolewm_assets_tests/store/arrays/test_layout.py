@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
-from genolewm_assets.store import ArraySpec, IndexEntry
-from genolewm_assets.store.arrays.layout import ArrayLayout, crc32c, layout_from_json
+from genolewm_assets.store import IndexEntry
+from genolewm_assets.store.arrays.layout import ArrayLayout, ArraySpec, crc32c, layout_from_json
 
 STATES = ArraySpec("states", (32, 1024), "float16")
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.store import MemoryLimitError, usable_memory_bytes
-from genolewm_assets.store.arrays.memory import check_fits_memory
+from genolewm_assets.store.arrays.memory import MemoryLimitError, check_fits_memory, usable_memory_bytes
 
 PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

@@ -12,17 +12,11 @@ import numpy as np
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError
-from genolewm_assets.store import (
-    ArraySpec,
-    ArrayStoreReader,
-    ArrayStoreWriter,
-    IndexEntry,
-    MemoryLimitError,
-    compute_fingerprint,
-    verify_array_store,
-)
+from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, IndexEntry, compute_fingerprint
 from genolewm_assets.store.arrays import checksums as array_checksums
-from genolewm_assets.store.arrays.reader import Access
+from genolewm_assets.store.arrays.layout import ArraySpec
+from genolewm_assets.store.arrays.memory import MemoryLimitError
+from genolewm_assets.store.arrays.reader import Access, verify_array_store
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.worlds.store.array_stores import FINGERPRINT, finish, key, meta, values
 from genolewm_assets_tests.worlds.store.plans import flip

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import MissingResourceError
-from genolewm_assets.store import find_caches, inspect_cache
+from genolewm_assets.store.arrays.report import find_caches, inspect_cache
 from genolewm_assets_tests.worlds.store.array_stores import contents, finish, open_writer, write_rows
 
 

@@ -19,9 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
-from genolewm_assets.store import IndexedStore, Root, RowAddress, RowIndex, collect_garbage, verify_root
 from genolewm_assets.store.arrays import row_index
-from genolewm_assets.store.arrays.row_index import HashSource, publish_row_index
+from genolewm_assets.store.arrays.row_index import HashSource, IndexedStore, RowAddress, RowIndex, publish_row_index
+from genolewm_assets.store.artefacts.gc import collect_garbage
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.store import ArraySpec, JsonValue
-from genolewm_assets.store.arrays.layout import ArrayLayout
+from genolewm_assets.store.arrays.layout import ArrayLayout, ArraySpec
 from genolewm_assets.store.arrays.rows import SidecarTexts, compact_json, fit_rows, index_columns, read_sidecar_log
+from genolewm_assets.store.files.canonical_json import JsonValue
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]

@@ -9,24 +9,20 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, InputError
-from genolewm_assets.store import (
+from genolewm_assets.store import compute_fingerprint, is_complete, read_stamped, validate_fingerprint
+from genolewm_assets.store.arrays import stamps as stamps_module
+from genolewm_assets.store.arrays.keys import FINGERPRINT, validate_sources
+from genolewm_assets.store.arrays.reader import verify_array_store
+from genolewm_assets.store.arrays.stamp_log import STAMP_LOG, StampedStoreWriter, StampLog
+from genolewm_assets.store.arrays.stamps import (
     RowStamp,
     SourceChangedError,
-    StampedStoreWriter,
     changed_files,
-    compute_fingerprint,
-    is_complete,
-    read_stamped,
+    read_stamps,
     stamp_file,
     stamp_files,
-    validate_fingerprint,
-    validate_sources,
-    verify_array_store,
+    write_stamps,
 )
-from genolewm_assets.store.arrays import stamps as stamps_module
-from genolewm_assets.store.arrays.keys import FINGERPRINT
-from genolewm_assets.store.arrays.stamp_log import STAMP_LOG, StampLog
-from genolewm_assets.store.arrays.stamps import read_stamps, write_stamps
 from genolewm_assets.store.artefacts.manifest import check_file_path
 from genolewm_assets.store.artefacts.published import list_files
 from genolewm_assets_tests.worlds.store.array_stores import ARRAYS, CONFIG, contents, key, values

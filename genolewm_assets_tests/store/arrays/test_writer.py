@@ -11,15 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import BusyError, ConfigurationError, InputError, ResourceError, VersionError
-from genolewm_assets.store import (
-    ArraySpec,
-    ArrayStoreReader,
-    ArrayStoreWriter,
-    compute_fingerprint,
-    inspect_cache,
-    is_complete,
-)
+from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint, is_complete
+from genolewm_assets.store.arrays.layout import ArraySpec
 from genolewm_assets.store.arrays.log import committed_rows, read_header
+from genolewm_assets.store.arrays.report import inspect_cache
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.worlds.store.array_stores import (
     ARRAYS,

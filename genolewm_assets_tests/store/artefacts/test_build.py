@@ -20,18 +20,12 @@ from genolewm_assets.errors import (
     RootError,
     VcfError,
 )
-from genolewm_assets.store import (
-    ArtefactId,
-    BuildPlan,
-    BuildRejectedError,
-    BuildReport,
-    InputRef,
-    Root,
-    build,
-    is_current,
-    resolve_generation,
-)
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildRejectedError, BuildReport, build, is_current
+from genolewm_assets.store.artefacts.manifest import InputRef
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.atomic import remove_tree
+from genolewm_assets.store.files.generations import resolve_generation
 from genolewm_assets_tests.worlds.store.plans import (
     CONTENT,
     LOCATION,

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from genolewm_assets.store import write_provenance
+from genolewm_assets.store.artefacts.build import write_provenance
 
 
 def test_what_differs_between_two_runs_is_recorded(tmp_path: Path) -> None:

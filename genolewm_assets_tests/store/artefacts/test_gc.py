@@ -8,17 +8,13 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, VcfError
-from genolewm_assets.store import (
-    ArtefactId,
-    Published,
-    Reason,
-    Root,
-    build,
-    collect_garbage,
-    open_input,
-    read_manifest,
-    verify_root,
-)
+from genolewm_assets.store.artefacts.build import build
+from genolewm_assets.store.artefacts.gc import Reason, collect_garbage
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.manifest import read_manifest
+from genolewm_assets.store.artefacts.published import ArtefactId, Published
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, failing_plan, make_plan, picture
 
 

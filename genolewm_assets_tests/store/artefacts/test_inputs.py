@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError, VcfError
-from genolewm_assets.store import ArtefactId, Root, build, open_input, publish_generation
+from genolewm_assets.store.artefacts.build import build
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.atomic import remove_tree
+from genolewm_assets.store.files.generations import publish_generation
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, CONTENT, LOCATION, failing_plan, flip, make_plan
 
 

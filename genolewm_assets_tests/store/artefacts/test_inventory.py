@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-from genolewm_assets.store import ArtefactId, Root, build
+from genolewm_assets.store.artefacts.build import build
 from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.generations import is_linked, link_of_generation
 from genolewm_assets_tests.worlds.store.plans import make_plan
 

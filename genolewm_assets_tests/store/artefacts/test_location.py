@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.store import Root
 from genolewm_assets.store.artefacts.location import LockedLocation, locked_location, resumable_name
+from genolewm_assets.store.artefacts.root import Root
 
 NAME, DIGEST, OTHER = "a/b", "0123456789ab", "ba9876543210"
 RESUMED = resumable_name(DIGEST)

@@ -12,8 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
-from genolewm_assets.store import CheckResult, FileEntry, InputRef, Manifest, read_manifest
-from genolewm_assets.store.artefacts.manifest import parse_manifest
+from genolewm_assets.store.artefacts.manifest import (
+    CheckResult,
+    FileEntry,
+    InputRef,
+    Manifest,
+    parse_manifest,
+    read_manifest,
+)
 from genolewm_assets.store.files.canonical_json import canonical_json
 
 A, B = "a" * 64, "b" * 64

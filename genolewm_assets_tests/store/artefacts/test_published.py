@@ -6,9 +6,16 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import MissingResourceError
-from genolewm_assets.progress import ByteCount
-from genolewm_assets.store import NO_PROGRESS, ArtefactId, Root, build
-from genolewm_assets.store.artefacts.published import find_damage, has_listed_sizes, list_files, measure_file
+from genolewm_assets.progress import NO_PROGRESS, ByteCount
+from genolewm_assets.store.artefacts.build import build
+from genolewm_assets.store.artefacts.published import (
+    ArtefactId,
+    find_damage,
+    has_listed_sizes,
+    list_files,
+    measure_file,
+)
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.store.plans import CONTENT, flip, make_plan
 
 

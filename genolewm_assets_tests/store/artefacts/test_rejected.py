@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.store import BuildRejectedError, Root, build
+from genolewm_assets.store.artefacts.build import BuildRejectedError, build
 from genolewm_assets.store.artefacts.rejected import clear_rejected, rejection_reason
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.store.plans import LOCATION, failing_plan, make_plan
 
 

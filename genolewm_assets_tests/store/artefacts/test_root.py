@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import BusyError, FetchError, ResourceError, RootError, VcfError
-from genolewm_assets.store import Root
+from genolewm_assets.store.artefacts.root import Root
 
 GENOME, OTHER = "a" * 64, "b" * 64
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.store import ArtefactId, BuildPlan, Root, build, is_current
+from genolewm_assets.store.artefacts.build import BuildPlan, build, is_current
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.atomic import remove_tree
 from genolewm_assets_tests.worlds.store.plans import make_plan
 

@@ -13,7 +13,11 @@ from genolewm_assets.errors import (
     RootError,
     VcfError,
 )
-from genolewm_assets.store import ArtefactId, Finding, FindingKind, Published, Root, build, open_input, verify_root
+from genolewm_assets.store.artefacts.build import build
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.published import ArtefactId, Published
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import Finding, FindingKind, verify_root
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, CONTENT, LOCATION, failing_plan, flip, make_plan, picture
 
 WINDOWS = ArtefactId("windows/index", "chr21")

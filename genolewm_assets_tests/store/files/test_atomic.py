@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.store import sync_tree, write_atomic
-from genolewm_assets.store.files.atomic import make_directories
+from genolewm_assets.store.files.atomic import make_directories, sync_tree, write_atomic
 
 pytestmark = pytest.mark.disk
 

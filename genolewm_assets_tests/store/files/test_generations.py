@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.store import publish_generation, resolve_generation
 from genolewm_assets.store.files.atomic import remove_tree
-from genolewm_assets.store.files.generations import split_generation_name
+from genolewm_assets.store.files.generations import publish_generation, resolve_generation, split_generation_name
 
 pytestmark = pytest.mark.disk
 

@@ -1,7 +1,7 @@
 """A root with artefacts of one small file, published as any other; run as a script, it publishes another version.
 
-``python -m genolewm_assets_tests.worlds.graph.small_root ROOT VERSION [gc | remove]`` publishes, and then collects garbage,
-or removes what was published before as if there were no locks.
+``python -m genolewm_assets_tests.worlds.graph.small_root ROOT VERSION [gc | remove]`` publishes, and then
+collects garbage, or removes what was published before as if there were no locks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, Published, Root, build, collect_garbage
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
+from genolewm_assets.store.artefacts.gc import collect_garbage
+from genolewm_assets.store.artefacts.published import ArtefactId, Published
+from genolewm_assets.store.artefacts.root import Root
 
 LOCATIONS = ("windows/tiny/chr17", "windows/tiny/chr20")
 

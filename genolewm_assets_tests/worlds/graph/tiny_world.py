@@ -20,7 +20,7 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.store import Published
+from genolewm_assets.store.artefacts.published import Published
 
 LINEAR = ("chr17", "chr20", "chr21")
 CONTIGS = (*LINEAR, "chrM")

@@ -10,18 +10,11 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.genome import TOKEN_BP
 from genolewm_assets.lewm.states.pooling import block_count
-from genolewm_assets.store import (
-    ArraySpec,
-    ArrayStoreWriter,
-    ArtefactId,
-    BuildPlan,
-    BuildReport,
-    Published,
-    Root,
-    build,
-    compute_fingerprint,
-    compute_key,
-)
+from genolewm_assets.store import ArrayStoreWriter, compute_fingerprint, compute_key
+from genolewm_assets.store.arrays.layout import ArraySpec
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
+from genolewm_assets.store.artefacts.published import ArtefactId, Published
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, PROFILE, make_sources
 
 HIDDEN, BLOCK_TOKENS = 5, 16

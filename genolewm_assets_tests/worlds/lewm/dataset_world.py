@@ -13,17 +13,11 @@ from numpy.typing import NDArray
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.lewm.states.pooling import block_count
-from genolewm_assets.store import (
-    ArraySpec,
-    ArrayStoreWriter,
-    ArtefactId,
-    BuildPlan,
-    BuildReport,
-    Root,
-    build,
-    compute_fingerprint,
-    compute_key,
-)
+from genolewm_assets.store import ArrayStoreWriter, compute_fingerprint, compute_key
+from genolewm_assets.store.arrays.layout import ArraySpec
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, PROFILE, SEQUENCES, make_sources, publish
 
 HIDDEN = 6

@@ -18,18 +18,11 @@ from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.schema import SOURCE_MIX, CacheRef
 from genolewm_assets.lewm.windows.table import build_window_table
-from genolewm_assets.store import (
-    ArtefactId,
-    BuildPlan,
-    BuildReport,
-    CheckResult,
-    FileEntry,
-    Manifest,
-    Published,
-    Root,
-    build,
-    publish_generation,
-)
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
+from genolewm_assets.store.artefacts.manifest import CheckResult, FileEntry, Manifest
+from genolewm_assets.store.artefacts.published import ArtefactId, Published
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.files.generations import publish_generation
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 
 PROFILE = WindowProfile("tiny", window_bp=1_200, stride_bp=800, margin_bp=96)

@@ -10,14 +10,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.store import (
-    ArrayCacheWriter,
-    ArraySpec,
-    ArrayStoreReader,
-    Root,
-    compute_key,
-    read_stamped,
-)
+from genolewm_assets.store import ArrayStoreReader, compute_key, read_stamped
+from genolewm_assets.store.arrays.cache import ArrayCacheWriter
+from genolewm_assets.store.arrays.layout import ArraySpec
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.store.array_stores import contents
 
 CONFIG: Mapping[str, object] = {"strategy": "PPF6C", "cache_version": 1}

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.store import ArraySpec, ArrayStoreWriter, JsonValue, compute_fingerprint
-from genolewm_assets.store.arrays.layout import COMMIT_LOG, complete_text, crc32c
+from genolewm_assets.store import ArrayStoreWriter, compute_fingerprint
+from genolewm_assets.store.arrays.layout import COMMIT_LOG, ArraySpec, complete_text, crc32c
 from genolewm_assets.store.arrays.log import _line
+from genolewm_assets.store.files.canonical_json import JsonValue
 
 ARRAYS = (ArraySpec("states", (3, 5), "float16"), ArraySpec("mask", (7,), "int8"), ArraySpec("scale", (), "float32"))
 CONFIG: Mapping[str, JsonValue] = {"encoder": "tiny", "block_tokens": 64}

@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.store import ArtefactId, BuildPlan, BuildReport, CheckResult, InputRef, JsonValue, Root
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport
+from genolewm_assets.store.artefacts.manifest import CheckResult, InputRef
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.files.canonical_json import JsonValue
 
 ARTEFACT = ArtefactId("gnomad/shard", "chr21")
 LOCATION = "gnomad/4.1/chr21"

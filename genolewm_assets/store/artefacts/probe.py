@@ -16,7 +16,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import RootError
 from genolewm_assets.store.files.atomic import remove_tree
-from genolewm_assets.store.locks.guard import flock
+from genolewm_assets.store.locks import flock
 
 _PROBE = ".probe."
 _DATA = b"genolewm\n"

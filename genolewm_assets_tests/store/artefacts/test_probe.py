@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import ResourceError, RootError
-from genolewm_assets.store import Root, build
-from genolewm_assets.store.files.probe import check_file_system
+from genolewm_assets.store.artefacts.build import build
+from genolewm_assets.store.artefacts.probe import check_file_system
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.faults import refusing_disk as disk
 from genolewm_assets_tests.faults.refusing_disk import Refusals, on_refusing_disk
 from genolewm_assets_tests.faults.small_disk import on_small_disk

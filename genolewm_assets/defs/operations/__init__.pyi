@@ -1,0 +1,9 @@
+from .clinvar_sensor import clinvar_release_schedule as clinvar_release_schedule
+from .clinvar_sensor import clinvar_release_sensor as clinvar_release_sensor
+from .demo import STATE_ASSETS as STATE_ASSETS
+from .demo import Demo as Demo
+from .demo import PartitionResult as PartitionResult
+from .demo import Steps as Steps
+from .jobs import JOBS as JOBS
+from .observe_job import observe_sources_schedule as observe_sources_schedule
+from .old_runs import purge_old_runs_schedule as purge_old_runs_schedule

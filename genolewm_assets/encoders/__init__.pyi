@@ -1,0 +1,11 @@
+from .causal_lm import CausalLMStateEncoder as CausalLMStateEncoder
+from .identity import EncoderIdentity as EncoderIdentity
+from .identity import read_identity as read_identity
+from .state_cache import STATE_ROWS as STATE_ROWS
+from .state_cache import STATES as STATES
+from .state_cache import state_config as state_config
+from .state_cache import write_states as write_states
+from .state_checks import STATE_CHECKS as STATE_CHECKS
+from .state_checks import spread as spread
+from .tiny_llama import TINY_LLAMA as TINY_LLAMA
+from .tiny_llama import write_tiny_llama as write_tiny_llama

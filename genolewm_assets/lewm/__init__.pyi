@@ -1,0 +1,5 @@
+from .training import GenoLeWMDataset as GenoLeWMDataset
+from .training import GenoLeWMTestDataset as GenoLeWMTestDataset
+from .training import GenoLeWMValDataset as GenoLeWMValDataset
+from .training import TrainingTuple as TrainingTuple
+from .training import dataset as dataset

@@ -1,0 +1,13 @@
+from .checks import CORPUS_CHECKS as CORPUS_CHECKS
+from .checks import check_corpus_windows as check_corpus_windows
+from .placement import CorpusPlacer as CorpusPlacer
+from .placement import Placement as Placement
+from .placement import PlacementHow as PlacementHow
+from .records import CorpusRecord as CorpusRecord
+from .records import CorpusSource as CorpusSource
+from .windows import CORPUS_SKIPPED as CORPUS_SKIPPED
+from .windows import CORPUS_WINDOWS as CORPUS_WINDOWS
+from .windows import CorpusBatch as CorpusBatch
+from .windows import CorpusLedger as CorpusLedger
+from .windows import CorpusParams as CorpusParams
+from .windows import build_corpus_windows as build_corpus_windows

@@ -1,0 +1,13 @@
+from .build import HoldoutInputs as HoldoutInputs
+from .build import build_holdouts as build_holdouts
+from .checks import HOLDOUT_CHECKS as HOLDOUT_CHECKS
+from .checks import check_holdouts as check_holdouts
+from .corpus import CORPUS_COLUMNS as CORPUS_COLUMNS
+from .index import HoldoutIndex as HoldoutIndex
+from .overlap import meets as meets
+from .policy import HoldoutPolicy as HoldoutPolicy
+from .schema import HOLDOUT_ALLELES as HOLDOUT_ALLELES
+from .schema import HOLDOUT_CORPUS as HOLDOUT_CORPUS
+from .schema import HOLDOUT_INTERVALS as HOLDOUT_INTERVALS
+from .schema import CorpusReason as CorpusReason
+from .schema import Holdout as Holdout

@@ -1,0 +1,11 @@
+from .checks import VARIANT_CHECKS as VARIANT_CHECKS
+from .checks import check_variants as check_variants
+from .heteroplasmy import CallDrop as CallDrop
+from .heteroplasmy import HeteroplasmyCall as HeteroplasmyCall
+from .heteroplasmy import levels_of_genome as levels_of_genome
+from .join import FROM_CLINVAR as FROM_CLINVAR
+from .join import FROM_GNOMAD as FROM_GNOMAD
+from .join import join_variants as join_variants
+from .join import tabulate_sites as tabulate_sites
+from .schema import MITO_SITES as MITO_SITES
+from .schema import MITO_VARIANTS as MITO_VARIANTS

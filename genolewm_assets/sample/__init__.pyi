@@ -1,0 +1,1 @@
+from .writer import write_sample as write_sample

@@ -1,0 +1,15 @@
+from .blueprint import ELEMENT as ELEMENT
+from .blueprint import ELEMENT_CONTIG as ELEMENT_CONTIG
+from .blueprint import LINEAR_CONTIGS as LINEAR_CONTIGS
+from .draws import Draws as Draws
+from .genes import AMINO_ACIDS as AMINO_ACIDS
+from .genes import TAIL_BP as TAIL_BP
+from .genes import Gene as Gene
+from .genes import codon_change as codon_change
+from .reference import UNKNOWN as UNKNOWN
+from .reference import SimulatedContig as SimulatedContig
+from .reference import simulate_reference as simulate_reference
+from .reference import spans_of as spans_of
+from .transcripts import Transcript as Transcript
+from .transcripts import read_sense as read_sense
+from .transcripts import splice as splice

@@ -1,0 +1,11 @@
+from .listing import Listing as Listing
+from .listing import read_listing as read_listing
+from .releases import RegisteredRelease as RegisteredRelease
+from .releases import check_offered as check_offered
+from .releases import choose_releases as choose_releases
+from .releases import find_release as find_release
+from .releases import offered_releases as offered_releases
+from .releases import read_ledger as read_ledger
+from .releases import register_releases as register_releases
+from .shard import build_clinvar_shard as build_clinvar_shard
+from .shard import read_release_date as read_release_date

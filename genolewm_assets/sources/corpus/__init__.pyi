@@ -1,0 +1,5 @@
+from .aligner import GenomeSlices as GenomeSlices
+from .aligner import MappyAligner as MappyAligner
+from .files import audit_corpus_windows as audit_corpus_windows
+from .files import list_corpus_files as list_corpus_files
+from .files import write_corpus_windows as write_corpus_windows

@@ -1,0 +1,15 @@
+from .compression import Compression as Compression
+from .compression import detect_compression as detect_compression
+from .compression import has_bgzf_end as has_bgzf_end
+from .fetch import published_md5 as published_md5
+from .local import check_local_file as check_local_file
+from .ranges import RangeFile as RangeFile
+from .remote import ATTEMPTS as ATTEMPTS
+from .remote import BACK_OFF as BACK_OFF
+from .remote import RemoteStamp as RemoteStamp
+from .remote import ask_remote as ask_remote
+from .remote import fetch_error as fetch_error
+from .remote import is_absent as is_absent
+from .remote import read_remote as read_remote
+from .source import SourceFile as SourceFile
+from .urls import SCHEME as SCHEME

@@ -1,0 +1,4 @@
+from .fasta import FastaReader as FastaReader
+from .fasta import compare_contigs as compare_contigs
+from .fasta import prepare_genome as prepare_genome
+from .tracks import read_bed_track as read_bed_track

@@ -1,0 +1,13 @@
+from .block import AlleleRows as AlleleRows
+from .block import Numbers as Numbers
+from .block import VcfBlock as VcfBlock
+from .contig_names import ContigNames as ContigNames
+from .contig_names import check_assembly as check_assembly
+from .count import count_records as count_records
+from .header import VcfHeader as VcfHeader
+from .kernels import gather as gather
+from .remote import RemoteVcf as RemoteVcf
+from .scan import MAX_RECORD_BYTES as MAX_RECORD_BYTES
+from .scan import VcfScanner as VcfScanner
+from .source import LocalVcf as LocalVcf
+from .source import VcfSource as VcfSource

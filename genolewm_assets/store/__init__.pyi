@@ -1,0 +1,9 @@
+from .arrays import ArrayStoreReader as ArrayStoreReader
+from .arrays import ArrayStoreWriter as ArrayStoreWriter
+from .arrays import IndexEntry as IndexEntry
+from .arrays import cache_key_dir as cache_key_dir
+from .arrays import compute_fingerprint as compute_fingerprint
+from .arrays import compute_key as compute_key
+from .arrays import is_complete as is_complete
+from .arrays import read_stamped as read_stamped
+from .arrays import validate_fingerprint as validate_fingerprint

@@ -1,0 +1,14 @@
+from .guard import flock as flock
+from .guard import guarded as guarded
+from .guard import lock_folder as lock_folder
+from .lease import GUARD as GUARD
+from .lease import WriterLease as WriterLease
+from .lease import is_held as is_held
+from .lease import while_free as while_free
+from .processes import is_running as is_running
+from .record import RECORD as RECORD
+from .record import FoundRecord as FoundRecord
+from .record import Standing as Standing
+from .record import check_clear as check_clear
+from .record import find_displaced as find_displaced
+from .record import find_record as find_record
