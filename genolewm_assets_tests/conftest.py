@@ -24,6 +24,7 @@ from genolewm_assets_tests.kinds import (
     module_kind,
     only_units,
 )
+from genolewm_assets_tests.places import SHARED_DATA, TESTS
 from genolewm_assets_tests.servers.server_logs import log_tails
 from genolewm_assets_tests.servers.web_server import WebServer, running_server
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 # What other modules than tests say `assert` in explains its failures too.
 pytest.register_assert_rewrite("genolewm_assets_tests.worlds", "genolewm_assets_tests.pictures")
 
-HERE = Path(__file__).resolve().parent
-SHARED_DATA = HERE.parents[1] / "shared" / "data"
 
 #: Tests write here where it is: of what many of them do on a disk, most is waiting for it. The room is several times
 #: what they need.
@@ -122,7 +121,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out modules without a unit test where only those are asked for: importing them takes seconds."""
-    inside = collection_path.is_relative_to(HERE) and collection_path != HERE
+    inside = collection_path.is_relative_to(TESTS) and collection_path != TESTS
     return True if inside and only_units(config) and module_kind(collection_path) != "unit" else None
 
 
@@ -184,7 +183,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path, _, test = nodeid.partition("::")
-            if is_spread(HERE.parent / path):
+            if is_spread(TESTS.parent / path):
                 return f"{path}::{test.partition('[')[0]}"
             folder = path.rpartition("/")[0]
             return folder if folder.endswith(("/real", "/sample", "/encoders")) else path

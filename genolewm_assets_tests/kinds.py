@@ -10,6 +10,8 @@ from typing import Literal, cast
 
 import pytest
 
+from genolewm_assets_tests.places import TESTS
+
 Kind = Literal["unit", "property", "crash", "model", "graph", "real", "live"]
 
 #: Seconds of all workers together, as measured on an idle machine with 2 cores, and a third more.
@@ -41,13 +43,12 @@ _USES: tuple[tuple[str, Kind], ...] = (
     (r"^ *(import|from) (torch|transformers|datasets)\b|importorskip|_assets\.encoders\b", "model"),
     (r"\b(MtDNA|GenoLeWM)\w*Dataset\b|PreTrained", "model"),
 )
-_HERE = Path(__file__).parent
 
 
 @cache
 def module_kind(path: Path) -> Kind:
     """Return the kind of the tests of a module, or of a folder, without importing it."""
-    folder = path.relative_to(_HERE).parts[0]
+    folder = path.relative_to(TESTS).parts[0]
     if folder in _FOLDERS:
         return _FOLDERS[folder]
     text = path.read_text() if path.is_file() else ""

@@ -1,11 +1,12 @@
-"""Where the repository and its data lie."""
+"""Folders that tests read."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parent
+REPOSITORY = TESTS.parent
 #: Catalogues over the shared data.
-CATALOGS = REPOSITORY / "genolewm_assets_tests" / "catalogs"
+CATALOGS = TESTS / "catalogs"
 #: Real data beside the checkout; tests that need it skip where it is absent.
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"

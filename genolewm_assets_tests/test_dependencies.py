@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[1]
+from genolewm_assets_tests.places import REPOSITORY
 
 #: Declared, though no module imports them: other programs find them by their names.
 PLUGINS = {"dagster-webserver"}

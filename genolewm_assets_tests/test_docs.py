@@ -12,11 +12,11 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from genolewm_assets.cli import app
+from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.mito_world import GNOMAD, MitoWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import LINEAR, RELEASES
 
-REPOSITORY = Path(__file__).parents[1]
 DOCUMENTS = sorted(
     str(path.relative_to(REPOSITORY))
     for folder, pattern in ((".", "*.md"), ("docs", "**/*.md"), ("deploy", "*.md"), ("benchmarks", "*.md"))

@@ -16,8 +16,9 @@ from dagster._core.launcher import WorkerStatus
 
 from genolewm_assets.defs.run_launcher import MachineRunLauncher
 from genolewm_assets.defs.runtime.failure_hook import report_failure
+from genolewm_assets_tests.places import REPOSITORY
 
-SETTINGS = Path(__file__).parents[2] / "dagster.yaml"
+SETTINGS = REPOSITORY / "dagster.yaml"
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from genolewm_assets_tests.deploy.sessions import kill_session
 from genolewm_assets_tests.live.graphql import GraphQL
+from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.postgres import PostgresServer
 from genolewm_assets_tests.servers.programs import free_port, program
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 DEPLOY = REPOSITORY / "deploy"
 UNITS = DEPLOY / "systemd"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from genolewm_assets_tests.places import CATALOGS
 from genolewm_assets_tests.worlds.graph.tiny_world import bytes_of
 
-CATALOGS = Path(__file__).parents[1] / "catalogs"
 PACKAGED = ("2020-11-07", "2026-02-26")
 
 

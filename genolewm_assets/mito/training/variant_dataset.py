@@ -60,8 +60,8 @@ class MtDNAVariantDataset(Dataset[Item]):
     Notes
     -----
     An item holds what one of :class:`~genolewm_assets.mito.training.dataset.MtDNADataset` does (``window_index`` is the
-    number of the variant), with the variant in ``input_ids`` and ``het_values``; further ``reference_ids``, the genome's own,
-    and ``labels`` where there are any.
+    number of the variant), with the variant in ``input_ids`` and ``het_values``; further ``reference_ids``, the
+    genome's own, and ``labels`` where there are any.
     """
 
     def __init__(

@@ -101,9 +101,9 @@ def levels_of_genome(
     has the level 1 - (level of that allele); one that is the reference's has the sum of the others' levels, at most 1.
     So has a base that is neither; an ambiguous one counts as the reference's.
 
-    A call changes the places that :func:`~genolewm_assets.mito.variants.circular_alleles.changed_bases` names. Where the
-    genome has no base at such a place (an insertion that only some copies have, a deletion that only some lack), the share of
-    the copies that have one is the level of the base before it, unless that base's own is higher.
+    A call changes the places that :func:`~genolewm_assets.mito.variants.circular_alleles.changed_bases` names. Where
+    the genome has no base at such a place (an insertion that only some copies have, a deletion that only some lack),
+    the share of the copies that have one is the level of the base before it, unless that base's own is higher.
     """
     keys, order = _ordered_places(genome, len(reference))
     shares, dropped = _shares(calls, reference)

@@ -115,8 +115,8 @@ def tabulate_sites(variants: pa.Table, reference: bytes, *, chrom: str) -> pa.Ta
     -----
     An allele counts at every base that it changes or lacks, an insertion at the base that it follows; insertions and
     deletions where alignment puts them (:func:`~genolewm_assets.mito.variants.circular_alleles.changed_bases`). Only
-    gnomAD's alleles with FILTER PASS count: the others are those without one trusted carrier (npg), at sites prone to artefacts,
-    or of stacked indels (Laricchia et al. 2022), whose levels tell of the sequencing.
+    gnomAD's alleles with FILTER PASS count: the others are those without one trusted carrier (npg), at sites prone to
+    artefacts, or of stacked indels (Laricchia et al. 2022), whose levels tell of the sequencing.
     """
     row, site = _sites(variants, reference)
     passing = _flags(pc.equal(variants["filter"], _UNFILTERED))

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -15,10 +14,11 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.operations.demo import STATE_ASSETS, Demo
 from genolewm_assets.defs.runtime.automation import AUTOMATED, FOLLOWING, REBUILT, RECOMPUTED, SOURCES
+from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 
 SPECS = sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key.to_user_string())
-GOLDEN = Path(__file__).parents[1] / "golden" / "asset_graph.json"
+GOLDEN = REPOSITORY / "genolewm_assets_tests" / "golden" / "asset_graph.json"
 
 
 CONDITIONS = {"AUTOMATED": AUTOMATED, "REBUILT": REBUILT, "RECOMPUTED": RECOMPUTED, "FOLLOWING": FOLLOWING}

@@ -18,6 +18,7 @@ import pytest
 from genolewm_assets.defs.operations.demo import Demo
 from genolewm_assets.defs.runtime.op_tags import H100_POOL
 from genolewm_assets.defs.runtime.workspace import Workspace
+from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, bytes_of
 
 pytestmark = pytest.mark.slow
@@ -194,7 +195,7 @@ def test_broken_source_fails_its_partition_and_leaves_the_rest(world: TinyWorld,
 @pytest.mark.parametrize("failed", [False, True], ids=["unfinished", "already-failed"])
 def test_only_dead_runs_lose_their_slot(world: TinyWorld, tmp_path: Path, *, alive: bool, failed: bool) -> None:
     """A demo killed between failing a dead run and freeing its slot must not make the next one wait for ever."""
-    (tmp_path / "dagster.yaml").write_text((Path(__file__).parents[2] / "dagster.yaml").read_text())
+    (tmp_path / "dagster.yaml").write_text((REPOSITORY / "dagster.yaml").read_text())
     instance = dg.DagsterInstance.from_config(str(tmp_path))
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()

@@ -18,6 +18,7 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.runtime.partitions import release_freshness
 from genolewm_assets.defs.runtime.settings import configured_catalog
 from genolewm_assets.sources.catalog.catalog import load_catalog
+from genolewm_assets_tests.places import REPOSITORY
 
 GRAPH = defs.resolve_asset_graph()
 RELEASE, CURRENT = dg.AssetKey(["clinvar", "release"]), dg.AssetKey(["packages", "current"])
@@ -79,7 +80,7 @@ def test_a_new_release_makes_it_fresh_again() -> None:
 
 
 def test_the_daemon_evaluates_it(tmp_path: Path) -> None:
-    settings = Path(__file__).parents[2] / "dagster.yaml"
+    settings = REPOSITORY / "dagster.yaml"
     (tmp_path / "dagster.yaml").write_text(settings.read_text())
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         assert instance.freshness_enabled

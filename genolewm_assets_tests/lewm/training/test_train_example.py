@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import importlib.util
 from itertools import pairwise
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from genolewm_assets.encoders import CausalLMStateEncoder, write_tiny_llama
+from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.lewm.dataset_world import N_BLOCKS, publish_package
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "train_example.py"
+EXAMPLE = REPOSITORY / "docs" / "train_example.py"
 
 
 def load_example() -> ModuleType:

@@ -15,9 +15,10 @@ from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
 from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.sources.catalog.catalog import Catalog, built_in_catalogs, load_catalog
 from genolewm_assets.sources.catalog.corpus import CORPUS_SOURCES
+from genolewm_assets_tests.places import CATALOGS
 from genolewm_assets_tests.worlds.sources.minimal_catalog import MD5, MINIMAL, changed, write
 
-SHARED_DATA_CATALOG = Path(__file__).parents[1] / "catalogs" / "shared_data.yaml"
+SHARED_DATA_CATALOG = CATALOGS / "shared_data.yaml"
 
 
 def test_a_minimal_catalogue_takes_the_defaults(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from genolewm_assets.sources.reference.fasta import (
     compare_contigs,
     prepare_genome,
 )
+from genolewm_assets_tests.places import CATALOGS
 
 RANDOM = random.Random(3)
 CHR1 = "N" * 70 + "".join(RANDOM.choices("ACGTacgt", k=100_000)) + "NNRYNN" + "ACGT" * 25
@@ -340,7 +341,7 @@ def test_gzip_without_blocks_cannot_be_read_at_random(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_real_slices_are_the_catalogue_s_genome(shared_data: Path, tmp_path: Path) -> None:
-    catalog = load_catalog(Path(__file__).parents[1] / "catalogs" / "shared_data.yaml")
+    catalog = load_catalog(CATALOGS / "shared_data.yaml")
     source = Path(catalog.resolve_url(catalog.genome.fasta, root=tmp_path))
     assert source.is_relative_to(shared_data)
     table = prepare_genome(source, tmp_path, catalog.contigs)

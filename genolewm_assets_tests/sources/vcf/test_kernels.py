@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.sources.vcf import kernels as vcf_kernels
+from genolewm_assets_tests.places import REPOSITORY
 
 Ints = npt.NDArray[np.int32]
 
@@ -196,12 +197,12 @@ def test_no_rows_and_no_text() -> None:
 def test_no_loop_reads_or_writes_outside_an_array(tmp_path: Path) -> None:
     """Compiled loops do not check indices; the tests of what they do are run again with loops that do."""
     here = Path(__file__).parent
-    files = [str(here / f"test_{name}.py") for name in ("vcf_kernels", "vcf_block", "vcf_scan", "allele_count")]
+    files = [str(here / f"test_{name}.py") for name in ("kernels", "block", "scan", "count")]
     command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *files]
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST"):
         environment.pop(name, None)
     run = subprocess.run(
-        command, env=environment, cwd=here.parents[1], capture_output=True, text=True, check=False, timeout=500
+        command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=500
     )
     assert run.returncode == 0, run.stdout[-4_000:]

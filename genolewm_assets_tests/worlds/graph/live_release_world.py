@@ -12,10 +12,9 @@ from typing import Any
 import pysam
 import yaml
 
+from genolewm_assets_tests.places import CATALOGS
 from genolewm_assets_tests.servers.web_directory import WebDirectory
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld
-
-CATALOGS = Path(__file__).parents[1] / "catalogs"
 
 #: Folder of the web server that is the ClinVar listing.
 LISTING = "clinvar"
