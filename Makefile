@@ -37,11 +37,12 @@ demo: $(STAMP)  ## Materialise the whole graph on the simulated sample (ROOT=dat
 ui: $(STAMP)  ## Serve the Dagster UI of the demo's root on 127.0.0.1 (PORT=3000)
 	$(BIN)/genolewm ui --catalog $(CATALOG) --root $(ROOT) --port $(PORT)
 
-check: $(STAMP)  ## Lint, types, import rules
+check: $(STAMP)  ## Lint, types, import rules, sizes of files and folders
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q genolewm_assets_tests/test_layout.py
 
 format: $(STAMP)  ## Rewrite the code in the house format
 	$(BIN)/ruff check --fix .
@@ -67,7 +68,7 @@ fuzz: $(STAMP)  ## Mutated files for the VCF and index readers (FUZZ_SECONDS=300
 	$(PYTEST) -n $(WORKERS) --hypothesis-profile=fuzz -m '$(HERE)'
 
 golden: $(STAMP)  ## Rewrite the golden files after a deliberate change
-	GENOLEWM_WRITE_GOLDEN=1 $(BIN)/python -m pytest genolewm_assets_tests/defs/test_graph.py
+	GENOLEWM_WRITE_GOLDEN=1 $(BIN)/python -m pytest genolewm_assets_tests/defs/assets/test_graph.py
 
 bench: $(STAMP)  ## Measure against the peers (see benchmarks/README.md)
 	$(BIN)/python -m benchmarks

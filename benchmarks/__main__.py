@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pysam
 
-from benchmarks.gnomad_vcf import CONTIG
-from benchmarks.inputs import RECORDS, make_input
-from benchmarks.memory_tables import memory_table
-from benchmarks.mito_tables import mito_tables
-from benchmarks.simulated_genome import simulate_contig
-from benchmarks.store_tables import store_tables
-from benchmarks.tables import Setting, scaling_table, speed_table
+from benchmarks.mito.tables import mito_tables
+from benchmarks.store.tables import store_tables
+from benchmarks.vcf.gnomad_vcf import CONTIG
+from benchmarks.vcf.inputs import RECORDS, make_input
+from benchmarks.vcf.memory_tables import memory_table
+from benchmarks.vcf.simulated_genome import simulate_contig
+from benchmarks.vcf.tables import Setting, scaling_table, speed_table
 from genolewm_assets.genome import PROFILES
 from genolewm_assets.lewm.windows.table import build_window_table
 

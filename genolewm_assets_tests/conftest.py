@@ -51,10 +51,10 @@ FIRST = (
     "deploy/test_units.py",
     "live/test_graphql.py",
     "real/",
-    "defs/test_demo.py",
+    "defs/operations/test_demo.py",
     "crash/test_shard_builds.py",
-    "defs/test_automation.py",
-    "defs/test_old_runs.py",
+    "defs/runtime/test_automation.py",
+    "defs/operations/test_old_runs.py",
 )
 
 # The default profile draws the same examples every time, and `make test-fast` fewer; `make fuzz` looks for new ones.

@@ -2,4 +2,3 @@ from .training import GenoLeWMDataset as GenoLeWMDataset
 from .training import GenoLeWMTestDataset as GenoLeWMTestDataset
 from .training import GenoLeWMValDataset as GenoLeWMValDataset
 from .training import TrainingTuple as TrainingTuple
-from .training import dataset as dataset

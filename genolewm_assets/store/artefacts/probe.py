@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genolewm_assets.errors import RootError
-from genolewm_assets.store.files.atomic import remove_tree
+from genolewm_assets.store.files import remove_tree
 from genolewm_assets.store.locks import flock
 
 _PROBE = ".probe."

@@ -26,15 +26,8 @@ from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.atomic import remove_tree
 from genolewm_assets.store.files.generations import resolve_generation
-from genolewm_assets_tests.worlds.store.plans import (
-    CONTENT,
-    LOCATION,
-    failing_plan,
-    flip,
-    make_plan,
-    picture,
-    write_files,
-)
+from genolewm_assets_tests.worlds.store import plans
+from genolewm_assets_tests.worlds.store.plans import CONTENT, LOCATION, failing_plan, flip, make_plan
 
 pytestmark = pytest.mark.disk
 
@@ -73,7 +66,7 @@ def test_the_same_build_gives_the_same_bytes_in_any_folder(tmp_path: Path) -> No
     roots = [Root(tmp_path / "a"), Root(tmp_path / "deeper" / "b")]
     for root, plan in zip(roots, [make_plan(), shuffled], strict=True):
         build(root, plan)
-    assert picture(roots[0]) == picture(roots[1])
+    assert plans.picture(roots[0]) == plans.picture(roots[1])
     manifest = (roots[1].path / LOCATION / "manifest.json").read_bytes()
     assert str(tmp_path).encode() not in manifest
     assert os.uname().nodename.encode() not in manifest
@@ -126,10 +119,10 @@ def test_order_of_inputs_and_tuples_in_the_recipe_do_not_matter(root: Root) -> N
 @pytest.mark.parametrize("victim", [*CONTENT, "manifest.json"])
 def test_a_flipped_byte_is_rebuilt(root: Root, victim: str) -> None:
     published = build(root, make_plan())
-    before = picture(root)
+    before = plans.picture(root)
     flip(published.directory / victim, 0, bit=6)
     assert not build(root, make_plan()).reused
-    assert picture(root) == before
+    assert plans.picture(root) == before
     assert build(root, make_plan()).reused
 
 
@@ -155,14 +148,14 @@ def test_is_current_sees_what_is_cheap_to_see(root: Root) -> None:
 
 def test_failed_checks_reject_the_build_and_the_last_good_version_stays(root: Root) -> None:
     build(root, make_plan())
-    before = picture(root)
+    before = plans.picture(root)
     with pytest.raises(
         BuildRejectedError, match=r"gnomad/shard\[chr21\]: the build failed .*'content_is_right'"
     ) as raised:
         build(root, make_plan({"variants.bin": b"wrong"}, code_version="2", passed=False))
     assert [check.name for check in raised.value.checks] == ["content_is_right"]
     assert raised.value.checks[0].figures == {"share": 0.25, "bad": [1, 2]}
-    assert picture(root) == before
+    assert plans.picture(root) == before
     rejected = root.path / "rejected" / LOCATION
     assert (rejected / "variants.bin").read_bytes() == b"wrong"
     assert json.loads((rejected / "manifest.json").read_bytes())["checks"][0]["passed"] is False
@@ -180,7 +173,7 @@ def test_the_checks_cross_a_process_border(root: Root) -> None:
 
 def test_an_error_raised_on_purpose_rejects_the_build_and_is_raised_again(root: Root) -> None:
     build(root, make_plan())
-    before = picture(root)
+    before = plans.picture(root)
     with pytest.raises(VcfError, match=r"in\.vcf:3: is malformed\. Correct it\."):
         build(root, failing_plan())
     rejected = root.path / "rejected" / LOCATION
@@ -190,7 +183,7 @@ def test_an_error_raised_on_purpose_rejects_the_build_and_is_raised_again(root: 
         "message": "in.vcf:3: is malformed. Correct it.",
     }
     assert (rejected / "half.bin").read_bytes() == b"half"
-    assert picture(root) == before
+    assert plans.picture(root) == before
     assert no_work_left(root)
 
 
@@ -230,7 +223,7 @@ def test_a_marker_made_by_hand_counts_and_is_cleared(root: Root) -> None:
 @pytest.mark.parametrize("error", [KeyError("bug"), KeyboardInterrupt(), SystemExit(1), FileNotFoundError(2, "gone")])
 def test_any_other_error_leaves_nothing_behind(root: Root, error: BaseException) -> None:
     build(root, make_plan())
-    before = picture(root)
+    before = plans.picture(root)
 
     def fail(directory: Path) -> None:
         (directory / "half.bin").write_bytes(b"half")
@@ -239,7 +232,7 @@ def test_any_other_error_leaves_nothing_behind(root: Root, error: BaseException)
     with pytest.raises(type(error)) as raised:
         build(root, make_plan(code_version="2", before_write=fail))
     assert raised.value is error
-    assert picture(root) == before
+    assert plans.picture(root) == before
     assert is_current(root, make_plan())
     assert no_work_left(root)
 
@@ -316,7 +309,7 @@ def test_reserved_names_and_rows_of_files_not_written_are_refused(root: Root) ->
 
 
 def _rows_as_float(directory: Path) -> BuildReport:
-    write_files(directory, {"a": b""})
+    plans.write_files(directory, {"a": b""})
     return BuildReport(rows={"a": 1.5})  # type: ignore[dict-item]
 
 
@@ -367,7 +360,7 @@ def test_what_is_in_the_way_of_a_lock_or_of_generations_is_named(root: Root, nam
 
 def test_leftovers_of_a_killed_build_are_swept(root: Root) -> None:
     left = root.work_dir(LOCATION)
-    write_files(left, {"half": b"1"})
+    plans.write_files(left, {"half": b"1"})
     build(root, make_plan())
     assert not left.exists()
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.gnomad_info import draw_info, render
-from benchmarks.simulated_genome import (
+from benchmarks.vcf.gnomad_info import draw_info, render
+from benchmarks.vcf.simulated_genome import (
     Site,
     deletion,
     indel_lengths,
@@ -22,7 +22,7 @@ from benchmarks.simulated_genome import (
     snv,
     spread_positions,
 )
-from benchmarks.vcf_output import open_bgzf
+from benchmarks.vcf.vcf_output import open_bgzf
 from genolewm_assets.genome import GRCH38, Contig
 
 CONTIG = Contig("chr21", GRCH38.resolve("chr21").length)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.inputs import SCALED_FROM, BenchmarkInput, make_input
-from benchmarks.peer_jobs import PEERS
+from benchmarks.vcf.inputs import SCALED_FROM, BenchmarkInput, make_input
+from benchmarks.vcf.peer_jobs import PEERS
 from benchmarks.workers import Figures, Job, WorkerError, measure, prime
 
 INFLATE, OURS = "isal, inflate only, one thread", "genolewm_assets, finished shard"
@@ -106,7 +106,7 @@ def _own_jobs(made: BenchmarkInput, setting: Setting) -> list[Job]:
 
 def _own_job(name: str, made: BenchmarkInput, setting: Setting, *, job: str | None = None) -> Job:
     arguments = [job or made.source, str(made.vcf), str(made.bases), str(setting.folder / "out")]
-    return Job(name, [sys.executable, "-m", "benchmarks.own_jobs", *arguments])
+    return Job(name, [sys.executable, "-m", "benchmarks.vcf.own_jobs", *arguments])
 
 
 def _peer_jobs(made: BenchmarkInput, setting: Setting) -> list[Job]:
@@ -119,7 +119,7 @@ def _peer_job(name: str, made: BenchmarkInput, setting: Setting, *, note: str = 
     if python is None:
         return Job(title, (), NO_PEERS)
     arguments = [name, made.source, str(made.vcf), str(setting.folder / "out")]
-    return Job(title, [str(python), "-m", "benchmarks.peer_jobs", *arguments])
+    return Job(title, [str(python), "-m", "benchmarks.vcf.peer_jobs", *arguments])
 
 
 def _prime(jobs: Sequence[Job]) -> None:

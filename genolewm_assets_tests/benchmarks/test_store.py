@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import store_jobs, store_peers
-from benchmarks.array_stores import counted_syncs, make_finished, make_unfinished, row_blocks
-from benchmarks.random_rows import ROW_VALUES, Way, read_tasks
-from benchmarks.store_tables import open_table, read_tables, write_table
-from benchmarks.tables import Setting
+from benchmarks.store import jobs as store_jobs
+from benchmarks.store import peers as store_peers
+from benchmarks.store.array_stores import counted_syncs, make_finished, make_unfinished, row_blocks
+from benchmarks.store.random_rows import ROW_VALUES, Way, read_tasks
+from benchmarks.store.tables import open_table, read_tables, write_table
+from benchmarks.vcf.tables import Setting
 from genolewm_assets.store import ArrayStoreReader
 from genolewm_assets.store.arrays.report import inspect_cache
 

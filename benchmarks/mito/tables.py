@@ -71,7 +71,7 @@ def _item_table(runs: int, genomes: int) -> Iterator[str]:
 
 
 def _job(part: str, genomes: int, task: str, name: str) -> Job:
-    return Job(name, [sys.executable, "-m", "benchmarks.mito_jobs", part, str(genomes)], task=task)
+    return Job(name, [sys.executable, "-m", "benchmarks.mito.jobs", part, str(genomes)], task=task)
 
 
 def _failed(name: str, row: Figures, *, columns: int) -> str:

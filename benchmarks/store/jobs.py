@@ -1,6 +1,6 @@
 """The array store, and what the machine does without one, as tasks of one process.
 
-``python -m benchmarks.store_jobs PART STORE OUT``; the parts are read, write, verify, open and resume.
+``python -m benchmarks.store.jobs PART STORE OUT``; the parts are read, write, verify, open and resume.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.array_stores import ARRAY, counted_syncs, finish, open_writer, row_keys
-from benchmarks.random_rows import BATCH_ROWS, ROW_VALUES, Way, open_rows, read_tasks
 from benchmarks.stopwatch import serve_tasks
+from benchmarks.store.array_stores import ARRAY, counted_syncs, finish, open_writer, row_keys
+from benchmarks.store.random_rows import BATCH_ROWS, ROW_VALUES, Way, open_rows, read_tasks
 from genolewm_assets.store import ArrayStoreReader
 
 MEMMAP, OURS, OURS_CHECKED = "numpy.memmap", "genolewm_assets", "genolewm_assets, check=True"

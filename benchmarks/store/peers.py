@@ -1,4 +1,4 @@
-"""Array stores of others, each in a process of its own: ``python -m benchmarks.store_peers PEER ROWS FOLDER``.
+"""Array stores of others, each in a process of its own: ``python -m benchmarks.store.peers PEER ROWS FOLDER``.
 
 Makes the peer's files from a file of rows, then reads random rows of them, in every way that may be its fastest. NumPy
 and Arrow only besides the peer, because the peers' environment has nothing else.
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.random_rows import ROW_VALUES, Way, open_rows, read_tasks
 from benchmarks.stopwatch import serve_tasks
+from benchmarks.store.random_rows import ROW_VALUES, Way, open_rows, read_tasks
 
 Rows = npt.NDArray[np.float16]
 _ROW_BYTES = ROW_VALUES * 2

@@ -12,9 +12,9 @@ from pathlib import Path
 import pysam
 from isal import igzip
 
-from benchmarks.clinvar_vcf import CONTIGS, write_clinvar_vcf
-from benchmarks.gnomad_vcf import CONTIG, GnomadShape, write_gnomad_vcf
-from benchmarks.simulated_genome import simulate_contig
+from benchmarks.vcf.clinvar_vcf import CONTIGS, write_clinvar_vcf
+from benchmarks.vcf.gnomad_vcf import CONTIG, GnomadShape, write_gnomad_vcf
+from benchmarks.vcf.simulated_genome import simulate_contig
 
 #: Records of each kind of input; 100,000 wide ones are 0.4 GB of text.
 RECORDS: Mapping[str, int] = {"wide": 100_000, "slim": 500_000, "clinvar": 500_000}

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pysam
 
-from benchmarks.clinvar_vcf import CONTIGS, write_clinvar_vcf
-from benchmarks.gnomad_vcf import GnomadShape, write_gnomad_vcf
-from benchmarks.simulated_genome import simulate_contig
-from benchmarks.tables import Setting
-from benchmarks.vcf_output import open_bgzf
+from benchmarks.vcf.clinvar_vcf import CONTIGS, write_clinvar_vcf
+from benchmarks.vcf.gnomad_vcf import GnomadShape, write_gnomad_vcf
+from benchmarks.vcf.simulated_genome import simulate_contig
+from benchmarks.vcf.tables import Setting
+from benchmarks.vcf.vcf_output import open_bgzf
 from benchmarks.workers import Job, measure
 from genolewm_assets.genome import GRCH38, Contig
 
@@ -54,7 +54,9 @@ def write_fasta(path: Path, bases: Mapping[str, bytes]) -> None:
 
 def _row(command: str, vcf: Path, fasta: Path, setting: Setting, contigs: str) -> str:
     arguments = [command, str(vcf), str(fasta), str(setting.folder / "out")]
-    (figures,) = measure([Job(command, [sys.executable, "-m", "benchmarks.own_jobs", *arguments])], runs=setting.runs)
+    (figures,) = measure(
+        [Job(command, [sys.executable, "-m", "benchmarks.vcf.own_jobs", *arguments])], runs=setting.runs
+    )
     if figures.failure:
         return f"| {command} | | {contigs} | failed: {figures.failure} | | |"
     costs = f"{figures.wall_s:.2f} | {figures.cpu_s:.2f} | {figures.peak_bytes / (1 << 20):,.0f}"

@@ -1,6 +1,6 @@
 """VCF to finished shard, the commands that prepare one, and inflating alone, each in a process of its own.
 
-``python -m benchmarks.own_jobs JOB VCF BASES OUT``; the commands take a FASTA for ``BASES``.
+``python -m benchmarks.vcf.own_jobs JOB VCF BASES OUT``; the commands take a FASTA for ``BASES``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _inflate(vcf: Path, _: Path) -> None:
 
 
 def _gnomad(bases: Path) -> Callable[[Path, Path], int]:
-    from benchmarks.gnomad_vcf import CONTIG
+    from benchmarks.vcf.gnomad_vcf import CONTIG
     from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 
     reference, contigs = bases.read_bytes(), ContigSet([CONTIG])
@@ -42,7 +42,7 @@ def _gnomad(bases: Path) -> Callable[[Path, Path], int]:
 
 
 def _clinvar(bases: Path) -> Callable[[Path, Path], int]:
-    from benchmarks.clinvar_vcf import CONTIGS, RELEASE
+    from benchmarks.vcf.clinvar_vcf import CONTIGS, RELEASE
     from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 
     text = bases.read_bytes()
@@ -65,7 +65,7 @@ def _prepare_gnomad(fasta: Path) -> Callable[[Path, Path], int]:
 
 
 def _prepare_clinvar(fasta: Path) -> Callable[[Path, Path], int]:
-    from benchmarks.clinvar_vcf import RELEASE
+    from benchmarks.vcf.clinvar_vcf import RELEASE
     from genolewm_assets.sources.prepare import prepare_clinvar
 
     return lambda vcf, out: _records(prepare_clinvar(vcf, out, release=RELEASE, reference=fasta))

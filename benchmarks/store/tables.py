@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import store_jobs, store_peers
-from benchmarks.array_stores import make_finished, make_unfinished
-from benchmarks.random_rows import BATCH_ROWS, ROW_VALUES
-from benchmarks.store_jobs import MEMMAP, OURS, PLAIN, WRITES, data_file
-from benchmarks.tables import NO_PEERS, Setting
+from benchmarks.store import jobs as store_jobs
+from benchmarks.store import peers as store_peers
+from benchmarks.store.array_stores import make_finished, make_unfinished
+from benchmarks.store.jobs import MEMMAP, OURS, PLAIN, WRITES, data_file
+from benchmarks.store.random_rows import BATCH_ROWS, ROW_VALUES
+from benchmarks.vcf.tables import NO_PEERS, Setting
 from benchmarks.workers import Figures, Job, measure, measure_fresh
 
 #: Rows of the store that is read and written, and of those that are opened and resumed, with the values of their rows.
@@ -205,13 +206,13 @@ def _label(figures: Figures) -> str:
 
 def _own_command(part: str, store: Path) -> list[str]:
     out = store.parent.parent / "out"
-    return [sys.executable, "-m", "benchmarks.store_jobs", part, str(store), str(out)]
+    return [sys.executable, "-m", "benchmarks.store.jobs", part, str(store), str(out)]
 
 
 def _peer_command(name: str, store: Path, folder: Path, setting: Setting) -> Sequence[str]:
     python = sys.executable if name in store_peers.INSTALLED else setting.peers_python
     made = folder / name.partition(",")[0].replace(" ", "_").lower()
-    return [str(python), "-m", "benchmarks.store_peers", name, str(data_file(store)), str(made)] if python else ()
+    return [str(python), "-m", "benchmarks.store.peers", name, str(data_file(store)), str(made)] if python else ()
 
 
 def _file_system(folder: Path) -> str:

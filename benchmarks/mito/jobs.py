@@ -1,6 +1,6 @@
 """Mitochondrial genomes, their tokens and items of data sets, as tasks of one process.
 
-``python -m benchmarks.mito_jobs PART GENOMES``; the parts are genomes, tokens and items.
+``python -m benchmarks.mito.jobs PART GENOMES``; the parts are genomes, tokens and items.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """INFO of simulated gnomAD records, named and written as in the v4.1 genomes files.
 
 Counts are drawn by ancestry group and sex and summed upwards, so that a record's figures agree with each other. Not
-here: positions and alleles (:mod:`benchmarks.simulated_genome`), files (:mod:`benchmarks.gnomad_vcf`).
+here: positions and alleles (:mod:`benchmarks.vcf.simulated_genome`), files (:mod:`benchmarks.vcf.gnomad_vcf`).
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.simulated_genome import Site, deletion, indel_lengths, insertion, snv
-from benchmarks.vcf_output import open_bgzf
+from benchmarks.vcf.simulated_genome import Site, deletion, indel_lengths, insertion, snv
+from benchmarks.vcf.vcf_output import open_bgzf
 from genolewm_assets.genome import GRCH38, Contig, ContigSet
 
 RELEASE = "2026-02-26"

@@ -1,4 +1,4 @@
-"""The peers, each in a process of its own: ``python -m benchmarks.peer_jobs JOB KIND VCF OUT``.
+"""The peers, each in a process of its own: ``python -m benchmarks.vcf.peer_jobs JOB KIND VCF OUT``.
 
 Readers read position, alleles and three INFO fields; ``geno-lewm`` writes its own shard. Two threads where the peer
 takes a number. Standard library only besides the peer, because the peers' environment has nothing else.

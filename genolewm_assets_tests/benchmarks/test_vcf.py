@@ -6,11 +6,11 @@ from pathlib import Path
 import pysam
 import pytest
 
-from benchmarks.clinvar_vcf import CONTIGS, write_clinvar_vcf
-from benchmarks.gnomad_info import SAMPLES
-from benchmarks.gnomad_vcf import CONTIG, GnomadShape, write_gnomad_vcf
-from benchmarks.inputs import make_input
-from benchmarks.simulated_genome import simulate_contig
+from benchmarks.vcf.clinvar_vcf import CONTIGS, write_clinvar_vcf
+from benchmarks.vcf.gnomad_info import SAMPLES
+from benchmarks.vcf.gnomad_vcf import CONTIG, GnomadShape, write_gnomad_vcf
+from benchmarks.vcf.inputs import make_input
+from benchmarks.vcf.simulated_genome import simulate_contig
 from benchmarks.workers import Job, measure, measure_fresh
 from genolewm_assets.genome import ContigSet, Label
 from genolewm_assets.sources.clinvar.terms import label_of, stars_of

@@ -1,0 +1,1 @@
+"""The mitochondrial track, measured."""

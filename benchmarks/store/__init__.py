@@ -1,0 +1,1 @@
+"""Array stores, ours and others, measured on random rows."""

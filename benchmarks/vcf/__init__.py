@@ -1,0 +1,1 @@
+"""Generated VCF files, and readers of VCF measured on them."""
