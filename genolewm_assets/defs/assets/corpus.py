@@ -73,7 +73,6 @@ corpus_windows = GatedAsset(
     must take out.
     """,
     kinds={"parquet", "minimap2"},
-    code_version="2",
     place=lambda _, source: f"corpus/{source}",
     deps=(on_every_partition(reference_genome),),
     partitions=BY_CORPUS_SOURCE,

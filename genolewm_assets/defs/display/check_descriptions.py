@@ -10,15 +10,15 @@ _GENERAL: Mapping[str, str] = {
     "checksum_matches_published": "The source has the checksum that its publisher, or the catalogue, states for it.",
     "schema_as_declared": "Every table has the declared columns, types and nullability.",
     "alleles_sorted_and_unique": "Alleles stand in the order of contig and position, and none stands there twice.",
-    "every_record_accounted_for": (
-        "All that the source holds = kept + left out by reason, counted by other code, and each reject has its row."
-    ),
     "window_hashes_right": "Every window, hashed again, gives the SHA-256 and the id of its row.",
     "windows_hold_only_acgt": "No window holds a base other than A, C, G and T.",
 }
 
 _SHARDS: Mapping[str, str] = {
     "alleles_in_normal_form": "Every allele is upper-case ACGT, trimmed and left-aligned.",
+    "every_record_accounted_for": (
+        "Alleles in the source = kept + rejected + filtered, counted by another reader, and each reject has its row."
+    ),
     "frequencies_consistent": "Frequencies lie within 0 and 1 and agree with AC and AN to the digits that are printed.",
     "kept_alleles_pass_filters": "Every allele that was kept passes the bounds on FILTER, AF and AN.",
     "labels_follow_clnsig": "Classes, stars and genes are those that ClinVar's published texts can mean.",
@@ -42,6 +42,7 @@ _CHANGES: Mapping[str, str] = {
 _WINDOWS: Mapping[str, str] = {
     "contigs_match_pins": "The FASTA's contigs have the lengths and MD5s that the catalogue pins.",
     "windows_tile_contig": "Windows start where the specification's arithmetic puts them, in every stretch of ACGT.",
+    "every_record_accounted": "Records and bases in = used + skipped, by reason.",
     "placements_hold": "Every place on the reference states what its kind must, and exact ones equal its bases.",
     "windows_cut_from_records": "Every window and its flanks, cut again from its record, are the same.",
     "windows_follow_tiling": "Each record has the windows that the specification's arithmetic gives, and no others.",

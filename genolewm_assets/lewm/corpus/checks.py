@@ -30,7 +30,7 @@ CORPUS_CHECKS = (
     "windows_hold_only_acgt",
     "window_hashes_right",
     "placements_hold",
-    "every_record_accounted_for",
+    "every_record_accounted",
 )
 
 Row = dict[str, Any]
@@ -114,11 +114,11 @@ class _Audit:
                 ):
                     skip = next(skipped, None)
                 else:
-                    self._note("every_record_accounted_for", f"{name}: not among the skipped records")
+                    self._note("every_record_accounted", f"{name}: not among the skipped records")
         if group is not None:
             self._note("windows_follow_tiling", f"{group[0]}: rows of no record, or out of order")
         if skip is not None:
-            self._note("every_record_accounted_for", f"{skip['record_id']}: skipped, but no such record")
+            self._note("every_record_accounted", f"{skip['record_id']}: skipped, but no such record")
 
     def results(self, counts: Mapping[str, int]) -> tuple[CheckResult, ...]:
         """Turn the findings into results; ``counts`` are the builder's, and must agree with those taken here."""
@@ -128,9 +128,9 @@ class _Audit:
         stated = {**counts, "records_skipped": skipped - counts["skipped.sliced_out"]}
         for name, n in recount.items():
             if stated.get(name, 0) != n:
-                self._note("every_record_accounted_for", f"{name}: counted {stated.get(name, 0)}, found {n}")
+                self._note("every_record_accounted", f"{name}: counted {stated.get(name, 0)}, found {n}")
         if counts["records_in"] != counts["records_used"] + skipped:
-            self._note("every_record_accounted_for", "records used and skipped are not all")
+            self._note("every_record_accounted", "records used and skipped are not all")
         return tuple(
             CheckResult(
                 name,
