@@ -30,6 +30,12 @@ def list_in_intervals(
         Alleles of ``contig`` with the columns ``ALLELE_KEY``; ClinVar alleles with :data:`CLINVAR_COLUMNS`.
     origin
         Source of the alleles.
+    contig
+        Canonical name.
+    holdout
+        Holdout whose intervals are used.
+    intervals
+        Held-out intervals.
 
     Returns
     -------
@@ -126,11 +132,11 @@ def list_newly_labelled(
     for contig, table in later.items():
         newly, is_new = find_newly_labelled(table, earlier.get(contig, table.slice(0, 0)))
         rows = np.flatnonzero(newly & (table["stars"].to_numpy() >= policy.min_stars))
-        home = components.of_alleles(table)
+        component = components.of_alleles(table)
         met = intervals.find_largest(contig, *(bounds[rows] for bounds in allele_spans(table)))
         decisions: list[tuple[Split | None, str, AlleleReason]] = []
         for row, interval in zip(rows.tolist(), met, strict=True):
-            unit = components[home[row]].id if home[row] >= 0 else contig
+            unit = components[component[row]].id if component[row] >= 0 else contig
             role_and_unit = (None, unit) if interval is None else (interval.role, interval.unit)
             decisions.append((*role_and_unit, AlleleReason.NEW if is_new[row] else AlleleReason.BECAME_LABELLED))
         chosen.append((table, rows, decisions))

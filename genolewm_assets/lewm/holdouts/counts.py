@@ -35,11 +35,12 @@ def count_windows(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, In
     counts: Counter[str] = Counter()
     for holdout in Holdout:
         ours = intervals.filter(pc.equal(intervals["holdout"], holdout))
-        counts[f"windows.{holdout}"] = _count_met(ours, footprints)
+        counts[f"windows.{holdout}"] = _count_overlapping(ours, footprints)
         for role in EVALUATION:
-            counts[f"windows.{holdout}.{role}"] = _count_met(ours.filter(pc.equal(ours["role"], role)), footprints)
+            with_role = ours.filter(pc.equal(ours["role"], role))
+            counts[f"windows.{holdout}.{role}"] = _count_overlapping(with_role, footprints)
     counts["windows"] = sum(len(start) for start, _ in footprints.values())
-    counts["windows.held_out"] = _count_met(intervals, footprints)
+    counts["windows.held_out"] = _count_overlapping(intervals, footprints)
     return counts
 
 
@@ -97,7 +98,7 @@ def count_new_labels(later: Mapping[str, pa.Table], earlier: Mapping[str, pa.Tab
     return counts
 
 
-def _count_met(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, Int64s]]) -> int:
+def _count_overlapping(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, Int64s]]) -> int:
     merged = merge_intervals(intervals)
     return sum(
         int(np.count_nonzero(meets(merged.get(contig, NO_INTERVALS), start, end)))

@@ -1,7 +1,7 @@
 """Groups of genes that must stay in one split because windows can cover several of them.
 
 Genes are taken from the genes that ClinVar names for its alleles. A gene's span is that of its alleles, so no gene
-annotation is needed; outside the span there is no labelled allele. Not here: the choice of components to hold out
+annotation is needed; outside the span the gene has no labelled allele. Not here: the choice of components to hold out
 (``held_intervals``).
 """
 
@@ -70,10 +70,10 @@ class GeneComponents:
 
     def __init__(self, components: Iterable[GeneComponent], symbols: Iterable[tuple[str, str]]) -> None:
         self._components = tuple(sorted(components, key=lambda component: (component.spans[0], component.id)))
-        self._home = {gene: i for i, component in enumerate(self._components) for gene in component.genes}
-        self._called: defaultdict[str, set[int]] = defaultdict(set)
+        self._by_gene = {gene: i for i, component in enumerate(self._components) for gene in component.genes}
+        self._by_symbol: defaultdict[str, set[int]] = defaultdict(set)
         for gene, symbol in symbols:
-            self._called[symbol].add(self._home[gene])
+            self._by_symbol[symbol].add(self._by_gene[gene])
 
     def __len__(self) -> int:
         return len(self._components)
@@ -100,7 +100,7 @@ class GeneComponents:
         rows, genes = _allele_genes(clinvar)
         found = np.full(clinvar.num_rows, -1, dtype=np.int64)
         # All genes of an allele are in the same component, so it does not matter which of them is assigned last.
-        found[rows] = [self._home.get(gene, -1) for gene in genes.to_pylist()]
+        found[rows] = [self._by_gene.get(gene, -1) for gene in genes.to_pylist()]
         return found
 
     def named(self, names: Iterable[str]) -> set[int]:
@@ -118,8 +118,8 @@ class GeneComponents:
         """
         found: set[int] = set()
         for name in names:
-            homes = {self._home[name]} if name in self._home else self._called.get(name, set())
-            if not homes:
+            indices = {self._by_gene[name]} if name in self._by_gene else self._by_symbol.get(name, set())
+            if not indices:
                 raise ConfigurationError(
                     "holdouts.clinvar_genes",
                     "no ClinVar allele names this gene, so it cannot be held out",
@@ -127,7 +127,7 @@ class GeneComponents:
                     got=repr(name),
                     remedy="Correct the name or remove it from the list",
                 )
-            found |= homes
+            found |= indices
         return found
 
 
@@ -162,10 +162,10 @@ def find_gene_components(clinvar: Iterable[pa.Table], *, reach_bp: int) -> GeneC
     members: defaultdict[str, list[tuple[str, int, int, str]]] = defaultdict(list)
     for span in spans:
         members[root.get(span[3], span[3])].append(span)
-    called: defaultdict[str, list[str]] = defaultdict(list)
+    symbols_of: defaultdict[str, list[str]] = defaultdict(list)
     for gene, symbol in symbols:
-        called[gene].append(symbol)
-    return GeneComponents((_component(spans, called) for spans in members.values()), symbols)
+        symbols_of[gene].append(symbol)
+    return GeneComponents((_component(spans, symbols_of) for spans in members.values()), symbols)
 
 
 def _allele_genes(clinvar: pa.Table) -> tuple[Int64s, pa.Array]:
@@ -193,13 +193,13 @@ def _entries(clinvar: Iterable[pa.Table]) -> pa.Table:
 
 def _neighbours(spans: Sequence[tuple[str, int, int, str]], reach_bp: int) -> Iterable[tuple[str, str]]:
     """Yield pairs that connect all genes less than ``reach_bp`` apart; spans are sorted by contig and start."""
-    home, reach, head = "", 0, ""
+    current, chain_end, head = "", 0, ""
     for contig, start, end, gene in spans:
-        if contig == home and start - reach < reach_bp:
+        if contig == current and start - chain_end < reach_bp:
             yield head, gene
-            reach = max(reach, end)
+            chain_end = max(chain_end, end)
         else:
-            home, reach, head = contig, end, gene
+            current, chain_end, head = contig, end, gene
 
 
 def _named_together(entries: pa.Table) -> set[tuple[str, str]]:
@@ -211,18 +211,18 @@ def _named_together(entries: pa.Table) -> set[tuple[str, str]]:
     return set(zip(distinct["one"].to_pylist(), distinct["other"].to_pylist(), strict=True))
 
 
-def _component(spans: Iterable[tuple[str, int, int, str]], called: dict[str, list[str]]) -> GeneComponent:
+def _component(spans: Iterable[tuple[str, int, int, str]], symbols_of: dict[str, list[str]]) -> GeneComponent:
     places: dict[str, tuple[int, int]] = {}
     genes = set()
     for contig, start, end, gene in spans:
         first, last = places.get(contig, (start, end))
         places[contig] = min(first, start), max(last, end)
         genes.add(gene)
-    named = {gene for gene in genes if any(not _LOCUS.fullmatch(symbol) for symbol in called[gene])} or genes
+    named = {gene for gene in genes if any(not _LOCUS.fullmatch(symbol) for symbol in symbols_of[gene])} or genes
     smallest = min(named, key=lambda gene: (not gene.isdecimal(), int(gene) if gene.isdecimal() else 0, gene))
     return GeneComponent(
         id=f"gene:{smallest}",
-        symbols=tuple(sorted({symbol for gene in named for symbol in called[gene]})),
+        symbols=tuple(sorted({symbol for gene in named for symbol in symbols_of[gene]})),
         genes=frozenset(genes),
         spans=tuple(Interval(contig, *place) for contig, place in sorted(places.items())),
     )

@@ -74,17 +74,17 @@ def find_blocks(
     _check_alleles(table, start, carried)
     if not len(start):
         return []
-    linked = _chain(start, link_bp) if carried is None else _carried_together(start, link_bp, carried)
+    linked = _group_by_distance(start, link_bp) if carried is None else _group_by_haplotype(start, link_bp, carried)
     groups = chain.from_iterable(_cut(rows, start, end, max_block_bp) for rows in _rows_by_group(linked))
-    several = [rows for rows in groups if start[rows[0]] != start[rows[-1]]]
-    first = table.take(pa.array([int(rows[0]) for rows in several], pa.int64()))
+    spread = [rows for rows in groups if start[rows[0]] != start[rows[-1]]]
+    first = table.take(pa.array([int(rows[0]) for rows in spread], pa.int64()))
     ids = [":".join(map(str, row)) for row in zip(*(first[name].to_pylist() for name in ALLELE_KEY), strict=True)]
     contig = table["chrom"][0].as_py()
     return [
         HaplotypeBlock(
             name, Interval(contig, int(start[rows[0]]), int(end[rows].max())), tuple(rows.tolist()), carried is not None
         )
-        for name, rows in zip(ids, several, strict=True)
+        for name, rows in zip(ids, spread, strict=True)
     ]
 
 
@@ -149,12 +149,12 @@ def _check_alleles(table: pa.Table, start: Int64s, carried: Bools | None) -> Non
         raise InputError("phased genotypes", "shape does not match the alleles", expected=expected, got=got)
 
 
-def _chain(start: Int64s, link_bp: int) -> Int64s:
+def _group_by_distance(start: Int64s, link_bp: int) -> Int64s:
     """Return a group number per allele; a new group begins where the previous allele is more than ``link_bp`` away."""
     return np.concatenate(([0], np.cumsum(np.diff(start) > link_bp))).astype(np.int64)
 
 
-def _carried_together(start: Int64s, link_bp: int, carried: Bools) -> Int64s:
+def _group_by_haplotype(start: Int64s, link_bp: int, carried: Bools) -> Int64s:
     """Return a group number per allele; alleles at most ``link_bp`` apart that one haplotype carries are linked."""
     links: list[tuple[int, int]] = []
     for step in range(1, len(start)):

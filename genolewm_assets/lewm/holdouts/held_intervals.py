@@ -82,7 +82,7 @@ class HeldIntervals:
 
     def to_table(self) -> pa.Table:
         """Return the rows in the schema ``HOLDOUT_INTERVALS``, sorted by its key."""
-        rows = [asdict(row) for rows in self._rows.values() for row in rows]
+        rows = [asdict(row) for held in self._rows.values() for row in held]
         keys = [(name, "ascending") for name in HOLDOUT_INTERVALS.key]
         return pa.Table.from_pylist(rows, schema=HOLDOUT_INTERVALS.arrow).sort_by(keys).combine_chunks()
 

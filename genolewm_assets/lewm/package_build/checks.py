@@ -146,7 +146,7 @@ def check_sequences(
 def check_no_window(directory: Path, info: PackageInfo) -> CheckResult:
     """Check that no footprint of a reference window in train overlaps a held-out interval."""
     held, spans = _held_spans(directory), _placed(directory, info, corpus=False)
-    met = {contig: _count_met(ours, held.get(contig, [])) for contig, ours in spans.items()}
+    met = {contig: _count_overlapping(ours, held.get(contig, [])) for contig, ours in spans.items()}
     figures: dict[str, JsonValue] = {
         "windows": sum(map(len, spans.values())),
         "intervals": sum(map(len, held.values())),
@@ -166,7 +166,7 @@ def check_no_allele(directory: Path) -> CheckResult:
         keys = [_key(row) for row in rows]
         n += len(keys)
         by_key += sum(key in listed for key in keys)
-        by_place += _count_met(((pos - 1, pos - 1 + len(ref)) for _, pos, ref, _ in keys), held.get(contig, []))
+        by_place += _count_overlapping(((pos - 1, pos - 1 + len(ref)) for _, pos, ref, _ in keys), held.get(contig, []))
     figures: dict[str, JsonValue] = {
         "alleles": n,
         "held_out_alleles": len(listed),
@@ -185,7 +185,7 @@ def check_no_corpus_row(directory: Path, info: PackageInfo) -> CheckResult:
     listed = {tuple(row[name] for name in columns) for row in _rows(directory / HOLDOUT_PATHS["corpus"], columns)}
     held = _held_spans(directory)
     spans = _placed(directory, info, corpus=True)
-    by_place = sum(_count_met(ours, held.get(contig, [])) for contig, ours in spans.items())
+    by_place = sum(_count_overlapping(ours, held.get(contig, [])) for contig, ours in spans.items())
     by_key = by_name = n = 0
     for row in _windows(directory, info, Split.TRAIN, ["origin", "record_id", "window_index", "contig", "start"]):
         if row["origin"] != REFERENCE_ORIGIN:
@@ -363,7 +363,7 @@ def _placed(directory: Path, info: PackageInfo, *, corpus: bool) -> _Spans:
     return spans
 
 
-def _count_met(spans: Iterable[tuple[int, int]], held: Iterable[tuple[int, int]]) -> int:
+def _count_overlapping(spans: Iterable[tuple[int, int]], held: Iterable[tuple[int, int]]) -> int:
     """Count the spans that share a base with a held-out span, in one sweep over both sorted lists."""
     union: list[tuple[int, int]] = []
     for start, end in sorted(held):

@@ -176,9 +176,9 @@ def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan
     }
     held = held_out_hashes(sources, splits)
     train = {contig: _training_rows(sources.windows[contig], split, held, counts) for contig, split in splits.items()}
-    evaluation, controls = _choose(sources, splits, counts)
+    evaluation, controls = _choose_evaluation(sources, splits, counts)
     corpus = {source: _corpus_rows(sources, source, holdouts, held, counts) for source in sources.corpus}
-    counts.update(_removed(sources, regions))
+    counts.update(_count_removed(sources, regions))
     return PackagePlan(train, evaluation, controls, corpus, regions, dict(sorted(counts.items())))
 
 
@@ -197,7 +197,7 @@ def held_out_hashes(sources: PackageSources, splits: Mapping[str, WindowSplit]) 
 
 def _training_rows(windows: pa.Table, split: WindowSplit, held: frozenset[bytes], counts: Counter[str]) -> Int64s:
     free = ~split.held_out
-    copies = free & _among(windows["window_hash"], held)
+    copies = free & _is_in(windows["window_hash"], held)
     counts[f"windows.{REFERENCE_ORIGIN}.in"] += len(free)
     counts[f"windows.{REFERENCE_ORIGIN}.held_out"] += int(np.count_nonzero(~free))
     counts[f"windows.{REFERENCE_ORIGIN}.equal_to_held_out"] += int(np.count_nonzero(copies))
@@ -211,7 +211,7 @@ def _corpus_rows(
     kept: list[Int64s] = [np.zeros(0, np.int64)]
     for first, batch in sources.corpus_batches(source, ["source", "record_id", "window_index", "window_hash"]):
         free = ~holdouts.corpus_is_held_out(batch)
-        copies = free & _among(batch["window_hash"], held)
+        copies = free & _is_in(batch["window_hash"], held)
         counts[f"windows.{source}.in"] += len(free)
         counts[f"windows.{source}.held_out"] += int(np.count_nonzero(~free))
         counts[f"windows.{source}.equal_to_held_out"] += int(np.count_nonzero(copies))
@@ -221,7 +221,7 @@ def _corpus_rows(
     return rows
 
 
-def _choose(
+def _choose_evaluation(
     sources: PackageSources, splits: Mapping[str, WindowSplit], counts: Counter[str]
 ) -> tuple[dict[tuple[str, Split], Mapping[str, Int64s]], dict[tuple[str, Split], Mapping[str, Int64s]]]:
     """Choose the windows of validation and test, and those for which control windows are written.
@@ -259,7 +259,7 @@ def _is_flagged(windows: pa.Table) -> Bools:
     return found
 
 
-def _removed(sources: PackageSources, regions: Mapping[str, RoleRegions]) -> Counter[str]:
+def _count_removed(sources: PackageSources, regions: Mapping[str, RoleRegions]) -> Counter[str]:
     """Count the reference windows that the intervals of each holdout exclude from training, each holdout alone."""
     removed: Counter[str] = Counter()
     for contig, table in sources.windows.items():
@@ -272,5 +272,5 @@ def _removed(sources: PackageSources, regions: Mapping[str, RoleRegions]) -> Cou
     return removed
 
 
-def _among(hashes: pa.ChunkedArray, held: frozenset[bytes]) -> Bools:
+def _is_in(hashes: pa.ChunkedArray, held: frozenset[bytes]) -> Bools:
     return np.array([digest in held for digest in hashes.to_pylist()], dtype=bool)

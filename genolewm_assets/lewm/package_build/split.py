@@ -122,8 +122,8 @@ def split_windows(
     footprints = IntervalArray(start, end + margin_bp)
     met = {key: meets(region, footprints.start, footprints.end) for key, region in regions.intervals.items()}
     held_out = np.logical_or.reduce([holdouts.window_is_held_out(contig, footprints), *met.values()])
-    met |= {key: _holding(start, end, spans) for key, spans in regions.alleles.items()}
-    tested = _tested(met, set(regions.intervals), len(start))
+    met |= {key: _contains_allele(start, end, spans) for key, spans in regions.alleles.items()}
+    tested = _overlaps_test(met, set(regions.intervals), len(start))
     return WindowSplit(
         held_out=held_out,
         evaluation={
@@ -165,7 +165,7 @@ def split_alleles(
             mask |= as_bools(pc.is_in(keys, value_set=listed))
         met[key] = mask
     held_out = np.logical_or.reduce([holdouts.allele_is_held_out(table), *met.values()])
-    tested = _tested(met, set(met), len(keys))
+    tested = _overlaps_test(met, set(met), len(keys))
     masks: dict[str | None, dict[Split, Bools]] = {None: {Split.TRAIN: ~held_out}}
     for (holdout, split), mask in met.items():
         masks.setdefault(holdout, {})[split] = mask & ~tested if split is Split.VALIDATION else mask
@@ -216,13 +216,13 @@ def _by_role(table: pa.Table) -> Iterable[tuple[tuple[str, Split], pa.Table]]:
         yield (holdout, Split(role)), table.filter(ours)
 
 
-def _tested(met: Mapping[tuple[str, Split], Bools], keys: set[tuple[str, Split]], n: int) -> Bools:
+def _overlaps_test(met: Mapping[tuple[str, Split], Bools], keys: set[tuple[str, Split]], n: int) -> Bools:
     masks = [mask for key, mask in met.items() if key in keys and key[1] is Split.TEST]
     tested: Bools = np.logical_or.reduce([np.zeros(n, bool), *masks])
     return tested
 
 
-def _holding(start: Int64s, end: Int64s, alleles: IntervalArray) -> Bools:
+def _contains_allele(start: Int64s, end: Int64s, alleles: IntervalArray) -> Bools:
     """Tell which windows contain an allele outside their insets, where it can be an edit.
 
     Windows are of one size and sorted by start; the result is bool, shape (len(start),).

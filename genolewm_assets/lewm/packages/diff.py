@@ -118,7 +118,7 @@ def diff_packages(before: Path | str, after: Path | str) -> PackageDiff:
         for split in Split:
             pair = [read(package, split) for package in (old, new)]
             tables.append(_diff(f"{noun}, {split}", pair, ("holdout", *key), (value,)))
-            keys |= {(split, side): pc.unique(_keys(table, key)) for side, table in enumerate(pair)}
+            keys |= {(split, i): pc.unique(_keys(table, key)) for i, table in enumerate(pair)}
         moved |= dict(_moved(noun, keys))
     tables += [
         _diff(f"holdouts, {noun}", [package.holdouts(noun) for package in (old, new)], *columns)
