@@ -123,7 +123,7 @@ def split_windows(
     met = {key: meets(region, footprints.start, footprints.end) for key, region in regions.intervals.items()}
     held_out = np.logical_or.reduce([holdouts.window_is_held_out(contig, footprints), *met.values()])
     met |= {key: _contains_allele(start, end, spans) for key, spans in regions.alleles.items()}
-    tested = _overlaps_test(met, set(regions.intervals), len(start))
+    tested = _in_test(met, set(regions.intervals), len(start))
     return WindowSplit(
         held_out=held_out,
         evaluation={
@@ -165,7 +165,7 @@ def split_alleles(
             mask |= as_bools(pc.is_in(keys, value_set=listed))
         met[key] = mask
     held_out = np.logical_or.reduce([holdouts.allele_is_held_out(table), *met.values()])
-    tested = _overlaps_test(met, set(met), len(keys))
+    tested = _in_test(met, set(met), len(keys))
     masks: dict[str | None, dict[Split, Bools]] = {None: {Split.TRAIN: ~held_out}}
     for (holdout, split), mask in met.items():
         masks.setdefault(holdout, {})[split] = mask & ~tested if split is Split.VALIDATION else mask
@@ -216,7 +216,7 @@ def _by_role(table: pa.Table) -> Iterable[tuple[tuple[str, Split], pa.Table]]:
         yield (holdout, Split(role)), table.filter(ours)
 
 
-def _overlaps_test(met: Mapping[tuple[str, Split], Bools], keys: set[tuple[str, Split]], n: int) -> Bools:
+def _in_test(met: Mapping[tuple[str, Split], Bools], keys: set[tuple[str, Split]], n: int) -> Bools:
     masks = [mask for key, mask in met.items() if key in keys and key[1] is Split.TEST]
     tested: Bools = np.logical_or.reduce([np.zeros(n, bool), *masks])
     return tested

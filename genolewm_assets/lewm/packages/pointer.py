@@ -1,4 +1,4 @@
-"""Records of a root that say which package trainers read: the current package, an optional pin, each release's latest.
+"""Records of a root that name the current package, the pinned release, and the latest package of each release.
 
 ::
 
@@ -84,8 +84,8 @@ def current_folder(root: Path | str) -> Path:
 def open_current(root: Path | str, *, contents: Literal["hash", "sizes"] = "hash") -> Package:
     """Open the current package of a root, such as ``data``.
 
-    ``contents`` and errors are those of :func:`genolewm_assets.lewm.packages.reader.open_package`, and the errors those
-    of :func:`read_current`.
+    ``contents`` is that of :func:`genolewm_assets.lewm.packages.reader.open_package`; errors are those of this function
+    and of :func:`read_current`.
     """
     return open_package(current_folder(root), cache_root=root, contents=contents)
 
