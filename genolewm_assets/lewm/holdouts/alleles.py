@@ -1,4 +1,4 @@
-"""Lists held-out alleles, with the reason and the side of each."""
+"""List the held-out alleles with the role and the reason of each."""
 
 from __future__ import annotations
 
@@ -10,62 +10,87 @@ import pyarrow.compute as pc
 
 from genolewm_assets.genome import DECIDED, Split
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents
+from genolewm_assets.lewm.holdouts.held_intervals import HeldIntervals
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, AlleleReason, Holdout, VariantOrigin
-from genolewm_assets.lewm.holdouts.stretches import HeldStretches
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, allele_spans, as_bools
 
-#: Columns of a ClinVar table that are read here.
+#: Columns of a ClinVar table that this module reads.
 CLINVAR_COLUMNS = (*ALLELE_KEY, "label", "stars", "clinvar_id", "gene_symbols", "gene_ids")
 
 
-def list_in_stretches(
-    table: pa.Table, origin: VariantOrigin, contig: str, holdout: Holdout, stretches: HeldStretches
+def list_in_intervals(
+    table: pa.Table, origin: VariantOrigin, contig: str, holdout: Holdout, intervals: HeldIntervals
 ) -> pa.Table:
-    """List the alleles of one contig that lie in the stretches of one holdout; schema ``HOLDOUT_ALLELES``."""
-    met = stretches.find(holdout, contig, *allele_spans(table))
-    rows = np.flatnonzero(met >= 0)
-    held = stretches.of(holdout, contig)
-    fates = [(held[i].role, held[i].unit, AlleleReason.IN_SPAN) for i in met[rows].tolist()]
-    return _rows(table, rows, origin, holdout, fates)
-
-
-def list_in_genes(
-    clinvar: pa.Table, contig: str, stretches: HeldStretches, components: GeneComponents, *, min_stars: int
-) -> pa.Table:
-    """List the ClinVar alleles of one contig that name a held-out gene or lie in its stretch.
+    """List the alleles of one contig whose reference bases overlap an interval of one holdout.
 
     Parameters
     ----------
-    clinvar
-        With :data:`CLINVAR_COLUMNS`.
-    min_stars
-        Review stars that a P, LP, B or LB allele of the gene needs to be measured on.
+    table
+        Alleles of ``contig`` with the columns ``ALLELE_KEY``; ClinVar alleles with :data:`CLINVAR_COLUMNS`.
+    origin
+        Source of the alleles.
+    contig
+        Canonical name.
+    holdout
+        Holdout whose intervals are used.
+    intervals
+        Held-out intervals.
 
     Returns
     -------
     pyarrow.Table
-        Schema ``HOLDOUT_ALLELES``.
+        Schema ``HOLDOUT_ALLELES``, in the order of ``table``; the reason is ``in_span``.
     """
-    held = stretches.of(Holdout.CLINVAR, contig)
-    index = {stretch.unit: i for i, stretch in enumerate(held)}
-    own_stretch = np.array([*(index.get(component.id, -1) for component in components), -1], dtype=np.int64)
-    own = own_stretch[components.of_alleles(clinvar)]
-    met = np.where(own >= 0, own, stretches.find(Holdout.CLINVAR, contig, *allele_spans(clinvar)))
+    met = intervals.find(holdout, contig, *allele_spans(table))
+    rows = np.flatnonzero(met >= 0)
+    held = intervals.of(holdout, contig)
+    decisions = [(held[i].role, held[i].unit, AlleleReason.IN_SPAN) for i in met[rows].tolist()]
+    return _rows(table, rows, origin, holdout, decisions)
+
+
+def list_in_genes(
+    clinvar: pa.Table, contig: str, intervals: HeldIntervals, components: GeneComponents, *, min_stars: int
+) -> pa.Table:
+    """List the ClinVar alleles of one contig that name a held-out gene or overlap the interval of one.
+
+    Parameters
+    ----------
+    clinvar
+        Alleles of ``contig`` with :data:`CLINVAR_COLUMNS`.
+    intervals
+        Held-out intervals.
+    components
+        All gene components.
+    min_stars
+        Review stars with which a P, LP, B or LB allele of the gene gets the reason ``bench``.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``HOLDOUT_ALLELES``, in the order of ``clinvar``. An allele that names a held-out gene takes the role of
+        its own component, even if it overlaps the interval of another.
+    """
+    held = intervals.of(Holdout.CLINVAR, contig)
+    index = {interval.unit: i for i, interval in enumerate(held)}
+    own_interval = np.array([*(index.get(component.id, -1) for component in components), -1], dtype=np.int64)
+    own = own_interval[components.of_alleles(clinvar)]
+    met = np.where(own >= 0, own, intervals.find(Holdout.CLINVAR, contig, *allele_spans(clinvar)))
     rows = np.flatnonzero(met >= 0)
     bench = (is_labelled(clinvar) & (clinvar["stars"].to_numpy() >= min_stars))[rows]
     reasons = np.where(own[rows] < 0, AlleleReason.IN_SPAN, np.where(bench, AlleleReason.BENCH, AlleleReason.OF_GENE))
-    fates = [(held[i].role, held[i].unit, why) for i, why in zip(met[rows].tolist(), reasons.tolist(), strict=True)]
-    return _rows(clinvar, rows, VariantOrigin.CLINVAR, Holdout.CLINVAR, fates)
+    decisions = [(held[i].role, held[i].unit, why) for i, why in zip(met[rows].tolist(), reasons.tolist(), strict=True)]
+    return _rows(clinvar, rows, VariantOrigin.CLINVAR, Holdout.CLINVAR, decisions)
 
 
 def find_newly_labelled(later: pa.Table, earlier: pa.Table) -> tuple[Bools, Bools]:
-    """Find the alleles with a P, LP, B or LB label at the later release that have none at the earlier.
+    """Find the alleles with a P, LP, B or LB label at the later release and without one at the earlier release.
 
     Returns
     -------
     tuple of ndarray
-        bool, shape (n_later,): is newly labelled; is not in the earlier release at all.
+        Two masks over the rows of ``later``, each bool, shape (n_later,): the allele is newly labelled; the allele is
+        absent from the earlier release.
     """
     keys, known = allele_keys(later), allele_keys(earlier)
     labelled = known.filter(pa.array(is_labelled(earlier)))
@@ -76,44 +101,61 @@ def find_newly_labelled(later: pa.Table, earlier: pa.Table) -> tuple[Bools, Bool
 def list_newly_labelled(
     later: dict[str, pa.Table],
     earlier: dict[str, pa.Table],
-    stretches: HeldStretches,
+    intervals: HeldIntervals,
     components: GeneComponents,
     policy: HoldoutPolicy,
 ) -> pa.Table:
-    """List the newly labelled alleles with enough stars; tables by contig, with :data:`CLINVAR_COLUMNS`.
+    """List the newly labelled alleles with at least ``policy.min_stars`` review stars.
+
+    Parameters
+    ----------
+    later, earlier
+        Alleles of each release by contig, with :data:`CLINVAR_COLUMNS`.
+    intervals
+        Held-out intervals of the other holdouts.
+    components
+        All gene components.
+    policy
+        Parameters, for ``min_stars`` and the division into validation and test.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``HOLDOUT_ALLELES``.
 
     Notes
     -----
-    An allele takes the side of the stretch it lies in; else that of its gene component; else that of its contig.
+    An allele takes the role of the held-out interval that it overlaps. Without one, its role is decided by hash, for
+    its gene component as a whole or, if it names no gene, for its contig as a whole.
     """
     chosen: list[tuple[pa.Table, Int64s, list[tuple[Split | None, str, AlleleReason]]]] = []
     for contig, table in later.items():
         newly, is_new = find_newly_labelled(table, earlier.get(contig, table.slice(0, 0)))
         rows = np.flatnonzero(newly & (table["stars"].to_numpy() >= policy.min_stars))
-        home = components.of_alleles(table)
-        met = stretches.find_largest(contig, *(bounds[rows] for bounds in allele_spans(table)))
-        fates: list[tuple[Split | None, str, AlleleReason]] = []
-        for row, stretch in zip(rows.tolist(), met, strict=True):
-            unit = components[home[row]].id if home[row] >= 0 else contig
-            side = (None, unit) if stretch is None else (stretch.role, stretch.unit)
-            fates.append((*side, AlleleReason.NEW if is_new[row] else AlleleReason.BECAME_LABELLED))
-        chosen.append((table, rows, fates))
-    free = policy.divide(unit for _, _, fates in chosen for role, unit, _ in fates if role is None)
+        component = components.of_alleles(table)
+        met = intervals.find_largest(contig, *(bounds[rows] for bounds in allele_spans(table)))
+        decisions: list[tuple[Split | None, str, AlleleReason]] = []
+        for row, interval in zip(rows.tolist(), met, strict=True):
+            unit = components[component[row]].id if component[row] >= 0 else contig
+            role_and_unit = (None, unit) if interval is None else (interval.role, interval.unit)
+            decisions.append((*role_and_unit, AlleleReason.NEW if is_new[row] else AlleleReason.BECAME_LABELLED))
+        chosen.append((table, rows, decisions))
+    free = policy.divide(unit for _, _, decisions in chosen for role, unit, _ in decisions if role is None)
     parts = [
         _rows(
             table,
             rows,
             VariantOrigin.CLINVAR,
             Holdout.TEMPORAL,
-            [(role or free[unit], unit, why) for role, unit, why in fates],
+            [(role or free[unit], unit, why) for role, unit, why in decisions],
         )
-        for table, rows, fates in chosen
+        for table, rows, decisions in chosen
     ]
     return pa.concat_tables([HOLDOUT_ALLELES.empty(), *parts])
 
 
 def is_labelled(clinvar: pa.Table) -> Bools:
-    """Tell which alleles have a class that is measured: bool, shape (n_rows,)."""
+    """Tell which alleles are labelled P, LP, B or LB: bool, shape (n_rows,)."""
     return as_bools(pc.is_in(clinvar["label"], value_set=pa.array(DECIDED)))
 
 
@@ -122,17 +164,20 @@ def _rows(
     rows: Int64s,
     origin: VariantOrigin,
     holdout: Holdout,
-    fates: Sequence[tuple[Split, str, AlleleReason]],
+    decisions: Sequence[tuple[Split, str, AlleleReason]],
 ) -> pa.Table:
-    """Return some rows of an allele table in the schema of the held-out ones; ``fates`` are role, unit and reason."""
+    """Return some rows of an allele table in the schema ``HOLDOUT_ALLELES``.
+
+    ``decisions`` gives role, unit and reason of each row in ``rows``.
+    """
     n = len(rows)
     taken = table.take(pa.array(rows, pa.int64()))
     given: dict[str, pa.Array] = {
         "holdout": pa.array([str(holdout)] * n, pa.string()),
-        "role": pa.array([str(role) for role, _, _ in fates], pa.string()),
+        "role": pa.array([str(role) for role, _, _ in decisions], pa.string()),
         "source": pa.array([str(origin)] * n, pa.string()),
-        "unit": pa.array([unit for _, unit, _ in fates], pa.string()),
-        "reason": pa.array([str(reason) for _, _, reason in fates], pa.string()),
+        "unit": pa.array([unit for _, unit, _ in decisions], pa.string()),
+        "reason": pa.array([str(reason) for _, _, reason in decisions], pa.string()),
     }
     if origin is VariantOrigin.GNOMAD:
         fields = [HOLDOUT_ALLELES.arrow.field(name) for name in ("label", "stars", "clinvar_id")]

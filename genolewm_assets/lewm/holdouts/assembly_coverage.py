@@ -1,4 +1,7 @@
-"""How much of a contig's assembled sequence the reference holds, which says whether a search of it finds everything."""
+"""Share of a contig's assembled sequence that the reference FASTA contains.
+
+If much of a contig is missing, an alignment to the reference cannot show that a corpus window is not from that contig.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ import pyarrow as pa
 
 from genolewm_assets.genome import GRCH38
 
-#: Bases other than N of each GRCh38 contig in the analysis sets, which blank the second copies of repeat arrays on
-#: chr5, 14, 19, 21 and 22 and chrY's pseudo-autosomal regions; what they blank can be found in its first copy. The
-#: whole assembly has 40,088,619 on chr21: against that, the analysis sets themselves would miss 5.1 %.
+#: Number of bases other than N of each GRCh38 contig in the analysis sets. These sets mask (as N) the second copies of
+#: repeat arrays on chr5, 14, 19, 21 and 22, and the pseudo-autosomal regions of chrY. Masked sequence can be found in
+#: its first copy. The whole assembly has 40,088,619 such bases on chr21; compared with it, the sets lack 5.1 %.
 GRCH38_BASES = MappingProxyType(
     {
         "chr1": 230_481_012,
@@ -42,25 +45,25 @@ GRCH38_BASES = MappingProxyType(
     }
 )
 
-#: Below this share of a contig, that a search finds nothing says nothing.
+#: Smallest share, 0 to 1, of a contig's bases with which a search of the contig that finds nothing is conclusive.
 CONCLUSIVE_SHARE = 0.95
 
 
 def assembled_shares(genome: pa.Table, contigs: Iterable[str]) -> dict[str, float]:
-    """Return the share, 0 to 1, of each contig's assembled bases that the genome holds.
+    """Return the share, 0 to 1, of each contig's assembled bases that the reference genome contains.
 
     Parameters
     ----------
     genome
-        Schema ``lewm.window_schema.GENOME_CONTIGS``.
+        Schema ``lewm.windows.schema.GENOME_CONTIGS``.
     contigs
         Canonical names.
 
     Returns
     -------
     dict
-        0 for a contig that the genome lacks. A contig whose length is not GRCh38's is of another genome, which is all
-        there is of it: 1.
+        Share by contig; 0 for a contig that the genome lacks. A contig whose length differs from GRCh38's belongs to
+        another genome; no base count is known for it, and it counts as complete: 1.
     """
     held = dict(zip(genome["contig"].to_pylist(), genome.to_pylist(), strict=True))
     shares = {}

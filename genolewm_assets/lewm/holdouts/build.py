@@ -1,6 +1,7 @@
-"""What is held out of training, and why: tables in, the three holdout tables and their counts out.
+"""Build the three holdout tables and their counts from windows, alleles and corpus windows.
 
-Not here: the rows of the splits (``package_split``). Decided by place and by allele, not by likeness of sequence.
+Rows are held out by position and by allele, not by sequence similarity. Not here: dividing rows into the splits of a
+package (``package_build.split``).
 """
 
 from __future__ import annotations
@@ -13,26 +14,26 @@ import pyarrow as pa
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import GRCH38, PROFILES, ContigSet, WindowProfile
-from genolewm_assets.lewm.holdouts.alleles import list_in_genes, list_in_stretches, list_newly_labelled
+from genolewm_assets.lewm.holdouts.alleles import list_in_genes, list_in_intervals, list_newly_labelled
 from genolewm_assets.lewm.holdouts.assembly_coverage import CONCLUSIVE_SHARE, assembled_shares
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
 from genolewm_assets.lewm.holdouts.counts import count_new_labels, count_rows, count_windows
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.lewm.holdouts.haplotype_blocks import choose_blocks, find_blocks
+from genolewm_assets.lewm.holdouts.held_intervals import HeldIntervals, hold_blocks, hold_contigs, hold_genes
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, Holdout, VariantOrigin
-from genolewm_assets.lewm.holdouts.stretches import HeldStretches, hold_blocks, hold_contigs, hold_genes
 from genolewm_assets.variants import Bools, Int64s
 
 
 @dataclass(frozen=True, slots=True)
 class HoldoutInputs:
-    """What the holdouts are made from.
+    """Inputs of the holdouts.
 
     Attributes
     ----------
     contigs
-        Of the genome.
+        Contigs of the genome.
     genome
         Schema ``GENOME_CONTIGS``.
     windows
@@ -40,16 +41,17 @@ class HoldoutInputs:
     gnomad
         Common alleles by contig; the columns of ``ALLELE_KEY`` are read.
     clinvar
-        Alleles of the package's release by contig; the columns ``holdout_alleles.CLINVAR_COLUMNS`` are read.
+        Alleles of the package's ClinVar release by contig; the columns ``alleles.CLINVAR_COLUMNS`` are read.
     clinvar_earlier
-        The same at the earlier release of the temporal holdout.
+        Alleles of the earlier release of the temporal holdout by contig, with the same columns; None without a temporal
+        holdout.
     corpus
-        Tables or batches of corpus windows; the columns ``holdout_corpus.CORPUS_COLUMNS`` are read.
+        Tables or batches of corpus windows; the columns ``corpus.CORPUS_COLUMNS`` are read.
     profile
-        Of the windows.
+        Size and margin of the windows.
     phased
-        Which haplotypes carry each common allele, by contig: bool, shape (n_alleles, n_haplotypes). Blocks of a contig
-        without them rest on proximity.
+        Phased genotypes by contig: bool, shape (n_alleles, n_haplotypes), True if the haplotype carries the allele. On
+        contigs without an entry, blocks are formed by proximity.
     """
 
     contigs: ContigSet
@@ -64,7 +66,7 @@ class HoldoutInputs:
 
     @property
     def footprint_bp(self) -> int:
-        """Bases of a window's footprint."""
+        """Length of a window's footprint in bases: ``window_bp + margin_bp``."""
         return self.profile.window_bp + self.profile.margin_bp
 
     def footprints(self) -> dict[str, tuple[Int64s, Int64s]]:
@@ -75,13 +77,21 @@ class HoldoutInputs:
         }
 
     def on_windows(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """Return the tables of contigs that have windows."""
+        """Return those tables whose contig has windows, by contig."""
         return {contig: table for contig, table in tables.items() if contig in self.windows}
 
 
 @dataclass(frozen=True, slots=True)
 class HoldoutTables:
-    """What is held out: schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES``, ``HOLDOUT_CORPUS``; and counts of it."""
+    """The three holdout tables and their counts.
+
+    Attributes
+    ----------
+    intervals, alleles, corpus
+        Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES`` and ``HOLDOUT_CORPUS``, each sorted by its key.
+    counts
+        Counts for the manifest, by name (see ``counts``).
+    """
 
     intervals: pa.Table
     alleles: pa.Table
@@ -90,26 +100,34 @@ class HoldoutTables:
 
 
 def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTables:
-    """Decide what is held out.
+    """Build the holdout tables.
+
+    Parameters
+    ----------
+    inputs
+        Tables that the holdouts are made from.
+    policy
+        Parameters of the holdouts.
 
     Raises
     ------
     UnknownContigError
         If the policy names a contig that neither the genome nor GRCh38 has.
     ConfigurationError
-        If it names a gene that ClinVar does not, or a temporal holdout without the earlier release.
+        If no ClinVar allele names a gene of the policy, or the policy has a temporal holdout and the inputs lack the
+        earlier release.
     """
     if policy.temporal is not None and inputs.clinvar_earlier is None:
         raise ConfigurationError(
-            "holdouts.temporal", "the earlier release is not at hand", expected=f"ClinVar {policy.temporal[0]}", got="-"
+            "holdouts.temporal", "the earlier release is missing", expected=f"ClinVar {policy.temporal[0]}", got="-"
         )
     policy = policy.canonical(inputs.contigs)
     clinvar = inputs.on_windows(inputs.clinvar)
     earlier = None if policy.temporal is None else inputs.on_windows(inputs.clinvar_earlier or {})
     components = find_gene_components([*clinvar.values(), *(earlier or {}).values()], reach_bp=inputs.footprint_bp)
     counts = Counter({"gene_components": len(components)})
-    stretches = _hold_stretches(inputs, policy, components, counts)
-    held = stretches.merged()
+    held_intervals = _hold_intervals(inputs, policy, components, counts)
+    held = held_intervals.merged()
     shares = assembled_shares(inputs.genome, sorted({contig for level in held.values() for contig in level}))
     counts.update({f"assembled_per_million.{contig}": int(share * 1e6) for contig, share in shares.items()})
     corpus = hold_out_corpus(
@@ -118,22 +136,22 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
         inconclusive={contig for contig, share in shares.items() if share < CONCLUSIVE_SHARE},
         margin_bp=inputs.profile.margin_bp,
     )
-    parts = list(_list_alleles(inputs, clinvar, stretches, components, policy))
+    parts = list(_list_alleles(inputs, clinvar, held_intervals, components, policy))
     if earlier is not None:
-        parts.append(list_newly_labelled(clinvar, earlier, stretches, components, policy))
+        parts.append(list_newly_labelled(clinvar, earlier, held_intervals, components, policy))
         counts.update(count_new_labels(clinvar, earlier))
     order = [(name, "ascending") for name in HOLDOUT_ALLELES.key]
     alleles = pa.concat_tables([HOLDOUT_ALLELES.empty(), *parts]).sort_by(order).combine_chunks()
-    intervals = stretches.to_table()
+    intervals = held_intervals.to_table()
     counts.update(count_windows(intervals, inputs.footprints()))
     counts.update(count_rows(intervals, alleles, corpus))
     return HoldoutTables(intervals, alleles, corpus, dict(sorted(counts.items())))
 
 
-def _hold_stretches(
+def _hold_intervals(
     inputs: HoldoutInputs, policy: HoldoutPolicy, components: GeneComponents, counts: Counter[str]
-) -> HeldStretches:
-    """Return all held-out stretches; counts the blocks that there were to choose from."""
+) -> HeldIntervals:
+    """Return all held-out intervals, and add the numbers of haplotype blocks to ``counts``."""
     lengths = {contig.name: contig.length for contigs in (GRCH38, inputs.contigs) for contig in contigs}
     larger = [*hold_contigs(policy, lengths), *hold_genes(policy, components, lengths, inputs.profile.window_bp)]
     blocks = [
@@ -152,24 +170,24 @@ def _hold_stretches(
         max_blocks=policy.haplotype_max_blocks,
     )
     counts.update({"haplotype_blocks": len(blocks), "haplotype_blocks.used_up": int(exhausted)})
-    return HeldStretches([*larger, *hold_blocks(policy, chosen, HeldStretches(larger))])
+    return HeldIntervals([*larger, *hold_blocks(policy, chosen, HeldIntervals(larger))])
 
 
 def _list_alleles(
     inputs: HoldoutInputs,
     clinvar: Mapping[str, pa.Table],
-    stretches: HeldStretches,
+    intervals: HeldIntervals,
     components: GeneComponents,
     policy: HoldoutPolicy,
 ) -> Iterator[pa.Table]:
-    """Yield the alleles in held-out stretches, whatever their source and class."""
+    """Yield the alleles of any source and class in held-out intervals, schema ``HOLDOUT_ALLELES``."""
     for contig, table in inputs.on_windows(inputs.gnomad).items():
         for holdout in (Holdout.CHR, Holdout.CLINVAR, Holdout.HAPLOTYPES):
-            yield list_in_stretches(table, VariantOrigin.GNOMAD, contig, holdout, stretches)
+            yield list_in_intervals(table, VariantOrigin.GNOMAD, contig, holdout, intervals)
     for contig, table in clinvar.items():
-        yield list_in_genes(table, contig, stretches, components, min_stars=policy.min_stars)
+        yield list_in_genes(table, contig, intervals, components, min_stars=policy.min_stars)
         for holdout in (Holdout.CHR, Holdout.HAPLOTYPES):
-            yield list_in_stretches(table, VariantOrigin.CLINVAR, contig, holdout, stretches)
+            yield list_in_intervals(table, VariantOrigin.CLINVAR, contig, holdout, intervals)
 
 
 def _counted(corpus: Iterable[pa.Table], counts: Counter[str]) -> Iterator[pa.Table]:

@@ -1,4 +1,4 @@
-"""Checks of the holdout tables by code that shares nothing with what made them."""
+"""Checks of the holdout tables, independent of the code that builds the tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,23 @@ Problems = list[str]
 
 
 def check_holdouts(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> tuple[CheckResult, ...]:
-    """Run every check of ``holdouts/manifest``; the figures name the first problems. The corpus is not read again."""
+    """Run every check of ``holdouts/manifest``.
+
+    Parameters
+    ----------
+    held
+        Holdout tables to check.
+    given
+        Inputs that the tables were built from; the corpus is not read again.
+    policy
+        Parameters of the holdouts.
+
+    Returns
+    -------
+    tuple of CheckResult
+        One result per name in :data:`HOLDOUT_CHECKS`; the figures give the number of problems and the first five. If
+        the schemas are wrong, the other checks are not run and fail.
+    """
     schemas = _result("schema_as_declared", _schemas(held))
     if not schemas.passed:
         missed: dict[str, JsonValue] = {"error": "not run: a table does not have its schema"}
@@ -46,21 +62,21 @@ def _keys(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) ->
     problems = []
     for table, schema in _tables(held):
         rows = zip(*(table[name].to_pylist() for name in schema.key), strict=True)
-        problems += [f"{schema.name}: {one} twice or out of order" for one, two in pairwise(rows) if one >= two]
+        problems += [f"{schema.name}: {one} is repeated or not sorted" for one, two in pairwise(rows) if one >= two]
     return problems
 
 
 def _roles(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
-    """Look for contigs, gene components and blocks that are on both sides, in one holdout or between two."""
+    """Find contigs, gene components and blocks that have two roles, in one holdout or across holdouts."""
     roles: defaultdict[str, set[str]] = defaultdict(set)
     for table in (held.intervals, held.alleles):
         for unit, role in set(zip(table["unit"].to_pylist(), table["role"].to_pylist(), strict=True)):
             roles[unit].add(role)
-    return [f"{unit}: {sorted(found)}" for unit, found in sorted(roles.items()) if len(found) > 1]
+    return [f"{unit} has the roles {sorted(found)}" for unit, found in sorted(roles.items()) if len(found) > 1]
 
 
 def _contigs(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> Problems:
-    """Look for held-out contigs that do not leave as a whole."""
+    """Find contigs of the policy that are not held out from end to end with their role."""
     whole = {
         row["contig"]: row["role"]
         for row in held.intervals.to_pylist()
@@ -69,14 +85,17 @@ def _contigs(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -
     }
     wanted = policy.canonical(given.contigs).contig_roles()
     return [
-        f"{contig} is not held out whole for {role}" for contig, role in wanted.items() if whole.get(contig) != role
+        f"{contig} is not held out as a whole for {role}"
+        for contig, role in wanted.items()
+        if whole.get(contig) != role
     ]
 
 
 def _alleles(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
-    """Count the alleles whose bases meet a held-out stretch, and compare with those that the table names.
+    """Count the alleles whose reference bases overlap a held-out interval, and compare with the allele table.
 
-    An allele meets as many of some stretches as start before its end, less those that end before its start.
+    The number of intervals that an allele overlaps is the number of those that start before the allele's end, minus the
+    number of those that end at or before its start.
     """
     expected: Counter[tuple[str, str, str]] = Counter()
     for (holdout, contig), spans in _spans(held).items():
@@ -90,14 +109,14 @@ def _alleles(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) 
     columns = (held.alleles[name].to_pylist() for name in ("holdout", "source", "chrom"))
     named = Counter(key for key in zip(*columns, strict=True) if key[0] != Holdout.TEMPORAL)
     return [
-        f"{' '.join(key)}: {named[key]} of {expected[key]} alleles"
+        f"{' '.join(key)}: {expected[key]} alleles overlap an interval, {named[key]} are listed"
         for key in sorted({*expected, *named})
         if expected[key] != named[key]
     ]
 
 
 def _haplotypes(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> Problems:
-    """Count the windows that blocks remove; too few are accepted where the blocks that may be taken were used up."""
+    """Compare the share of windows that blocks exclude with the policy; less is accepted if too few blocks exist."""
     met: set[tuple[str, int]] = set()
     bounds = {name: (table["start"].to_pylist(), table["end"].to_pylist()) for name, table in given.windows.items()}
     for (holdout, contig), spans in _spans(held).items():
@@ -110,7 +129,8 @@ def _haplotypes(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy
     off = len(met) - policy.haplotype_fraction * total
     if abs(off) <= HAPLOTYPE_TOLERANCE * total or (off < 0 and held.counts["haplotype_blocks.used_up"]):
         return []
-    return [f"{len(met)} of {total} windows are removed: {len(met) / total:.2%} for {policy.haplotype_fraction:.2%}"]
+    share, target = f"{len(met) / total:.2%}", f"{policy.haplotype_fraction:.2%}"
+    return [f"{len(met)} of {total} windows are excluded from training: {share}, expected {target}"]
 
 
 _CHECKS: dict[str, Callable[[HoldoutTables, HoldoutInputs, HoldoutPolicy], Problems]] = {

@@ -1,6 +1,6 @@
-"""Which windows of the pretraining corpus lie, or may lie, in held-out stretches of the reference.
+"""Find windows of the pretraining corpus that are, or may be, in held-out intervals of the reference.
 
-By place alone: likeness of sequence is another search.
+Only placement is used; sequence similarity is a separate search.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from genolewm_assets.lewm.holdouts.overlap import meets
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, CorpusReason, Holdout
 from genolewm_assets.variants import Bools, as_bools
 
-#: Columns of ``CORPUS_WINDOWS`` that are read here.
+#: Columns of ``CORPUS_WINDOWS`` that this module reads.
 CORPUS_COLUMNS = (
     "source",
     "record_id",
@@ -37,18 +37,19 @@ def hold_out_corpus(
     inconclusive: Set[str],
     margin_bp: int,
 ) -> pa.Table:
-    """Find the corpus windows that may not be trained on.
+    """Find the corpus windows that are excluded from training.
 
     Parameters
     ----------
     corpus
         Tables or batches with the columns :data:`CORPUS_COLUMNS`.
     held
-        Held-out stretches, disjoint, by holdout and contig.
+        Held-out intervals by holdout and contig, disjoint and sorted by start.
     inconclusive
-        Contigs of which the reference lacks too much for an alignment elsewhere, or none, to mean anything.
+        Contigs of which the reference lacks so much that no alignment, or an alignment to another contig, does not show
+        that a window is not from the contig.
     margin_bp
-        Bases of either flank of a window.
+        Length of each flank of a window, in bases.
 
     Returns
     -------
@@ -57,15 +58,16 @@ def hold_out_corpus(
 
     Notes
     -----
-    Fails closed. A window of which only the contig is known leaves training if any of that contig is held out. One that
-    may be human leaves it while a contig with held-out stretches is inconclusive, unless coordinates, or at least its
-    contig's name, place it elsewhere: an alignment elsewhere may be to a copy.
+    In doubt, a window is excluded. A window of which only the contig is known is excluded if any part of that contig is
+    held out. While a contig with held-out intervals is inconclusive, a window that may be human is excluded too, unless
+    its record gives coordinates or the name of another contig; an alignment to another place is not enough, because it
+    may be to a copy.
     """
     parts = [HOLDOUT_CORPUS.empty()]
     for table in corpus:
-        for holdout, stretches in held.items():
-            placed = _is_placed_in(table, stretches, margin_bp)
-            suspect = _may_come_from(table, stretches.keys(), inconclusive)
+        for holdout, intervals in held.items():
+            placed = _is_placed_in(table, intervals, margin_bp)
+            suspect = _may_come_from(table, intervals.keys(), inconclusive)
             for mask, reason in ((placed, CorpusReason.PLACED), (suspect & ~placed, CorpusReason.FAIL_CLOSED)):
                 rows = table.select(CORPUS_COLUMNS[:3]).filter(pa.array(mask))
                 constants = ([str(value)] * rows.num_rows for value in (holdout, reason))
@@ -74,18 +76,22 @@ def hold_out_corpus(
     return pa.concat_tables(parts).sort_by([(name, "ascending") for name in HOLDOUT_CORPUS.key]).combine_chunks()
 
 
-def _is_placed_in(table: pa.Table, stretches: Mapping[str, IntervalArray], margin_bp: int) -> Bools:
-    """Tell which windows meet a stretch, both flanks included: the right flank of one on ``-`` lies to the left."""
+def _is_placed_in(table: pa.Table, intervals: Mapping[str, IntervalArray], margin_bp: int) -> Bools:
+    """Tell which windows, including both flanks, overlap an interval.
+
+    Both flanks are tested because the right flank of a window on strand ``-`` is to its left on the contig.
+    """
     start, end = (pc.fill_null(table[name], -1).to_numpy() for name in ("placed_start", "placed_end"))
     known = as_bools(pc.is_valid(table["placed_start"]))
     found = np.zeros(table.num_rows, dtype=bool)
-    for contig, merged in stretches.items():
+    for contig, merged in intervals.items():
         rows = np.flatnonzero(known & as_bools(pc.equal(table["placed_contig"], contig)))
         found[rows] = meets(merged, start[rows] - margin_bp, end[rows] + margin_bp)
     return found
 
 
 def _may_come_from(table: pa.Table, contigs: Set[str], inconclusive: Set[str]) -> Bools:
+    """Tell which windows may come from one of the contigs although their coordinates are not known for certain."""
     how = table["placement_how"]
     by_name = as_bools(pc.equal(how, PlacementHow.CONTIG_NAME))
     on_these = as_bools(pc.is_in(table["placed_contig"], value_set=pa.array(sorted(contigs), pa.string())))

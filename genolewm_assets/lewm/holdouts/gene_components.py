@@ -1,7 +1,8 @@
-"""Genes that a split of windows cannot part, found from the genes that ClinVar names beside its alleles.
+"""Groups of genes that must stay in one split because windows can cover several of them.
 
-A gene's span is that of its alleles: no annotation is needed, and what lies outside it has no label to leak. Not here:
-which components are held out (``holdouts``).
+Genes are taken from the genes that ClinVar names for its alleles. A gene's span is that of its alleles, so no gene
+annotation is needed; outside the span the gene has no labelled allele. Not here: the choice of components to hold out
+(``held_intervals``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Interval, connect
 from genolewm_assets.variants import Int64s, allele_spans
 
-# What NCBI calls elements and loci that have no name of their own.
+# Symbol that NCBI gives to elements and loci without a name.
 _LOCUS = re.compile(r"LOC\d+")
 _ENTRY = pa.schema(
     [
@@ -35,18 +36,19 @@ _ENTRY = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class GeneComponent:
-    """Genes that overlap or lie within a window of one another.
+    """Group of genes whose spans overlap or are less than a window's footprint apart, or that share an allele.
 
     Attributes
     ----------
     id
-        ``gene:`` and the smallest NCBI GeneID among its named genes, or among its LOC elements where it has no other.
+        ``gene:`` followed by the smallest NCBI GeneID of the component's named genes, or of its LOC elements if it has
+        no named gene. If none of these has a GeneID, ``gene:`` and the alphabetically first of their ``symbol:`` names.
     symbols
-        Of the same genes, sorted.
+        Symbols of these genes, sorted.
     genes
-        Every gene and element: GeneID as text, or ``symbol:`` and the symbol where ClinVar gives no id.
+        Every gene and element: GeneID as text, or ``symbol:`` and the symbol if ClinVar gives no GeneID.
     spans
-        From first to last allele, one per contig (two for a pseudo-autosomal gene); 0-based half-open.
+        Interval from first to last allele, one per contig (two for a pseudo-autosomal gene); 0-based half-open.
     """
 
     id: str
@@ -56,14 +58,22 @@ class GeneComponent:
 
 
 class GeneComponents:
-    """Components in the order of their first spans, with their genes by id and symbol."""
+    """Sequence of gene components, sorted by first span, with lookup by gene and by allele.
+
+    Parameters
+    ----------
+    components
+        Components in any order.
+    symbols
+        Pairs (gene, symbol); a gene may have several symbols. Genes are named as in ``GeneComponent.genes``.
+    """
 
     def __init__(self, components: Iterable[GeneComponent], symbols: Iterable[tuple[str, str]]) -> None:
         self._components = tuple(sorted(components, key=lambda component: (component.spans[0], component.id)))
-        self._home = {gene: i for i, component in enumerate(self._components) for gene in component.genes}
-        self._called: defaultdict[str, set[int]] = defaultdict(set)
+        self._by_gene = {gene: i for i, component in enumerate(self._components) for gene in component.genes}
+        self._by_symbol: defaultdict[str, set[int]] = defaultdict(set)
         for gene, symbol in symbols:
-            self._called[symbol].add(self._home[gene])
+            self._by_symbol[symbol].add(self._by_gene[gene])
 
     def __len__(self) -> int:
         return len(self._components)
@@ -75,60 +85,71 @@ class GeneComponents:
         return iter(self._components)
 
     def of_alleles(self, clinvar: pa.Table) -> Int64s:
-        """Return the index of each allele's component: int64, shape (n_rows,); -1 where no gene is named."""
+        """Return the index of each allele's component.
+
+        Parameters
+        ----------
+        clinvar
+            Columns gene_ids and gene_symbols.
+
+        Returns
+        -------
+        ndarray
+            int64, shape (n_rows,); -1 if the allele names no gene, or none that is in a component.
+        """
         rows, genes = _allele_genes(clinvar)
         found = np.full(clinvar.num_rows, -1, dtype=np.int64)
-        # All genes of one allele are in one component, so that it does not matter which of them comes last.
-        found[rows] = [self._home.get(gene, -1) for gene in genes.to_pylist()]
+        # All genes of an allele are in the same component, so it does not matter which of them is assigned last.
+        found[rows] = [self._by_gene.get(gene, -1) for gene in genes.to_pylist()]
         return found
 
     def named(self, names: Iterable[str]) -> set[int]:
-        """Return the indices of the components that hold some genes.
+        """Return the indices of the components that contain any of the given genes.
 
         Parameters
         ----------
         names
-            Symbols, of any release used, or NCBI GeneIDs.
+            Symbols from any of the releases used, or NCBI GeneIDs.
 
         Raises
         ------
         ConfigurationError
-            If ClinVar names no such gene: where it lies is not known, and it could not be held out.
+            If no ClinVar allele names a gene; its position is then unknown, so it cannot be held out.
         """
         found: set[int] = set()
         for name in names:
-            homes = {self._home[name]} if name in self._home else self._called.get(name, set())
-            if not homes:
+            indices = {self._by_gene[name]} if name in self._by_gene else self._by_symbol.get(name, set())
+            if not indices:
                 raise ConfigurationError(
                     "holdouts.clinvar_genes",
-                    "no ClinVar allele names this gene, so that it cannot be held out",
+                    "no ClinVar allele names this gene, so it cannot be held out",
                     expected="a symbol or NCBI GeneID of the releases used",
                     got=repr(name),
-                    remedy="Correct the name or take it off the list",
+                    remedy="Correct the name or remove it from the list",
                 )
-            found |= homes
+            found |= indices
         return found
 
 
 def find_gene_components(clinvar: Iterable[pa.Table], *, reach_bp: int) -> GeneComponents:
-    """Group the genes of some ClinVar tables.
+    """Group the genes of some ClinVar tables by single linkage.
 
     Parameters
     ----------
     clinvar
-        With chrom, pos, ref, gene_symbols and gene_ids; of any number of contigs and releases.
+        Tables with the columns chrom, pos, ref, gene_symbols and gene_ids, of any contigs and releases.
     reach_bp
-        Genes with fewer bases than this between them belong together: the size of a window's footprint.
+        Genes with fewer bases than this between them belong to one component; the size of a window's footprint.
 
     Returns
     -------
     GeneComponents
-        Empty where no allele names a gene.
+        Empty if no allele names a gene.
 
     Notes
     -----
-    Genes named beside one allele belong together whatever their spans: so a LOC element inherits the side of its gene.
-    ClinVar does not say which genes code for proteins; every named gene counts.
+    Genes named for the same allele belong to one component at any distance, so a LOC element has the role of its gene.
+    ClinVar does not say which genes code for proteins, so every named gene is used.
     """
     entries = _entries(clinvar)
     grouped = entries.group_by(["contig", "gene"]).aggregate([("start", "min"), ("end", "max")])
@@ -141,14 +162,14 @@ def find_gene_components(clinvar: Iterable[pa.Table], *, reach_bp: int) -> GeneC
     members: defaultdict[str, list[tuple[str, int, int, str]]] = defaultdict(list)
     for span in spans:
         members[root.get(span[3], span[3])].append(span)
-    called: defaultdict[str, list[str]] = defaultdict(list)
+    symbols_of: defaultdict[str, list[str]] = defaultdict(list)
     for gene, symbol in symbols:
-        called[gene].append(symbol)
-    return GeneComponents((_component(spans, called) for spans in members.values()), symbols)
+        symbols_of[gene].append(symbol)
+    return GeneComponents((_component(spans, symbols_of) for spans in members.values()), symbols)
 
 
 def _allele_genes(clinvar: pa.Table) -> tuple[Int64s, pa.Array]:
-    """Return row and gene of every (allele, gene) pair, in the order of the rows."""
+    """Return row number (int64) and gene (string) of every (allele, gene) pair, in the order of the rows."""
     ids, symbols = (clinvar[name].combine_chunks() for name in ("gene_ids", "gene_symbols"))
     named = pc.binary_join_element_wise("symbol:", pc.list_flatten(symbols), "")
     genes = pc.coalesce(pc.cast(pc.list_flatten(ids), pa.string()), named)
@@ -156,7 +177,7 @@ def _allele_genes(clinvar: pa.Table) -> tuple[Int64s, pa.Array]:
 
 
 def _entries(clinvar: Iterable[pa.Table]) -> pa.Table:
-    """Return one row per (allele, gene); alleles are numbered through all tables."""
+    """Return one row per (allele, gene), schema ``_ENTRY``; row numbers continue from one table to the next."""
     parts, first = [_ENTRY.empty_table()], 0
     for table in clinvar:
         rows, genes = _allele_genes(table)
@@ -171,18 +192,18 @@ def _entries(clinvar: Iterable[pa.Table]) -> pa.Table:
 
 
 def _neighbours(spans: Sequence[tuple[str, int, int, str]], reach_bp: int) -> Iterable[tuple[str, str]]:
-    """Yield pairs that connect all genes of each chain; spans are sorted by contig and start."""
-    home, reach, head = "", 0, ""
+    """Yield pairs that connect all genes less than ``reach_bp`` apart; spans are sorted by contig and start."""
+    current, chain_end, head = "", 0, ""
     for contig, start, end, gene in spans:
-        if contig == home and start - reach < reach_bp:
+        if contig == current and start - chain_end < reach_bp:
             yield head, gene
-            reach = max(reach, end)
+            chain_end = max(chain_end, end)
         else:
-            home, reach, head = contig, end, gene
+            current, chain_end, head = contig, end, gene
 
 
 def _named_together(entries: pa.Table) -> set[tuple[str, str]]:
-    """Return pairs that connect all genes named beside one allele."""
+    """Return pairs that connect all genes named for the same allele."""
     rows, genes = entries["row"].to_numpy(), entries["gene"].combine_chunks()
     first = np.flatnonzero(rows[1:] == rows[:-1])
     pairs = pa.table([genes.take(pa.array(first)), genes.take(pa.array(first + 1))], ["one", "other"])
@@ -190,18 +211,18 @@ def _named_together(entries: pa.Table) -> set[tuple[str, str]]:
     return set(zip(distinct["one"].to_pylist(), distinct["other"].to_pylist(), strict=True))
 
 
-def _component(spans: Iterable[tuple[str, int, int, str]], called: dict[str, list[str]]) -> GeneComponent:
+def _component(spans: Iterable[tuple[str, int, int, str]], symbols_of: dict[str, list[str]]) -> GeneComponent:
     places: dict[str, tuple[int, int]] = {}
     genes = set()
     for contig, start, end, gene in spans:
         first, last = places.get(contig, (start, end))
         places[contig] = min(first, start), max(last, end)
         genes.add(gene)
-    named = {gene for gene in genes if any(not _LOCUS.fullmatch(symbol) for symbol in called[gene])} or genes
+    named = {gene for gene in genes if any(not _LOCUS.fullmatch(symbol) for symbol in symbols_of[gene])} or genes
     smallest = min(named, key=lambda gene: (not gene.isdecimal(), int(gene) if gene.isdecimal() else 0, gene))
     return GeneComponent(
         id=f"gene:{smallest}",
-        symbols=tuple(sorted({symbol for gene in named for symbol in called[gene]})),
+        symbols=tuple(sorted({symbol for gene in named for symbol in symbols_of[gene]})),
         genes=frozenset(genes),
         spans=tuple(Interval(contig, *place) for contig, place in sorted(places.items())),
     )

@@ -1,7 +1,8 @@
-"""Blocks of common alleles that stand close together, and the choice of some of them.
+"""Find blocks of nearby common alleles, and choose the blocks to hold out.
 
-Without genotypes they are proximity blocks: alleles that one haplotype may carry. With phased genotypes, alleles that
-one haplotype does carry. Not here: what becomes of the windows and alleles in them (``holdouts``).
+Without genotypes a block contains alleles that one haplotype may carry (proximity block); with phased genotypes,
+alleles that one haplotype does carry. Not here: the windows and alleles that a held-out block excludes
+(``held_intervals``, ``alleles``).
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
 
 @dataclass(frozen=True, slots=True)
 class HaplotypeBlock:
-    """Two alleles or more, at two positions or more.
+    """Block of nearby common alleles at two or more positions.
 
     Attributes
     ----------
     id
-        Its first allele, ``chr17:43044315:T:A``.
+        First allele of the block, such as ``chr17:43044315:T:A``.
     span
-        From the first reference base of its alleles to their last; 0-based half-open.
+        Interval from the first to the last reference base of the alleles; 0-based half-open.
     alleles
-        Rows of the table, ascending.
+        Row numbers in the table of alleles, ascending.
     phased
-        Whether one haplotype was seen to carry each link's two alleles.
+        Whether the block comes from phased genotypes, in which a haplotype carries both alleles of every link.
     """
 
     id: str
@@ -49,40 +50,41 @@ def find_blocks(
     Parameters
     ----------
     table
-        Common alleles with the columns ``ALLELE_KEY``, sorted by them.
+        Common alleles of one contig with the columns ``ALLELE_KEY``, sorted by them.
     link_bp
-        Alleles whose positions are at most this far apart are linked, in bases.
+        Alleles whose positions differ by at most this many bases are linked.
     max_block_bp
-        No block is longer, in bases: the allele that would make it so begins the next one.
+        Largest length of a block, in bases; an allele that would exceed it begins the next block.
     carried
-        bool, shape (n_alleles, n_haplotypes), of phased genotypes: linked are only alleles that a haplotype carries
-        together. None: proximity alone.
+        Phased genotypes: bool, shape (n_alleles, n_haplotypes). Two alleles are then linked only if a haplotype carries
+        both. None: alleles are linked by distance alone.
 
     Returns
     -------
     list of HaplotypeBlock
-        Sorted by span. Alleles that are linked to none, or only to others at their position, are in no block.
+        Blocks of two or more positions, sorted by span if ``carried`` is None. An allele without a link to an allele at
+        another position is in no block.
 
     Raises
     ------
     InputError
-        If the table is not sorted or not of one contig, or ``carried`` is not of its alleles.
+        If the table is not sorted, has more than one contig, or ``carried`` has a different number of alleles.
     """
     start, end = allele_spans(table)
     _check_alleles(table, start, carried)
     if not len(start):
         return []
-    linked = _chain(start, link_bp) if carried is None else _carried_together(start, link_bp, carried)
+    linked = _group_by_distance(start, link_bp) if carried is None else _group_by_haplotype(start, link_bp, carried)
     groups = chain.from_iterable(_cut(rows, start, end, max_block_bp) for rows in _rows_by_group(linked))
-    several = [rows for rows in groups if start[rows[0]] != start[rows[-1]]]
-    first = table.take(pa.array([int(rows[0]) for rows in several], pa.int64()))
+    spread = [rows for rows in groups if start[rows[0]] != start[rows[-1]]]
+    first = table.take(pa.array([int(rows[0]) for rows in spread], pa.int64()))
     ids = [":".join(map(str, row)) for row in zip(*(first[name].to_pylist() for name in ALLELE_KEY), strict=True)]
     contig = table["chrom"][0].as_py()
     return [
         HaplotypeBlock(
             name, Interval(contig, int(start[rows[0]]), int(end[rows].max())), tuple(rows.tolist()), carried is not None
         )
-        for name, rows in zip(ids, several, strict=True)
+        for name, rows in zip(ids, spread, strict=True)
     ]
 
 
@@ -95,25 +97,28 @@ def choose_blocks(
     tolerance: float,
     max_blocks: float,
 ) -> tuple[list[HaplotypeBlock], bool]:
-    """Choose blocks by hash until a share of the windows is removed.
+    """Choose blocks by hash until they exclude a given share of the windows from training.
 
     Parameters
     ----------
+    blocks
+        Blocks of all contigs; those of contigs without windows are ignored.
     draws
-        Random bits by block id: blocks are considered in this order.
+        Random bits by block id; blocks are considered in ascending order of them.
     footprints
-        Starts and ends, each int64, shape (n_windows,) and ascending, of all windows by contig; 0-based half-open.
+        Starts and ends of the footprints of all windows by contig, each int64, shape (n_windows,), ascending; 0-based
+        half-open.
     fraction
-        Share of all windows, 0 to 1, whose footprints meet a chosen block.
+        Target share of all windows, 0 to 1, whose footprints overlap a chosen block.
     tolerance
-        A block that would bring the share above ``fraction + tolerance`` is passed over.
+        A block that would raise the share above ``fraction + tolerance`` is skipped.
     max_blocks
-        Largest share of the blocks, 0 to 1, that is taken.
+        Largest share of the blocks, 0 to 1, that is chosen.
 
     Returns
     -------
     tuple
-        The blocks, in the order of the draws; and whether those to be had were used up before the share was reached.
+        Chosen blocks, in the order of the draws; and True if the target share was not reached.
     """
     ranked = sorted((block for block in blocks if block.span.contig in footprints), key=lambda b: (draws[b.id], b.id))
     removed = {contig: np.zeros(len(start), dtype=bool) for contig, (start, _) in footprints.items()}
@@ -136,19 +141,21 @@ def choose_blocks(
 
 def _check_alleles(table: pa.Table, start: Int64s, carried: Bools | None) -> None:
     if (start[1:] < start[:-1]).any() or len(pc.unique(table["chrom"])) > 1:
-        raise InputError("common alleles", "not sorted by position on one contig", remedy="Give one contig's shard")
+        raise InputError(
+            "common alleles", "not sorted by position on one contig", remedy="Pass the shard of one contig"
+        )
     if carried is not None and (carried.ndim != 2 or len(carried) != len(start)):
         expected, got = f"({len(start)}, n_haplotypes)", f"{carried.shape}"
-        raise InputError("phased genotypes", "not of the alleles", expected=expected, got=got)
+        raise InputError("phased genotypes", "shape does not match the alleles", expected=expected, got=got)
 
 
-def _chain(start: Int64s, link_bp: int) -> Int64s:
-    """Return a group number per allele: a new one begins where the step from the allele before is too long."""
+def _group_by_distance(start: Int64s, link_bp: int) -> Int64s:
+    """Return a group number per allele; a new group begins where the previous allele is more than ``link_bp`` away."""
     return np.concatenate(([0], np.cumsum(np.diff(start) > link_bp))).astype(np.int64)
 
 
-def _carried_together(start: Int64s, link_bp: int, carried: Bools) -> Int64s:
-    """Return a group number per allele: linked are near ones that one haplotype carries together."""
+def _group_by_haplotype(start: Int64s, link_bp: int, carried: Bools) -> Int64s:
+    """Return a group number per allele; alleles at most ``link_bp`` apart that one haplotype carries are linked."""
     links: list[tuple[int, int]] = []
     for step in range(1, len(start)):
         near = np.flatnonzero(start[step:] - start[:-step] <= link_bp)
@@ -166,10 +173,10 @@ def _rows_by_group(group: Int64s) -> Iterator[Int64s]:
 
 
 def _cut(rows: Int64s, start: Int64s, end: Int64s, max_block_bp: int) -> Iterator[Int64s]:
-    """Cut a group before each allele that would make a block too long."""
+    """Cut a group of alleles before each allele that would make the block longer than ``max_block_bp``."""
     while rows.size:
         beyond = np.flatnonzero(end[rows] > start[rows[0]] + max_block_bp)
-        # A single allele longer than a block is one all the same.
+        # A single allele longer than max_block_bp forms a part of its own.
         size = max(1, int(beyond[0])) if beyond.size else len(rows)
         yield rows[:size]
         rows = rows[size:]

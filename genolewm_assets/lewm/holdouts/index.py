@@ -1,6 +1,7 @@
-"""Is this window, allele or corpus row held out? One object answers for training, packages and sampling.
+"""``HoldoutIndex``: tell whether windows, alleles and corpus windows are held out; used by packages and training.
 
-Interval questions are searches in sorted arrays, so that they cost no more with 100,000 intervals than with 100.
+Intervals are found by binary search in sorted arrays, so a query takes about as long with 100,000 intervals as with
+100.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import AlleleError
 from genolewm_assets.genome import GRCH38, ContigSet, IntervalArray
-from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets, merge_stretches
+from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets, merge_intervals
 from genolewm_assets.lewm.holdouts.policy import canonical_name
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
 from genolewm_assets.variants import ALLELE_KEY, Bools, allele_keys, allele_spans, as_bools, join_columns
 
 
 class HoldoutIndex:
-    """The three holdout tables, ready to be asked.
+    """Index of the three holdout tables, for queries by interval, allele and corpus record.
 
     Parameters
     ----------
     intervals, alleles, corpus_rows
         Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES`` and ``HOLDOUT_CORPUS``.
     contigs
-        Of the genome; any of their names, or of GRCh38's, may be used in a question.
+        Contigs of the genome. A query may use any of their names and aliases, or those of GRCh38.
 
     Raises
     ------
@@ -34,7 +35,8 @@ class HoldoutIndex:
 
     Notes
     -----
-    An unknown contig raises :class:`UnknownContigError`: ``21`` must not slip past ``chr21``.
+    Names are resolved to canonical ones, so a query for ``21`` finds what is held out on ``chr21``. A query with an
+    unknown contig raises :class:`UnknownContigError`.
     """
 
     def __init__(
@@ -44,32 +46,41 @@ class HoldoutIndex:
         HOLDOUT_ALLELES.check(alleles.schema, where="holdouts/alleles")
         HOLDOUT_CORPUS.check(corpus_rows.schema, where="holdouts/corpus")
         self._contigs = contigs
-        self._merged = merge_stretches(intervals)
+        self._merged = merge_intervals(intervals)
         self._keys = pc.unique(allele_keys(alleles))
         self._corpus_keys = pc.unique(_corpus_keys(corpus_rows))
 
     def window_is_held_out(self, contig: str, footprints: IntervalArray) -> Bools:
-        """Tell which windows leave training.
+        """Tell which windows are excluded from training because their footprints overlap a held-out interval.
 
         Parameters
         ----------
+        contig
+            Name or alias of the contig.
         footprints
-            ``[start, end + margin_bp)`` of each, 0-based half-open on ``contig``.
+            Footprint ``[start, end + margin_bp)`` of each window, 0-based half-open on ``contig``.
 
         Returns
         -------
         ndarray
-            bool, shape (len(footprints),), in the footprints' order.
+            bool, shape (len(footprints),), in the order of the footprints.
+
+        Raises
+        ------
+        UnknownContigError
+            If neither the genome nor GRCh38 has the contig.
         """
         return meets(self._intervals_of(contig), footprints.start, footprints.end)
 
     def allele_is_held_out(self, table: pa.Table) -> Bools:
-        """Tell which alleles leave training: those listed, and those whose reference bases meet a held-out stretch.
+        """Tell which alleles are excluded from training.
+
+        An allele is excluded if the allele table lists it, or if its reference bases overlap a held-out interval.
 
         Parameters
         ----------
         table
-            With chrom, pos (1-based), ref and alt, in normal form.
+            Columns chrom, pos (1-based), ref and alt; alleles in normal form.
 
         Returns
         -------
@@ -79,7 +90,9 @@ class HoldoutIndex:
         Raises
         ------
         AlleleError
-            If an allele is not in normal form: another spelling of a held-out allele would not be recognised.
+            If an allele is not in normal form, because a different notation of a held-out allele would not be found.
+        UnknownContigError
+            If neither the genome nor GRCh38 has a contig of the table.
         """
         _check_normal_form(table)
         names = pc.unique(table["chrom"]).to_pylist()
@@ -91,14 +104,25 @@ class HoldoutIndex:
         return self._in_intervals(table) | as_bools(listed)
 
     def corpus_is_held_out(self, table: pa.Table) -> Bools:
-        """Tell which corpus windows leave training: bool, shape (n_rows,); needs source, record_id, window_index."""
+        """Tell which corpus windows are excluded from training.
+
+        Parameters
+        ----------
+        table
+            Columns source, record_id and window_index.
+
+        Returns
+        -------
+        ndarray
+            bool, shape (n_rows,).
+        """
         return as_bools(pc.is_in(_corpus_keys(table), value_set=self._corpus_keys))
 
     def _intervals_of(self, contig: str) -> IntervalArray:
         return self._merged.get(canonical_name(contig, self._contigs), NO_INTERVALS)
 
     def _in_intervals(self, table: pa.Table) -> Bools:
-        """Tell which alleles, on canonical contigs, have a reference base in a held-out stretch."""
+        """Tell which alleles, with canonical contig names, have a reference base in a held-out interval."""
         start, end = allele_spans(table)
         found = np.zeros(table.num_rows, dtype=bool)
         for contig, merged in self._merged.items():
@@ -113,12 +137,15 @@ def _corpus_keys(table: pa.Table) -> pa.Array:
 
 
 def _check_normal_form(table: pa.Table) -> None:
-    """Recognise the normal form from first and last bases (Tan et al. 2015), without the reference."""
+    """Raise :class:`AlleleError` for the first allele that is not trimmed and left-aligned.
+
+    First and last bases of ``ref`` and ``alt`` are enough to decide this (Tan et al. 2015); no reference is needed.
+    """
     ref, alt = table["ref"], table["alt"]
     both_long = pc.and_(*(pc.greater(pc.binary_length(column), 1) for column in (ref, alt)))
     same_start = pc.equal(*(pc.utf8_slice_codeunits(column, 0, 1) for column in (ref, alt)))
     same_end = pc.equal(*(pc.utf8_slice_codeunits(column, -1) for column in (ref, alt)))
-    # At a contig's first base an indel has nothing left of it to be anchored on (VCF 4.3 §1.6.1).
+    # At position 1 no base precedes an indel, so its padding base is the one after it (VCF 4.3 §1.6.1).
     movable = pc.and_(same_end, pc.or_(both_long, pc.greater(table["pos"], 1)))
     wrong = pc.or_(movable, pc.and_(both_long, same_start))
     rows = np.flatnonzero(as_bools(wrong))
@@ -129,7 +156,7 @@ def _check_normal_form(table: pa.Table) -> None:
 def _not_normal(chrom: str, pos: int, ref: str, alt: str) -> AlleleError:
     return AlleleError(
         f"{chrom}:{pos} {ref}>{alt}",
-        "allele is not in normal form, so that it cannot be looked for among the held-out ones",
+        "allele is not in normal form, so it cannot be looked up among the held-out alleles",
         expected="trimmed and left-aligned",
         got=f"{ref!r} to {alt!r}",
         remedy="Normalise it against the reference first",

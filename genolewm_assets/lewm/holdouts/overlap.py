@@ -1,6 +1,7 @@
-"""Whether spans of a contig meet a set of stretches, whole columns at a time.
+"""Test many intervals of a contig at once for overlap with a set of intervals.
 
-Not here: the arrays of intervals (``genome.intervals``), spans of alleles (``spans``), what is held out (``holdouts``).
+Not here: arrays of intervals (``genome.intervals``), reference spans of alleles (``variants.spans``), the choice of
+held-out intervals (``held_intervals``).
 """
 
 from __future__ import annotations
@@ -15,8 +16,14 @@ from genolewm_assets.variants import Bools, Int64s
 NO_INTERVALS = IntervalArray(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-def merge_stretches(table: pa.Table) -> dict[str, IntervalArray]:
-    """Return the union of the rows' stretches by contig; from the columns contig, start, end."""
+def merge_intervals(table: pa.Table) -> dict[str, IntervalArray]:
+    """Return the union of a table's intervals by contig, as disjoint intervals sorted by start.
+
+    Parameters
+    ----------
+    table
+        Columns contig, start and end, 0-based half-open, in any order.
+    """
     merged: dict[str, IntervalArray] = {}
     for contig in pc.unique(table["contig"]).to_pylist():
         rows = table.filter(pc.equal(table["contig"], contig))
@@ -25,28 +32,43 @@ def merge_stretches(table: pa.Table) -> dict[str, IntervalArray]:
 
 
 def meets(merged: IntervalArray, start: Int64s, end: Int64s) -> Bools:
-    """Tell which stretches ``[start, end)``, in any order, share a base with one of some intervals.
+    """Tell which queries ``[start, end)`` share a base with an interval of a set.
+
+    Parameters
+    ----------
+    merged
+        Intervals sorted by start, 0-based half-open.
+    start, end
+        Queries in any order, each int64, shape (n,), 0-based half-open.
 
     Returns
     -------
     ndarray
-        bool, shape (len(start),).
+        bool, shape (n,).
     """
     found: Bools = first_met(merged, start, end) >= 0
     return found
 
 
 def first_met(intervals: IntervalArray, start: Int64s, end: Int64s) -> Int64s:
-    """Return the index of the first interval that shares a base with each stretch ``[start, end)``, in any order.
+    """Return the index of the first interval that shares a base with each query ``[start, end)``.
+
+    Parameters
+    ----------
+    intervals
+        Intervals sorted by start, 0-based half-open; they may overlap one another.
+    start, end
+        Queries in any order, each int64, shape (n,), 0-based half-open.
 
     Returns
     -------
     ndarray
-        int64, shape (len(start),); -1 for none.
+        int64, shape (n,): index into ``intervals``; -1 if no interval overlaps the query or the query is empty.
 
     Notes
     -----
-    The first interval that ends behind a stretch's start meets it, or else none does: later ones start later still.
+    The first interval that ends after the query's start overlaps the query, or no interval does, because later
+    intervals start later.
     """
     index = np.searchsorted(np.maximum.accumulate(intervals.end), start, side="right")
     begins = np.append(intervals.start, np.iinfo(np.int64).max)[index]

@@ -1,4 +1,4 @@
-"""What a user decides about holdouts, and the hash that decides the rest."""
+"""Parameters of the holdouts, and the hash that divides held-out units into validation and test."""
 
 from __future__ import annotations
 
@@ -10,44 +10,45 @@ from genolewm_assets.genome import GRCH38, ContigSet, Split, draw_bits
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.variants import is_before
 
-#: How far the share of windows that the haplotype blocks remove may lie from the policy's.
+#: Allowed absolute difference between the share of windows that haplotype blocks remove and ``haplotype_fraction``.
 HAPLOTYPE_TOLERANCE = 0.003
 
 
 @dataclass(frozen=True, slots=True)
 class HoldoutPolicy:
-    """What is held out.
+    """Parameters of the holdouts.
 
     Parameters
     ----------
     contigs_validation, contigs_test
-        Whole contigs, by any known name.
+        Contigs held out as a whole, by any known name.
     clinvar_genes
-        Genes held out, by symbol or NCBI GeneID, each with its whole component; None: ``clinvar_gene_fraction`` of the
-        components by hash; empty: none.
+        Genes to hold out, by symbol or NCBI GeneID, each with its whole gene component. None: choose
+        ``clinvar_gene_fraction`` of the gene components by hash. Empty: hold out no gene.
     clinvar_gene_fraction
-        Share of gene components, 0 to 1.
+        Share of gene components to hold out, 0 to 1; used if ``clinvar_genes`` is None.
     haplotype_fraction
-        Share of all windows, 0 to 1, that held-out blocks take out of training.
+        Target share of all windows, 0 to 1, that held-out haplotype blocks exclude from training.
     haplotype_max_blocks
-        Largest share of blocks, 0 to 1, taken to reach it: where few windows have common alleles, training keeps some.
+        Largest share of blocks, 0 to 1, that may be held out to reach ``haplotype_fraction``. The limit leaves common
+        alleles in training where few windows have any.
     link_bp
-        Common alleles at most this far apart belong to one block, in bases.
+        Common alleles whose positions differ by at most this many bases belong to one block.
     max_block_bp
-        A block is cut before it gets longer, in bases.
+        Largest length of a block, in bases; a longer one is cut.
     temporal
         (earlier, later) ClinVar release; None: no temporal holdout.
     min_stars
-        Review stars that a label needs to be measured on.
+        Smallest number of ClinVar review stars, 0 to 4, with which a labelled allele is used for evaluation.
     validation_windows
-        Most windows per holdout that validation uses.
+        Largest number of validation windows per holdout.
     seed
-        Of every hash.
+        Seed of every hash.
 
     Raises
     ------
     ConfigurationError
-        If a number is impossible, the releases are not in order, or a contig is in both roles.
+        If a number is out of range, the releases are not in order, or a contig has both roles.
     """
 
     contigs_validation: tuple[str, ...] = ("chr20",)
@@ -80,16 +81,16 @@ class HoldoutPolicy:
         both = sorted(set(self.contigs_validation) & set(self.contigs_test))
         if both:
             raise ConfigurationError(
-                "holdouts.contigs", f"contig {both[0]!r} is in both roles", remedy="Give it to validation or to test"
+                "holdouts.contigs", f"contig {both[0]!r} has both roles", remedy="Give it to validation or to test"
             )
 
     def canonical(self, contigs: ContigSet) -> HoldoutPolicy:
-        """Return the policy with the canonical names of its contigs; one that the genome lacks gets GRCh38's name.
+        """Return the policy with canonical contig names, looked up in ``contigs`` first and then in GRCh38.
 
         Raises
         ------
         UnknownContigError
-            If a name belongs to no contig of either.
+            If neither the genome nor GRCh38 has a contig of that name.
         """
         return replace(
             self,
@@ -98,21 +99,26 @@ class HoldoutPolicy:
         )
 
     def contig_roles(self) -> dict[str, Split]:
-        """Return the role of every contig that is held out as a whole."""
+        """Return the role, validation or test, of every contig that is held out as a whole."""
         roles = dict.fromkeys(self.contigs_validation, Split.VALIDATION)
         return roles | dict.fromkeys(self.contigs_test, Split.TEST)
 
     def draw(self, purpose: str, unit: str) -> int:
-        """Return 64 random bits that depend on the seed and the arguments alone."""
+        """Return 64 random bits, 0 to 2**64 - 1, that depend on the seed and the arguments alone."""
         return draw_bits(purpose, self.seed, unit)
 
     def divide(self, units: Iterable[str]) -> dict[str, Split]:
-        """Divide units into validation and test, by hash of each alone.
+        """Divide units into validation and test by the hash of each unit.
+
+        Returns
+        -------
+        dict
+            Role of each unit, by the unit's id.
 
         Notes
         -----
-        Where chance leaves a side empty, one unit moves over: the one nearest to the border. A single unit serves
-        validation, since that is what training is watched with.
+        If one role would be empty, the unit whose hash is nearest to the threshold moves to it. A single unit goes to
+        validation, which is used to monitor training.
         """
         draws = {unit: self.draw("role", unit) for unit in sorted(set(units))}
         roles = {unit: Split.VALIDATION if bits >> 63 == 0 else Split.TEST for unit, bits in draws.items()}
@@ -123,17 +129,17 @@ class HoldoutPolicy:
         return roles
 
     def as_recipe(self) -> dict[str, JsonValue]:
-        """Return everything the holdouts depend on, as JSON values."""
+        """Return all parameters as JSON values, for the recipe of a build."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
 def canonical_name(name: str, contigs: ContigSet) -> str:
-    """Return the canonical name of a contig of the genome or, where the genome lacks it, of GRCh38.
+    """Return the canonical name of a contig of the genome or, if the genome lacks it, of GRCh38.
 
     Raises
     ------
     UnknownContigError
-        With the nearest spellings of the genome.
+        If neither has a contig of that name; the message gives the most similar names of the genome.
     """
     try:
         return contigs.resolve(name).name
@@ -147,4 +153,4 @@ def canonical_name(name: str, contigs: ContigSet) -> str:
 def _check_range(name: str, value: float, low: float, high: float | None) -> None:
     if value < low or (high is not None and value > high):
         expected = f"at least {low}" if high is None else f"{low} to {high}"
-        raise ConfigurationError(f"holdouts.{name}", "impossible value", expected=expected, got=f"{value}")
+        raise ConfigurationError(f"holdouts.{name}", "value out of range", expected=expected, got=f"{value}")

@@ -1,6 +1,6 @@
-"""What is held out: the closed sets of names and the schemas of the three tables.
+"""Schemas of the three holdout tables, and the closed sets of names in them.
 
-Not here: deciding it (``holdouts``), asking for it (``holdout_index``).
+Not here: building the tables (``build``), looking rows up in them (``index``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from genolewm_assets.variants import ALLELE_KEY, allele_fields
 
 
 class Holdout(StrEnum):
-    """The holdouts, none of which training may see (RFC-0006 §3.8)."""
+    """Names of the holdouts; training must see none of them (RFC-0006 §3.8)."""
 
     CHR = "holdout-chr"
     CLINVAR = "holdout-clinvar"
@@ -23,7 +23,7 @@ class Holdout(StrEnum):
 
 
 class IntervalReason(StrEnum):
-    """Why a stretch of a contig is held out."""
+    """Why an interval of a contig is held out."""
 
     CONTIG = "contig"
     GENE_COMPONENT = "gene_component"
@@ -34,10 +34,11 @@ class IntervalReason(StrEnum):
 class AlleleReason(StrEnum):
     """Why an allele is held out.
 
-    ``bench``: labelled, with enough stars, in a held-out gene: what the holdout measures. ``of_gene``: any other
-    ClinVar allele of such a gene. ``in_span``: an allele of any source that lies in a held-out stretch.
-    ``became_labelled`` and ``new``: labelled, with enough stars, at the later release; at the earlier release without a
-    label, or not there at all.
+    Here *labelled* means P, LP, B or LB in ClinVar with at least ``min_stars`` review stars. ``bench``: a labelled
+    allele of a held-out gene, used to evaluate the gene holdout. ``of_gene``: any other ClinVar allele of a held-out
+    gene. ``in_span``: an allele of any source whose reference bases overlap a held-out interval. ``became_labelled``:
+    labelled at the later release, present without a P, LP, B or LB label at the earlier one. ``new``: labelled at the
+    later release, absent from the earlier one.
     """
 
     BENCH = "bench"
@@ -50,8 +51,8 @@ class AlleleReason(StrEnum):
 class CorpusReason(StrEnum):
     """Why a corpus window is held out.
 
-    ``placed``: its place on the reference meets a held-out stretch. ``fail_closed``: it may come from one, and nothing
-    at hand can say that it does not.
+    ``placed``: the window with its flanks, as placed on the reference, overlaps a held-out interval. ``fail_closed``:
+    the window may come from a held-out interval, and its placement cannot exclude this.
     """
 
     PLACED = "placed"
@@ -70,7 +71,7 @@ _ROLE = column("role", pa.string(), "validation or test")
 
 HOLDOUT_INTERVALS = TableSchema(
     "holdout_intervals",
-    "held-out stretch of a contig; every window whose footprint meets it leaves training",
+    "held-out interval of a contig; every window whose footprint overlaps it is excluded from training",
     pa.schema(
         [
             _HOLDOUT,
@@ -108,7 +109,7 @@ HOLDOUT_ALLELES = TableSchema(
 
 HOLDOUT_CORPUS = TableSchema(
     "holdout_corpus",
-    "corpus window that may not be trained on, once per holdout",
+    "corpus window that is excluded from training, once per holdout",
     pa.schema(
         [
             column("source", pa.string(), "one of the closed set CorpusSource"),

@@ -1,6 +1,6 @@
-"""The dataset card of a package: ``README.md`` with the front matter that Hugging Face datasets reads.
+"""Render the dataset card of a package: ``README.md`` with the front matter that Hugging Face datasets reads.
 
-Everything in it comes from ``package.json``, so that card and package cannot disagree.
+All figures come from ``package.json``, so card and package always agree. The text is part of the published bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from genolewm_assets.lewm.packages import (
     window_pattern,
 )
 
-#: Name of the one split of tables that are not divided; datasets keeps ``all`` to itself.
+#: Split name in the card for tables that are not divided into splits; ``all`` is reserved by Hugging Face datasets.
 _UNDIVIDED = "holdout"
 
 _DEFINITIONS = {
@@ -63,7 +63,7 @@ ClinVar is in the public domain, and not for diagnosis; corpus windows follow th
 
 
 def render_card(info: PackageInfo) -> str:
-    """Return the text of ``README.md``."""
+    """Return the text of ``README.md`` for a package."""
     front = yaml.safe_dump(_front_matter(info), sort_keys=False, allow_unicode=True, width=10_000)
     sections = [
         f"# Windows and alleles for genomic world models, ClinVar {info.release}",
@@ -99,7 +99,7 @@ def _front_matter(info: PackageInfo) -> dict[str, object]:
 
 
 def _config(name: str, files: dict[Split, tuple[str, int]] | dict[str, tuple[str, int]]) -> dict[str, object]:
-    # datasets refuses a split without rows, so that one is left out and named in the text.
+    # Hugging Face datasets refuses a split without rows; such a split is left out here and named in the text.
     paths = [{"split": str(split), "path": path} for split, (path, n) in files.items() if n]
     return {"config_name": name, "data_files": paths}
 
@@ -154,11 +154,14 @@ def _shortfalls(info: PackageInfo) -> str:
 
 def _origins(info: PackageInfo) -> str:
     origins = sorted({name.split(".")[1] for name in info.counts if name.startswith("windows.")})
-    rows = [(f"`{origin}`", *(info.counts.get(f"windows.{origin}.{fate}", 0) for fate in _FATES)) for origin in origins]
+    rows = [
+        (f"`{origin}`", *(info.counts.get(f"windows.{origin}.{outcome}", 0) for outcome in _OUTCOMES))
+        for origin in origins
+    ]
     return _table(("origin", "windows", "held out", "copies of held-out windows", "in train"), rows)
 
 
-_FATES = ("in", "held_out", "equal_to_held_out", "train")
+_OUTCOMES = ("in", "held_out", "equal_to_held_out", "train")
 
 
 def _mix(info: PackageInfo) -> str:

@@ -1,6 +1,7 @@
-"""Checks of a written package by code that shares nothing with the filter: plain sweeps over what is in the files.
+"""Checks of a written package, independent of the code that selects its rows.
 
-Nothing here uses the holdout index, the split masks or their interval arithmetic.
+The checks sweep over the rows of the files; they do not use the holdout index, the split masks or their interval
+arithmetic.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema
 from genolewm_assets.variants import ALLELE_KEY
 
-#: Names of the checks of :func:`check_package`, in its order.
+#: Names of the checks, in the order of the results of :func:`check_package`.
 PACKAGE_CHECKS = (
     "schema_as_declared",
     "sequences_right",
@@ -52,7 +53,7 @@ PACKAGE_CHECKS = (
     "caches_match_windows",
 )
 
-#: How far the realised share of a corpus source may be from its target, 0 to 1.
+#: Largest accepted difference between realised and target share of a corpus source, as a fraction.
 MIX_TOLERANCE = 0.02
 
 _READ_ROWS = 512
@@ -63,7 +64,24 @@ _Spans: TypeAlias = dict[str, list[tuple[int, int]]]
 def check_package(
     directory: Path, info: PackageInfo, sources: PackageSources, *, progress: Progress = NO_PROGRESS
 ) -> tuple[CheckResult, ...]:
-    """Run every content check of a package against the tables that it was made from."""
+    """Run every check of a written package against the inputs that it was made from.
+
+    Parameters
+    ----------
+    directory
+        Folder of the package.
+    info
+        Content of its ``package.json``.
+    sources
+        Inputs and settings of the package.
+    progress
+        Receives the number of windows checked.
+
+    Returns
+    -------
+    tuple of CheckResult
+        One result per name in :data:`PACKAGE_CHECKS`. If the schemas are wrong, the other checks are not run and fail.
+    """
     schema = check_schemas(directory, info)
     if not schema.passed:
         not_run: dict[str, JsonValue] = {"error": "not run: a table does not have its schema"}
@@ -82,7 +100,7 @@ def check_package(
 
 
 def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
-    """Compare columns, types and nullability of every table with the declared ones."""
+    """Compare columns, types and nullability of every table file with its declared schema; report missing tables."""
     nouns = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS)
     declared: dict[str, TableSchema] = dict(zip(HOLDOUT_PATHS.values(), nouns, strict=True))
     declared |= {variants_path(split): PACKAGE_VARIANTS for split in Split}
@@ -101,7 +119,7 @@ def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
 def check_sequences(
     directory: Path, info: PackageInfo, sources: PackageSources, progress: Progress = NO_PROGRESS
 ) -> CheckResult:
-    """Hash every window again, look at every base, compare reference windows and their flanks with the genome."""
+    """Check hash, length and bases of every window; compare reference windows and their flanks with the genome."""
     figures = Counter(dict.fromkeys(("windows", "wrong_hash", "not_acgt", "wrong_size", "not_the_reference"), 0))
     contig, genome, total = None, b"", sum(split.windows for split in info.splits.values())
     for split in Split:
@@ -119,16 +137,16 @@ def check_sequences(
             if row["origin"] == REFERENCE_ORIGIN:
                 if row["contig"] != contig:
                     contig, genome = row["contig"], sources.reference(row["contig"])
-                there = genome[row["start"] - info.margin_bp : row["end"] + info.margin_bp]
-                figures["not_the_reference"] += there != whole
+                expected = genome[row["start"] - info.margin_bp : row["end"] + info.margin_bp]
+                figures["not_the_reference"] += expected != whole
     passed = sum(figures.values()) == figures["windows"]
     return CheckResult("sequences_right", passed=passed, figures=dict(figures))
 
 
 def check_no_window(directory: Path, info: PackageInfo) -> CheckResult:
-    """Sweep the held-out intervals over the footprints of all reference windows in train."""
+    """Check that no footprint of a reference window in train overlaps a held-out interval."""
     held, spans = _held_spans(directory), _placed(directory, info, corpus=False)
-    met = {contig: _count_met(ours, held.get(contig, [])) for contig, ours in spans.items()}
+    met = {contig: _count_overlapping(ours, held.get(contig, [])) for contig, ours in spans.items()}
     figures: dict[str, JsonValue] = {
         "windows": sum(map(len, spans.values())),
         "intervals": sum(map(len, held.values())),
@@ -139,16 +157,16 @@ def check_no_window(directory: Path, info: PackageInfo) -> CheckResult:
 
 
 def check_no_allele(directory: Path) -> CheckResult:
-    """Look every allele of train up among the held-out ones, and sweep the held-out intervals over them."""
+    """Check that no allele of train is listed as held out or overlaps a held-out interval."""
     listed = {_key(row) for row in _rows(directory / HOLDOUT_PATHS["alleles"], ALLELE_KEY)}
     held = _held_spans(directory)
     by_key = by_place = n = 0
-    # Contig by contig, as the file is sorted: a genome has millions of common alleles.
+    # One contig at a time, since the file is sorted: a genome has millions of common alleles.
     for contig, rows in groupby(_rows(directory / variants_path(Split.TRAIN), ALLELE_KEY), key=itemgetter("chrom")):
         keys = [_key(row) for row in rows]
         n += len(keys)
         by_key += sum(key in listed for key in keys)
-        by_place += _count_met(((pos - 1, pos - 1 + len(ref)) for _, pos, ref, _ in keys), held.get(contig, []))
+        by_place += _count_overlapping(((pos - 1, pos - 1 + len(ref)) for _, pos, ref, _ in keys), held.get(contig, []))
     figures: dict[str, JsonValue] = {
         "alleles": n,
         "held_out_alleles": len(listed),
@@ -159,12 +177,15 @@ def check_no_allele(directory: Path) -> CheckResult:
 
 
 def check_no_corpus_row(directory: Path, info: PackageInfo) -> CheckResult:
-    """Look every corpus window of train up among the held-out ones, and compare the place of those that have one."""
+    """Check that no corpus window of train is listed as held out, or is or may be in a held-out interval by placement.
+
+    A window of which only the contig is known fails the check if that contig has a held-out interval.
+    """
     columns = ("source", "record_id", "window_index")
     listed = {tuple(row[name] for name in columns) for row in _rows(directory / HOLDOUT_PATHS["corpus"], columns)}
     held = _held_spans(directory)
     spans = _placed(directory, info, corpus=True)
-    by_place = sum(_count_met(ours, held.get(contig, [])) for contig, ours in spans.items())
+    by_place = sum(_count_overlapping(ours, held.get(contig, [])) for contig, ours in spans.items())
     by_key = by_name = n = 0
     for row in _windows(directory, info, Split.TRAIN, ["origin", "record_id", "window_index", "contig", "start"]):
         if row["origin"] != REFERENCE_ORIGIN:
@@ -183,9 +204,9 @@ def check_no_corpus_row(directory: Path, info: PackageInfo) -> CheckResult:
 
 
 def check_disjoint(directory: Path, info: PackageInfo) -> CheckResult:
-    """Compare windows (by sequence, on both strands) and alleles between the splits.
+    """Check that splits share no window (by sequence, on both strands) and no allele.
 
-    Windows of a holdout that lists alleles only may be trained on, with other alleles.
+    Windows of a holdout with alleles only are not compared: they may be in train, with other alleles.
     """
     areas = {row["holdout"] for row in _rows(directory / HOLDOUT_PATHS["intervals"], ("holdout",))}
     held, reversed_held, keys = set[bytes](), set[bytes](), dict[Split, set[object]]()
@@ -213,26 +234,28 @@ def check_disjoint(directory: Path, info: PackageInfo) -> CheckResult:
 
 
 def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) -> CheckResult:
-    """Compare the counts with each other, with the rows of the files and with those of the tables that came in."""
+    """Check that the counts agree with each other, with the rows of the files and with the rows of the inputs."""
     counts, problems = info.counts, []
     origins = Counter(row["origin"] for row in _windows(directory, info, Split.TRAIN, ["origin"]))
-    came = {REFERENCE_ORIGIN: sum(table.num_rows for table in sources.windows.values())}
-    came |= {source: _rows_of(table) for source, table in sources.corpus.items()}
-    for origin, n in came.items():
-        known = sum(counts.get(f"windows.{origin}.{fate}", 0) for fate in ("train", "held_out", "equal_to_held_out"))
+    given = {REFERENCE_ORIGIN: sum(table.num_rows for table in sources.windows.values())}
+    given |= {source: _rows_of(table) for source, table in sources.corpus.items()}
+    for origin, n in given.items():
+        outcomes = ("train", "held_out", "equal_to_held_out")
+        known = sum(counts.get(f"windows.{origin}.{outcome}", 0) for outcome in outcomes)
         if not counts.get(f"windows.{origin}.in", 0) == n == known:
-            problems.append(f"windows of {origin}: {n} came, {known} are accounted for")
+            problems.append(f"windows of {origin}: {n} in the inputs, {known} counted")
         if counts.get(f"windows.{origin}.train", 0) != origins[origin]:
-            problems.append(f"windows of {origin} in train: {origins[origin]} in the files")
+            stated_n = counts.get(f"windows.{origin}.train", 0)
+            problems.append(f"windows of {origin} in train: {origins[origin]} in the files, {stated_n} counted")
     alleles = Counter(row["source"] for row in _rows(directory / variants_path(Split.TRAIN), ("source",)))
     labelled = sources.clinvar if sources.clinvar_earlier is None else sources.clinvar_earlier
     shards = {VariantSource.GNOMAD: sources.gnomad, VariantSource.CLINVAR: labelled}
     for source, tables in shards.items():
         n = sum(table.num_rows for contig, table in tables.items() if contig in sources.windows)
-        train, out = (counts.get(f"alleles.{source}.{fate}", 0) for fate in ("train", "held_out"))
+        train, out = (counts.get(f"alleles.{source}.{outcome}", 0) for outcome in ("train", "held_out"))
         if n != train + out or train != alleles[source]:
-            fates = f"{train + out} are accounted for, {alleles[source]} in train"
-            problems.append(f"alleles of {source}: {n} came, {fates}")
+            counted = f"{train + out} counted, {alleles[source]} in the file of train"
+            problems.append(f"alleles of {source}: {n} in the inputs, {counted}")
     for split in EVALUATION:
         found = Counter(row["holdout"] for row in _windows(directory, info, split, ["holdout"]))
         stated = Counter({str(name): counts.get(f"{split}.{name}.windows", 0) for name in Holdout})
@@ -243,12 +266,12 @@ def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) ->
         for split in Split
         if sum(entry.rows or 0 for entry in info.split_files(split)) != info.splits[split].windows
     ]
-    figures: dict[str, JsonValue] = {"windows": sum(came.values()), "problems": problems}
+    figures: dict[str, JsonValue] = {"windows": sum(given.values()), "problems": problems}
     return CheckResult("counts_add_up", passed=not problems, figures=figures)
 
 
 def check_mix(info: PackageInfo) -> CheckResult:
-    """Compare the mix that the training windows can realise with its target; a source without windows gives nothing."""
+    """Compare the realised mix with its target; a corpus source without training windows has a realised share of 0."""
     realised = realised_mix(info)
     off = {name: abs(realised.get(name, 0.0) - share) for name, share in info.mix.items()}
     figures: dict[str, JsonValue] = {
@@ -262,14 +285,20 @@ def check_mix(info: PackageInfo) -> CheckResult:
 
 
 def realised_mix(info: PackageInfo) -> dict[str, float]:
-    """Return the share of emitted tuples by corpus source, 0 to 1: the target's, over the sources that have windows."""
+    """Return the realised share of emitted tuples by corpus source, 0 to 1.
+
+    Target shares of the sources with training windows, scaled to a sum of 1; empty if no source has any.
+    """
     present = {name: share for name, share in info.mix.items() if _training_windows(info, name)}
     total = sum(present.values())
     return {name: share / total for name, share in present.items()} if total else {}
 
 
 def check_caches(directory: Path, info: PackageInfo, sources: PackageSources) -> CheckResult:
-    """Compare every pointer into a cache with the window table whose rows the cache follows."""
+    """Check that every window's cache key and cache row lead to the row of a window with the same hash.
+
+    Row i of a cache belongs to row i of the input window table of its contig or corpus source.
+    """
     caches = {ref.source: ref for ref in info.caches}
     hashes = {name: table["window_hash"] for name, table in sources.windows.items() if name in caches}
     for name in caches.keys() & sources.corpus.keys():
@@ -291,7 +320,7 @@ def check_caches(directory: Path, info: PackageInfo, sources: PackageSources) ->
 
 
 def _training_windows(info: PackageInfo, source: str) -> int:
-    """Count the training windows that serve a corpus source; reference windows serve the eukaryotes' share."""
+    """Count the training windows of a corpus source; reference windows count towards ``eukaryote_generator``."""
     n = info.counts.get(f"windows.{source}.train", 0)
     shared = info.counts.get(f"windows.{REFERENCE_ORIGIN}.train", 0)
     return n + shared if source == CorpusSource.EUKARYOTE_GENERATOR else n
@@ -324,18 +353,18 @@ def _held_spans(directory: Path) -> _Spans:
 
 
 def _placed(directory: Path, info: PackageInfo, *, corpus: bool) -> _Spans:
-    """Return the footprints of the training windows that have a place, of the reference or of the corpus."""
+    """Return the footprints, by contig, of the placed training windows: reference windows, or corpus windows."""
     spans: _Spans = {}
     for row in _windows(directory, info, Split.TRAIN, ["origin", "contig", "start", "end", "strand"]):
         if (row["origin"] != REFERENCE_ORIGIN) is corpus and row["start"] is not None:
-            # The right flank, from which deletions draw, lies on the left of a window of the other strand.
+            # On strand "-" the right flank, from which deletions take bases, is to the left of the window.
             left, right = (info.margin_bp, 0) if row["strand"] == "-" else (0, info.margin_bp)
             spans.setdefault(row["contig"], []).append((row["start"] - left, row["end"] + right))
     return spans
 
 
-def _count_met(spans: Iterable[tuple[int, int]], held: Iterable[tuple[int, int]]) -> int:
-    """Count the spans that share a base with a held-out one, passing over both from left to right."""
+def _count_overlapping(spans: Iterable[tuple[int, int]], held: Iterable[tuple[int, int]]) -> int:
+    """Count the spans that share a base with a held-out span, in one sweep over both sorted lists."""
     union: list[tuple[int, int]] = []
     for start, end in sorted(held):
         if union and start <= union[-1][1]:

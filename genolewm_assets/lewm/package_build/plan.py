@@ -1,6 +1,7 @@
-"""What a package is made from, and the plan of its rows: decided over small columns, before any sequence is read twice.
+"""Inputs of a package, and the plan of its rows.
 
-Not here: the decisions themselves (``package_split``), writing (``packages``).
+The plan needs keys, coordinates and hashes of the windows, and the sequence of held-out windows only; all sequences are
+read later, when rows are written. Not here: dividing one contig into splits (``split``), writing (``writer``).
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from genolewm_assets.lewm.package_build.split import (
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, SOURCE_MIX, CacheRef
 from genolewm_assets.variants import Bools, Int64s
 
-#: Rows of a corpus table read at a time; with their sequences about 25 MB.
+#: Rows per batch of a corpus table; about 25 MB with the sequences.
 _BATCH_ROWS = 2_048
 
 
 @dataclass(frozen=True, slots=True)
 class PackageSources:
-    """Everything a package is made from.
+    """Inputs and settings of a package.
 
     Attributes
     ----------
@@ -48,24 +49,32 @@ class PackageSources:
         Corpus windows (``CORPUS_WINDOWS``) by source, in memory or as a dataset over their file.
     gnomad, clinvar
         Shards by contig (``GNOMAD_VARIANTS``, ``CLINVAR_VARIANTS``); a contig without windows is not used.
-    clinvar_earlier
-        Shard of the earlier release, whose labels training uses where a temporal holdout is set; None: ``clinvar``.
     intervals, alleles, corpus_rows
-        The holdout tables.
+        The holdout tables: ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES`` and ``HOLDOUT_CORPUS``.
+    policy
+        Parameters that the holdouts were made with.
     reference
-        From a contig's name to its upper-case bases.
+        Function that returns the upper-case bases of a contig, by its name.
+    clinvar_earlier
+        Shards of the earlier ClinVar release by contig; with a temporal holdout, training uses their labels. None:
+        training uses ``clinvar``.
+    caches
+        Caches of encoder states, at most one per contig and corpus source.
     contigs
         Contigs of the genome.
-    caches
-        Caches of states, at most one per contig and corpus source.
     margin_bp
-        Bases of either flank.
+        Length of each flank of a window, in bases.
     mix
-        Share of emitted tuples by corpus source, 0 to 1.
+        Target share of emitted tuples by corpus source, 0 to 1.
     mix_declared
-        Accept a mix that the windows at hand cannot realise to two points.
+        Whether to accept a realised mix that differs from the target by more than two percentage points.
     versions
         Release of each source for the card, by name.
+
+    Raises
+    ------
+    ConfigurationError
+        If a cache belongs to no contig or source of the package, or a contig or source has two caches.
     """
 
     release: str
@@ -93,21 +102,21 @@ class PackageSources:
         if unknown or len(set(named)) != len(named):
             raise ConfigurationError(
                 f"package {self.release}",
-                "a cache belongs to nothing in the package, or to something that has one already",
+                "a cache belongs to no contig or corpus source of the package, or a source has two caches",
                 expected=f"at most one for each of {[*self.windows, *self.corpus]}",
                 got=str(named),
             )
 
     def cache_of(self, source: str) -> CacheRef | None:
-        """Return the cache of a contig or corpus source."""
+        """Return the cache of a contig or corpus source, or None."""
         return next((cache for cache in self.caches if cache.source == source), None)
 
     def corpus_batches(self, source: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
-        """Read a corpus table in its order, a little at a time, each with the number of its first row."""
+        """Read a corpus table in row order; yield batches of at most 2,048 rows, each with its first row's number."""
         table = self.corpus[source]
         dataset = ds.dataset(table) if isinstance(table, pa.Table) else table
         row = 0
-        # Read-ahead is for narrow rows; of these, the default would hold gigabytes.
+        # These rows are wide: the default read-ahead would hold gigabytes in memory.
         for batch in dataset.to_batches(columns=columns, batch_size=_BATCH_ROWS, batch_readahead=2):
             yield row, pa.table(batch)
             row += batch.num_rows
@@ -115,22 +124,22 @@ class PackageSources:
 
 @dataclass(frozen=True, slots=True)
 class PackagePlan:
-    """Rows of the package, as indices into the tables that it is made from.
+    """Rows of the package, as row numbers in its input tables; every array is int64, 1-D and ascending.
 
     Attributes
     ----------
     train
-        Rows by contig.
+        Reference windows of train, by contig.
     evaluation
-        Rows by (holdout, split), then by contig.
+        Reference windows of validation and test, by (holdout, split), then by contig.
     controls
-        Of those, the rows whose re-framed copies are shipped.
+        Subset of ``evaluation`` for which control windows are written, by the same keys.
     corpus
-        Rows by corpus source.
+        Corpus windows of train, by corpus source.
     regions
-        What is held out, by contig.
+        Held-out intervals and alleles, by contig.
     counts
-        Windows by what became of them.
+        Numbers of windows by source and outcome, by name.
     """
 
     train: Mapping[str, Int64s]
@@ -141,7 +150,7 @@ class PackagePlan:
     counts: Mapping[str, int]
 
     def windows_in(self, split: Split) -> int:
-        """Return the rows of a split's window files."""
+        """Return the number of rows in a split's window files."""
         if split is Split.TRAIN:
             return sum(map(len, self.train.values())) + sum(map(len, self.corpus.values()))
         return sum(
@@ -150,7 +159,15 @@ class PackagePlan:
 
 
 def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan:
-    """Decide about every window."""
+    """Assign every window to its splits.
+
+    Parameters
+    ----------
+    sources
+        Inputs of the package.
+    holdouts
+        Index of the holdout tables in ``sources``.
+    """
     counts: Counter[str] = Counter()
     regions = {contig: find_regions(contig, sources.intervals, sources.alleles) for contig in sources.windows}
     splits = {
@@ -159,14 +176,14 @@ def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan
     }
     held = held_out_hashes(sources, splits)
     train = {contig: _training_rows(sources.windows[contig], split, held, counts) for contig, split in splits.items()}
-    evaluation, controls = _choose(sources, splits, counts)
+    evaluation, controls = _choose_evaluation(sources, splits, counts)
     corpus = {source: _corpus_rows(sources, source, holdouts, held, counts) for source in sources.corpus}
-    counts.update(_removed(sources, regions))
+    counts.update(_count_removed(sources, regions))
     return PackagePlan(train, evaluation, controls, corpus, regions, dict(sorted(counts.items())))
 
 
 def held_out_hashes(sources: PackageSources, splits: Mapping[str, WindowSplit]) -> frozenset[bytes]:
-    """Return the SHA-256 of every held-out window, and of its reverse complement."""
+    """Return the SHA-256 digests, 32 bytes each, of every held-out window and of its reverse complement."""
     found: set[bytes] = set()
     for contig, split in splits.items():
         table = sources.windows[contig].filter(pa.array(split.held_out))
@@ -180,7 +197,7 @@ def held_out_hashes(sources: PackageSources, splits: Mapping[str, WindowSplit]) 
 
 def _training_rows(windows: pa.Table, split: WindowSplit, held: frozenset[bytes], counts: Counter[str]) -> Int64s:
     free = ~split.held_out
-    copies = free & _among(windows["window_hash"], held)
+    copies = free & _is_in(windows["window_hash"], held)
     counts[f"windows.{REFERENCE_ORIGIN}.in"] += len(free)
     counts[f"windows.{REFERENCE_ORIGIN}.held_out"] += int(np.count_nonzero(~free))
     counts[f"windows.{REFERENCE_ORIGIN}.equal_to_held_out"] += int(np.count_nonzero(copies))
@@ -194,7 +211,7 @@ def _corpus_rows(
     kept: list[Int64s] = [np.zeros(0, np.int64)]
     for first, batch in sources.corpus_batches(source, ["source", "record_id", "window_index", "window_hash"]):
         free = ~holdouts.corpus_is_held_out(batch)
-        copies = free & _among(batch["window_hash"], held)
+        copies = free & _is_in(batch["window_hash"], held)
         counts[f"windows.{source}.in"] += len(free)
         counts[f"windows.{source}.held_out"] += int(np.count_nonzero(~free))
         counts[f"windows.{source}.equal_to_held_out"] += int(np.count_nonzero(copies))
@@ -204,10 +221,14 @@ def _corpus_rows(
     return rows
 
 
-def _choose(
+def _choose_evaluation(
     sources: PackageSources, splits: Mapping[str, WindowSplit], counts: Counter[str]
 ) -> tuple[dict[tuple[str, Split], Mapping[str, Int64s]], dict[tuple[str, Split], Mapping[str, Int64s]]]:
-    """Choose the windows of the validation, all of the test, and those of either that get controls."""
+    """Choose the windows of validation and test, and those for which control windows are written.
+
+    Validation gets at most ``validation_windows`` windows per holdout, test all candidates; in both, the windows chosen
+    by hash get controls.
+    """
     limit, seed = sources.policy.validation_windows, sources.policy.seed
     starts = {contig: table["start"].to_numpy() for contig, table in sources.windows.items()}
     flagged = {contig: _is_flagged(table) for contig, table in sources.windows.items()}
@@ -232,14 +253,14 @@ def _choose(
 
 
 def _is_flagged(windows: pa.Table) -> Bools:
-    """Tell which windows touch a segmental duplication or an excluded region: results on them are reported apart."""
+    """Tell which windows overlap a segmental duplication or excluded region; their results are reported separately."""
     shares = [pc.fill_null(windows[name], 0).to_numpy() for name in ("segmental_duplication", "excluded_region")]
     found: Bools = np.logical_or.reduce([share > 0 for share in shares])
     return found
 
 
-def _removed(sources: PackageSources, regions: Mapping[str, RoleRegions]) -> Counter[str]:
-    """Count the reference windows that each holdout by itself takes out of training."""
+def _count_removed(sources: PackageSources, regions: Mapping[str, RoleRegions]) -> Counter[str]:
+    """Count the reference windows that the intervals of each holdout exclude from training, each holdout alone."""
     removed: Counter[str] = Counter()
     for contig, table in sources.windows.items():
         start, end = table["start"].to_numpy(), table["end"].to_numpy() + sources.margin_bp
@@ -251,5 +272,5 @@ def _removed(sources: PackageSources, regions: Mapping[str, RoleRegions]) -> Cou
     return removed
 
 
-def _among(hashes: pa.ChunkedArray, held: frozenset[bytes]) -> Bools:
+def _is_in(hashes: pa.ChunkedArray, held: frozenset[bytes]) -> Bools:
     return np.array([digest in held for digest in hashes.to_pylist()], dtype=bool)

@@ -1,6 +1,6 @@
-"""Rows of a package's tables, made from the rows of the tables that the package is made from.
+"""Make the rows of a package's tables from the rows of its input tables.
 
-Not here: which rows (``package_split``), files (``package_files``).
+Not here: the choice of rows (``split``, ``plan``), writing files (``packages.files``).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from genolewm_assets.lewm.packages import (
 from genolewm_assets.store.tables import TableSchema
 from genolewm_assets.variants import ALLELE_KEY, Int64s
 
-#: Shifts of the control windows in bases: every frame of the 6-mers but the window's own.
+#: Shifts of the control windows in bases: 1 to 5, every 6-mer frame except the window's own.
 CONTROL_SHIFTS: tuple[int, ...] = tuple(range(1, TOKEN_BP))
 
-#: Columns that a shard of each source fills.
+#: Columns of ``PACKAGE_VARIANTS`` that are taken from the shard of each source.
 _COLUMNS: Mapping[VariantSource, tuple[str, ...]] = {
     VariantSource.GNOMAD: (*ALLELE_KEY, "af"),
     VariantSource.CLINVAR: (*ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids"),
@@ -39,13 +39,13 @@ _COLUMNS: Mapping[VariantSource, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a row is in the package for; ``holdout`` is None in train."""
+    """Split of a row, and the holdout that it is evaluated for; ``holdout`` is None in train."""
 
     split: Split
     holdout: str | None = None
 
     def columns(self, n: int) -> dict[str, pa.Array]:
-        """Return both columns for ``n`` rows."""
+        """Return the columns holdout and role for ``n`` rows."""
         return {
             "holdout": pa.array([self.holdout] * n, pa.string()),
             "role": pa.array([str(self.split)] * n, pa.string()),
@@ -61,16 +61,22 @@ def reference_rows(
     member: Membership,
     cache: CacheRef | None,
 ) -> pa.Table:
-    """Return rows of a contig's window table with their sequences.
+    """Make package rows, with sequences and flanks, from rows of a contig's window table.
 
     Parameters
     ----------
     windows
-        Schema ``lewm.window_schema.WINDOWS``.
+        Window table of one contig, schema ``lewm.windows.schema.WINDOWS``.
     rows
-        Which of its rows, in the order wanted.
+        Row numbers in ``windows``, int64, in the order of the result.
     sequence
         The whole contig, upper-case ASCII.
+    margin_bp
+        Length of each flank, in bases.
+    member
+        Split and holdout of the rows.
+    cache
+        Cache of encoder states of the contig's windows, or None.
 
     Returns
     -------
@@ -80,14 +86,14 @@ def reference_rows(
     Raises
     ------
     CorruptResourceError
-        If a window leaves the contig with its flanks: index and genome do not belong together.
+        If a window with its flanks extends beyond the contig: window index and genome do not match.
     """
     picked = windows.take(pa.array(rows))
     n, starts, ends = len(rows), picked["start"].to_pylist(), picked["end"].to_pylist()
     if n and not (min(starts) >= margin_bp and max(ends) + margin_bp <= len(sequence)):
         raise CorruptResourceError(
             f"windows/index[{picked['contig'][0]}]",
-            "a window leaves its contig",
+            "a window with its flanks extends beyond its contig",
             expected=f"windows in [{margin_bp}, {len(sequence) - margin_bp})",
             got=f"[{min(starts)}, {max(ends)})",
             remedy="Rebuild the window index",
@@ -109,14 +115,18 @@ def reference_rows(
 
 
 def corpus_rows(batch: pa.Table, rows: Int64s, *, member: Membership, cache: CacheRef | None) -> pa.Table:
-    """Return corpus windows as rows of the package.
+    """Make package rows, schema ``PACKAGE_WINDOWS``, from corpus windows.
 
     Parameters
     ----------
     batch
-        Schema ``CORPUS_WINDOWS``, already narrowed to the wanted rows.
+        Corpus windows to include, schema ``CORPUS_WINDOWS``.
     rows
-        Their row numbers in the source's whole table.
+        Row numbers of these windows in the whole table of the source: int64, shape (n_rows,).
+    member
+        Split and holdout of the rows.
+    cache
+        Cache of encoder states of the source's windows, or None.
     """
     n = batch.num_rows
     columns: dict[str, object] = {
@@ -133,7 +143,7 @@ def corpus_rows(batch: pa.Table, rows: Int64s, *, member: Membership, cache: Cac
 
 
 def control_rows(windows: pa.Table) -> pa.Table:
-    """Return each window moved by 1 to 5 bp into its own right flank, unedited.
+    """Make the control windows: each window shifted by 1 to 5 bp into its right flank, without an edit.
 
     Parameters
     ----------
@@ -143,14 +153,14 @@ def control_rows(windows: pa.Table) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Schema ``PACKAGE_CONTROLS``; five rows per window, by shift.
+        Schema ``PACKAGE_CONTROLS``; five rows per window, sorted by shift.
     """
     columns: dict[str, list[object]] = {name: [] for name in PACKAGE_CONTROLS.columns}
     kept = ("contig", "holdout", "role", "cache_key", "cache_row")
     for row in windows.to_pylist():
-        stretch = row["sequence"] + row["right_flank"]
+        bases = row["sequence"] + row["right_flank"]
         for shift in CONTROL_SHIFTS:
-            moved = stretch[shift : shift + row["window_bp"]]
+            moved = bases[shift : shift + row["window_bp"]]
             values = {
                 "window_id": hashlib.sha256(moved.encode("ascii")).hexdigest()[:32],
                 "source_window_id": row["window_id"],
@@ -166,7 +176,7 @@ def control_rows(windows: pa.Table) -> pa.Table:
 
 
 def variant_rows(source: VariantSource, table: pa.Table, member: Membership) -> pa.Table:
-    """Return rows of a gnomAD or ClinVar shard as rows of the package: schema ``PACKAGE_VARIANTS``."""
+    """Make package rows, schema ``PACKAGE_VARIANTS``, from rows of a gnomAD or ClinVar shard."""
     n = table.num_rows
     columns: dict[str, object] = {"source": [str(source)] * n, **member.columns(n)}
     for name in ("af", "label", "stars", "clinvar_id"):
@@ -178,7 +188,7 @@ def variant_rows(source: VariantSource, table: pa.Table, member: Membership) -> 
 
 
 def sort_variants(tables: Sequence[pa.Table]) -> pa.Table:
-    """Join rows of one contig in the order of the file: holdout, position, alleles, source."""
+    """Concatenate rows of one contig and sort them by holdout, pos, ref, alt and source, the order of the file."""
     order = ("holdout", "pos", "ref", "alt", "source")
     joined = pa.concat_tables([PACKAGE_VARIANTS.empty(), *tables])
     return joined.take(pc.sort_indices(joined, [(name, "ascending") for name in order]))
@@ -192,7 +202,7 @@ def _cache_columns(rows: Int64s, cache: CacheRef | None) -> dict[str, pa.Array]:
 
 
 def _table(columns: Mapping[str, object], rest: pa.Table, schema: TableSchema) -> pa.Table:
-    """Build a table of a schema; columns that are not given are those of ``rest`` with the same name."""
+    """Build a table of a schema; a column that is not in ``columns`` is taken from ``rest``."""
     arrays = [columns.get(name, rest[name] if name in rest.schema.names else None) for name in schema.columns]
     typed = {
         field.name: values if isinstance(values, pa.ChunkedArray | pa.Array) else pa.array(values, field.type)

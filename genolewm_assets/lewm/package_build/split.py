@@ -1,8 +1,8 @@
-"""Which window and which allele goes into which split of a package: tables in, rows and masks out.
+"""Divide the windows and alleles of a contig into the splits of a package; results are row numbers and masks.
 
-A holdout with intervals takes windows out of training; one that lists alleles only (the temporal one) takes just those
-alleles out, and is evaluated on the windows that hold them. Where two holdouts disagree, ``test`` wins over
-``validation``. Not here: what is held out (``holdouts``), the rows as they are written (``package_rows``).
+A holdout with intervals excludes windows and alleles from training. A holdout with alleles only (the temporal one)
+excludes these alleles, and is evaluated on the windows that contain them. If two holdouts disagree, ``test`` has
+precedence over ``validation``. Not here: what is held out (``holdouts``), the rows to be written (``rows``).
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from genolewm_assets.variants import Bools, Int64s, allele_keys, allele_spans, a
 
 
 class HoldoutFilter(Protocol):
-    """What the splits ask of the holdouts; :class:`genolewm_assets.lewm.holdouts.index.HoldoutIndex` answers."""
+    """Queries about held-out windows and alleles, as in :class:`genolewm_assets.lewm.holdouts.index.HoldoutIndex`."""
 
     def window_is_held_out(self, contig: str, footprints: IntervalArray) -> Bools:
-        """Return, per footprint on ``contig``, whether it leaves training."""
+        """Return whether each footprint on ``contig`` is excluded from training: bool, shape (len(footprints),)."""
 
     def allele_is_held_out(self, table: pa.Table) -> Bools:
-        """Return, per row with chrom, pos, ref and alt, whether the allele leaves training."""
+        """Return whether each allele is excluded from training: bool, shape (n_rows,); needs chrom, pos, ref, alt."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleRegions:
-    """Where one contig is held out, and for what.
+    """Held-out intervals and alleles of one contig, by (holdout, split).
 
     Attributes
     ----------
     intervals
-        Merged intervals by (holdout, split).
+        Merged intervals, 0-based half-open.
     alleles
-        Spans ``[pos - 1, pos - 1 + len(ref))`` of the alleles by (holdout, split), of holdouts that have no intervals.
+        Reference spans ``[pos - 1, pos - 1 + len(ref))`` of held-out alleles, for holdouts without intervals only.
     keys
-        Keys of all held-out alleles (see :func:`genolewm_assets.variants.spans.allele_keys`) by (holdout, split).
+        Keys of all held-out alleles (see :func:`genolewm_assets.variants.spans.allele_keys`).
     """
 
     intervals: Mapping[tuple[str, Split], IntervalArray]
@@ -52,14 +52,15 @@ class RoleRegions:
 
 @dataclass(frozen=True, slots=True)
 class WindowSplit:
-    """What becomes of the windows of one contig; rows are indices into its table.
+    """Split of the windows of one contig.
 
     Attributes
     ----------
     held_out
-        bool, shape (n_windows,): not for training.
+        bool, shape (n_windows,): True if the window is excluded from training.
     evaluation
-        Ascending rows by (holdout, split); all candidates, not yet narrowed to the size of the validation.
+        By (holdout, split), the row numbers of all candidate windows in the contig's table: int64, shape
+        (n_candidates,), ascending. ``choose_windows`` reduces them to the size of the validation split.
     """
 
     held_out: Bools
@@ -67,12 +68,14 @@ class WindowSplit:
 
 
 def find_regions(contig: str, intervals: pa.Table, alleles: pa.Table) -> RoleRegions:
-    """Collect what the holdout tables say about one contig.
+    """Collect the held-out intervals and alleles of one contig from the holdout tables.
 
     Parameters
     ----------
+    contig
+        Canonical name.
     intervals, alleles
-        The whole tables, of all contigs.
+        Tables of all contigs, schemas ``HOLDOUT_INTERVALS`` and ``HOLDOUT_ALLELES``.
     """
     with_intervals = set(pc.unique(intervals["holdout"]).to_pylist())
     ours = intervals.filter(pc.equal(intervals["contig"], contig))
@@ -96,25 +99,31 @@ def find_regions(contig: str, intervals: pa.Table, alleles: pa.Table) -> RoleReg
 def split_windows(
     contig: str, windows: pa.Table, *, margin_bp: int, regions: RoleRegions, holdouts: HoldoutFilter
 ) -> WindowSplit:
-    """Decide about every window of one contig.
+    """Divide the windows of one contig into training, validation and test.
 
     Parameters
     ----------
+    contig
+        Canonical name.
     windows
-        Schema ``lewm.window_schema.WINDOWS``, sorted by start.
+        Schema ``lewm.windows.schema.WINDOWS``, sorted by start.
     margin_bp
-        Bases behind a window that its footprint includes.
+        Bases after a window that belong to its footprint.
+    regions
+        Held-out intervals and alleles of the contig.
+    holdouts
+        Holdout index.
 
     Notes
     -----
-    A window that meets a ``test`` interval of any holdout serves no validation.
+    A window that overlaps a ``test`` interval of any holdout is not used for validation.
     """
     start, end = windows["start"].to_numpy(), windows["end"].to_numpy()
     footprints = IntervalArray(start, end + margin_bp)
     met = {key: meets(region, footprints.start, footprints.end) for key, region in regions.intervals.items()}
     held_out = np.logical_or.reduce([holdouts.window_is_held_out(contig, footprints), *met.values()])
-    met |= {key: _holding(start, end, spans) for key, spans in regions.alleles.items()}
-    tested = _tested(met, set(regions.intervals), len(start))
+    met |= {key: _contains_allele(start, end, spans) for key, spans in regions.alleles.items()}
+    tested = _in_test(met, set(regions.intervals), len(start))
     return WindowSplit(
         held_out=held_out,
         evaluation={
@@ -127,21 +136,25 @@ def split_windows(
 def split_alleles(
     table: pa.Table, regions: RoleRegions, holdouts: HoldoutFilter
 ) -> dict[str | None, dict[Split, Bools]]:
-    """Decide about every allele of one contig and source.
+    """Divide the alleles of one contig and source into training, validation and test.
 
     Parameters
     ----------
     table
-        With chrom, pos, ref and alt; one contig.
+        Alleles of one contig, with the columns chrom, pos, ref and alt.
+    regions
+        Held-out intervals and alleles of the contig.
+    holdouts
+        Holdout index.
 
     Returns
     -------
     dict
-        Masks over the rows by holdout and split; training under the holdout None.
+        Masks by holdout and split, each bool, shape (n_rows,); the mask of train is under the holdout None.
 
     Notes
     -----
-    An allele that any holdout tests serves no validation, and none that is held out is trained on.
+    An allele in ``test`` of any holdout is not used for validation; a held-out allele is never in train.
     """
     keys, (start, end) = allele_keys(table), allele_spans(table)
     met: dict[tuple[str, Split], Bools] = {}
@@ -152,7 +165,7 @@ def split_alleles(
             mask |= as_bools(pc.is_in(keys, value_set=listed))
         met[key] = mask
     held_out = np.logical_or.reduce([holdouts.allele_is_held_out(table), *met.values()])
-    tested = _tested(met, set(met), len(keys))
+    tested = _in_test(met, set(met), len(keys))
     masks: dict[str | None, dict[Split, Bools]] = {None: {Split.TRAIN: ~held_out}}
     for (holdout, split), mask in met.items():
         masks.setdefault(holdout, {})[split] = mask & ~tested if split is Split.VALIDATION else mask
@@ -162,19 +175,28 @@ def split_alleles(
 def choose_windows(
     candidates: Mapping[str, Int64s], starts: Mapping[str, Int64s], *, holdout: str, limit: int, seed: int
 ) -> dict[str, Int64s]:
-    """Choose at most ``limit`` windows by hash: order-free, and the smaller choice lies within the larger one.
+    """Choose at most ``limit`` windows by hash.
+
+    The result does not depend on the order of the candidates; a smaller ``limit`` gives a subset of the windows of a
+    larger one.
 
     Parameters
     ----------
     candidates
-        Rows by contig.
+        Row numbers by contig, each int64, shape (n_candidates,).
     starts
-        First base of every window of the contig's table, 0-based.
+        First base of every window of the contig's table, 0-based: int64, shape (n_windows,).
+    holdout
+        Name of the holdout; part of the hash.
+    limit
+        Largest number of windows over all contigs.
+    seed
+        Seed of the hash.
 
     Returns
     -------
     dict
-        Chosen rows by contig, ascending.
+        Chosen row numbers by contig, int64, ascending; no entry for a contig without a chosen window.
     """
     ranked = sorted(
         (hashlib.sha256(f"{seed}\t{holdout}\t{contig}\t{starts[contig][row]}".encode()).digest(), contig, int(row))
@@ -194,14 +216,17 @@ def _by_role(table: pa.Table) -> Iterable[tuple[tuple[str, Split], pa.Table]]:
         yield (holdout, Split(role)), table.filter(ours)
 
 
-def _tested(met: Mapping[tuple[str, Split], Bools], keys: set[tuple[str, Split]], n: int) -> Bools:
+def _in_test(met: Mapping[tuple[str, Split], Bools], keys: set[tuple[str, Split]], n: int) -> Bools:
     masks = [mask for key, mask in met.items() if key in keys and key[1] is Split.TEST]
     tested: Bools = np.logical_or.reduce([np.zeros(n, bool), *masks])
     return tested
 
 
-def _holding(start: Int64s, end: Int64s, alleles: IntervalArray) -> Bools:
-    """Tell which windows, sorted and of one size, hold an allele inside the inset, where it can be an edit."""
+def _contains_allele(start: Int64s, end: Int64s, alleles: IntervalArray) -> Bools:
+    """Tell which windows contain an allele outside their insets, where it can be an edit.
+
+    Windows are of one size and sorted by start; the result is bool, shape (len(start),).
+    """
     first = np.searchsorted(end - INSET_BP, alleles.end, side="left")
     last = np.searchsorted(start + INSET_BP, alleles.start, side="right")
     found, steps = last > first, np.zeros(len(start) + 1, np.int64)

@@ -1,6 +1,6 @@
-"""Writes a split package into a folder: windows, alleles, holdouts, controls, description, card, checksums.
+"""Write a package into a folder: windows, alleles, holdouts, controls, ``package.json``, card, checksums.
 
-Not here: which row goes where (``package_plan``, ``package_split``), what a row holds (``package_rows``), publication
+Not here: which row goes into which split (``plan``, ``split``), the content of a row (``rows``), publication
 (``store``).
 """
 
@@ -53,18 +53,27 @@ from genolewm_assets.variants import Bools, Int64s, allele_spans
 
 
 def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress = NO_PROGRESS) -> BuildReport:
-    """Write a package into an empty folder and check what was written.
+    """Write a package into an empty folder and check the written files.
+
+    Parameters
+    ----------
+    work_dir
+        Empty folder; the store publishes it later and adds ``manifest.json``.
+    sources
+        Inputs and settings of the package.
+    progress
+        Receives the numbers of windows written, bytes hashed and windows checked.
 
     Returns
     -------
     BuildReport
-        Counts, rows by file and outcomes of :data:`genolewm_assets.lewm.package_build.checks.PACKAGE_CHECKS`. The store
-        publishes the folder and writes ``manifest.json``.
+        Counts, rows by file, and results of :data:`genolewm_assets.lewm.package_build.checks.PACKAGE_CHECKS`.
 
     Raises
     ------
     CorruptResourceError
-        If the tables do not belong together.
+        If the input tables do not match, for example if a window extends beyond its contig, or a holdout table does not
+        have its schema.
     """
     holdouts = HoldoutIndex(sources.intervals, sources.alleles, sources.corpus_rows, contigs=sources.contigs)
     plan = plan_package(sources, holdouts)
@@ -115,7 +124,10 @@ def _describe(
 
 
 def _write_windows(work_dir: Path, sources: PackageSources, plan: PackagePlan, progress: Progress) -> dict[str, int]:
-    """Write the windows of all splits in one pass over the genome, then the corpus, then the controls."""
+    """Write the windows of all splits, reading the genome once, then the corpus; then write the controls.
+
+    Returns the number of rows by path.
+    """
     total, done = sum(plan.windows_in(split) for split in Split), 0
     controls: dict[Split, list[pa.Table]] = {split: [] for split in EVALUATION}
     with ExitStack() as stack:
@@ -137,7 +149,7 @@ def _write_windows(work_dir: Path, sources: PackageSources, plan: PackagePlan, p
 def _reference_tables(
     sources: PackageSources, plan: PackagePlan, controls: dict[Split, list[pa.Table]]
 ) -> Iterator[tuple[Membership, pa.Table]]:
-    """Yield reference windows contig by contig, a row group at a time; collect the controls of each contig."""
+    """Yield reference windows contig by contig, at most one row group at a time; append controls to ``controls``."""
     for contig, windows in sources.windows.items():
         members = {Membership(Split.TRAIN): plan.train[contig]}
         members |= {
@@ -168,7 +180,7 @@ def _corpus_tables(sources: PackageSources, source: str, kept: Int64s) -> Iterat
 def _write_variants(
     work_dir: Path, sources: PackageSources, plan: PackagePlan, holdouts: HoldoutIndex
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Write the alleles of all splits; return rows by file, and counts of alleles by what became of them."""
+    """Write the alleles of all splits; return rows by path, and numbers of alleles by source and outcome."""
     counts: Counter[str] = Counter()
     tables: dict[Split, list[pa.Table]] = {split: [] for split in Split}
     for contig in sources.windows:
@@ -194,7 +206,10 @@ def _write_variants(
 
 
 def _shards(sources: PackageSources, contig: str) -> Iterator[tuple[VariantSource, pa.Table, frozenset[Split]]]:
-    """Yield the tables of one contig, each with the splits that it serves."""
+    """Yield the allele tables of one contig, each with its source and the splits that it provides alleles for.
+
+    With an earlier ClinVar release, that release provides train and the later one validation and test.
+    """
     evaluation, everything = frozenset(EVALUATION), frozenset(Split)
     if contig in sources.gnomad:
         yield VariantSource.GNOMAD, sources.gnomad[contig], everything
@@ -206,15 +221,15 @@ def _shards(sources: PackageSources, contig: str) -> Iterator[tuple[VariantSourc
 
 
 def _count_alleles(source: VariantSource, table: pa.Table, train: Bools, covered: IntervalArray) -> dict[str, int]:
-    """Count alleles that are trained on, held out, and those of the former that no training window holds."""
+    """Count all alleles, those in train, those held out, and those in train that overlap no training window."""
     start, end = allele_spans(table)
-    fates = {
+    outcomes = {
         "in": table.num_rows,
         "train": int(np.count_nonzero(train)),
         "held_out": int(np.count_nonzero(~train)),
         "train_in_no_window": int(np.count_nonzero(train & ~meets(covered, start, end))),
     }
-    return {f"alleles.{source}.{fate}": n for fate, n in fates.items()}
+    return {f"alleles.{source}.{outcome}": n for outcome, n in outcomes.items()}
 
 
 def _union(windows: pa.Table, rows: Int64s) -> IntervalArray:

@@ -1,4 +1,4 @@
-"""The caches of states that a package points to: found under a root, and held to the digests that the package pins."""
+"""Caches of encoder states that a package refers to: find them in a root and compare them with the recorded digests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _REMEDY = "Name the root that the package was built in (cache_root), or build th
 
 
 def check_root(root: Path, info: PackageInfo) -> None:
-    """Raise :class:`RootError` if a root belongs to another genome than the package's."""
+    """Raise :class:`RootError` if a root belongs to another genome than the package, or its record cannot be read.
+
+    A root without ``root.json`` is accepted.
+    """
     path = root / ROOT_FILE
     if not path.is_file():
         return
@@ -46,22 +49,23 @@ def check_root(root: Path, info: PackageInfo) -> None:
 
 
 def find_cache(root: Path, ref: CacheRef) -> Path:
-    """Return the folder of the very cache that a package was made with, checked by its manifest and sizes.
+    """Return the folder of a cache that a package refers to, after comparing its manifest and file sizes.
 
-    The generation that the package pins is found by its digest, whatever has been published at its place since; a
-    plain copy of it will do.
+    The generation is found by its digest, even if a newer generation is now current. Otherwise the current generation,
+    or a plain copy of the folder, is used if its manifest has the recorded digest.
 
     Raises
     ------
     MissingResourceError
-        If there is no cache at that place.
+        If there is no cache at the recorded path.
     CorruptResourceError
-        If there is another, one with files missing or of another size, or the place is out of the root.
+        If a different cache is stored there, one of its files is missing or has another size, or the recorded path
+        leaves the root.
     """
     where = f"{root}/{ref.path} (cache of {ref.source})"
     directory = _directory(root, ref)
     if directory is None:
-        raise MissingResourceError(where, "the cache that the package points to is missing", remedy=_REMEDY)
+        raise MissingResourceError(where, "the cache that the package refers to is missing", remedy=_REMEDY)
     try:
         manifest = read_manifest(directory)
     except (CorruptResourceError, MissingResourceError) as err:
@@ -71,7 +75,7 @@ def find_cache(root: Path, ref: CacheRef) -> Path:
     if manifest.sha256 != ref.manifest_sha256:
         raise CorruptResourceError(
             where,
-            "another cache lies where the package points to",
+            "a different cache is stored at the path that the package refers to",
             expected=f"manifest {ref.manifest_sha256}",
             got=f"manifest {manifest.sha256}",
             remedy=_REMEDY,
@@ -84,7 +88,17 @@ def find_cache(root: Path, ref: CacheRef) -> Path:
 
 
 def verify_caches(root: Path | None, info: PackageInfo, count: ByteCount) -> Iterator[Finding]:
-    """Re-hash every cache that a package points to; a cache that stands for several sources once."""
+    """Hash the files of every cache that a package refers to, and compare; each folder is hashed once.
+
+    Parameters
+    ----------
+    root
+        Root that contains the caches; None: every cache is reported as missing.
+    info
+        Content of the package's ``package.json``.
+    count
+        Progress over the bytes that are hashed.
+    """
     for ref in sorted({ref.path: ref for ref in info.caches}.values(), key=lambda ref: ref.path):
         directory = None if root is None else _directory(root, ref)
         if directory is None:
@@ -95,7 +109,7 @@ def verify_caches(root: Path | None, info: PackageInfo, count: ByteCount) -> Ite
 
 
 def as_finding(location: str, damage: Damage) -> Finding:
-    """Return a damage as a finding about the artefact at ``location``."""
+    """Convert a damage into a finding about the artefact at ``location``."""
     kind = FindingKind.MISSING if damage.problem == MISSING_FILE else FindingKind.CORRUPT
     return Finding(kind, location, damage.file, damage.problem, damage.expected, damage.got)
 

@@ -1,8 +1,8 @@
-"""Every way in which a package, or a cache that it points to, can differ from what was written.
+"""Find damaged, missing and added files of a package, or of a cache that the package refers to.
 
-A package outside a root (copied to a trainer's disk) has to be verifiable too, so its digests stand in three places:
-``manifest.json``, ``SHA256SUMS`` and ``package.json``. Where they disagree, the bytes that were read decide which of
-them was altered.
+A package must be verifiable outside a root too, for example on a trainer's disk. Three files therefore record its
+digests: ``manifest.json``, ``SHA256SUMS`` and ``package.json``. If these records differ, the digest computed from the
+file shows which of them was altered.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from genolewm_assets.store.files import GENERATIONS, split_generation_name
 
 
 @dataclass(frozen=True, slots=True)
-class _Claim:
-    """What one of the files about the files says of one of them; None: nothing."""
+class _FileRecord:
+    """Digest, size and rows that one record file states for one file; None: not stated."""
 
     sha256: str
     size_bytes: int | None = None
@@ -42,32 +42,39 @@ class _Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class _Claims:
-    """All that one of the files about the files says."""
+class _RecordFile:
+    """Content of one record file: ``manifest.json``, ``SHA256SUMS`` or ``package.json``."""
 
-    stated_in: str
-    claims: Mapping[str, _Claim]
+    name: str
+    files: Mapping[str, _FileRecord]
     counts: Mapping[str, int] | None = None
 
     def covers(self, path: str) -> bool:
-        """Tell whether this record should list a file."""
-        if self.stated_in == PACKAGE_FILE:
+        """Tell whether this record file must list a file."""
+        if self.name == PACKAGE_FILE:
             return path.endswith(".parquet")
-        return path not in {self.stated_in, MANIFEST}
+        return path not in {self.name, MANIFEST}
 
 
 def find_package_damage(directory: Path, count: ByteCount) -> Iterator[Damage]:
-    """Compare every byte of a package with what it says of itself; one finding per damaged file.
+    """Hash every file of a package and compare with the package's own records; at most one finding per file.
+
+    Parameters
+    ----------
+    directory
+        Folder of the package.
+    count
+        Progress over the bytes that are hashed.
 
     Yields
     ------
     Damage
-        ``file`` is the file that was altered, which may be one of the three that hold the digests.
+        ``file`` is the file that was altered, which may be one of the three record files.
 
     Notes
     -----
-    The digest of ``manifest.json`` itself stands in the name of the published folder. In a copy under another name, a
-    change of its recipe or of its checks' figures goes unnoticed.
+    The name of the published folder contains the digest of ``manifest.json``. In a copy with another name, a change of
+    the recipe or of the figures of checks in ``manifest.json`` is not detected.
     """
     seen: set[str] = set()
     for damage in _damages(directory, count):
@@ -77,14 +84,14 @@ def find_package_damage(directory: Path, count: ByteCount) -> Iterator[Damage]:
 
 
 def find_cache_damage(directory: Path, manifest_sha256: str, count: ByteCount) -> Iterator[Damage]:
-    """Compare every byte of a cache with its manifest, and the manifest with the digest that the package pins."""
+    """Hash every file of a cache and compare with its manifest, and the manifest with the digest in the package."""
     try:
         manifest = read_manifest(directory)
     except (CorruptResourceError, MissingResourceError) as err:
         yield Damage(MANIFEST, err.problem, err.expected, err.got)
         return
     if manifest.sha256 != manifest_sha256:
-        yield Damage(MANIFEST, "is not the manifest that the package pins", manifest_sha256, manifest.sha256)
+        yield Damage(MANIFEST, "is not the manifest that the package refers to", manifest_sha256, manifest.sha256)
         return
     for entry in manifest.files:
         found = _measure(directory, entry.path, count)
@@ -97,7 +104,7 @@ def find_cache_damage(directory: Path, manifest_sha256: str, count: ByteCount) -
 
 
 def find_size_damage(directory: Path, entries: Iterable[FileEntry]) -> Iterator[Damage]:
-    """Compare sizes only: what can be known without reading the files."""
+    """Find files that are missing, behind a symlink or of another size; the files are not read."""
     for entry in entries:
         path = directory / entry.path
         if first_symlink(directory, entry.path) or not path.is_file():
@@ -107,65 +114,63 @@ def find_size_damage(directory: Path, entries: Iterable[FileEntry]) -> Iterator[
 
 
 def _damages(directory: Path, count: ByteCount) -> Iterator[Damage]:
-    records: list[_Claims] = []
-    for read in (_manifest_claims, _checksum_claims, _info_claims):
+    records: list[_RecordFile] = []
+    for read in (_read_manifest, _read_checksums, _read_info):
         found = read(directory)
         if isinstance(found, Damage):
             yield found
         elif found is not None:
             records.append(found)
     intact = True
-    for path in sorted(set(list_files(directory)).union(*(record.claims for record in records))):
-        for damage in _judge(directory, path, [record for record in records if record.covers(path)], count):
+    for path in sorted(set(list_files(directory)).union(*(record.files for record in records))):
+        for damage in _compare_file(directory, path, [record for record in records if record.covers(path)], count):
             intact = False
             yield damage
     counts = [record.counts for record in records if record.counts is not None]
     if intact and any(each != counts[0] for each in counts):
-        # package.json has its digest in SHA256SUMS as well, so it is not the one that was altered.
+        # SHA256SUMS contains the digest of package.json, so the manifest is the one that was altered.
         yield Damage(MANIFEST, f"counts differ from {PACKAGE_FILE}")
 
 
-def _judge(directory: Path, path: str, records: list[_Claims], count: ByteCount) -> Iterator[Damage]:
-    """Find who is wrong about one file: its bytes, or a record of them."""
-    stated = {record.stated_in: record.claims.get(path) for record in records}
-    digests = {name: claim.sha256 for name, claim in stated.items() if claim is not None}
+def _compare_file(directory: Path, path: str, records: list[_RecordFile], count: ByteCount) -> Iterator[Damage]:
+    """Find what is wrong about one file: its content, or one of the records of it."""
+    stated = {record.name: record.files.get(path) for record in records}
+    digests = {name: record.sha256 for name, record in stated.items() if record is not None}
     found = _measure(directory, path, count)
     if isinstance(found, Damage):
-        # A name that only some of the records know was altered in them.
+        # A path that only some of the record files list was altered in these.
         known_to_all = len(digests) == len(stated)
-        yield from (
-            [found] if known_to_all else (Damage(name, f"lists a file that is not there: {path!r}") for name in digests)
-        )
+        yield from ([found] if known_to_all else (Damage(name, f"lists a missing file: {path!r}") for name in digests))
     elif not stated and path == CHECKSUMS:
-        return  # in a package without a manifest, nothing else speaks of the checksums
+        return  # without a manifest, no record file lists SHA256SUMS
     elif not digests:
         yield Damage(path, f"is not listed in {' or '.join(stated) or CHECKSUMS}")
     elif found not in digests.values():
-        witness, expected = next(iter(digests.items()))
-        yield Damage(path, f"content differs from {witness}", f"sha256 {expected}", f"sha256 {found}")
+        name, expected = next(iter(digests.items()))
+        yield Damage(path, f"content differs from {name}", f"sha256 {expected}", f"sha256 {found}")
     else:
-        for name, claim in stated.items():
-            if claim is None or claim.sha256 != found:
-                got = None if claim is None else f"sha256 {claim.sha256}"
-                yield Damage(name, f"states another digest of {path!r}, or none", f"sha256 {found}", got)
+        for name, record in stated.items():
+            if record is None or record.sha256 != found:
+                got = None if record is None else f"sha256 {record.sha256}"
+                yield Damage(name, f"states a different digest of {path!r}, or none", f"sha256 {found}", got)
             else:
-                yield from _judge_figures(directory / path, path, name, claim)
+                yield from _compare_figures(directory / path, path, name, record)
 
 
-def _judge_figures(file: Path, path: str, name: str, claim: _Claim) -> Iterator[Damage]:
-    """Compare size and rows that a record states with those of a file whose bytes are right."""
+def _compare_figures(file: Path, path: str, name: str, record: _FileRecord) -> Iterator[Damage]:
+    """Compare size and rows that a record file states with those of a file whose digest is right."""
     size = file.stat().st_size
-    if claim.size_bytes not in (None, size):
-        yield Damage(name, f"states another size of {path!r}", f"{size} bytes", f"{claim.size_bytes} bytes")
+    if record.size_bytes not in (None, size):
+        yield Damage(name, f"states a different size of {path!r}", f"{size} bytes", f"{record.size_bytes} bytes")
     rows = pq.read_metadata(file).num_rows if path.endswith(".parquet") else None
-    if claim.rows not in (None, rows):
-        yield Damage(name, f"states another number of rows of {path!r}", f"{rows}", f"{claim.rows}")
+    if record.rows not in (None, rows):
+        yield Damage(name, f"states a different number of rows of {path!r}", f"{rows}", f"{record.rows}")
 
 
 def _measure(directory: Path, path: str, count: ByteCount) -> str | Damage:
     if through := first_symlink(directory, path):
-        return Damage(path, f"the symlink {through!r} stands where a file or folder was published")
-    # Before opening: a FIFO would block for ever.
+        return Damage(path, f"the symlink {through!r} replaces a published file or folder")
+    # Tested before opening, because opening a FIFO blocks.
     if not (directory / path).is_file():
         return Damage(path, MISSING_FILE if not (directory / path).exists() else "is not a regular file")
     try:
@@ -174,36 +179,36 @@ def _measure(directory: Path, path: str, count: ByteCount) -> str | Damage:
         return Damage(path, f"cannot be read ({err.strerror})")
 
 
-def _manifest_claims(directory: Path) -> _Claims | Damage | None:
+def _read_manifest(directory: Path) -> _RecordFile | Damage | None:
     parts = split_generation_name(directory.name)
     if not (directory / MANIFEST).is_file() or (directory / MANIFEST).is_symlink():
         published = parts is not None and directory.parent.name == GENERATIONS
         return Damage(MANIFEST, MISSING_FILE) if published or (directory / MANIFEST).is_symlink() else None
     try:
-        # Not read_manifest: that blames the manifest for a symlink that took the place of a file.
+        # read_manifest would report a symlink in place of a listed file as damage of the manifest.
         manifest = parse_manifest((directory / MANIFEST).read_bytes(), MANIFEST)
     except CorruptResourceError as err:
         return Damage(MANIFEST, err.problem, err.expected, err.got)
     if parts is not None and parts[1] != manifest.sha256[:12]:
         return Damage(MANIFEST, "digest differs from the one in the folder's name", parts[1], manifest.sha256[:12])
-    return _Claims(MANIFEST, _entry_claims(manifest.files), manifest.counts)
+    return _RecordFile(MANIFEST, _file_records(manifest.files), manifest.counts)
 
 
-def _checksum_claims(directory: Path) -> _Claims | Damage | None:
+def _read_checksums(directory: Path) -> _RecordFile | Damage | None:
     try:
         digests = read_sha256sums(directory)
     except (CorruptResourceError, MissingResourceError) as err:
         return Damage(CHECKSUMS, err.problem, err.expected, err.got)
-    return _Claims(CHECKSUMS, {path: _Claim(sha256) for path, sha256 in digests.items()})
+    return _RecordFile(CHECKSUMS, {path: _FileRecord(sha256) for path, sha256 in digests.items()})
 
 
-def _info_claims(directory: Path) -> _Claims | Damage | None:
+def _read_info(directory: Path) -> _RecordFile | Damage | None:
     try:
         info = read_package_info(directory)
     except (CorruptResourceError, MissingResourceError) as err:
         return Damage(PACKAGE_FILE, err.problem, err.expected, err.got)
-    return _Claims(PACKAGE_FILE, _entry_claims(info.files), info.counts)
+    return _RecordFile(PACKAGE_FILE, _file_records(info.files), info.counts)
 
 
-def _entry_claims(entries: Iterable[FileEntry]) -> dict[str, _Claim]:
-    return {entry.path: _Claim(entry.sha256, entry.size_bytes, entry.rows) for entry in entries}
+def _file_records(entries: Iterable[FileEntry]) -> dict[str, _FileRecord]:
+    return {entry.path: _FileRecord(entry.sha256, entry.size_bytes, entry.rows) for entry in entries}

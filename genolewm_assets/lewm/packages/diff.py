@@ -1,4 +1,4 @@
-"""What differs between two packages: windows, alleles, labels, holdouts, settings."""
+"""Compare two packages: windows, alleles, labels, holdouts, settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HOLDOUT_KEYS: Mapping[HoldoutNoun, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class TableDiff:
-    """Rows of one table that one package has and the other lacks, and rows of both that differ."""
+    """Number of rows of one table that only the second package has, only the first has, or that differ."""
 
     table: str
     added: int
@@ -36,26 +36,27 @@ class TableDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no such rows."""
+        """Whether all three numbers are 0."""
         return not (self.added or self.removed or self.changed)
 
 
 @dataclass(frozen=True, slots=True)
 class PackageDiff:
-    """From one package to another.
+    """Differences between a first and a second package.
 
     Attributes
     ----------
     before, after
-        Names of the packages.
+        Release and folder name of the first and second package.
     tables
-        Rows added, removed, changed; windows by place, alleles by normal form.
+        Rows added, removed and changed, by table. Rows are matched by holdout and key: windows by placement or corpus
+        record, alleles by source and normal form.
     moved
-        Windows and alleles that went from one split to another, by noun and ``train -> test``.
+        Number of windows and alleles that moved between splits, by a key such as ``windows, train -> test``.
     relabelled
-        ClinVar alleles of both packages whose label differs, by ``VUS -> P``.
+        Number of ClinVar alleles in both packages whose label differs, by a key such as ``VUS -> P``.
     settings
-        What else differs in ``package.json``: by name, the value before and after.
+        Other differences in ``package.json``: value before and after, by name.
     """
 
     before: str
@@ -67,15 +68,15 @@ class PackageDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the packages hold the same."""
+        """Whether the packages do not differ."""
         return all(table.is_empty for table in self.tables) and not (self.moved or self.relabelled or self.settings)
 
     def as_dict(self) -> dict[str, object]:
-        """Return everything as JSON values."""
+        """Return all differences as JSON values."""
         return asdict(self)
 
     def to_text(self) -> str:
-        """Return a table for people."""
+        """Return the differences as an aligned text table."""
         lines = [("", "added", "removed", "changed")]
         lines += [(t.table, f"{t.added:,}", f"{t.removed:,}", f"{t.changed:,}") for t in self.tables]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -94,12 +95,17 @@ class PackageDiff:
 
 
 def diff_packages(before: Path | str, after: Path | str) -> PackageDiff:
-    """Compare two packages, both verified first.
+    """Verify two packages and compare them.
+
+    Parameters
+    ----------
+    before, after
+        Folder of the first and second package, or a link to it. Their caches are not read.
 
     Raises
     ------
     MissingResourceError, CorruptResourceError
-        As :func:`genolewm_assets.lewm.packages.reader.open_package`; caches need not be there.
+        As :func:`genolewm_assets.lewm.packages.reader.open_tables`.
     """
     old, new = open_tables(before), open_tables(after)
     tables: list[TableDiff] = []
@@ -112,7 +118,7 @@ def diff_packages(before: Path | str, after: Path | str) -> PackageDiff:
         for split in Split:
             pair = [read(package, split) for package in (old, new)]
             tables.append(_diff(f"{noun}, {split}", pair, ("holdout", *key), (value,)))
-            keys |= {(split, side): pc.unique(_keys(table, key)) for side, table in enumerate(pair)}
+            keys |= {(split, i): pc.unique(_keys(table, key)) for i, table in enumerate(pair)}
         moved |= dict(_moved(noun, keys))
     tables += [
         _diff(f"holdouts, {noun}", [package.holdouts(noun) for package in (old, new)], *columns)
@@ -145,7 +151,7 @@ def _diff(name: str, pair: Sequence[pa.Table], key: Sequence[str], value: Sequen
 
 
 def _keys(table: pa.Table, names: Sequence[str]) -> pa.Array:
-    """Return one text per row; null is a value like any other."""
+    """Return one text per row, equal for rows with equal values; a null equals a null."""
     return join_columns(*(_texts(table[name]) for name in names))
 
 

@@ -1,6 +1,6 @@
-"""The files of a package: Parquet shards of reproducible bytes, and checksums.
+"""Write the Parquet files of a package with reproducible bytes; write and read ``SHA256SUMS``.
 
-Not here: how a package can be damaged and how that is found (``package_damage``).
+Not here: finding damaged files (``damage``).
 """
 
 from __future__ import annotations
@@ -22,25 +22,32 @@ from genolewm_assets.store.artefacts import MISSING_FILE, FileEntry, check_file_
 from genolewm_assets.store.files import write_atomic
 from genolewm_assets.store.tables import TableSchema, cast_table, open_table
 
-#: Windows per file, and per row group: a reader of random rows holds one group of about 13 MB.
+#: Windows per file and per row group. A reader of random rows holds one row group, about 13 MB, in memory.
 SHARD_ROWS = 32_768
 GROUP_ROWS = 1_024
 _TABLE_GROUP_ROWS = 65_536
 
-# Columns whose values hardly ever repeat gain nothing from a dictionary.
+# Columns whose values rarely repeat; a dictionary encoding would not make them smaller.
 _DISTINCT = frozenset({"sequence", "left_flank", "right_flank", "window_hash", "window_id"})
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
 
 class WindowShardWriter:
-    """Writes the windows of a split into files of nearly equal size, one row group at a time.
+    """Writer of the windows of one split: files of nearly equal size, written one row group at a time.
 
     Parameters
     ----------
     directory
-        The package.
+        Folder of the package.
+    split
+        Split whose windows are written.
     n_rows
-        Rows that will come, which decides the number of files and their names.
+        Total number of rows; it decides the number of files and their names.
+
+    Raises
+    ------
+    CorruptResourceError
+        On leaving the context, if the number of rows written is not ``n_rows``.
     """
 
     def __init__(self, directory: Path, split: Split, n_rows: int) -> None:
@@ -54,7 +61,7 @@ class WindowShardWriter:
 
     @property
     def rows(self) -> dict[str, int]:
-        """Rows of every file by its path in the package."""
+        """Number of rows of every file, by path relative to the package."""
         return dict(self._sizes)
 
     def __enter__(self) -> Self:
@@ -67,13 +74,13 @@ class WindowShardWriter:
         if kind is None and (self._left or self._waiting or next(self._unopened, None)):
             raise CorruptResourceError(
                 f"data/{self._split}",
-                "another number of windows came than was announced",
+                "number of windows written differs from the number announced",
                 expected=f"{sum(self._sizes.values())}",
-                got=f"{self._left} less in the last file" if self._left else f"{self._waiting} more",
+                got=f"{self._left} fewer in the last file" if self._left else f"{self._waiting} more",
             )
 
     def write(self, table: pa.Table) -> None:
-        """Append rows of schema ``PACKAGE_WINDOWS``."""
+        """Append a table of schema ``PACKAGE_WINDOWS``; only full row groups are written at once."""
         self._pending.append(table)
         self._waiting += table.num_rows
         while self._left and self._waiting >= min(GROUP_ROWS, self._left):
@@ -96,9 +103,9 @@ class WindowShardWriter:
 
 
 def write_package_table(path: Path, tables: Iterable[pa.Table], schema: TableSchema) -> int:
-    """Write tables one after another into one Parquet file of reproducible bytes; return its rows.
+    """Write tables one after another into one Parquet file with reproducible bytes; return its number of rows.
 
-    An empty table leaves a file without row groups: Hugging Face datasets cannot read an empty row group.
+    Without rows the file has no row group, because Hugging Face datasets cannot read an empty row group.
     """
     rows = 0
     with _open(path, schema) as writer:
@@ -115,17 +122,31 @@ def _open(path: Path, schema: TableSchema) -> pq.ParquetWriter:
 
 
 def measure_tables(directory: Path, rows: Mapping[str, int], count: ByteCount) -> tuple[FileEntry, ...]:
-    """Return size, digest and rows of every table file, sorted by path."""
+    """Return size, SHA-256 and number of rows of every table file, sorted by path.
+
+    Parameters
+    ----------
+    directory
+        Folder of the package.
+    rows
+        Number of rows by path relative to the package.
+    count
+        Progress over the bytes that are hashed.
+    """
     return tuple(FileEntry(path, *measure_file(directory / path, count), rows[path]) for path in sorted(rows))
 
 
 def write_sha256sums(directory: Path, entries: Iterable[FileEntry], count: ByteCount) -> None:
-    """Write ``SHA256SUMS`` over everything in the package, in the format of ``sha256sum -c``.
+    """Write ``SHA256SUMS`` over all other files of the package, in the format of ``sha256sum -c``.
 
     Parameters
     ----------
+    directory
+        Folder of the package.
     entries
-        Files whose digests are known already.
+        Files whose digests are already known; all others are hashed.
+    count
+        Progress over the bytes that are hashed.
     """
     known = {entry.path: entry.sha256 for entry in entries}
     paths = [path for path in list_files(directory) if path != CHECKSUMS]
@@ -134,14 +155,15 @@ def write_sha256sums(directory: Path, entries: Iterable[FileEntry], count: ByteC
 
 
 def read_sha256sums(directory: Path) -> dict[str, str]:
-    """Return the digest of every file that ``SHA256SUMS`` lists.
+    """Return the SHA-256, 64 hex digits, of every file that ``SHA256SUMS`` lists, by path relative to the package.
 
     Raises
     ------
     MissingResourceError
-        If there is no such file.
+        If ``SHA256SUMS`` is missing.
     CorruptResourceError
-        If a line is malformed, or names a file twice or outside the package.
+        If the file cannot be read, the last line is incomplete, a line is malformed, or a path is listed twice or lies
+        outside the package.
     """
     where = f"{directory.name}/{CHECKSUMS}"
     try:
@@ -164,5 +186,5 @@ def read_sha256sums(directory: Path) -> dict[str, str]:
         check_file_path(match[2], where)
         found[match[2]] = match[1]
     if not text.endswith("\n"):
-        raise CorruptResourceError(where, "does not end in a full line", remedy="Rebuild the package")
+        raise CorruptResourceError(where, "last line is incomplete", remedy="Rebuild the package")
     return found

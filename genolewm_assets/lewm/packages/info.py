@@ -1,6 +1,6 @@
-"""``package.json``: what a package says of itself, to people and to trainers.
+"""``package.json``: release, settings, row counts and file digests of a package, for trainers and other readers.
 
-Canonical JSON of names and digests, as ``manifest.json`` is; the manifest covers this file too.
+The file is canonical JSON, like ``manifest.json``; the manifest lists ``package.json`` with its digest.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from genolewm_assets.store.files import canonical_json
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-_REMEDY = "Rebuild the package, or fetch it again"
+_REMEDY = "Rebuild the package, or copy it again"
 
 
 @dataclass(frozen=True, slots=True)
 class SplitInfo:
-    """One split: its rows, and one digest over all of its files."""
+    """Number of windows, alleles and control windows of one split, and a SHA-256 over all files of the split."""
 
     windows: int
     variants: int
@@ -51,19 +51,26 @@ class PackageInfo:
     genome_digest
         Digest of the reference genome (:func:`genolewm_assets.genome.genome_digest`).
     margin_bp
-        Bases of either flank.
+        Length of each flank of a window, in bases.
+    caches
+        Caches of encoder states that the package refers to.
     policy
-        Parameters of the holdouts.
-    mix
-        Share of emitted tuples by corpus source, 0 to 1; reference windows count to ``eukaryote_generator``.
-    mix_declared
-        Whether a realised mix off the target by more than two points was accepted.
+        Parameters of the holdouts, by name (see :class:`genolewm_assets.lewm.holdouts.HoldoutPolicy`).
     counts
-        Rows by what became of them.
+        Numbers of windows and alleles by source and outcome, such as ``windows.reference.held_out``.
+    splits
+        Row counts and digest of every split, by its name.
     files
-        Every table with size, digest and rows.
+        Path, size, SHA-256 and number of rows of every Parquet file, sorted by path.
+    mix
+        Target share of emitted tuples by corpus source, 0 to 1; reference windows count towards
+        ``eukaryote_generator``.
+    mix_declared
+        Whether a realised mix that differs from the target by more than two percentage points was accepted.
     sources
-        Release of each source for the card, such as ``gnomad[chr17]``.
+        Release of each source for the card, by a key such as ``gnomad[chr17]``.
+    format, format_version
+        Name and version of the file format; readers refuse another major version.
     """
 
     release: str
@@ -81,16 +88,19 @@ class PackageInfo:
     format_version: str = PACKAGE_FORMAT_VERSION
 
     def to_bytes(self) -> bytes:
-        """Return the canonical JSON that is written to disk."""
+        """Return the canonical JSON that is written to ``package.json``."""
         return canonical_json(asdict(self), PACKAGE_FILE)
 
     def split_files(self, split: Split) -> tuple[FileEntry, ...]:
-        """Return the window files of a split, in order."""
+        """Return the entries of a split's window files, in the order of the rows."""
         return tuple(entry for entry in self.files if entry.path.startswith(f"data/{split}-"))
 
 
 def split_digest(entries: Iterable[FileEntry], split: Split) -> str:
-    """Return one SHA-256, 64 hex digits, over the names and digests of all files of a split."""
+    """Return one SHA-256, 64 hex digits, over the paths and digests of all window, allele and control files of a split.
+
+    The text that is hashed is what ``sha256sum`` prints for these files: ``<sha256>  <path>``, one line each, sorted.
+    """
     names = (f"data/{split}-", f"variants/{split}.", f"controls/{split}.")
     ours = sorted(f"{entry.sha256}  {entry.path}\n" for entry in entries if entry.path.startswith(names))
     return hashlib.sha256("".join(ours).encode()).hexdigest()
@@ -102,9 +112,9 @@ def read_package_info(directory: Path) -> PackageInfo:
     Raises
     ------
     MissingResourceError
-        If there is none.
+        If ``package.json`` is missing.
     CorruptResourceError
-        If it is not canonical JSON of this format and major version.
+        If the file cannot be read, or is not canonical JSON of this format and major version.
     """
     where = f"{directory.name}/{PACKAGE_FILE}"
     try:
@@ -119,7 +129,20 @@ def read_package_info(directory: Path) -> PackageInfo:
 
 
 def parse_package_info(raw: bytes, where: str) -> PackageInfo:
-    """Turn the bytes of a ``package.json`` into a :class:`PackageInfo`; ``where`` is for messages."""
+    """Parse and validate the bytes of a ``package.json``.
+
+    Parameters
+    ----------
+    raw
+        Content of the file.
+    where
+        Name of the file in error messages.
+
+    Raises
+    ------
+    CorruptResourceError
+        If the bytes are not canonical JSON of this format and major version.
+    """
     try:
         info = _adapter().validate_json(raw, strict=True)
     except ValueError as err:  # pydantic's ValidationError
@@ -144,7 +167,7 @@ def parse_package_info(raw: bytes, where: str) -> PackageInfo:
 
 @cache
 def _adapter() -> TypeAdapter[PackageInfo]:
-    # Slow to import, and a trainer's workers unpickle packages without ever parsing one.
+    # pydantic is slow to import, and a trainer's workers unpickle packages without parsing package.json.
     from pydantic import TypeAdapter
 
     return TypeAdapter(PackageInfo)

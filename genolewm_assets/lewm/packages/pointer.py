@@ -1,10 +1,10 @@
-"""Which package trainers read: the latest of each release, the one in use, and the pin that holds it.
+"""Records of a root that name the current package, the pinned release, and the latest package of each release.
 
 ::
 
-    <root>/packages/<release>/latest.json   the package that was built last of a release
-    <root>/packages/pin.json                the release that a person chose, if any
-    <root>/packages/current.json            the package in use
+    <root>/packages/<release>/latest.json   the most recently built package of a release
+    <root>/packages/pin.json                the release that a user pinned; absent without a pin
+    <root>/packages/current.json            the current package: the one that trainers read
 """
 
 from __future__ import annotations
@@ -28,7 +28,17 @@ CURRENT_FILE, PIN_FILE, LATEST_FILE = "current.json", "pin.json", "latest.json"
 
 @dataclass(frozen=True, slots=True)
 class PackageRef:
-    """A package of a root: its release, root-relative path, and the SHA-256 of its manifest."""
+    """Reference to a package of a root.
+
+    Attributes
+    ----------
+    release
+        ClinVar release, ISO date.
+    path
+        Path of the package relative to the root.
+    manifest_sha256
+        SHA-256, 64 hex digits, of the package's ``manifest.json``.
+    """
 
     release: str
     path: str
@@ -36,17 +46,17 @@ class PackageRef:
 
 
 def write_latest(root: Path, ref: PackageRef) -> None:
-    """Record the package that was built last of its release."""
+    """Record a package as the most recently built one of its release."""
     _write(root / PACKAGES / ref.release / LATEST_FILE, asdict(ref))
 
 
 def read_latest(root: Path, release: str) -> PackageRef:
-    """Return the package that was built last of a release.
+    """Return the most recently built package of a release.
 
     Raises
     ------
     MissingResourceError
-        If the release has none.
+        If the release has no package.
     CorruptResourceError
         If the record cannot be read.
     """
@@ -54,17 +64,29 @@ def read_latest(root: Path, release: str) -> PackageRef:
 
 
 def read_current(root: Path) -> PackageRef:
-    """Return the package in use; raises as :func:`read_latest`."""
+    """Return the current package, the one that trainers read.
+
+    Raises
+    ------
+    MissingResourceError
+        If there is no current package.
+    CorruptResourceError
+        If the record cannot be read.
+    """
     return _read_ref(root / PACKAGES / CURRENT_FILE, "no package is in use")
 
 
 def current_folder(root: Path | str) -> Path:
-    """Return the folder of the package in use; raises as :func:`read_latest`."""
+    """Return the folder of the current package; errors as :func:`read_current`."""
     return Path(root) / read_current(Path(root)).path
 
 
 def open_current(root: Path | str, *, contents: Literal["hash", "sizes"] = "hash") -> Package:
-    """Open the package in use of a root, such as ``data``; ``contents`` and errors as for ``packages.open_package``."""
+    """Open the current package of a root, such as ``data``.
+
+    ``contents`` is that of :func:`genolewm_assets.lewm.packages.reader.open_package`; errors are those of this function
+    and of :func:`read_current`.
+    """
     return open_package(current_folder(root), cache_root=root, contents=contents)
 
 
@@ -74,20 +96,40 @@ def released(root: Path) -> list[str]:
 
 
 def read_pin(root: Path) -> str | None:
-    """Return the pinned release, None without a pin."""
+    """Return the pinned release, or None without a pin.
+
+    Raises
+    ------
+    CorruptResourceError
+        If the record cannot be read.
+    """
     path = root / PACKAGES / PIN_FILE
     return str(_read(path, "no pin")["release"]) if path.is_file() else None
 
 
 def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROGRESS) -> PackageRef:
-    """Hold trainers to a release, or with None let them follow the newest; the pointer moves at once.
+    """Pin a release, or with None remove the pin, and change the current package accordingly.
+
+    Parameters
+    ----------
+    root
+        Root of the artefacts.
+    release
+        ClinVar release whose latest package becomes current; None: the newest release whose package verifies.
+    progress
+        Receives the number of bytes verified.
+
+    Returns
+    -------
+    PackageRef
+        The new current package.
 
     Raises
     ------
     MissingResourceError
-        If the release has no package, or none verifies.
+        If the release has no package, or, with None, no package verifies. Nothing is changed.
     CorruptResourceError
-        If the package does not verify; the pointer stays.
+        If the package of the release does not verify. Nothing is changed.
     """
     ref = choose_current(root, release, progress=progress)
     if release is None:
@@ -99,14 +141,34 @@ def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROG
 
 
 def move_current(root: Path, *, progress: Progress = NO_PROGRESS) -> PackageRef:
-    """Point trainers to the pinned release, or to the newest whose package verifies; raises as :func:`pin_release`."""
+    """Make the pinned release's package current, or without a pin the newest one that verifies.
+
+    Returns the new current package; errors are those of :func:`pin_release`.
+    """
     ref = choose_current(root, read_pin(root), progress=progress)
     _write(root / PACKAGES / CURRENT_FILE, asdict(ref))
     return ref
 
 
 def choose_current(root: Path, pin: str | None, *, progress: Progress = NO_PROGRESS) -> PackageRef:
-    """Return the pinned release's package, or the newest that verifies; a missing or bad one never blocks the rest."""
+    """Return the package of the pinned release, or without a pin the newest package that verifies.
+
+    Parameters
+    ----------
+    root
+        Root of the artefacts.
+    pin
+        Pinned release, or None.
+    progress
+        Receives the number of bytes verified.
+
+    Raises
+    ------
+    MissingResourceError
+        If the pinned release has no package, or no package verifies.
+    CorruptResourceError
+        If the package of the pinned release does not verify. Without a pin, a missing or damaged package is skipped.
+    """
     if pin is not None:
         ref = read_latest(root, pin)
         for finding in _faults(root, ref, progress):
@@ -125,7 +187,7 @@ def choose_current(root: Path, pin: str | None, *, progress: Progress = NO_PROGR
 
 
 def _faults(root: Path, ref: PackageRef, progress: Progress) -> Iterator[str]:
-    """Yield what is wrong with a package: another manifest than recorded, or a damaged file."""
+    """Yield the faults of a package: a manifest that differs from the recorded one, and damaged files."""
     directory = resolve_generation(root / ref.path)
     if read_manifest(directory).sha256 != ref.manifest_sha256:
         yield "manifest.json"
@@ -144,7 +206,7 @@ def _read_ref(path: Path, missing: str) -> PackageRef:
     try:
         return PackageRef(**document)
     except TypeError as err:
-        raise CorruptResourceError(str(path), "not a record of a package", remedy="Rebuild packages/split") from err
+        raise CorruptResourceError(str(path), "not a reference to a package", remedy="Rebuild packages/split") from err
 
 
 def _read(path: Path, missing: str) -> dict[str, str]:

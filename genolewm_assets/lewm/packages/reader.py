@@ -1,7 +1,7 @@
-"""Split packages as trainers and people open them: a folder that is verified, then read table by table.
+"""Open and verify a package, then read its tables.
 
-A package holds windows, alleles and holdouts by value and the caches of states by reference. Not here: writing one
-(``package_writer``), which row goes where (``package_plan``, ``package_split``), publication (``store``).
+A package contains windows, alleles and holdouts, and refers to caches of encoder states. Not here: building a package
+(``package_build``), publishing it (``store``).
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ HoldoutNoun: TypeAlias = Literal["intervals", "alleles", "corpus"]
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """An open package; small to pickle, so that workers share one verification.
+    """An open package; its pickle is small, so workers receive it without verifying the package again.
 
     Attributes
     ----------
     directory
-        The package, links resolved once.
+        Folder of the package, with links resolved when it was opened.
     info
-        Its ``package.json``.
+        Content of ``package.json``.
     caches
-        Folder of the cache of every contig and corpus source that has one.
+        Folder of the cache of encoder states, by contig or corpus source; no entry where there is no cache.
     """
 
     directory: Path
@@ -52,62 +52,66 @@ class Package:
     caches: Mapping[str, Path]
 
     def window_files(self, split: Split) -> tuple[Path, ...]:
-        """Return the window files of a split, in order."""
+        """Return the paths of a split's window files, in the order of the rows."""
         return tuple(self.directory / entry.path for entry in self.info.split_files(split))
 
     def window_batches(self, split: Split, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Read a split's windows (``PACKAGE_WINDOWS``) in their order, about a thousand at a time."""
+        """Read a split's windows (schema ``PACKAGE_WINDOWS``) in file order, at most 1,024 rows per batch."""
         for path in self.window_files(split):
             with pq.ParquetFile(path) as file:
                 yield from file.iter_batches(GROUP_ROWS, columns=columns)
 
     def windows(self, split: Split, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read a split's windows; without ``columns`` about 13 kB a row."""
+        """Read all windows of a split (schema ``PACKAGE_WINDOWS``) into memory; all columns take about 13 kB a row."""
         return pa.concat_tables([pq.read_table(path, columns=columns) for path in self.window_files(split)])
 
     def variants(self, split: Split) -> pa.Table:
-        """Read a split's alleles (``PACKAGE_VARIANTS``)."""
+        """Read the alleles of a split (schema ``PACKAGE_VARIANTS``)."""
         return pq.read_table(self.directory / variants_path(split))
 
     def controls(self, split: Split) -> pa.Table:
-        """Read the re-framed windows (``PACKAGE_CONTROLS``) of validation or test."""
+        """Read the control windows (schema ``PACKAGE_CONTROLS``) of validation or test; train has none."""
         return pq.read_table(self.directory / controls_path(split))
 
     def holdouts(self, noun: HoldoutNoun) -> pa.Table:
-        """Read a holdout table (``lewm.holdout_schema``)."""
+        """Read a holdout table; the schemas are in ``lewm.holdouts.schema``."""
         return pq.read_table(self.directory / HOLDOUT_PATHS[noun])
 
 
 def open_package(
     path: Path | str, *, cache_root: Path | str | None = None, contents: Literal["hash", "sizes"] = "hash"
 ) -> Package:
-    """Open a package after comparing it, and the caches that it points to, with their digests.
+    """Verify a package and the caches that it refers to, and open it.
 
     Parameters
     ----------
     path
-        The package's folder, or the link to it.
+        Folder of the package, or a link to it.
     cache_root
-        Root in which the caches lie; None: the one that encloses the package.
+        Root that contains the caches; None: the root that contains the package.
     contents
-        ``hash`` reads every byte of the package; ``sizes`` only looks at names and sizes. Caches are compared by
-        manifest and sizes either way; each batch that is read from one has its own checksum.
+        ``hash`` reads and hashes every byte of the package; ``sizes`` only tests that each table exists with its
+        recorded size. Caches are always compared by manifest and sizes; each batch read from a cache has its own
+        checksum.
 
     Raises
     ------
     MissingResourceError
-        If there is no package, or a cache is missing.
+        If there is no package, a cache is missing, or the package refers to caches and no root contains it.
     CorruptResourceError
-        If a file differs from what the package says of it, or another cache lies in the place of one.
+        If a file differs from its record in the package, or a different cache is stored at the path of a cache.
     RootError
-        If the root belongs to another genome.
+        If the root belongs to another genome, or ``root.json`` cannot be read.
     """
     package = open_tables(path, contents=contents)
     return replace(package, caches=_open_caches(package.directory, package.info, cache_root))
 
 
 def open_tables(path: Path | str, *, contents: Literal["hash", "sizes"] = "hash") -> Package:
-    """Open a package without its caches, for those who only read its tables; parameters as :func:`open_package`."""
+    """Verify a package and open it without its caches, to read tables only.
+
+    Parameters and errors are those of :func:`open_package`; ``Package.caches`` is empty.
+    """
     directory = Path(path).resolve()
     info = read_package_info(directory)
     by_size, count = contents == "sizes", ByteCount(NO_PROGRESS, 0)
@@ -117,7 +121,7 @@ def open_tables(path: Path | str, *, contents: Literal["hash", "sizes"] = "hash"
             damage.problem,
             expected=damage.expected,
             got=damage.got,
-            remedy="Rebuild the package, or fetch it again",
+            remedy="Rebuild the package, or copy it again",
         )
     return Package(directory, info, {})
 
@@ -125,19 +129,30 @@ def open_tables(path: Path | str, *, contents: Literal["hash", "sizes"] = "hash"
 def verify_package(
     path: Path | str, *, cache_root: Path | str | None = None, progress: Progress = NO_PROGRESS
 ) -> list[Finding]:
-    """Re-hash a package and every cache that it points to.
+    """Hash every file of a package and of the caches that it refers to, and compare with the recorded digests.
+
+    Parameters
+    ----------
+    path
+        Folder of the package, or a link to it.
+    cache_root
+        Root that contains the caches; None: the root that contains the package. Without a root every cache is reported
+        as missing.
+    progress
+        Receives the number of bytes hashed.
 
     Returns
     -------
     list of Finding
-        One per damaged or missing file, which it names; empty if every byte is as it was written.
+        One per damaged or missing file, with its name; empty if all files are unchanged. If ``package.json`` is
+        damaged, caches are not verified.
 
     Raises
     ------
     MissingResourceError
-        If there is no package at all.
+        If ``path`` is not a folder, or has neither ``package.json`` nor ``SHA256SUMS``.
     RootError
-        If the root belongs to another genome.
+        If the root belongs to another genome, or ``root.json`` cannot be read.
     """
     directory = Path(path).resolve()
     if not directory.is_dir():
@@ -165,7 +180,7 @@ def _open_caches(directory: Path, info: PackageInfo, cache_root: Path | str | No
     elif info.caches:
         raise MissingResourceError(
             str(directory),
-            "the package points to caches of states, but lies in no root",
-            remedy="Name the root that holds them (cache_root)",
+            "the package refers to caches of encoder states, but no root contains the package",
+            remedy="Name the root that contains the caches (cache_root)",
         )
     return {ref.source: find_cache(root, ref) for ref in info.caches} if root is not None else {}

@@ -1,6 +1,6 @@
-"""What lies in a split package: the names of its files, the schemas of its tables, the record of a referenced cache.
+"""Format of a package: file names, table schemas, and the record of a referenced cache.
 
-Not here: deciding which row goes into which split (``package_split``), reading and writing (``package_files``).
+Not here: deciding which row goes into which split (``package_build.split``), reading (``reader``), writing (``files``).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from genolewm_assets.lewm.corpus import CorpusSource
 from genolewm_assets.store.tables import TableSchema, column, nullable
 from genolewm_assets.variants import ALLELE_KEY, allele_fields
 
-#: Name and version of ``package.json``; another major version is refused.
+#: Format name and version in ``package.json``; readers refuse another major version.
 PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "1.0"
 
 PACKAGE_FILE = "package.json"
 CHECKSUMS = "SHA256SUMS"
 CARD = "README.md"
 
-#: ``origin`` of windows of the reference; corpus windows carry the name of their source.
+#: Value of ``origin`` for reference windows; for corpus windows it is the name of the corpus source.
 REFERENCE_ORIGIN = "reference"
 
-#: Share of emitted tuples by corpus source (RFC-0006 §3.1). The eukaryotes' share is served by reference windows and
-#: ``eukaryote_generator`` together.
+#: Target share of emitted tuples by corpus source, 0 to 1 (RFC-0006 §3.1). Reference windows count towards the share of
+#: ``eukaryote_generator``.
 SOURCE_MIX: Mapping[str, float] = MappingProxyType(
     {
         CorpusSource.EUKARYOTE_GENERATOR.value: 0.50,
@@ -39,12 +39,12 @@ SOURCE_MIX: Mapping[str, float] = MappingProxyType(
 )
 
 
-#: Tracks of the reference by which results are reported apart.
+#: Tracks of the reference, one column each; results on windows that overlap a track are reported separately.
 STRATA: tuple[str, ...] = ("segmental_duplication", "excluded_region", "repeat")
 
 
 class VariantSource(StrEnum):
-    """Where an allele of a package comes from."""
+    """Source of an allele of a package."""
 
     GNOMAD = "gnomad"
     CLINVAR = "clinvar"
@@ -52,22 +52,22 @@ class VariantSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CacheRef:
-    """One cache of states that the windows of a package point into.
+    """Reference from a package to one cache of encoder states.
 
     Attributes
     ----------
     source
-        Contig, or corpus source, whose windows it holds.
+        Contig or corpus source whose windows were encoded.
     key
-        Cache key: the folder's name.
+        Cache key, which is the name of the cache's folder.
     rows
-        Rows; row i belongs to row i of the window table.
+        Number of rows; row i of the cache belongs to row i of the window table.
     windows_sha256
-        SHA-256 of the window table's Parquet file that the cache was made from.
+        SHA-256, 64 hex digits, of the Parquet file of the window table that the cache was made from.
     manifest_sha256
-        SHA-256 of the cache's ``manifest.json``.
+        SHA-256, 64 hex digits, of the cache's ``manifest.json``.
     path
-        Relative to the root, ``/`` between parts.
+        Path of the cache relative to the root, ``/`` between parts.
     """
 
     source: str
@@ -94,7 +94,7 @@ def _cache_fields() -> list[pa.Field]:
 
 PACKAGE_WINDOWS = TableSchema(
     "package_windows",
-    "window of a split, with its sequence; in validation and test once per holdout that it serves",
+    "window of a split, with its sequence; in validation and test one row per holdout that the window serves",
     pa.schema(
         [
             column("window_id", pa.string(), "first 32 hex digits of window_hash; not unique"),
@@ -126,7 +126,7 @@ PACKAGE_WINDOWS = TableSchema(
 
 PACKAGE_VARIANTS = TableSchema(
     "package_variants",
-    "normalised allele of a split and source; in validation and test once per holdout that it serves",
+    "normalised allele of a split and source; in validation and test one row per holdout that the allele serves",
     pa.schema(
         [
             column("source", pa.string(), "gnomad or clinvar"),
@@ -144,7 +144,7 @@ PACKAGE_VARIANTS = TableSchema(
 
 PACKAGE_CONTROLS = TableSchema(
     "package_controls",
-    "unedited window moved by 1 to 5 bp: what a shift of the 6-mer frame alone does to the states",
+    "unedited window moved by 1 to 5 bp, to measure what a shift of the 6-mer frame alone does to the states",
     pa.schema(
         [
             column("window_id", pa.string(), "first 32 hex digits of the SHA-256 of sequence"),
@@ -167,26 +167,26 @@ TABLES: tuple[TableSchema, ...] = (PACKAGE_WINDOWS, PACKAGE_VARIANTS, PACKAGE_CO
 
 
 def window_pattern(split: Split) -> str:
-    """Return the glob of a split's window files, relative to the package."""
+    """Return the glob pattern of a split's window files, relative to the package."""
     return f"data/{split}-*.parquet"
 
 
 def window_shard(split: Split, shard: int, n_shards: int) -> str:
-    """Return the path of one window file of a split."""
+    """Return the path of window file number ``shard`` (0-based) of ``n_shards``, relative to the package."""
     return f"data/{split}-{shard:05d}-of-{n_shards:05d}.parquet"
 
 
 def variants_path(split: Split) -> str:
-    """Return the path of a split's allele table."""
+    """Return the path of a split's allele table, relative to the package."""
     return f"variants/{split}.parquet"
 
 
 def controls_path(split: Split) -> str:
-    """Return the path of the re-framed windows of a split; train has none."""
+    """Return the path of a split's control windows, relative to the package; train has none."""
     return f"controls/{split}.parquet"
 
 
-#: Path of each holdout table by its noun.
+#: Path of each holdout table, relative to the package, by the name of the table.
 HOLDOUT_PATHS: Mapping[str, str] = MappingProxyType(
     {noun: f"holdouts/{noun}.parquet" for noun in ("intervals", "alleles", "corpus")}
 )

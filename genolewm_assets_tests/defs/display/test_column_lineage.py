@@ -15,10 +15,10 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.display.column_lineage import column_lineage, split_source
 from genolewm_assets.genome import Contig, ContigSet, IntervalArray, Split
-from genolewm_assets.lewm.holdouts.alleles import CLINVAR_COLUMNS, list_in_stretches
+from genolewm_assets.lewm.holdouts.alleles import CLINVAR_COLUMNS, list_in_intervals
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
+from genolewm_assets.lewm.holdouts.held_intervals import HeldInterval, HeldIntervals
 from genolewm_assets.lewm.holdouts.schema import Holdout, IntervalReason, VariantOrigin
-from genolewm_assets.lewm.holdouts.stretches import HeldStretch, HeldStretches
 from genolewm_assets.lewm.package_build.rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
 from genolewm_assets.lewm.packages.schema import CacheRef, VariantSource
 from genolewm_assets.lewm.windows.table import build_window_table
@@ -164,26 +164,26 @@ def test_rows_of_a_package_come_from_the_columns_that_are_named(rows: str) -> No
 
 @pytest.mark.parametrize(("origin", "upstream"), [("gnomad", "gnomad/shard"), ("clinvar", "clinvar/shard")])
 def test_held_out_alleles_come_from_the_columns_that_are_named(origin: str, upstream: str) -> None:
-    held = HeldStretches([HeldStretch(Holdout.CHR, Split.TEST, "chr17", 0, 99_999, "u", "u", IntervalReason.CONTIG)])
+    held = HeldIntervals([HeldInterval(Holdout.CHR, Split.TEST, "chr17", 0, 99_999, "u", "u", IntervalReason.CONTIG)])
     source = VariantOrigin(origin)
     whole = package_world.gnomad("chr17") if origin == "gnomad" else package_world.clinvar("chr17")
     given = whole.select(list(ALLELE_KEY if origin == "gnomad" else CLINVAR_COLUMNS))
 
     def make(table: pa.Table) -> pa.Table:
-        return list_in_stretches(table, source, "chr17", Holdout.CHR, held)
+        return list_in_intervals(table, source, "chr17", Holdout.CHR, held)
 
     for column in given.column_names:
         said = said_of("holdouts/manifest", f"{upstream}.{column}", noun="alleles.", among=make(given))
-        # Which unit an allele belongs to, and whether it is measured, is decided by stretch in this holdout.
+        # Which unit an allele belongs to, and whether it is measured, is decided by interval in this holdout.
         assert moved_by(make, given, column) == said - {"unit", "reason"}, column
 
 
 def test_held_out_corpus_windows_come_from_the_columns_that_are_named() -> None:
     rows = [holdout_world.corpus_row(n, placed_contig="chr17", placed_start=0, placed_end=900) for n in range(3)]
-    stretch = {Holdout.CHR: {"chr17": IntervalArray.from_unsorted([0], [1_000])}}
+    interval = {Holdout.CHR: {"chr17": IntervalArray.from_unsorted([0], [1_000])}}
 
     def make(table: pa.Table) -> pa.Table:
-        return hold_out_corpus([table], stretch, inconclusive=set(), margin_bp=60)
+        return hold_out_corpus([table], interval, inconclusive=set(), margin_bp=60)
 
     given = holdout_world.corpus(rows)
     for column in ("source", "record_id", "window_index"):

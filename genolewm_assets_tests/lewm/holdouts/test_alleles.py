@@ -4,32 +4,32 @@ from genolewm_assets.genome import Split
 from genolewm_assets.lewm.holdouts.alleles import (
     find_newly_labelled,
     list_in_genes,
-    list_in_stretches,
+    list_in_intervals,
     list_newly_labelled,
 )
 from genolewm_assets.lewm.holdouts.gene_components import find_gene_components
+from genolewm_assets.lewm.holdouts.held_intervals import HeldInterval, HeldIntervals, hold_genes
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, Holdout, IntervalReason, VariantOrigin
-from genolewm_assets.lewm.holdouts.stretches import HeldStretch, HeldStretches, hold_genes
 from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, Row, allele, clinvar, gnomad
 
 LENGTHS = {contig.name: contig.length for contig in CONTIGS}
 
 
-def stretch(holdout: Holdout, role: Split, start: int, end: int, unit: str) -> HeldStretch:
-    return HeldStretch(holdout, role, "chr17", start, end, unit, unit, IntervalReason.PROXIMITY_BLOCK)
+def interval(holdout: Holdout, role: Split, start: int, end: int, unit: str) -> HeldInterval:
+    return HeldInterval(holdout, role, "chr17", start, end, unit, unit, IntervalReason.PROXIMITY_BLOCK)
 
 
-def test_alleles_of_any_source_in_a_stretch() -> None:
-    held = HeldStretches(
+def test_alleles_of_any_source_in_an_interval() -> None:
+    held = HeldIntervals(
         [
-            stretch(Holdout.HAPLOTYPES, Split.TEST, 100, 200, "one"),
-            stretch(Holdout.HAPLOTYPES, Split.VALIDATION, 150, 300, "two"),
-            stretch(Holdout.CHR, Split.TEST, 0, 1_000, "other"),
+            interval(Holdout.HAPLOTYPES, Split.TEST, 100, 200, "one"),
+            interval(Holdout.HAPLOTYPES, Split.VALIDATION, 150, 300, "two"),
+            interval(Holdout.CHR, Split.TEST, 0, 1_000, "other"),
         ]
     )
     table = gnomad([(99, "ACG", "A"), (100, "A", "C"), (160, "A", "C"), (201, "A", "C"), (301, "A", "C")])
-    found = list_in_stretches(table, VariantOrigin.GNOMAD, "chr17", Holdout.HAPLOTYPES, held)
+    found = list_in_intervals(table, VariantOrigin.GNOMAD, "chr17", Holdout.HAPLOTYPES, held)
     HOLDOUT_ALLELES.check(found.schema, where="test")
     assert list(zip(*(found[name].to_pylist() for name in ("pos", "unit", "role")), strict=True)) == [
         (99, "one", "test"),
@@ -39,7 +39,7 @@ def test_alleles_of_any_source_in_a_stretch() -> None:
     assert set(found["reason"].to_pylist()) == {"in_span"}
     assert found["label"].null_count == found.num_rows
     assert found["gene_ids"].to_pylist() == [[]] * 3
-    assert list_in_stretches(table, VariantOrigin.GNOMAD, "chr20", Holdout.CHR, held).equals(HOLDOUT_ALLELES.empty())
+    assert list_in_intervals(table, VariantOrigin.GNOMAD, "chr20", Holdout.CHR, held).equals(HOLDOUT_ALLELES.empty())
 
 
 def test_bench_is_labelled_with_stars_and_of_the_gene() -> None:
@@ -56,7 +56,7 @@ def test_bench_is_labelled_with_stars_and_of_the_gene() -> None:
         allele(95_000, [], "P"),
     ]
     components = find_gene_components([clinvar(rows)], reach_bp=1_200)
-    held = HeldStretches(hold_genes(HoldoutPolicy(clinvar_genes=("A",)), components, LENGTHS, 1_200))
+    held = HeldIntervals(hold_genes(HoldoutPolicy(clinvar_genes=("A",)), components, LENGTHS, 1_200))
     found = list_in_genes(clinvar(rows), "chr17", held, components, min_stars=1)
     assert dict(zip(found["pos"].to_pylist(), found["reason"].to_pylist(), strict=True)) == {
         5_000: "bench",
@@ -77,7 +77,7 @@ def test_allele_between_two_held_out_genes_stays_with_its_own() -> None:
     rows = [allele(5_000, ["A:1"]), allele(7_000, ["B:2"])]
     components = find_gene_components([clinvar(rows)], reach_bp=1_200)
     assert len(components) == 2
-    held = HeldStretches(hold_genes(HoldoutPolicy(clinvar_gene_fraction=1), components, LENGTHS, 2_400))
+    held = HeldIntervals(hold_genes(HoldoutPolicy(clinvar_gene_fraction=1), components, LENGTHS, 2_400))
     found = list_in_genes(clinvar(rows), "chr17", held, components, min_stars=1)
     assert found["unit"].to_pylist() == ["gene:1", "gene:2"]
 
@@ -109,11 +109,11 @@ def test_newly_labelled_are_those_without_a_label_before() -> None:
     assert {key for key, yes in zip(keys, is_new, strict=True) if yes} == {(10, "AT"), (60, "A"), (70, "A")}
 
 
-def temporal(later: dict[str, list[Row]], held: list[HeldStretch]) -> dict[tuple[str, int], tuple[str, str, str]]:
+def temporal(later: dict[str, list[Row]], held: list[HeldInterval]) -> dict[tuple[str, int], tuple[str, str, str]]:
     tables = {contig: clinvar(rows) for contig, rows in later.items()}
     components = find_gene_components(tables.values(), reach_bp=1_200)
     found = list_newly_labelled(
-        tables, {"chr17": clinvar(EARLIER)}, HeldStretches(held), components, HoldoutPolicy(min_stars=1)
+        tables, {"chr17": clinvar(EARLIER)}, HeldIntervals(held), components, HoldoutPolicy(min_stars=1)
     )
     HOLDOUT_ALLELES.check(found.schema, where="test")
     assert set(found["holdout"].to_pylist()) == {"holdout-temporal"}
@@ -133,7 +133,9 @@ def test_stars_are_needed_and_sides_are_taken_from_the_largest_unit() -> None:
         "chr20": [allele(10, chrom="chr20", stars=3)],
     }
     held = [
-        HeldStretch(Holdout.CLINVAR, Split.TEST, "chr17", 89_000, 91_000, "gene:99", "H", IntervalReason.GENE_COMPONENT)
+        HeldInterval(
+            Holdout.CLINVAR, Split.TEST, "chr17", 89_000, 91_000, "gene:99", "H", IntervalReason.GENE_COMPONENT
+        )
     ]
     found = temporal(later, held)
     assert ("chr17", 30) not in found

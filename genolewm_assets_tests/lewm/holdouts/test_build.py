@@ -71,22 +71,22 @@ def test_blocks_take_two_percent_of_the_windows(simulated: tuple[HoldoutInputs, 
 
 def test_windows_and_alleles_equal_a_quadratic_referee(simulated: tuple[HoldoutInputs, HoldoutTables]) -> None:
     inputs, held = simulated
-    index, stretches = index_of(held, inputs), held.intervals.to_pylist()
+    index, intervals = index_of(held, inputs), held.intervals.to_pylist()
 
-    def in_stretch(contig: str, start: int, end: int) -> bool:
-        return any(row["contig"] == contig and row["start"] < end and start < row["end"] for row in stretches)
+    def in_interval(contig: str, start: int, end: int) -> bool:
+        return any(row["contig"] == contig and row["start"] < end and start < row["end"] for row in intervals)
 
     out = 0
     for contig in inputs.windows:
         spans = footprints(inputs, contig)
-        expected = [in_stretch(contig, start, end) for start, end in spans]
+        expected = [in_interval(contig, start, end) for start, end in spans]
         assert index.window_is_held_out(contig, spans).tolist() == expected
         out += sum(expected)
         listed = keys(held.alleles)
         for table in (inputs.gnomad[contig], inputs.clinvar[contig]):
             mask = index.allele_is_held_out(table).tolist()
             for row, found in zip(table.to_pylist(), mask, strict=True):
-                inside = in_stretch(contig, row["pos"] - 1, row["pos"] - 1 + len(row["ref"]))
+                inside = in_interval(contig, row["pos"] - 1, row["pos"] - 1 + len(row["ref"]))
                 key = (row["chrom"], row["pos"], row["ref"], row["alt"])
                 assert found == (inside or key in listed)
                 assert not inside or key in listed

@@ -13,11 +13,11 @@ from genolewm_assets_tests.worlds.lewm.holdout_world import Row, corpus, corpus_
 MARGIN = 60
 
 
-def stretches(**spans: tuple[int, int]) -> dict[str, IntervalArray]:
+def intervals(**spans: tuple[int, int]) -> dict[str, IntervalArray]:
     return {contig: IntervalArray(np.array([start]), np.array([end])) for contig, (start, end) in spans.items()}
 
 
-HELD = {Holdout.CHR: stretches(chr21=(0, 120_000)), Holdout.CLINVAR: stretches(chr17=(10_000, 20_000))}
+HELD = {Holdout.CHR: intervals(chr21=(0, 120_000)), Holdout.CLINVAR: intervals(chr17=(10_000, 20_000))}
 
 
 def reasons(row: Row, inconclusive: set[str] = set()) -> dict[str, str]:  # noqa: B006
@@ -44,7 +44,7 @@ def test_everything_on_a_held_out_contig() -> None:
     assert reasons(placed("chr21", how="contig_name")) == {"holdout-chr": "fail_closed"}
 
 
-def test_contig_name_alone_does_not_say_that_a_window_is_outside_its_stretches() -> None:
+def test_contig_name_alone_does_not_say_that_a_window_is_outside_its_intervals() -> None:
     assert reasons(placed("chr17", how="contig_name")) == {"holdout-clinvar": "fail_closed"}
     assert reasons(placed("chr5", how="contig_name")) == {}
 
@@ -65,7 +65,7 @@ def test_inconclusive_contig_takes_everything_that_may_be_from_it(contig: str) -
     assert reasons({**placed(None, how="none"), "maybe_human": False}, {contig}) == {}
 
 
-def test_inconclusive_contig_without_held_out_stretches_is_nothing() -> None:
+def test_inconclusive_contig_without_held_out_intervals_is_nothing() -> None:
     assert reasons(placed(None, how="none"), {"chr5"}) == {}
 
 

@@ -63,7 +63,7 @@ def test_contig_without_anything_held_out() -> None:
     assert not build([("chr21", 100, 200)]).window_is_held_out("chr5", asked((0, 10**8))).any()
 
 
-def test_a_deletion_that_reaches_into_a_stretch_is_held_out() -> None:
+def test_a_deletion_that_reaches_into_an_interval_is_held_out() -> None:
     index = build([("chr17", 100, 200)])
     table = gnomad([(98, "ACG", "A"), (99, "ACG", "A"), (200, "ACG", "A")])
     assert index.allele_is_held_out(table).tolist() == [False, True, True]

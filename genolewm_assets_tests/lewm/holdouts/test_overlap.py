@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import IntervalArray
-from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, first_met, meets, merge_stretches
+from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, first_met, meets, merge_intervals
 
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)).map(lambda s: (s[0], s[0] + s[1])), max_size=9)
 
@@ -37,9 +37,9 @@ def test_touching_is_not_meeting(start: int, end: int, met: bool) -> None:
     assert not meets(NO_INTERVALS, np.array([start]), np.array([end])).any()
 
 
-def test_stretches_are_merged_by_contig() -> None:
+def test_intervals_are_merged_by_contig() -> None:
     table = pa.table({"contig": ["b", "a", "b", "b"], "start": [5, 0, 0, 30], "end": [9, 2, 6, 31]})
-    assert {contig: list(spans) for contig, spans in merge_stretches(table).items()} == {
+    assert {contig: list(spans) for contig, spans in merge_intervals(table).items()} == {
         "b": [(0, 9), (30, 31)],
         "a": [(0, 2)],
     }

@@ -44,7 +44,7 @@ def test_contigs_by_any_name() -> None:
 
 
 def test_two_names_of_one_contig_in_both_roles() -> None:
-    with pytest.raises(ConfigurationError, match="'chr21' is in both roles"):
+    with pytest.raises(ConfigurationError, match="'chr21' has both roles"):
         HoldoutPolicy(contigs_validation=("21",), contigs_test=("chr21",)).canonical(CONTIGS)
 
 

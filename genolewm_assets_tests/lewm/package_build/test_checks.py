@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.lewm.package_build.checks import PACKAGE_CHECKS, _count_met, check_package, realised_mix
+from genolewm_assets.lewm.package_build.checks import PACKAGE_CHECKS, _count_overlapping, check_package, realised_mix
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.files import write_package_table
@@ -268,4 +268,4 @@ spans = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)).map(lambda t:
 
 @given(spans, spans)
 def test_the_sweep_counts_what_a_double_loop_counts(ours, held):
-    assert _count_met(ours, held) == sum(any(a < end and b > start for a, b in held) for start, end in ours)
+    assert _count_overlapping(ours, held) == sum(any(a < end and b > start for a, b in held) for start, end in ours)

@@ -105,5 +105,5 @@ def test_a_corpus_may_stay_in_its_file(tmp_path):
 @pytest.mark.parametrize("named", [["chr1"], ["chr17", "chr17"]])
 def test_a_cache_of_nothing_or_two_of_one_are_refused(named):
     caches = tuple(CacheRef(name, "k", 1, "0" * 64, "0" * 64, "embeddings/k") for name in named)
-    with pytest.raises(ConfigurationError, match="a cache belongs to nothing in the package"):
+    with pytest.raises(ConfigurationError, match="a cache belongs to no contig or corpus source of the package"):
         make_sources(caches=caches)

@@ -67,7 +67,7 @@ def test_rows_without_a_cache_and_no_rows_at_all():
 def test_a_window_that_leaves_its_contig_is_refused():
     sequence = SEQUENCES["chr17"]
     windows = build_window_table(Contig("chr17", len(sequence)), sequence, PROFILE, {})
-    with pytest.raises(CorruptResourceError, match=r"windows/index\[chr17\]: a window leaves its contig"):
+    with pytest.raises(CorruptResourceError, match=r"windows/index\[chr17\]: a window with its flanks extends beyond"):
         reference_rows(
             windows,
             np.array([windows.num_rows - 1]),

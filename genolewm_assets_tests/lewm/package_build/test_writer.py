@@ -139,7 +139,7 @@ def test_controls_stand_beside_validation_and_test_only(tmp_path):
 
 def test_an_index_of_another_genome_is_refused(tmp_path):
     cut = {name: bases[: len(bases) // 2] for name, bases in SEQUENCES.items()}
-    with pytest.raises(CorruptResourceError, match="a window leaves its contig"):
+    with pytest.raises(CorruptResourceError, match="a window with its flanks extends beyond its contig"):
         write_package(tmp_path / "cut", make_sources(reference=cut.__getitem__))
     turned = {name: bases[::-1] for name, bases in SEQUENCES.items()}
     sources = replace(make_sources(), reference=turned.__getitem__)

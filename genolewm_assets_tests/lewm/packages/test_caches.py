@@ -52,7 +52,7 @@ def test_a_cache_published_since_is_not_the_one_of_the_package(root):
     assert open_package(only_package(root)).caches["chr17"] == before  # pinned by its digest
     assert verify_package(only_package(root)) == []
     shutil.rmtree(before)
-    with pytest.raises(CorruptResourceError, match="another cache lies where the package points to"):
+    with pytest.raises(CorruptResourceError, match="a different cache is stored at the path"):
         open_package(only_package(root))
     assert [f.file for f in verify_package(only_package(root))] == ["manifest.json"]
 
@@ -84,7 +84,7 @@ def test_a_root_of_another_genome_is_refused(root, tmp_path):
 def test_a_copied_package_needs_to_be_told_where_its_caches_are(root, tmp_path):
     copy = tmp_path / "elsewhere" / "package"
     shutil.copytree(only_package(root).resolve(), copy)
-    with pytest.raises(MissingResourceError, match="lies in no root"):
+    with pytest.raises(MissingResourceError, match="no root contains the package"):
         open_package(copy)
     assert len(verify_package(copy)) == 7  # one finding for every cache
     assert open_package(copy, cache_root=root.path).caches == open_package(only_package(root)).caches

@@ -62,7 +62,7 @@ def test_shards_hold_every_row_once_in_order_and_differ_by_one_at_most(tmp_path_
 @pytest.mark.parametrize("came", [2, 4])
 def test_another_number_of_rows_than_announced_is_an_error(tmp_path, came):
     with (
-        pytest.raises(CorruptResourceError, match="another number of windows came"),
+        pytest.raises(CorruptResourceError, match="number of windows written differs"),
         WindowShardWriter(tmp_path, Split.TEST, 3) as writer,
     ):
         writer.write(rows(came))

@@ -264,7 +264,7 @@ def test_a_flipped_bit_in_a_cache_is_found_and_a_missing_cache_named(tmp_path):
         for dataset in datasets:
             list(dataset)
     shutil.rmtree(tmp_path / "root" / "embeddings")
-    with pytest.raises(MissingResourceError, match="cache that the package points to is missing"):
+    with pytest.raises(MissingResourceError, match="cache that the package refers to is missing"):
         GenoLeWMDataset(folder)
     assert len(GenoLeWMDataset(folder, with_states=False)) == 2
 

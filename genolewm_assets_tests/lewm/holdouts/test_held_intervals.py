@@ -6,9 +6,15 @@ import pytest
 from genolewm_assets.genome import EVALUATION, Interval, Split
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock
+from genolewm_assets.lewm.holdouts.held_intervals import (
+    HeldInterval,
+    HeldIntervals,
+    hold_blocks,
+    hold_contigs,
+    hold_genes,
+)
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, Holdout, IntervalReason
-from genolewm_assets.lewm.holdouts.stretches import HeldStretch, HeldStretches, hold_blocks, hold_contigs, hold_genes
 from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, allele, clinvar
 
 LENGTHS = {contig.name: contig.length for contig in CONTIGS}
@@ -73,7 +79,7 @@ def test_genes_and_blocks_take_the_side_of_what_they_lie_in() -> None:
     assert {row.role for row in held if row.contig == "chr20"} == {Split.VALIDATION}
     assert {row.role for row in held if row.contig == "chr21"} == {Split.TEST}
     assert {row.role for row in held if row.contig == "chr17"} == set(EVALUATION)
-    larger = HeldStretches([*hold_contigs(policy, LENGTHS), *held])
+    larger = HeldIntervals([*hold_contigs(policy, LENGTHS), *held])
     blocks = [
         HaplotypeBlock(f"{row.unit} block", Interval(row.contig, row.end - 1, row.end + 50), (0, 1)) for row in held
     ]
@@ -84,25 +90,25 @@ def test_genes_and_blocks_take_the_side_of_what_they_lie_in() -> None:
     assert {row.reason for row in found} == {IntervalReason.PHASED_BLOCK}
 
 
-def stretch(holdout: Holdout, start: int, end: int, unit: str = "u") -> HeldStretch:
-    return HeldStretch(holdout, Split.TEST, "chr17", start, end, unit, unit, IntervalReason.PROXIMITY_BLOCK)
+def interval(holdout: Holdout, start: int, end: int, unit: str = "u") -> HeldInterval:
+    return HeldInterval(holdout, Split.TEST, "chr17", start, end, unit, unit, IntervalReason.PROXIMITY_BLOCK)
 
 
 def test_the_larger_reason_is_found_first() -> None:
-    block, gene = stretch(Holdout.HAPLOTYPES, 10, 30, "block"), stretch(Holdout.CLINVAR, 20, 40, "gene")
-    held = HeldStretches([block, gene])
+    block, gene = interval(Holdout.HAPLOTYPES, 10, 30, "block"), interval(Holdout.CLINVAR, 20, 40, "gene")
+    held = HeldIntervals([block, gene])
     start, end = np.array([15, 15, 5]), np.array([16, 21, 10])
     assert held.find_largest("chr17", start, end) == [block, gene, None]
     assert held.find_largest("chr20", start, end) == [None] * 3
 
 
-def test_overlapping_stretches_of_one_holdout() -> None:
+def test_overlapping_intervals_of_one_holdout() -> None:
     rows = [
-        stretch(Holdout.CLINVAR, 40, 60, "c"),
-        stretch(Holdout.CLINVAR, 0, 50, "a"),
-        stretch(Holdout.CLINVAR, 5, 9, "b"),
+        interval(Holdout.CLINVAR, 40, 60, "c"),
+        interval(Holdout.CLINVAR, 0, 50, "a"),
+        interval(Holdout.CLINVAR, 5, 9, "b"),
     ]
-    held = HeldStretches(rows)
+    held = HeldIntervals(rows)
     assert [row.unit for row in held.of(Holdout.CLINVAR, "chr17")] == ["a", "b", "c"]
     at = np.array([5, 45, 55, 60])
     assert held.find(Holdout.CLINVAR, "chr17", at, at + 1).tolist() == [0, 0, 2, -1]
@@ -110,9 +116,9 @@ def test_overlapping_stretches_of_one_holdout() -> None:
 
 
 def test_table_has_its_schema_and_order() -> None:
-    assert HeldStretches().to_table().equals(HOLDOUT_INTERVALS.empty())
-    rows = [stretch(Holdout.HAPLOTYPES, 9, 10), stretch(Holdout.CLINVAR, 40, 60), stretch(Holdout.CLINVAR, 5, 9)]
-    table = HeldStretches(rows).to_table()
+    assert HeldIntervals().to_table().equals(HOLDOUT_INTERVALS.empty())
+    rows = [interval(Holdout.HAPLOTYPES, 9, 10), interval(Holdout.CLINVAR, 40, 60), interval(Holdout.CLINVAR, 5, 9)]
+    table = HeldIntervals(rows).to_table()
     HOLDOUT_INTERVALS.check(table.schema, where="test")
     assert table["start"].to_pylist() == [5, 40, 9]
     assert set(table["reason"].to_pylist()) == {"proximity_block"}

@@ -1,7 +1,7 @@
-"""Held-out stretches of contigs: whole contigs, gene components, blocks, and the side that each of them is on.
+"""Held-out intervals of contigs (whole contigs, gene components, haplotype blocks), each with its role.
 
-A stretch that meets one held out for a larger reason takes its side, so that validation holds nothing of the test:
-contigs go before genes, genes before blocks.
+An interval that overlaps one of a holdout with higher precedence takes its role, so that validation never contains test
+data. Precedence: contig, gene, block.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from genolewm_assets.variants import Int64s
 
 
 @dataclass(frozen=True, slots=True)
-class HeldStretch:
-    """A row of the interval table; ``start``, ``end`` are 0-based half-open."""
+class HeldInterval:
+    """Row of the table ``HOLDOUT_INTERVALS``; ``start``, ``end`` are 0-based half-open."""
 
     holdout: Holdout
     role: Split
@@ -35,29 +35,38 @@ class HeldStretch:
     reason: IntervalReason
 
 
-class HeldStretches:
-    """Stretches by holdout and contig."""
+class HeldIntervals:
+    """Held-out intervals by holdout and contig."""
 
-    def __init__(self, stretches: Iterable[HeldStretch] = ()) -> None:
-        self._rows: dict[tuple[Holdout, str], list[HeldStretch]] = {}
-        for row in sorted(stretches, key=lambda row: (row.holdout, row.contig, row.start, row.end, row.unit)):
+    def __init__(self, intervals: Iterable[HeldInterval] = ()) -> None:
+        self._rows: dict[tuple[Holdout, str], list[HeldInterval]] = {}
+        for row in sorted(intervals, key=lambda row: (row.holdout, row.contig, row.start, row.end, row.unit)):
             self._rows.setdefault((row.holdout, row.contig), []).append(row)
         self._intervals = {
             key: IntervalArray.from_unsorted([row.start for row in rows], [row.end for row in rows])
             for key, rows in self._rows.items()
         }
 
-    def of(self, holdout: Holdout, contig: str) -> list[HeldStretch]:
-        """Return the stretches of one holdout on one contig, sorted by start."""
+    def of(self, holdout: Holdout, contig: str) -> list[HeldInterval]:
+        """Return the intervals of one holdout on one contig, sorted by start."""
         return self._rows.get((holdout, contig), [])
 
     def find(self, holdout: Holdout, contig: str, start: Int64s, end: Int64s) -> Int64s:
-        """Return which of :meth:`of` each ``[start, end)`` meets first: int64, shape (len(start),); -1 for none."""
+        """Find the first interval of one holdout on one contig that each query ``[start, end)`` overlaps.
+
+        Returns
+        -------
+        ndarray
+            int64, shape (len(start),): index into :meth:`of`; -1 if the query overlaps no interval.
+        """
         return first_met(self._intervals.get((holdout, contig), NO_INTERVALS), start, end)
 
-    def find_largest(self, contig: str, start: Int64s, end: Int64s) -> list[HeldStretch | None]:
-        """Return the stretch of the largest reason that each ``[start, end)`` meets: contig, else gene, else block."""
-        found: list[HeldStretch | None] = [None] * len(start)
+    def find_largest(self, contig: str, start: Int64s, end: Int64s) -> list[HeldInterval | None]:
+        """Return the interval of highest precedence (contig, gene, block) that each query ``[start, end)`` overlaps.
+
+        The list has one entry per query; None if the query overlaps no interval.
+        """
+        found: list[HeldInterval | None] = [None] * len(start)
         for holdout in (Holdout.HAPLOTYPES, Holdout.CLINVAR, Holdout.CHR):
             met = self.find(holdout, contig, start, end)
             for row in np.flatnonzero(met >= 0).tolist():
@@ -65,7 +74,7 @@ class HeldStretches:
         return found
 
     def merged(self) -> dict[Holdout, dict[str, IntervalArray]]:
-        """Return the union of the stretches by holdout and contig."""
+        """Return the union of the intervals by holdout and contig, as disjoint intervals sorted by start."""
         union: dict[Holdout, dict[str, IntervalArray]] = {}
         for (holdout, contig), intervals in self._intervals.items():
             union.setdefault(holdout, {})[contig] = intervals.merge()
@@ -73,32 +82,57 @@ class HeldStretches:
 
     def to_table(self) -> pa.Table:
         """Return the rows in the schema ``HOLDOUT_INTERVALS``, sorted by its key."""
-        rows = [asdict(row) for stretches in self._rows.values() for row in stretches]
+        rows = [asdict(row) for held in self._rows.values() for row in held]
         keys = [(name, "ascending") for name in HOLDOUT_INTERVALS.key]
         return pa.Table.from_pylist(rows, schema=HOLDOUT_INTERVALS.arrow).sort_by(keys).combine_chunks()
 
 
-def hold_contigs(policy: HoldoutPolicy, lengths: Mapping[str, int]) -> list[HeldStretch]:
-    """Hold out whole contigs; ``lengths`` in bases."""
+def hold_contigs(policy: HoldoutPolicy, lengths: Mapping[str, int]) -> list[HeldInterval]:
+    """Return one interval for each contig that the policy holds out as a whole.
+
+    Parameters
+    ----------
+    policy
+        Parameters, with canonical contig names.
+    lengths
+        Length of each contig, in bases.
+    """
     return [
-        HeldStretch(Holdout.CHR, role, contig, 0, lengths[contig], contig, contig, IntervalReason.CONTIG)
+        HeldInterval(Holdout.CHR, role, contig, 0, lengths[contig], contig, contig, IntervalReason.CONTIG)
         for contig, role in policy.contig_roles().items()
     ]
 
 
 def hold_genes(
     policy: HoldoutPolicy, components: GeneComponents, lengths: Mapping[str, int], window_bp: int
-) -> list[HeldStretch]:
-    """Hold out gene components: the named ones or, by hash, a share of all.
+) -> list[HeldInterval]:
+    """Return the intervals of held-out gene components: those with named genes or, by hash, a share of all.
 
     Parameters
     ----------
+    policy
+        Parameters, with canonical contig names.
+    components
+        All gene components.
+    lengths
+        Length of each contig, in bases.
     window_bp
-        Bases by which every span is widened on either side: a gene reaches beyond its outermost alleles.
+        Bases by which every span is extended at both ends, up to the ends of the contig, because a gene extends beyond
+        its outermost alleles.
+
+    Returns
+    -------
+    list of HeldInterval
+        One per component and contig. A component on a held-out contig takes the contig's role.
+
+    Raises
+    ------
+    ConfigurationError
+        If ClinVar has no allele of a named gene.
 
     Notes
     -----
-    Where chance takes no component, the one that came nearest is taken.
+    If the share is above 0 and the hash selects no component, the component with the smallest hash is held out.
     """
     chosen = _choose_components(policy, components)
     by_contig = policy.contig_roles()
@@ -109,7 +143,7 @@ def hold_genes(
                 roles.setdefault(component.id, by_contig[span.contig])
     roles |= policy.divide(component.id for component in chosen if component.id not in roles)
     return [
-        HeldStretch(
+        HeldInterval(
             Holdout.CLINVAR,
             roles[component.id],
             span.contig,
@@ -124,16 +158,26 @@ def hold_genes(
     ]
 
 
-def hold_blocks(policy: HoldoutPolicy, blocks: Sequence[HaplotypeBlock], larger: HeldStretches) -> list[HeldStretch]:
-    """Hold out chosen blocks; ``larger`` are the contigs and genes whose side they take."""
-    met: dict[str, HeldStretch | None] = {}
+def hold_blocks(policy: HoldoutPolicy, blocks: Sequence[HaplotypeBlock], larger: HeldIntervals) -> list[HeldInterval]:
+    """Return the intervals of chosen haplotype blocks.
+
+    Parameters
+    ----------
+    policy
+        Parameters, for the division into validation and test.
+    blocks
+        Blocks to hold out.
+    larger
+        Held-out contigs and genes; a block that overlaps one of them takes its role.
+    """
+    overlapped: dict[str, HeldInterval | None] = {}
     for block in blocks:
         span = block.span
-        (met[block.id],) = larger.find_largest(span.contig, np.array([span.start]), np.array([span.end]))
-    free = policy.divide(name for name, stretch in met.items() if stretch is None)
-    roles = {name: free[name] if stretch is None else stretch.role for name, stretch in met.items()}
+        (overlapped[block.id],) = larger.find_largest(span.contig, np.array([span.start]), np.array([span.end]))
+    free = policy.divide(name for name, interval in overlapped.items() if interval is None)
+    roles = {name: free[name] if interval is None else interval.role for name, interval in overlapped.items()}
     return [
-        HeldStretch(
+        HeldInterval(
             Holdout.HAPLOTYPES,
             roles[block.id],
             block.span.contig,
