@@ -249,7 +249,7 @@ def _check_answer(body: Body, url: str, start: int, stamp: RemoteStamp) -> None:
         raise FetchError(
             url,
             "the server cannot send a part of the file",
-            expected=f"a response from byte {start:,} on",
+            expected=f"a range from byte {start:,} on",
             got="the whole file",
             remedy="Download the file first",
         )

@@ -14,7 +14,8 @@ _UNPLACED = re.compile(
     r"(N[TW]_\d{6,9}\.\d+|(GL|KI|KN|KQ|KV|KZ|ML|MU|GU|KB|KE|KF|KG|JH|JTFH|AC|AL)\d{5,9}([v.]\d+)?"
     r"|chr(\w+_)?(Un_)?\w+v\d+(_random|_alt|_fix|_decoy)?|chrEBV|HLA-.+)"
 )
-# No contig of the assembly has a longer name. Without a limit, pattern matching and the search for similar names could take very long.
+# No contig of the assembly has a longer name. The limit bounds the time of matching patterns and of finding similar
+# names.
 _LONGEST_NAME = 100
 
 

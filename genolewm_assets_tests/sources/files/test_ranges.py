@@ -248,7 +248,7 @@ def test_a_server_without_ranges_serves_from_the_beginning_only(site: WebServer)
     with opened(site) as file:
         assert file.read() == CONTENT
         file.seek(5_000_000)
-        with pytest.raises(FetchError, match=r"cannot send a part of the file: expected a response from byte 5,000,000"):
+        with pytest.raises(FetchError, match=r"cannot send a part of the file: expected a range from byte 5,000,000"):
             file.read(10)
 
 

@@ -243,8 +243,11 @@ WRONG = {
     "summary alone": (one([(PSEUDO_BIN, [(60, 90), (3, 0)])]), "the chunks of 'c' are empty or reversed"),
     "other summary": (one([(0, [(60, 90)]), (PSEUDO_BIN, [(60, 91), (3, 0)])]), "contradicts its chunks"),
     "no record": (one([(0, [(60, 90)]), (PSEUDO_BIN, [(60, 90), (0, 0)])]), "contradicts its chunks"),
-    "short summary": (one([(0, [(60, 90)]), (PSEUDO_BIN, [(60, 90)])]), "bin 37450 of 'c', with 1 chunks, is impossible"),
-    "two summaries": (one([(0, [(6, 9)]), *[(PSEUDO_BIN, [(6, 9), (3, 0)])] * 2]), "with 2 chunks, cannot be"),
+    "short summary": (
+        one([(0, [(60, 90)]), (PSEUDO_BIN, [(60, 90)])]),
+        "bin 37450 of 'c', with 1 chunks, is impossible",
+    ),
+    "two summaries": (one([(0, [(6, 9)]), *[(PSEUDO_BIN, [(6, 9), (3, 0)])] * 2]), "with 2 chunks, is impossible"),
     "overlap": (
         tbi(["c", "d"], [contig_bins([(0, [(60, 90)])]), contig_bins([(0, [(89, 99)])])]),
         "'c' and 'd' overlap",
