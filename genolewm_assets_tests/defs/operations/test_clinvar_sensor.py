@@ -337,7 +337,7 @@ def test_one_bad_checksum_does_not_stop_the_others(world: TinyWorld, ticks: Tick
 def test_what_a_person_has_to_repair_fails_the_tick(world: TinyWorld, ticks: Ticks) -> None:
     ticks.tick()
     (world.root / LEDGER).write_bytes(b"{}")
-    with pytest.raises(CorruptResourceError, match="is no record of releases"):
+    with pytest.raises(CorruptResourceError, match="is not a record of releases"):
         ticks.tick()
     world.write_catalog(name="other")
     with pytest.raises(RootError, match="belongs to another"):

@@ -138,7 +138,7 @@ def test_without_a_reference_alleles_are_trimmed_only(tmp_path: Path) -> None:
         (
             record("Pathogenicish"),
             UnknownTermError,
-            r"in\.vcf, line 7: CLNSIG term 'Pathogenicish' is not in the table",
+            r"in\.vcf, line 7: CLNSIG term 'Pathogenicish' is not in the vocabulary",
         ),
         (record(more=";CLNREVSTAT=new"), UnknownTermError, r"in\.vcf, line 7: CLNREVSTAT term 'new'"),
         (record(more=";GENEINFO=BRCA1:x"), VcfError, r"in\.vcf, line 7: INFO/GENEINFO cannot be read"),
