@@ -57,7 +57,7 @@ class RangeFile(io.RawIOBase):
     Attributes
     ----------
     url
-        As given.
+        URL or path of the file.
     stamp
         Stamp of the version that is read.
     size

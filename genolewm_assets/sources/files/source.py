@@ -43,7 +43,7 @@ class LocalCopy:
     expected_md5: str | None
 
     def checksum_check(self) -> CheckResult:
-        """Compare the file's MD5 with the expected one; without an expected MD5 the check passes and says ``none``."""
+        """Compare the file's MD5 with the expected one; passes if there is none, with ``published_md5`` = ``none``."""
         figures = {"md5": self.md5, "published_md5": self.expected_md5 or "none"}
         passed = self.expected_md5 in (None, self.md5)
         return CheckResult("checksum_matches_published", passed=passed, figures=figures)
@@ -105,7 +105,7 @@ class SourceFile:
         return self._stamped(stamp)
 
     def stated_identity(self) -> dict[str, str | int]:
-        """Return an identity that needs no reading of the file's content, to notice that a source may have changed.
+        """Return an identity from the file's metadata, without reading its content, to detect a possible change.
 
         Returns
         -------

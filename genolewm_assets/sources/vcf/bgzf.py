@@ -81,7 +81,7 @@ def read_batches(file: BinaryIO, *, label: str, begin: int = 0, end: int | None 
     while last is None or offset <= last:
         blocks, full = _whole_blocks(data, offset, last, label)
         if more and not full:
-            # Read at most one block past the last one requested, because a remote file transfers every byte read.
+            # Read at most 64 KiB from the start of the last block requested: a remote file transfers every byte read.
             wanted = _READ_BYTES if last is None else last + _MAX_BLOCK_BYTES - offset - len(data)
             read = file.read(min(_READ_BYTES, wanted)) if wanted > 0 else b""
             data, more = data + read, bool(read)

@@ -185,7 +185,7 @@ class VcfScanner:
             yield self._checked(whole.pop())
         if any(rest):
             if self._region is not None:
-                self._region.misfit("a line is cut")
+                self._region.misfit("its last offset is within a line")
             yield self._checked(b"".join([*rest, b"\n"]))
 
     def _check_length(self, size_bytes: int) -> None:

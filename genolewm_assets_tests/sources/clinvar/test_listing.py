@@ -212,7 +212,7 @@ def test_a_checksum_that_does_not_come_in_time_stops_no_other(site: WebServer) -
     site.files = stuck = Hanging(site.files, f"data/{MITO}.md5")
     listing = quick(url, within_s=3)
     assert names(listing) == [OLD, NEW]
-    assert "did not answer within the 3 s" in listing.unfinished[MITO]
+    assert "did not answer within 3 s" in listing.unfinished[MITO]
     stuck.let_go.set()
 
 
