@@ -1,4 +1,8 @@
-"""ClinVar listing, releases and files to a variant shard."""
+"""List ClinVar releases, register them under release keys, and build a variant shard from a ClinVar VCF.
+
+Belongs here: ClinVar's file names, INFO fields and vocabularies, and the record of releases. Does not belong here: VCF
+parsing (``vcf``), downloads (``files``), and comparison of two releases and table schemas (``variants``).
+"""
 
 import lazy_loader
 

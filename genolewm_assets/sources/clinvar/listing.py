@@ -1,4 +1,4 @@
-"""The ClinVar files that a place offers: a folder, a directory page of a web server, or a bucket's prefix."""
+"""List the ClinVar VCFs of a folder, a directory page of a web server, or a bucket's prefix."""
 
 from __future__ import annotations
 
@@ -32,28 +32,30 @@ from genolewm_assets.sources.files import (
 _T = TypeVar("_T")
 
 _PAGE_LIMIT_BYTES = 16 << 20
-#: Checksum files are a few bytes each: many at once take no longer than one.
+#: Number of checksum files read at once; each has a few bytes, so the time is mostly latency.
 _READERS = 8
 _RELEASE_FILE = re.compile(r"clinvar_([0-9]{4})([0-9]{2})([0-9]{2})((?:\.[A-Za-z0-9]+)*)\.vcf\.gz")
 _MD5 = re.compile(r"[0-9a-f]{32}")
+#: Form of a release's file name, for messages.
 EXAMPLE = "clinvar_YYYYMMDD.vcf.gz"
-#: What file systems allow for one name.
+#: Longest file name that file systems allow.
 _MAX_NAME = 255
-# No `<` inside a tag: on a hostile page every tag would otherwise be looked for to the page's end.
+# No `<` inside a tag: on a hostile page the search for the end of each tag would otherwise read to the page's end.
 _LINK = re.compile(r"""<a\s[^<>]*?href\s*=\s*["']?([^"'\s<>]+)""", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """One ClinVar VCF.
+    """A ClinVar VCF in a listing.
 
     Attributes
     ----------
     day
-        ISO date in its name.
+        Date in the file's name, ISO format.
+    url
+        URL or path of the file.
     identity
-        What tells its bytes from others: the MD5 that the place publishes, or size with ETag or time where it
-        publishes none.
+        Identity of the content: the published MD5; if no checksums are published, the size with ETag or date.
     """
 
     day: str
@@ -62,25 +64,27 @@ class ListedFile:
 
     @property
     def file_name(self) -> str:
-        """Name of the VCF."""
+        """Name of the VCF file."""
         return self.url.rpartition("/")[2]
 
     @property
     def md5(self) -> str | None:
-        """The published MD5; None where the place publishes none."""
+        """The published MD5, hex; None if no checksums are published."""
         return md5_in(self.identity)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a place holds.
+    """The ClinVar VCFs at one URL.
 
     Attributes
     ----------
+    url
+        URL or path that was listed.
     files
-        By date; of one date the plain name first.
+        Complete files, sorted by date; within a date the name without words after the date is first.
     unfinished
-        Names of VCFs that seem to be arriving still, each with what is wrong.
+        Names of VCFs whose upload seems to be unfinished, each with the problem found.
     """
 
     url: str
@@ -91,26 +95,28 @@ class Listing:
 def read_listing(
     url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF, within_s: float | None = None
 ) -> Listing:
-    """List a place, and read the checksums that it publishes, several at a time.
+    """List the ClinVar VCFs at a URL and read their identities, several at a time.
 
     Parameters
     ----------
     url
-        A folder's path, the URL of a directory page, or a prefix of any protocol that fsspec knows.
+        Path of a folder, URL of a directory page, or prefix of any protocol that fsspec knows.
+    attempts, wait
+        Number of attempts of each request in case of transient failures, and the pause between them.
     within_s
-        Seconds after which to go on without the checksums that have not come; None: wait for all of them.
+        Time limit in seconds. Files whose identity is not known by then are listed as unfinished; None: no limit.
 
     Returns
     -------
     Listing
         Files named ``clinvar_YYYYMMDD.vcf.gz``, also with words between date and suffix
-        (``clinvar_20220525.chrM.vcf.gz``); ``clinvar.vcf.gz``, ``..._papu.vcf.gz``, indexes and checksums are no
-        releases. Where the place publishes checksums, a file without a good one is taken for half-uploaded.
+        (``clinvar_20220525.chrM.vcf.gz``). ``clinvar.vcf.gz``, ``..._papu.vcf.gz``, indexes and checksums are not
+        releases. If checksums are published for any file, a file without a valid checksum counts as unfinished.
 
     Raises
     ------
     FetchError
-        If the place is not there, cannot be read, or does not answer in time.
+        If the listing does not exist, cannot be read, or does not arrive within ``within_s``.
     """
     base, deadline = url.rstrip("/"), _Deadline(within_s)
     with _readers() as pool:
@@ -128,24 +134,29 @@ def read_listing(
             unfinished[name] = str(err)
         else:
             if identity is None:
-                unfinished[name] = f"{name} went while the place was read"
+                unfinished[name] = f"{name} was removed while the listing was read"
             else:
                 files.append(ListedFile(found[name], f"{base}/{name}", identity))
     return Listing(url, tuple(files), unfinished)
 
 
 def read_identity(url: str, *, published: bool, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> str | None:
-    """Return what tells a file's bytes from others; None where there is no such file.
+    """Return the identity of a file's content; None if the file does not exist.
 
     Parameters
     ----------
+    url
+        URL or path of the VCF.
     published
-        Whether the place publishes checksums: the MD5 beside the file is read then, and is None until it is there.
+        Whether the publisher provides checksums. If so, the identity is the MD5 in ``<url>.md5``, None if there is no
+        such file; else it is the size with ETag or date.
+    attempts, wait
+        Number of attempts in case of transient failures, and the pause between them.
 
     Raises
     ------
     FetchError
-        If it cannot be read, or the checksum beside the file is none.
+        If the file cannot be reached, or its ``.md5`` file does not state an MD5.
     """
     if published:
         return published_md5(url, attempts=attempts, wait=wait)
@@ -159,24 +170,24 @@ def read_identity(url: str, *, published: bool, attempts: int = ATTEMPTS, wait: 
 
 
 def md5_in(identity: str) -> str | None:
-    """Return the MD5 that an identity is; None for one that the place does not publish."""
+    """Return an identity that is an MD5 (32 lower-case hex digits); None for an identity by size and ETag or date."""
     return identity if _MD5.fullmatch(identity) else None
 
 
 def stamp_identity(size_bytes: int, version: str) -> str:
-    """Return the identity of a file without a published MD5: its size, and the ETag or time that the place gives."""
-    # A server's header may hold bytes that are no text.
+    """Return the identity of a file without a published MD5: its size in bytes, and ``version``, an ETag or date."""
+    # Headers may contain bytes that are not ASCII text.
     return ascii(f"{size_bytes} bytes, {version or 'no version'}")[1:-1]
 
 
 def day_of(name: str) -> str | None:
-    """Return the ISO date in the name of a release's VCF; None for any other file."""
+    """Return the date in the file name of a release, ISO format; None for another file name."""
     parsed = _parse_name(name)
     return parsed[0] if parsed else None
 
 
 def _parse_name(name: str) -> tuple[str, str, str] | None:
-    """Return ISO date, words behind it and the name itself; None for anything but a release's VCF."""
+    """Return ISO date, words after the date, and the name; None if it is not the file name of a release."""
     match = _RELEASE_FILE.fullmatch(name) if len(name) <= _MAX_NAME else None
     if match is None:
         return None
@@ -184,26 +195,26 @@ def _parse_name(name: str) -> tuple[str, str, str] | None:
         day = date(int(match[1]), int(match[2]), int(match[3]))
     except ValueError:
         return None
-    # The plain name sorts first, so that it keeps the plain key.
+    # The name without words sorts first, so that it gets the key without a number.
     return day.isoformat(), match[4], name
 
 
 class _Deadline:
-    """The moment after which nobody waits any more."""
+    """A time limit for a group of requests; ``within_s`` in seconds, None: no limit."""
 
     def __init__(self, within_s: float | None) -> None:
         self._within_s, self._ends = within_s, None if within_s is None else time.monotonic() + within_s
 
     def wait(self, answers: Iterable[Future[_T]]) -> None:
-        """Return when every answer is there, or the time is over."""
+        """Wait until all requests are answered or the time is over."""
         futures.wait(answers, timeout=self._left())
 
     def result(self, answer: Future[_T], url: str) -> _T:
-        """Return an answer; raises :class:`FetchError` if it has not come."""
+        """Return the result of a request; raises :class:`FetchError` if there is none when the time is over."""
         try:
             return answer.result(timeout=self._left())
         except TimeoutError as err:
-            problem = f"did not answer within the {self._within_s:g} s that were waited"
+            problem = f"did not answer within {self._within_s:g} s"
             raise FetchError(url, problem, remedy="Run it again later") from err
 
     def _left(self) -> float | None:
@@ -212,7 +223,7 @@ class _Deadline:
 
 @contextmanager
 def _readers() -> Iterator[ThreadPoolExecutor]:
-    """Lend a pool whose unanswered requests are left behind."""
+    """Provide a thread pool that, on exit, does not wait for unanswered requests."""
     pool = ThreadPoolExecutor(_READERS, thread_name_prefix="clinvar-listing")
     try:
         yield pool
@@ -228,7 +239,7 @@ def _http_names(url: str, attempts: int, wait: wait_base) -> set[str]:
     page = read_remote(f"{url.rstrip('/')}/", limit_bytes=_PAGE_LIMIT_BYTES, attempts=attempts, wait=wait)
     if page is None:
         raise FetchError(url, "no such listing", remedy="Check the catalogue's clinvar.listing")
-    # Only the last part of a link is taken, and joined to the listing: a page cannot send us elsewhere.
+    # Only the last part of a link is used, joined to the listing's URL, so that a page cannot point to another server.
     links = (html.unescape(link) for link in _LINK.findall(page.decode("utf-8", "replace")))
     return _last_parts(map(_path_of, links))
 
@@ -236,7 +247,7 @@ def _http_names(url: str, attempts: int, wait: wait_base) -> set[str]:
 def _path_of(link: str) -> str:
     try:
         return urlsplit(link).path
-    except ValueError:  # such as an unclosed bracket where the host belongs
+    except ValueError:  # for example an unclosed bracket in the host
         return ""
 
 

@@ -1,11 +1,11 @@
-"""The record of a root's ClinVar releases: which bytes each release key stands for, for good.
+"""The record of a root's ClinVar releases: the file name and identity of each release key, which never change.
 
 ::
 
     <root>/clinvar/releases.json   {"releases": [{"key", "file_name", "identity"}, ...], ...}, oldest first
 
-A place may replace a file under its name. The key ``2026-02-26`` stays with the bytes that were there first; what
-replaces them, or another file of that date, becomes ``2026-02-26.2``.
+A server may replace a file under the same name. The key ``2026-02-26`` keeps meaning the first file's bytes; a
+replacement, or another file of that date, gets the key ``2026-02-26.2``.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from genolewm_assets.store.artefacts import Root, read_manifest
 from genolewm_assets.store.files import canonical_json, make_directories, resolve_generation, write_atomic
 from genolewm_assets.variants import ReleaseKey, is_release_key
 
+#: Folder of ClinVar's artefacts in a root.
 CLINVAR = "clinvar"
-#: Root-relative path of the record.
+#: Path of the record, relative to the root.
 LEDGER = f"{CLINVAR}/releases.json"
 
 _SCHEMA, _SCHEMA_VERSION = "genolewm.clinvar_releases", "1.0"
-_NO_RELEASE = "holds an entry that is no release"
+_NO_RELEASE = "has an entry that is not a release"
 _IDENTITY = re.compile(r"[ -~]+")
-#: The record is held for a moment only; a sensor cannot wait long.
+#: Writers hold the record's lock only briefly, and a sensor cannot wait long.
 _LOCK_WAIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredRelease:
-    """What a release key stands for: a file name, and the identity of its bytes (``ListedFile.identity``)."""
+    """A release key with the file name and the identity of the content (``ListedFile.identity``) that it means."""
 
     key: str
     file_name: str
@@ -53,24 +54,24 @@ class RegisteredRelease:
 
     @property
     def md5(self) -> str | None:
-        """The published MD5; None where the place published none."""
+        """The published MD5, hex; None if the identity is not an MD5."""
         return md5_in(self.identity)
 
     def url_at(self, place: str) -> str:
-        """Return the URL of the file at a place."""
+        """Return the URL of the file in the listing ``place`` (a URL or path)."""
         return f"{place.rstrip('/')}/{self.file_name}"
 
 
 def register_releases(root: Path, listing: Listing) -> tuple[RegisteredRelease, ...]:
-    """Give every file of a listing that has none a release key, and return all releases known, oldest first.
+    """Assign a release key to each new file of a listing, and return all known releases, oldest first.
 
-    The first file of a date gets the date; each further one, and other bytes under the same name, the next number.
-    Calling it again, in another process or after a kill, changes nothing.
+    The first file of a date gets the date as key; further files of the date, and other content under the same name, get
+    the next number. A repeated call with the same listing, also in another process or after a kill, changes nothing.
 
     Raises
     ------
     CorruptResourceError
-        If the record is damaged; or, where there is none yet, the manifest of a release that is published already.
+        If the record is damaged, or the manifest of a published release that the record lacks.
     BusyError
         If another process holds the record's lock.
     ResourceError
@@ -80,7 +81,7 @@ def register_releases(root: Path, listing: Listing) -> tuple[RegisteredRelease, 
     with owner.storage_errors(LEDGER), owner.lock(LEDGER) as lease:
         known = list(read_ledger(root))
         for file in listing.files:
-            if (file.file_name, file.identity) not in map(_bytes_of, known):
+            if (file.file_name, file.identity) not in map(_content_of, known):
                 known.append(RegisteredRelease(_next_key(known, file.day), file.file_name, file.identity))
         known.sort(key=_order)
         if known != _read_record(root / LEDGER):
@@ -90,7 +91,7 @@ def register_releases(root: Path, listing: Listing) -> tuple[RegisteredRelease, 
 
 
 def read_ledger(root: Path) -> tuple[RegisteredRelease, ...]:
-    """Return the releases known, oldest first: the recorded ones, and what was published before there was a record.
+    """Return the known releases, oldest first: those in the record, and published ones that the record lacks.
 
     Raises
     ------
@@ -98,26 +99,31 @@ def read_ledger(root: Path) -> tuple[RegisteredRelease, ...]:
         As :func:`register_releases`.
     """
     recorded = _read_record(root / LEDGER)
-    keys, held = {release.key for release in recorded}, set(map(_bytes_of, recorded))
-    published = (each for each in _published_releases(root, keys) if _bytes_of(each) not in held)
+    keys, held = {release.key for release in recorded}, set(map(_content_of, recorded))
+    published = (each for each in _published_releases(root, keys) if _content_of(each) not in held)
     return tuple(sorted([*recorded, *published], key=_order))
 
 
 def offered_releases(known: Iterable[RegisteredRelease], listing: Listing) -> tuple[RegisteredRelease, ...]:
-    """Return those of the known releases whose bytes a place offers now, in their order."""
+    """Return the known releases whose file name and identity are in a listing, in the order of ``known``."""
     offered = {(file.file_name, file.identity) for file in listing.files}
-    return tuple(release for release in known if _bytes_of(release) in offered)
+    return tuple(release for release in known if _content_of(release) in offered)
 
 
 def choose_releases(
     root: Path, listing: Listing, allowed: Collection[str] | None = None
 ) -> tuple[RegisteredRelease, ...]:
-    """Register what a place offers and return it, oldest first; only the ``allowed`` keys where they are given.
+    """Register the files of a listing and return their releases, oldest first.
+
+    Parameters
+    ----------
+    allowed
+        Keys of the releases to return; None: all.
 
     Raises
     ------
     MissingResourceError
-        If the place offers no release at all, or lacks one of ``allowed``.
+        If ``allowed`` is None and the listing has no release, or if it lacks one of ``allowed``.
     ResourceError
         As :func:`register_releases`.
     """
@@ -138,14 +144,14 @@ def choose_releases(
 
 
 def find_release(root: Path, place: str, key: str) -> RegisteredRelease:
-    """Return the release of a key after checking that the place still offers its bytes.
+    """Return the release of a key, after checking that ``place``, the URL of the listing, still offers its content.
 
     Raises
     ------
     MissingResourceError
-        If the place does not offer it, or not completely yet, or other bytes under its name.
+        If the listing lacks the release, its upload is unfinished, or its file has other content now.
     ResourceError
-        As :func:`register_releases`; its kind :class:`FetchError` if the place cannot be read.
+        As :func:`register_releases`; :class:`FetchError` if the listing cannot be read.
     """
     known = {release.key: release for release in read_ledger(root)}
     if key not in known:
@@ -158,7 +164,7 @@ def find_release(root: Path, place: str, key: str) -> RegisteredRelease:
 
 
 def check_offered(root: Path, place: str, release: RegisteredRelease) -> None:
-    """Check that a place offers the bytes that a release was registered with; raises as :func:`find_release`."""
+    """Check that a listing offers the content that a release was registered with; raises as :func:`find_release`."""
     url = release.url_at(place)
     if read_identity(url, published=release.md5 is not None) == release.identity:
         return
@@ -170,10 +176,10 @@ def check_offered(root: Path, place: str, release: RegisteredRelease) -> None:
         if newer.file_name == release.file_name:
             raise MissingResourceError(
                 url,
-                f"the place no longer offers the bytes of release {release.key!r}",
+                f"the content of release {release.key!r} is no longer offered",
                 expected=release.identity,
                 got=newer.identity,
-                remedy=f"Materialise {newer.key!r}, the release of what is there now",
+                remedy=f"Materialise {newer.key!r}, the release of the current content",
             )
     raise _not_offered(listing, offered, release.key)
 
@@ -188,11 +194,11 @@ def _not_offered(listing: Listing, offered: Collection[RegisteredRelease], key: 
         "no such ClinVar release",
         expected=f"one of the {len(offered)} offered, such as {latest}" if latest else f"a file {EXAMPLE}",
         got=repr(key),
-        remedy="Choose one of them, or point the catalogue's listing at an archive that has it",
+        remedy="Choose an offered release, or set the catalogue's clinvar.listing to an archive that has this one",
     )
 
 
-def _bytes_of(release: RegisteredRelease) -> tuple[str, str]:
+def _content_of(release: RegisteredRelease) -> tuple[str, str]:
     return release.file_name, release.identity
 
 
@@ -206,7 +212,7 @@ def _next_key(known: Iterable[RegisteredRelease], day: str) -> str:
 
 
 def _published_releases(root: Path, recorded: Collection[str]) -> Iterator[RegisteredRelease]:
-    """Yield what is published under keys that the record lacks: a key stands for what was downloaded under it."""
+    """Yield the published releases whose keys the record lacks; a key means the file that was published under it."""
     for link in sorted((root / CLINVAR).glob("*/vcf")):
         key = link.parent.name
         if not is_release_key(key) or key in recorded:
@@ -222,7 +228,7 @@ def _published_releases(root: Path, recorded: Collection[str]) -> Iterator[Regis
 
 
 def _read_record(path: Path) -> list[RegisteredRelease]:
-    """Return the entries of the record, oldest first; none where there is no record."""
+    """Return the entries of the record, oldest first; an empty list if there is no record."""
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             raise _corrupt(path, "is not a regular file")
@@ -235,10 +241,10 @@ def _read_record(path: Path) -> list[RegisteredRelease]:
         raise _corrupt(path, f"cannot be read ({err})") from err
     form = tuple(document.get(name) for name in ("schema", "schema_version")) if isinstance(document, dict) else None
     if form != (_SCHEMA, _SCHEMA_VERSION) or not isinstance(document.get("releases"), list):
-        raise _corrupt(path, "is no record of releases", expected=f"{_SCHEMA} {_SCHEMA_VERSION}", got=document)
+        raise _corrupt(path, "is not a record of releases", expected=f"{_SCHEMA} {_SCHEMA_VERSION}", got=document)
     releases = [_parse_entry(entry, path) for entry in document["releases"]]
     _check_distinct([release.key for release in releases], path)
-    _check_distinct([" ".join(_bytes_of(release)) for release in releases], path)
+    _check_distinct([" ".join(_content_of(release)) for release in releases], path)
     return sorted(releases, key=_order)
 
 
@@ -253,14 +259,14 @@ def _parse_entry(entry: object, path: Path) -> RegisteredRelease:
         raise _corrupt(path, _NO_RELEASE, expected=f"texts {sorted(names)}", got=entry)
     release = RegisteredRelease(**entry)
     day = str(_order(release).day) if is_release_key(release.key) else ""
-    # The name becomes part of a URL or a path: nothing but the name of a release of that day may stand there.
+    # The file name becomes part of a URL or a path, so only the file name of a release of that day is accepted.
     if day_of(release.file_name) != day or not _IDENTITY.fullmatch(release.identity):
         raise _corrupt(path, _NO_RELEASE, expected="a date, a file of that date and its identity", got=entry)
     return release
 
 
 def _corrupt(path: Path, problem: str, *, expected: str | None = None, got: object = None) -> CorruptResourceError:
-    remedy = "Restore it from a backup, or remove it: it is made again from the releases that are published"
+    remedy = "Restore it from a backup, or remove it: it is then rebuilt from the published releases"
     shown = None if got is None else reprlib.repr(got)
     return CorruptResourceError(str(path), problem, expected=expected, got=shown, remedy=remedy)
 

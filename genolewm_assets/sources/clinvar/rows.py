@@ -1,4 +1,4 @@
-"""What a ClinVar record says, block by block: texts as published, classes and stars from the closed tables."""
+"""Convert a block of ClinVar records to rows: texts as published, classes and stars from the closed vocabularies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Genes: TypeAlias = tuple[tuple[str, ...], tuple[int | None, ...]]
 _PAYLOAD = [CLINVAR_VARIANTS.arrow.field(name) for name in CLINVAR_VARIANTS.columns if name not in CLINVAR_VARIANTS.key]
 _CLASSES = ("CLNSIG", "CLNSIGCONF", "CLNSIGINCL", "CLNREVSTAT", "ONC", "SCI")
 _TEXTS = (*_CLASSES, "GENEINFO", "CLNVC", "MC", "CLNDN", "CLNHGVS")
-#: Columns of the rows.
+#: Schema of the rows.
 SPOOLED = pa.schema([*RAW_FIELDS, *((field.name, field.type) for field in _PAYLOAD)])
 
 
@@ -31,8 +31,10 @@ def read_rows(records: VcfBlock) -> pa.RecordBatch:
 
     Raises
     ------
-    VcfError, UnknownTermError
-        Naming the line whose INFO is not ClinVar's.
+    VcfError
+        If a field cannot be parsed; the message names the line.
+    UnknownTermError
+        If a classification or review status is not in the vocabulary; the message names the line.
     """
     records.locate([*_TEXTS, "ALLELEID", "RS"])
     texts = {key: records.strings_of(key) for key in _TEXTS}
@@ -74,7 +76,7 @@ def read_rows(records: VcfBlock) -> pa.RecordBatch:
 
 
 def _check_size(records: VcfBlock) -> None:
-    """Refuse records whose INFO, once for each of their ALTs, would not fit into memory; ClinVar's have one ALT."""
+    """Check that INFO, repeated for each ALT of its record, takes at most 64 MiB; ClinVar's records have one ALT."""
     size_bytes = (records.starts[8] - records.starts[7]).astype(np.int64) * records.alts
     if int(size_bytes.sum()) > MAX_RECORD_BYTES:
         raise VcfError(
@@ -104,16 +106,16 @@ def _genes(text: str | None) -> _Genes:
 def _looked_up(
     records: VcfBlock, key: str, meaning: Callable[[str | None], _Value]
 ) -> tuple[list[_Value | None], pa.Int32Array]:
-    """Return what the few distinct texts of a field mean, and for each record the index of its own."""
+    """Interpret each distinct text of a field once; return the meanings, and for each record the index of its own."""
     encoded = records.strings_of(key).dictionary_encode()
-    # For null one more than the last; of the indices' own type.
+    # Null gets the index after the last text, as a scalar of the indices' type.
     codes = pc.fill_null(encoded.indices, number_column(np.array([len(encoded.dictionary)], np.int32))[0])
     values: list[_Value | None] = []
     for code, text in enumerate([*encoded.dictionary.to_pylist(), None]):
         try:
             values.append(meaning(text) if text is not None or encoded.null_count else None)
         except (VcfError, UnknownTermError) as err:
-            # The look-up is shared by many records; only here is it known which one asks.
+            # The cached function does not know the record: name the first record with this text.
             where = records.where(int(np.flatnonzero(numbers_of(codes) == code)[0]))
             raise type(err)(where, err.problem, expected=err.expected, got=err.got, remedy=err.remedy) from err
     return values, codes
@@ -125,7 +127,7 @@ def _star_column(stars: list[int | None]) -> pa.Int8Array:
 
 
 def _gene_columns(genes: list[_Genes | None]) -> tuple[pa.ListArray, pa.ListArray]:
-    """Return symbols and identifiers of the genes of each text."""
+    """Return two list columns, symbols and NCBI GeneIDs of the genes of each text."""
     symbols = [None if gene is None else gene[0] for gene in genes]
     identifiers = [None if gene is None else gene[1] for gene in genes]
     names = text_column([name for each in symbols for name in each or ()])
@@ -148,7 +150,7 @@ def _identifiers(records: VcfBlock, field: str, numbers: Numbers, *, required: b
 
 
 def _rsids(texts: pa.StringArray) -> pa.StringArray:
-    """Return dbSNP's numbers with their ``rs``, ``;`` between several."""
+    """Return dbSNP numbers with the prefix ``rs``, separated by ``;``."""
     letters = texts.buffers()[2].to_pybytes()
     if b"|" in letters or b"," in letters:
         texts = pc.replace_substring_regex(texts, "[|,]", ";rs")

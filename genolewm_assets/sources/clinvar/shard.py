@@ -1,8 +1,8 @@
-"""ClinVar VCF -> one row per normalised allele with its class.
+"""Build a variant shard from a ClinVar VCF: one row per normalised allele, with its class.
 
-Nothing is dropped for what ClinVar says of it: an allele is kept, *rejected* as a sequence variant, or *filtered*
-because its contig is one of the human assembly that this genome lacks. Classes are counted twice: over everything that
-was not filtered (``label_before_rejects.*``) and over what was kept (``label.*``).
+No allele is dropped because of its class or review status. An allele is *kept*; *rejected*, if it is not a usable
+sequence variant; or *filtered*, if its contig belongs to the human assembly but not to this genome. Classes are counted
+over all alleles that are not filtered (``label_before_rejects.*``) and over those kept (``label.*``).
 """
 
 from __future__ import annotations
@@ -37,32 +37,34 @@ from genolewm_assets.variants import (
     settle_sorted_alleles,
 )
 
-#: Rows in the file's order, each batch of one contig.
+#: Batches of rows in the order of the file, each with its contig.
 ContigRows: TypeAlias = Iterator[tuple[Contig, pa.RecordBatch]]
-#: Contigs in the genome's order, each with its tables in theirs.
+#: Contigs in the order of the genome, each with its tables in order of position.
 Settled: TypeAlias = Iterator[tuple[Contig, Iterator[pa.Table]]]
 
-#: Rows whose classes are counted at a time.
+#: Number of rows from which their classes are counted together.
 _LABELS_AT_ONCE = 65_536
 
 
 def contig_file(contig: Contig) -> str:
-    """Return the name of the file that holds a contig's alleles."""
+    """Return the name of the Parquet file of a contig's alleles."""
     return f"{contig.name}.parquet"
 
 
 def read_release_date(vcf: Path, *, label: str | None = None) -> date:
-    """Return the release date that the header states (``##fileDate``).
+    """Return the release date that the header of a ClinVar VCF states (``##fileDate``).
 
     Parameters
     ----------
+    vcf
+        Path of the VCF.
     label
-        What errors call the file; default: its path.
+        Name of the file in errors; default: its path.
 
     Raises
     ------
     VcfError
-        If the file is no VCF, holds no record or states no date.
+        If the file is not a VCF, has no record or states no date.
     """
     with VcfScanner(LocalVcf(vcf, label or ""), threads=1) as scanner:
         stated = scanner.header.file_date
@@ -89,23 +91,29 @@ def build_clinvar_shard(
     threads: int = 2,
     progress: Progress = NO_PROGRESS,
 ) -> ShardReport:
-    """Write one Parquet file per contig of the genome, empty ones included, and ``rejects.parquet``.
+    """Write one Parquet file per contig of the genome, also for contigs without alleles, and ``rejects.parquet``.
 
     Parameters
     ----------
+    vcf
+        Path of the ClinVar VCF.
     release
-        Release key, such as ``2026-02-26``; kept in the files' metadata.
+        Release key, such as ``2026-02-26``; stored in the files' metadata.
+    contigs
+        Contigs of the genome.
     reference
         Returns a contig's bases. None: alleles are trimmed but not left-aligned, and REF is not checked.
     out_dir
-        Made if absent; the caller publishes it.
+        Folder of the files, made if absent; the caller publishes it.
     single_file
-        Write ``variants.parquet`` instead, contigs in the order of ``contigs``.
+        Whether to write one file, ``variants.parquet``, with contigs in the order of ``contigs``.
     origin
-        What the files' metadata say of how they were made; see
+        Metadata for the files about how they were made; see
         :func:`~genolewm_assets.variants.shard.state_origin`.
     threads
-        Threads that may work at once; the files do not depend on it.
+        Number of threads used; the files do not depend on it.
+    progress
+        Receives the number of compressed bytes read so far.
 
     Returns
     -------
@@ -116,18 +124,23 @@ def build_clinvar_shard(
     Raises
     ------
     VcfError
-        If the file is malformed, on another assembly, holds no record on a contig of the genome, or lacks what
-        ClinVar's files have.
+        If the file is malformed, on another assembly, has no record on a contig of the genome, or does not declare
+        ``CLNSIG``.
     UnknownTermError
-        If a classification or review status is not in the closed tables.
+        If a classification or review status is not in the closed vocabularies.
     UnknownContigError
-        If a record's contig is no contig of the human assembly.
+        If a record's contig is not one of the human assembly.
+
+    Notes
+    -----
+    A file sorted by contig (in the order of ``contigs``) and position is processed in one pass. Any other file is read
+    again and its rows are spooled to ``out_dir``.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     recipe = {**origin, "release": release, "normal_form": "trimmed" if reference is None else "left-aligned"}
     normaliser = AlleleNormaliser(reference)
 
-    def run(*, in_passing: bool) -> ShardReport:
+    def run(*, file_is_sorted: bool) -> ShardReport:
         ledger, names = AlleleLedger(vcf.name), ContigNames(contigs)
         for label in Label:
             ledger.note(f"label_before_rejects.{label}", 0)
@@ -135,8 +148,8 @@ def build_clinvar_shard(
         with memory_given_back(), VcfScanner(vcf, threads=threads, progress=progress) as scanner:
             _check_clinvar(scanner, contigs, str(vcf))
             rows = _contig_rows(scanner, names, ledger)
-            if in_passing:
-                settled = _settle_in_passing(rows, contigs, normaliser, ledger)
+            if file_is_sorted:
+                settled = _settle_sorted(rows, contigs, normaliser, ledger)
             else:
                 settled = _settle_spooled(rows, contigs, normaliser, ledger, folder=out_dir)
             written = _write(settled, contigs, ledger, out_dir, recipe, single_file=single_file)
@@ -146,14 +159,14 @@ def build_clinvar_shard(
         return ShardReport(ledger.counts(), written, scanner.alleles)
 
     try:
-        return run(in_passing=True)
+        return run(file_is_sorted=True)
     except OutOfOrderError:
-        # No ClinVar file so far; it takes the disk instead of one pass.
-        return run(in_passing=False)
+        # No ClinVar file so far needed this second run, which spools rows to disk.
+        return run(file_is_sorted=False)
 
 
 def _contig_rows(scanner: VcfScanner, names: ContigNames, ledger: AlleleLedger) -> ContigRows:
-    """Yield every allele on a contig of the genome, and count the classes."""
+    """Yield all alleles on contigs of the genome, and count their classes."""
     with _LabelCount("label_before_rejects", ledger) as count:
         for block in scanner:
             for name, rows in block.runs():
@@ -167,23 +180,23 @@ def _contig_rows(scanner: VcfScanner, names: ContigNames, ledger: AlleleLedger) 
                 batch = read_rows(records)
                 count.add(pa.chunked_array([batch["label"]]))
                 yield contig, batch
-                # Let go before the next text is there.
+                # Release the text before the next one is read.
                 del records, batch
             del block
 
 
-def _settle_in_passing(
+def _settle_sorted(
     rows: Iterable[tuple[Contig, pa.RecordBatch]],
     contigs: ContigSet,
     normaliser: AlleleNormaliser,
     ledger: AlleleLedger,
 ) -> Settled:
-    """Yield each contig with its tables; each must be taken to its end before the next.
+    """Yield each contig that has rows with its tables, for a sorted file; consume the tables before the next contig.
 
     Raises
     ------
     OutOfOrderError
-        If the file is not sorted: contigs as the genome has them, then positions.
+        If the file is not sorted by contig, in the order of the genome, and position.
     """
     places = {contig.name: place for place, contig in enumerate(contigs)}
     last = -1
@@ -198,7 +211,7 @@ def _settle_in_passing(
 def _settle_spooled(
     rows: ContigRows, contigs: ContigSet, normaliser: AlleleNormaliser, ledger: AlleleLedger, *, folder: Path
 ) -> Settled:
-    """Yield each contig with its tables, for a file in any order."""
+    """Yield each contig with its tables, for a file in any order; rows are spooled to ``folder``."""
     with BatchSpool(SPOOLED, folder) as spool:
         for contig, batch in rows:
             spool.append(contig.name, batch)
@@ -216,21 +229,21 @@ def _write(
     *,
     single_file: bool,
 ) -> dict[str, int]:
-    """Write the tables and return the rows of each file."""
-    noted = ((contig, _noted(tables, ledger)) for contig, tables in settled)
+    """Write the tables and return the number of rows by file name."""
+    counted = ((contig, _count_kept(tables, ledger)) for contig, tables in settled)
     if single_file:
-        tables = chain.from_iterable(tables for _, tables in noted)
+        tables = chain.from_iterable(tables for _, tables in counted)
         return {VARIANTS_FILE: write_table(tables, out_dir / VARIANTS_FILE, CLINVAR_VARIANTS, recipe=recipe)}
     paths = {contig.name: out_dir / contig_file(contig) for contig in contigs}
-    files = ((paths[contig.name], tables) for contig, tables in noted)
+    files = ((paths[contig.name], tables) for contig, tables in counted)
     rows = write_tables(files, CLINVAR_VARIANTS, recipe=recipe)
     absent: list[tuple[Path, list[pa.Table]]] = [(path, []) for path in paths.values() if path not in rows]
     rows |= write_tables(absent, CLINVAR_VARIANTS, recipe=recipe)
     return {path.name: rows[path] for path in paths.values()}
 
 
-def _noted(tables: Iterable[pa.Table], ledger: AlleleLedger) -> Iterator[pa.Table]:
-    """Count the classes of what is kept."""
+def _count_kept(tables: Iterable[pa.Table], ledger: AlleleLedger) -> Iterator[pa.Table]:
+    """Yield the tables and count the classes of their alleles, which are those kept."""
     with _LabelCount("label", ledger) as count:
         for table in tables:
             count.add(table["label"])
@@ -238,7 +251,7 @@ def _noted(tables: Iterable[pa.Table], ledger: AlleleLedger) -> Iterator[pa.Tabl
 
 
 class _LabelCount:
-    """Counts classes, many rows at a time; complete on exit."""
+    """Counts classes into the ledger as ``<name>.<class>``, many rows at a time; the counts are complete on exit."""
 
     def __init__(self, name: str, ledger: AlleleLedger) -> None:
         self._name = name
@@ -255,7 +268,7 @@ class _LabelCount:
         self._count()
 
     def add(self, labels: pa.ChunkedArray) -> None:
-        """Take the classes of some rows."""
+        """Add the classes of some rows."""
         self._waiting.append(labels)
         self._rows += len(labels)
         if self._rows >= _LABELS_AT_ONCE:
@@ -270,6 +283,7 @@ class _LabelCount:
 
 
 def _check_clinvar(scanner: VcfScanner, contigs: ContigSet, where: str) -> None:
+    """Check that a file is on this assembly and declares ClinVar's ``CLNSIG``."""
     check_assembly(scanner.header, contigs, where=where)
     if "CLNSIG" not in scanner.header.info:
         raise VcfError(
@@ -282,5 +296,5 @@ def _check_clinvar(scanner: VcfScanner, contigs: ContigSet, where: str) -> None:
 
 
 def _preference(row: Mapping[str, object]) -> tuple[object, ...]:
-    """Of two records of one allele, keep the better reviewed one, then the older VariationID."""
+    """Order records of one allele, the one to keep first: more stars, then the smaller VariationID."""
     return -int(str(row["stars"])), row["clinvar_id"]

@@ -1,6 +1,6 @@
-"""ClinVar's vocabularies, old and new wordings: germline classification, review status, genes.
+"""Map ClinVar's terms, old and new wordings, to classes and review stars, and parse its genes.
 
-Closed tables: a term that is not in them is an error that names it, because a new wording read as "something else"
+The vocabularies are closed: an unknown term is an error that names it, because a new wording that counted as "other"
 would silently empty a class. Sources: ClinVar's "Representation of classifications" and "Review status" pages, the VCF
 README, and the wordings of the releases since 2017 (in 2024 "interpretation" became "classification").
 """
@@ -19,7 +19,7 @@ _Value = TypeVar("_Value")
 
 
 class _Meaning(StrEnum):
-    """What one term contributes to the class of the aggregate."""
+    """Meaning of one term for the class of an allele; ``BESIDE``: the term does not affect the class."""
 
     P = "P"
     LP = "LP"
@@ -41,7 +41,7 @@ _TERMS: Mapping[str, _Meaning] = {
     "conflicting_data_from_submitters": _Meaning.CONFLICT,
     **dict.fromkeys(
         (
-            "low_penetrance",  # A modifier: 'Pathogenic,_low_penetrance' keeps its class.
+            "low_penetrance",  # A modifier: the class of 'Pathogenic,_low_penetrance' is P.
             "established_risk_allele",
             "likely_risk_allele",
             "uncertain_risk_allele",
@@ -97,16 +97,21 @@ _SEPARATORS = re.compile(r"[|/,]_?")
 
 
 def label_of(clnsig: str | None, *, where: str) -> Label:
-    """Return the class of a ``CLNSIG`` value.
+    """Return the class of a ``CLNSIG`` value; OTHER if ``clnsig`` is None.
 
-    Several terms stand together, joined by ``/``, ``|`` or (before 2022) ``,_``. Terms that say nothing of
-    pathogenicity (``drug_response``, ``risk_factor``, ...) stand beside without effect. Of the rest: P with LP is LP, B
-    with LB is LB; any conflict, and any other mixture, is OTHER.
+    A value may have several terms, joined by ``/``, ``|`` or (before 2022) ``,_``. Terms that are not about
+    pathogenicity (``drug_response``, ``risk_factor``, ...) have no effect. Of the other terms, P with LP gives LP, and
+    B with LB gives LB; a conflict, another combination, or no term gives OTHER.
+
+    Parameters
+    ----------
+    where
+        File and line, for errors.
 
     Raises
     ------
     UnknownTermError
-        On a term that is not in the table.
+        If a term is not in the vocabulary.
     """
     if clnsig is None:
         return Label.OTHER
@@ -122,12 +127,12 @@ def label_of(clnsig: str | None, *, where: str) -> Label:
 
 
 def stars_of(clnrevstat: str | None, *, where: str) -> int:
-    """Return the review stars, 0 to 4, of a ``CLNREVSTAT`` value; 0 where there is none.
+    """Return the review stars, 0 to 4, of a ``CLNREVSTAT`` value; 0 if it is None.
 
     Raises
     ------
     UnknownTermError
-        On a review status that is not in the table.
+        If the review status is not in the vocabulary.
     """
     return 0 if clnrevstat is None else _look_up(_STARS, clnrevstat, "CLNREVSTAT", clnrevstat, where)
 
@@ -135,10 +140,15 @@ def stars_of(clnrevstat: str | None, *, where: str) -> int:
 def parse_genes(geneinfo: str | None, *, where: str) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
     """Split ``GENEINFO`` (``BRCA1:672|LOC126862571:126862571``) into symbols and NCBI GeneIDs, in its order.
 
+    Returns
+    -------
+    tuple of (tuple of str, tuple of int or None)
+        Symbols and GeneIDs, of equal length; the GeneID is None if the value has none. Empty if ``geneinfo`` is None.
+
     Raises
     ------
     VcfError
-        If a gene has no symbol or its GeneID is no number; a gene without one has None.
+        If a gene has no symbol, or a GeneID that is not a number.
     """
     symbols: list[str] = []
     identifiers: list[int | None] = []
@@ -162,9 +172,9 @@ def _look_up(table: Mapping[str, _Value], term: str, field: str, value: str, whe
     if found is None:
         raise UnknownTermError(
             where,
-            f"{field} term {term!r} is not in the table",
-            expected="a term of clinvar_terms.py",
+            f"{field} term {term!r} is not in the vocabulary",
+            expected="a term of sources/clinvar/terms.py",
             got=repr(value),
-            remedy="Update the package, or add the term with its meaning",
+            remedy="Update the package, or add the term and its meaning to that file",
         )
     return found

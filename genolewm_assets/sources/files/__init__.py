@@ -1,4 +1,8 @@
-"""Bytes from anywhere: local, remote, resumed, by range."""
+"""Read files from local paths and URLs: downloads, byte ranges, published checksums, detection of compression.
+
+Belongs here: access to the bytes of a source file, whatever its format. Does not belong here: file formats (sibling
+rooms such as ``vcf``) and the publication of artefacts (``store``).
+"""
 
 import lazy_loader
 

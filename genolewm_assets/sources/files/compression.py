@@ -1,4 +1,4 @@
-"""How a text file is packed, told by its bytes and never by its name."""
+"""Detect the compression of a text file from its bytes; the file name is not used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HAS_EXTRA_FIELD = 4
 
 
 class Compression(StrEnum):
-    """How a text file is packed."""
+    """Compression of a text file: BGZF, any other gzip, or none."""
 
     BGZF = "bgzf"
     GZIP = "gzip"
@@ -21,7 +21,7 @@ class Compression(StrEnum):
 
 
 def detect_compression(file: BinaryIO) -> Compression:
-    """Return how an open file is packed; it is left at its start."""
+    """Return the compression of an open binary file, read from its first 18 bytes; the position is then 0."""
     file.seek(0)
     head = file.read(_HEADER_BYTES)
     file.seek(0)
@@ -33,7 +33,7 @@ def detect_compression(file: BinaryIO) -> Compression:
 
 
 def has_bgzf_end(file: BinaryIO) -> bool:
-    """Tell whether an open BGZF file ends as a complete one does; it is left at its start."""
+    """Return whether an open BGZF file ends with the empty end-of-file block; the position is then 0."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - len(BGZF_END)))
     complete = file.read() == BGZF_END

@@ -1,4 +1,4 @@
-"""Downloads: resumed by range, verified before they are there under their name."""
+"""Download files: interrupted downloads resume by range, and a file gets its final name only after verification."""
 
 from __future__ import annotations
 
@@ -31,7 +31,19 @@ _BSD_LINE = re.compile(r"MD5 \((.+)\) = ([0-9a-fA-F]{32})")
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What was downloaded: digests are of the file as it is on disk, in hex; ``etag`` as the server gave it."""
+    """Result of a download.
+
+    Attributes
+    ----------
+    url
+        URL or path that was read.
+    size_bytes
+        Size of the file on disk.
+    md5, sha256
+        Digests of the file on disk, lower-case hex.
+    etag
+        ETag as the server sent it; None if it sent none.
+    """
 
     url: str
     size_bytes: int
@@ -51,29 +63,37 @@ def fetch(
     attempts: int = ATTEMPTS,
     wait: wait_base = BACK_OFF,
 ) -> Receipt:
-    """Download a file.
+    """Download a file to ``target`` and return its size and digests.
 
     Parameters
     ----------
     url
-        Path or URL: file, http(s), s3, gs, or anything else that fsspec knows.
+        Path or URL of any protocol that fsspec knows, such as file, http(s), s3 or gs.
     target
-        Where the file appears, complete and verified, in one rename; replaced if it exists.
+        Path of the complete, verified file. It appears in one rename and replaces an existing file; its folder is made
+        if absent.
     md5, sha256
-        Expected digests in hex.
+        Expected digests in hex; None: not compared.
     part
-        Where the unfinished download lives, on the file system of ``target``; default ``<target>.part``. A later call
-        with the same one goes on from it, provided that the remote file has not changed since.
+        Path of the unfinished download, on the file system of ``target``; default ``<target>.part``. A later call
+        with the same path resumes the download if the remote file has not changed since.
+    progress
+        Receives the number of bytes downloaded so far.
     attempts
-        Failures in a row, without a byte more than before, after which to give up.
+        Number of failures in a row, without a new byte between them, after which the download fails.
     wait
         Pause between attempts.
+
+    Returns
+    -------
+    Receipt
+        Size, MD5, SHA-256 and ETag of the downloaded file.
 
     Raises
     ------
     FetchError
-        If the file is not there, or the attempts are used up (the part stays and is resumed next time), or the disk
-        does not take it.
+        If the remote file does not exist, the attempts are used up (the part is kept, and the next call resumes it),
+        or the disk cannot be written.
     ChecksumError
         If a digest differs; the part is removed.
     BusyError
@@ -84,11 +104,11 @@ def fetch(
     with PartialFile.open(part or target.with_name(f"{target.name}.part"), url=url) as partial:
         resumed = partial.done > 0
         _complete(partial, attempts=attempts, wait=wait, verified_later=bool(md5 or sha256), progress=progress)
-        if resumed and _differing(partial, wanted):
-            # The first bytes came from an earlier run; only a whole new download tells whose fault it is.
+        if resumed and _mismatched_algorithm(partial, wanted):
+            # The first bytes came from an earlier run: a full download shows whether they or the server's file differ.
             partial.restart()
             _complete(partial, attempts=attempts, wait=wait, verified_later=True, progress=progress)
-        if algorithm := _differing(partial, wanted):
+        if algorithm := _mismatched_algorithm(partial, wanted):
             got, size = partial.hexdigest(algorithm), partial.done
             partial.discard()
             raise ChecksumError(
@@ -96,7 +116,7 @@ def fetch(
                 f"{algorithm.upper()} of the download differs",
                 expected=wanted[algorithm],
                 got=f"{got} over {size:,} bytes",
-                remedy="Fetch it again; if it stays so, the file on the server is not the pinned one",
+                remedy="Fetch it again; if the digest still differs, the file on the server is not the pinned one",
             )
         partial.publish(target)
         etag = partial.stamp.etag
@@ -104,7 +124,7 @@ def fetch(
 
 
 def published_md5(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> str | None:
-    """Return the MD5 that ``<url>.md5`` states, None where there is no such file.
+    """Return the MD5 that the file ``<url>.md5`` states; None if that file does not exist.
 
     Returns
     -------
@@ -114,13 +134,13 @@ def published_md5(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_
     Raises
     ------
     FetchError
-        If the file is there and states no MD5 of this file, or cannot be read.
+        If the ``.md5`` file exists but states no MD5 of the file at ``url``, or cannot be read.
 
     Notes
     -----
-    Understood are ``md5sum`` lines, with or without a name, and BSD's ``MD5 (name) = ...``. One line is taken whatever
-    its name, since ClinVar's have been written with paths of the machine that made them; of several, the one named
-    like the file.
+    Accepted lines: those of ``md5sum``, with or without a file name, and BSD's ``MD5 (name) = ...``. If one line states
+    an MD5, its file name is ignored, because ClinVar has published lines with paths of the machine that made them. If
+    several do, the line that names the file at ``url`` counts.
     """
     scheme, host, path, query, fragment = urlsplit(url)
     beside = urlunsplit((scheme, host, f"{path}.md5", query, fragment)) if host else f"{url}.md5"
@@ -144,7 +164,7 @@ def published_md5(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_
 def _complete(
     partial: PartialFile, *, attempts: int, wait: wait_base, verified_later: bool, progress: Progress
 ) -> None:
-    """Download until the part holds the whole file."""
+    """Download until the part holds the whole file; retry after transient failures."""
     retrying = tenacity.Retrying(
         stop=_StopWhenStuck(attempts, partial),
         wait=wait,
@@ -160,21 +180,25 @@ def _complete(
 
 
 class _StopWhenStuck:
-    """Give up after so many failures in a row none of which got further than any before."""
+    """Stop condition for tenacity: ``attempts`` failures in a row, none with more bytes than any attempt before."""
 
     def __init__(self, attempts: int, partial: PartialFile) -> None:
         self._attempts, self._partial = attempts, partial
         self._reached, self._failures = partial.done, 0
 
     def __call__(self, state: tenacity.RetryCallState) -> bool:
-        del state  # counts every attempt, also those that got further
+        del state  # its attempt number includes attempts that received new bytes
         self._failures = 1 if self._partial.done > self._reached else self._failures + 1
         self._reached = max(self._reached, self._partial.done)
         return self._failures >= self._attempts
 
 
 def _pull(partial: PartialFile, *, verified_later: bool, progress: Progress) -> None:
-    """Append what the remote file has beyond the part; an error leaves the part as far as it got."""
+    """Append the rest of the remote file to the part.
+
+    A part without an ETag or date to compare is resumed only if a digest is compared later. After a failure the part
+    keeps the bytes received so far; if the remote file changed, it is emptied.
+    """
     if partial.done and not (partial.stamp.identifies or verified_later):
         partial.restart()
     if partial.done and partial.done == partial.stamp.size:
@@ -193,8 +217,8 @@ def _pull(partial: PartialFile, *, verified_later: bool, progress: Progress) -> 
         raise ConnectionError(f"the server sent {partial.done:,} of {partial.stamp.size:,} bytes")
 
 
-def _differing(partial: PartialFile, wanted: dict[str, str | None]) -> str | None:
-    """Name the first algorithm whose expected digest is not the part's."""
+def _mismatched_algorithm(partial: PartialFile, wanted: dict[str, str | None]) -> str | None:
+    """Return the first algorithm whose expected digest differs from the part's; None if all agree."""
     for algorithm, digest in wanted.items():
         if digest is not None and digest.lower() != partial.hexdigest(algorithm):
             return algorithm

@@ -1,4 +1,4 @@
-"""Files handed over by path: what can be said about one before it is opened."""
+"""Check that a path names a readable regular file."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from genolewm_assets.errors import InputError
 
 
 def check_local_file(path: Path, *, expected: str = "a file", error: type[InputError] = InputError) -> int:
-    """Return the size of a file in bytes.
+    """Check that a path names a readable regular file, and return its size in bytes.
 
     Parameters
     ----------
+    path
+        Path to check; symlinks are followed.
     expected
-        What the file should be, for the message.
+        Kind of file that the caller needs, such as ``a VCF file``; part of the message.
     error
-        What is raised.
+        Exception class to raise.
 
     Raises
     ------
     InputError
-        If it is missing, a directory, a pipe or a device (reading one may never end), or not readable.
+        As the class given by ``error``: if the path does not exist, cannot be read, or is a directory, pipe or device
+        (reading a pipe or device may never end).
     """
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             raise error(str(path), "is a directory", expected=expected, remedy="Give the path of the file inside it")
         if not stat.S_ISREG(status.st_mode):
-            remedy = "Save its content to a file and give the path of that"
+            remedy = "Save its content to a regular file and give the path of that file"
             raise error(str(path), "is not a regular file", expected=expected, remedy=remedy)
         with path.open("rb"):
             return status.st_size

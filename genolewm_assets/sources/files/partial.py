@@ -1,4 +1,4 @@
-"""An unfinished download on disk: its bytes, and a record of how many of them can be trusted."""
+"""An unfinished download on disk: its bytes, and a record of how many of them are synced and verified."""
 
 from __future__ import annotations
 
@@ -20,10 +20,20 @@ _CHUNK_BYTES = 1 << 20
 
 
 class PartialFile:
-    """The file ``X.part`` and its record ``X.part.json``; open one with :meth:`open`.
+    """The unfinished download ``X.part`` and its record ``X.part.json``; opened with :meth:`open`.
 
-    The record states URL, stamp, length and MD5 of the bytes that were synced before it was written, so a part that
-    a crash left longer, shorter or altered is cut back or dropped, never continued as it is.
+    The record states URL, stamp, number and MD5 of the bytes that were synced before the record was written. When a
+    part is opened, bytes past that number are cut off; if fewer bytes are on disk, or their MD5 differs, all are
+    dropped. A part that a crash left longer, shorter or altered is therefore never continued unchanged.
+
+    Attributes
+    ----------
+    path, url
+        Path of the part, and the URL of the remote file.
+    done
+        Number of bytes in the part.
+    stamp
+        Stamp of the remote version that the bytes come from.
     """
 
     def __init__(self, path: Path, url: str, file: FileIO) -> None:
@@ -36,12 +46,14 @@ class PartialFile:
     @classmethod
     @contextmanager
     def open(cls, path: Path, *, url: str) -> Iterator[PartialFile]:
-        """Open or create the part, alone; on leaving, its state is recorded unless it was published or discarded.
+        """Open or create the part under an exclusive lock.
+
+        On exit the state of the part is recorded, unless it was published or discarded; an empty part is removed.
 
         Raises
         ------
         BusyError
-            If another process has it open.
+            If another process has the part open.
         FetchError
             If the folder cannot be written to.
         """
@@ -52,7 +64,7 @@ class PartialFile:
             try:
                 yield partial
             finally:
-                partial._leave()
+                partial._record_or_discard()
 
     def _reset(self, stamp: RemoteStamp) -> None:
         self.done, self.stamp = 0, stamp
@@ -60,7 +72,7 @@ class PartialFile:
         self._digests = {"md5": hashlib.md5(usedforsecurity=False), "sha256": hashlib.sha256()}
 
     def _resume(self) -> None:
-        """Take up the bytes that the record vouches for."""
+        """Continue with the bytes that the record confirms; drop all bytes if it confirms none."""
         try:
             record = json.loads(self._record.read_bytes())
             done, md5, stamp = int(record["done"]), record["md5"], RemoteStamp(**record["stamp"])
@@ -83,7 +95,7 @@ class PartialFile:
             digest.update(chunk)
 
     def restart(self, stamp: RemoteStamp | None = None) -> None:
-        """Drop every byte; what is appended next belongs to this stamp."""
+        """Drop all bytes and set the stamp of the version that is appended next."""
         with _writing(self.path):
             self._record.unlink(missing_ok=True)
             self._file.seek(0)
@@ -91,7 +103,13 @@ class PartialFile:
         self._reset(stamp or RemoteStamp())
 
     def append(self, chunk: bytes) -> None:
-        """Add bytes to the end."""
+        """Append bytes; after every 16 MiB the part is synced and its record is written.
+
+        Raises
+        ------
+        FetchError
+            If the disk cannot be written.
+        """
         with _writing(self.path):
             rest = memoryview(chunk)
             while rest:
@@ -101,11 +119,11 @@ class PartialFile:
             self._checkpoint()
 
     def hexdigest(self, algorithm: str) -> str:
-        """Return the digest (``md5`` or ``sha256``) of the bytes so far, in hex."""
+        """Return the digest (``md5`` or ``sha256``) of the bytes so far, in lower-case hex."""
         return self._digests[algorithm].hexdigest()
 
     def publish(self, target: Path) -> None:
-        """Sync the part and rename it to its target."""
+        """Sync the part to disk, rename it to ``target``, and remove its record."""
         self._gone = True
         with _writing(target):
             os.fsync(self._file.fileno())
@@ -118,18 +136,19 @@ class PartialFile:
                 os.close(folder)
 
     def discard(self) -> None:
-        """Remove part and record."""
+        """Remove the part and its record."""
         self._gone = True
         self._record.unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
 
-    def _leave(self) -> None:
+    def _record_or_discard(self) -> None:
         if not self._gone and self.done:
             self._checkpoint()
         elif not self._gone:
             self.discard()
 
     def _checkpoint(self) -> None:
+        """Sync the part, then replace its record."""
         state = {"url": self.url, "stamp": asdict(self.stamp), "done": self.done, "md5": self.hexdigest("md5")}
         fresh = self._record.with_name(f"{self._record.name}.new")
         with _writing(self.path):
@@ -141,12 +160,12 @@ class PartialFile:
 
 def _open_locked(path: Path) -> FileIO:
     while True:
-        # Unbuffered: a buffer that the disk refuses would be refused again on closing.
+        # Unbuffered: after a failed write, closing a buffered file would write the buffer again and fail again.
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
         if not flock(file.fileno()):
             file.close()
             raise BusyError(str(path), "another process is downloading to it", remedy="Wait for it to end")
-        # Whoever held the lock may have renamed the file to its target in the meantime.
+        # The process that held the lock before may have renamed the file to its target: then open a new part.
         if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
             return file
         file.close()
@@ -154,7 +173,7 @@ def _open_locked(path: Path) -> FileIO:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Name the file when the disk refuses."""
+    """Convert an ``OSError`` of a write into a :class:`FetchError` that names ``path``."""
     try:
         yield
     except BusyError:

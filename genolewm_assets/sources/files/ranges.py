@@ -1,4 +1,4 @@
-"""A remote file as a seekable binary file: read by ranges, ahead of its reader, and never mixed of two versions."""
+"""A remote file as a seekable binary file: it reads ranges, fetches ahead, and never mixes two versions of a file."""
 
 from __future__ import annotations
 
@@ -29,39 +29,50 @@ from genolewm_assets.sources.files.remote import (
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+#: Default number of bytes fetched ahead of the reader.
 READ_AHEAD_BYTES = 4 << 20
-#: Portions grow from the first to the second size: a look at a few bytes stays cheap, long reading takes few requests.
+#: Portion sizes double from the first to the second: short reads fetch little, long reads need few requests.
 _FIRST_BYTES, _MOST_BYTES = 64 << 10, 1 << 20
-#: Reading on over so many bytes is cheaper than a new request.
+#: A seek forward by up to this many bytes reads and drops them, which is cheaper than a new request.
 _SKIP_BYTES = 1 << 20
 
 
 class RangeFile(io.RawIOBase):
-    """Read-only file over any URL that fsspec knows; for one reader at a time.
+    """Read-only binary file over any URL that fsspec knows; not safe for several readers at once.
 
     Parameters
     ----------
     url
-        Path or URL. An HTTP server must answer range requests unless reading begins at 0 and only goes forward.
+        Path or URL. An HTTP server must support range requests, unless reading starts at 0 and only goes forward.
     stamp
-        The version to read, as another file or ``ask_remote`` told it; default: the one that is there now.
+        Version to read, from another ``RangeFile`` or from ``ask_remote``; default: the current version.
     until
-        Offset in bytes before which reading ahead stops; reading itself may go on to the end of the file.
+        Offset in bytes at which reading ahead stops; ``read`` still works to the end of the file.
     read_ahead_bytes
-        How much is fetched before it is asked for. Held at any time are this much and two portions of up to 1 MiB.
+        How many bytes are fetched ahead of the reader. Memory: this many bytes and two portions of up to 1 MiB.
     attempts, wait
-        Failures in a row, without a byte more, after which to give up, and the pause between them.
+        Number of failures in a row, without a new byte between them, after which reading fails, and the pause between
+        attempts.
+
+    Attributes
+    ----------
+    url
+        URL or path of the file.
+    stamp
+        Stamp of the version that is read.
+    size
+        Size of the file in bytes.
 
     Raises
     ------
     FetchError
-        At once or at any read: if the file is not there, its size is not known, the server knows no ranges, the file
-        is another version than at first (its stamp is compared whenever a request is answered; a version that only its
-        size tells apart is told by that), or the attempts are used up.
+        From the constructor or any read: if the file does not exist, the server states no size or does not support
+        ranges, the file is no longer the same version, or the attempts are used up. The stamp is compared at every
+        response; if a server states neither ETag nor date, only the size is compared.
 
     Notes
     -----
-    ``read(n)`` returns fewer than ``n`` bytes at the end of the file only.
+    ``read(n)`` returns fewer than ``n`` bytes only at the end of the file.
     """
 
     def __init__(
@@ -81,13 +92,13 @@ class RangeFile(io.RawIOBase):
         self.url, self._read_ahead_bytes, self._attempts, self._wait = url, read_ahead_bytes, attempts, wait
         self.stamp = stamp or ask_remote(url, attempts=attempts, wait=wait)
         if self.stamp.size is None:
-            raise FetchError(url, "the server does not tell the size of the file", remedy="Download the file first")
+            raise FetchError(url, "the server does not state the size of the file", remedy="Download the file first")
         self.size: int = self.stamp.size
         self._until = self.size if until is None else min(until, self.size)
 
     @property
     def bytes_fetched(self) -> int:
-        """Bytes that arrived so far, those read ahead included."""
+        """Number of bytes received so far, including those read ahead."""
         return self._fetched
 
     def readable(self) -> bool:
@@ -99,23 +110,23 @@ class RangeFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Return the offset of the next byte."""
+        """Return the position: the offset in the file of the byte that is read next."""
         self._check_open()
         return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Move to an offset, also beyond the end; nothing is fetched before the next read."""
+        """Set and return the position, which may be past the end; nothing is fetched before the next read."""
         self._check_open()
         bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}
         if whence not in bases:
             raise ValueError(f"whence: expected 0, 1 or 2, got {whence}")
         if bases[whence] + offset < 0:
-            raise ValueError(f"offset: expected one inside the file, got {bases[whence] + offset}")
+            raise ValueError(f"offset: expected a position of 0 or more, got {bases[whence] + offset}")
         self._position = bases[whence] + offset
         return self._position
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return the next ``size`` bytes, all that are left where it is negative or None."""
+        """Return the next ``size`` bytes; all remaining bytes if ``size`` is negative or None."""
         self._check_open()
         left = max(0, self.size - self._position)
         wanted = left if size is None or size < 0 else min(size, left)
@@ -130,18 +141,18 @@ class RangeFile(io.RawIOBase):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fill a buffer; return how many bytes were there to fill it with."""
+        """Read into a buffer; return the number of bytes read, which is smaller than the buffer only at the end."""
         with memoryview(buffer) as view, view.cast("B") as target:
             content = self.read(len(target))
             target[: len(content)] = content
         return len(content)
 
     def readall(self) -> bytes:
-        """Return all that is left."""
+        """Return all remaining bytes."""
         return self.read()
 
     def close(self) -> None:
-        """Stop reading ahead; returns without waiting for an answer that is under way."""
+        """Stop reading ahead and close the file; does not wait for a response that is being received."""
         if not self.closed:
             self._stop()
             self._portion = b""
@@ -152,7 +163,7 @@ class RangeFile(io.RawIOBase):
             raise ValueError("I/O operation on closed file")
 
     def _load(self) -> None:
-        """Make the portion at hand cover the position, which is before the end of the file."""
+        """Fetch portions until the current one covers the position, which must be before the end of the file."""
         while not 0 <= self._position - self._portion_start < len(self._portion):
             front = self._portion_start + len(self._portion)
             if self._ahead is None or not 0 <= self._position - front <= _SKIP_BYTES:
@@ -167,7 +178,7 @@ class RangeFile(io.RawIOBase):
             if portion:
                 self._portion, self._portion_start = portion, front
             else:
-                self._stop()  # at ``until``: the next round begins anew, for the rest of the file
+                self._stop()  # the stream ended at ``until``: the next round opens the rest of the file
 
     def _start(self) -> None:
         self._stop()
@@ -188,7 +199,7 @@ class RangeFile(io.RawIOBase):
 
 
 class _Stream:
-    """The bytes of one version of a remote file from ``position`` to ``end``, in portions; may be asked again."""
+    """The bytes ``[position, end)`` of one version of a remote file, in portions; usable again after an error."""
 
     def __init__(self, url: str, stamp: RemoteStamp, position: int, end: int) -> None:
         self.url, self.position, self.end = url, position, end
@@ -212,7 +223,7 @@ class _Stream:
             self._body = self._opened.enter_context(_open_pinned(self.url, self.position, self._stamp))
         portion = self._body.read(min(self._portion_bytes, self.end - self.position))
         if not portion:
-            raise ConnectionError(f"the answer ended at byte {self.position:,} of {self._stamp.size:,}")
+            raise ConnectionError(f"the response ended at byte {self.position:,} of {self._stamp.size:,}")
         return portion
 
     def close(self) -> None:
@@ -222,13 +233,13 @@ class _Stream:
 
 @contextmanager
 def _open_pinned(url: str, start: int, stamp: RemoteStamp) -> Iterator[Body]:
-    """Open a remote file at an offset, or raise what no repetition mends: another version, a server without ranges."""
+    """Open a remote file at an offset; another version or a server without ranges is an error that is not retried."""
     try:
         with open_remote(url, start=start, stamp=stamp) as body:
             _check_answer(body, url, start, stamp)
             yield body
     except RemoteChangedError as error:
-        raise FetchError(url, f"not the version that was there at first ({error})", remedy="Run it again") from error
+        raise FetchError(url, f"no longer the version first opened ({error})", remedy="Run it again") from error
 
 
 def _check_answer(body: Body, url: str, start: int, stamp: RemoteStamp) -> None:
@@ -238,21 +249,21 @@ def _check_answer(body: Body, url: str, start: int, stamp: RemoteStamp) -> None:
         raise FetchError(
             url,
             "the server cannot send a part of the file",
-            expected=f"an answer from byte {start:,} on",
+            expected=f"a range from byte {start:,} on",
             got="the whole file",
             remedy="Download the file first",
         )
 
 
 class _StoppedError(Exception):
-    """Nobody reads on: no reason to try again."""
+    """The reader was stopped while a portion was fetched; the fetch is not retried."""
 
 
 class _ReadAhead:
-    """A thread that takes portions from a stream until so many bytes wait for the reader.
+    """A thread that fetches portions of a stream until ``limit_bytes`` bytes wait for the reader.
 
-    Only the first portion is fetched until the reader asks for a second one: a look at the file's head or end is no
-    reason to read on.
+    The thread fetches one portion and waits until the reader requests a second one, so that a short read at the start
+    or end of a file fetches no more than it needs.
     """
 
     def __init__(
@@ -268,7 +279,7 @@ class _ReadAhead:
         threading.Thread(target=self._run, name="read-ahead", daemon=True).start()
 
     def take(self) -> bytes:
-        """Return the next portion, ``b""`` at the end of the stream, or raise what ended it."""
+        """Return the next portion, ``b""`` at the end of the stream; raise the error that ended the stream, if any."""
         with self._changed:
             self._asked += 1
             self._changed.notify_all()
@@ -283,6 +294,7 @@ class _ReadAhead:
         return b""
 
     def stop(self) -> None:
+        """End the thread after its current request and drop the waiting portions."""
         self._stopped.set()
         with self._changed:
             self._portions.clear()

@@ -1,7 +1,7 @@
-"""One remote file as a stream of bytes that can begin anywhere, whatever protocol it comes by.
+"""Open a remote file as a stream of bytes from any offset, for every protocol that fsspec knows.
 
-HTTP is spoken through fsspec's own session, not through its file objects: those take a whole body for the range that
-was asked for, and do not notice that the file changed between two ranges. Other protocols use fsspec's files.
+HTTP requests use fsspec's session and not its file objects, because the file objects take a whole body for the
+requested range and do not notice that a file changed between two ranges. Other protocols use fsspec's file objects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ATTEMPTS = 5
 
 _TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _ABSENT_STATUS = frozenset({401, 403, 404, 410})
-#: Answers of servers that know no HEAD, or whose signed URLs are good for GET only.
+#: Status of a HEAD after which GET is tried: the server has no HEAD, or its signed URL is valid for GET only.
 _NO_HEAD_STATUS = frozenset({400, 403, 405, 501})
 _BLOCK_BYTES = 8 << 20
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
@@ -33,7 +33,17 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
 @dataclass(frozen=True, slots=True)
 class RemoteStamp:
-    """What a server says about a file's content; a field it does not give is None."""
+    """What a server states about the version of a file; a field that it does not state is None.
+
+    Attributes
+    ----------
+    size
+        Size in bytes.
+    etag
+        ETag, as the server sent it.
+    modified
+        Date of the last change, as text in the server's format.
+    """
 
     size: int | None = None
     etag: str | None = None
@@ -41,13 +51,23 @@ class RemoteStamp:
 
     @property
     def identifies(self) -> bool:
-        """Whether equal stamps mean equal content; size alone does not."""
+        """Whether equal stamps mean equal content: an ETag or a date is known. Size alone is not enough."""
         return self.etag is not None or self.modified is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """An open remote file: ``read(n)`` gives up to ``n`` bytes from offset ``start`` on, and ``b""`` at the end."""
+    """An open remote file.
+
+    Attributes
+    ----------
+    stamp
+        Stamp of the version that is open.
+    start
+        Offset of the first byte that ``read`` returns.
+    read
+        ``read(n)`` returns the next bytes, at most ``n``; ``b""`` at the end.
+    """
 
     stamp: RemoteStamp
     start: int
@@ -55,7 +75,7 @@ class Body:
 
 
 class HttpStatusError(OSError):
-    """A server's refusal."""
+    """An HTTP response whose status is an error; ``status`` holds the code."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(f"HTTP {status} {reason}".strip())
@@ -63,7 +83,7 @@ class HttpStatusError(OSError):
 
 
 class RemoteChangedError(OSError):
-    """The remote file is not the one whose first bytes were read."""
+    """The remote file is another version than the one whose first bytes were read."""
 
 
 @contextmanager
@@ -75,14 +95,17 @@ def open_remote(url: str, *, start: int = 0, stamp: RemoteStamp | None = None) -
     url
         Path or URL of any protocol that fsspec knows.
     start
-        Offset wanted, in bytes. The body begins there or, where the server has no ranges, at 0.
+        Requested offset in bytes. The body begins there, or at 0 if the server does not support ranges or the file is
+        not the version of ``stamp``.
     stamp
-        Of the content whose first ``start`` bytes are held already.
+        Stamp of the version whose first ``start`` bytes the caller has.
 
     Raises
     ------
     RemoteChangedError
-        If the content is another than the stamp's and the server did not begin again by itself.
+        If the file is not the version of ``stamp`` and the server still sent a range, or the file is now too short.
+    OSError
+        If the file cannot be opened; :class:`HttpStatusError` for an HTTP error status.
     """
     opener = _open_http if url.startswith(("http://", "https://")) else _open_other
     with opener(url, start, stamp or RemoteStamp()) as body:
@@ -92,12 +115,21 @@ def open_remote(url: str, *, start: int = 0, stamp: RemoteStamp | None = None) -
 
 
 def read_remote(url: str, *, limit_bytes: int, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> bytes | None:
-    """Return the content of a small file, None where there is none (HTTP 401, 403, 404, 410 or no such file).
+    """Return the content of a small file; None if it does not exist (HTTP 401, 403, 404, 410, or file not found).
+
+    Parameters
+    ----------
+    url
+        Path or URL of any protocol that fsspec knows.
+    limit_bytes
+        Largest size accepted.
+    attempts, wait
+        Number of attempts in case of transient failures, and the pause between them.
 
     Raises
     ------
     FetchError
-        If it is larger than the limit, or cannot be read in so many attempts.
+        If the file is larger than ``limit_bytes``, or all attempts fail.
     """
 
     def read() -> bytes:
@@ -121,12 +153,12 @@ def read_remote(url: str, *, limit_bytes: int, attempts: int = ATTEMPTS, wait: w
 
 
 def ask_remote(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> RemoteStamp:
-    """Return what a server says of a file without fetching it (HTTP: by HEAD).
+    """Return the stamp of a remote file without downloading it (HTTP: by HEAD, else by a GET of one byte).
 
     Raises
     ------
     FetchError
-        If it is not there, or cannot be asked about in so many attempts.
+        If the file does not exist, or all attempts fail.
     """
     try:
         return retrying(attempts, wait)(_ask_http if url.startswith(("http://", "https://")) else _ask_other, url)
@@ -135,7 +167,7 @@ def ask_remote(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF
 
 
 def retrying(attempts: int, wait: wait_base) -> tenacity.Retrying:
-    """Return what calls a function again after transient failures, and raises the last one."""
+    """Return a tenacity retrier: it calls a function again after transient failures and raises the last error."""
     return tenacity.Retrying(
         stop=tenacity.stop_after_attempt(attempts),
         wait=wait,
@@ -145,14 +177,17 @@ def retrying(attempts: int, wait: wait_base) -> tenacity.Retrying:
 
 
 def is_absent(error: BaseException) -> bool:
-    """Whether an error says that there is no such file (stores without a public listing answer 403)."""
+    """Return whether an error means that the file does not exist.
+
+    HTTP 401, 403, 404 and 410 do; stores without a public listing answer 403 for a missing file.
+    """
     return isinstance(error, FileNotFoundError) or (
         isinstance(error, HttpStatusError) and error.status in _ABSENT_STATUS
     )
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same request may succeed later."""
+    """Return whether the request that raised an error may succeed later."""
     if isinstance(error, HttpStatusError):
         return error.status in _TRANSIENT_STATUS
     if isinstance(error, GenoLeWMError | FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
@@ -163,11 +198,19 @@ def is_transient(error: BaseException) -> bool:
 
 
 def fetch_error(url: str, error: BaseException, *, got: str | None = None) -> FetchError:
-    """Say in the house's form why a download failed for good."""
+    """Return a :class:`FetchError` that says why a download failed.
+
+    Parameters
+    ----------
+    error
+        The error of the last attempt; a :class:`FetchError` is returned unchanged.
+    got
+        How much arrived, for the message.
+    """
     if isinstance(error, FetchError):
         return error
     if is_absent(error):
-        return FetchError(url, "not there", got=got, remedy="Check the URL and the right to read it")
+        return FetchError(url, "does not exist", got=got, remedy="Check the URL and the permission to read it")
     if isinstance(error, ImportError):
         return FetchError(url, f"needs a package that is not installed ({error})", remedy="Install the extra 'cloud'")
     detail = str(error) or type(error).__name__
@@ -181,12 +224,12 @@ def _open_http(url: str, start: int, stamp: RemoteStamp) -> Iterator[Body]:
     response = fsspec.asyn.sync(filesystem.loop, _request, filesystem, "GET", url, _headers(start, stamp))
     try:
         if response.status == 416:
-            raise RemoteChangedError(f"the file on the server has no byte {start:,} any more")
+            raise RemoteChangedError(f"the file on the server is now too short to have byte {start:,}")
         if response.status not in (200, 206):
             raise HttpStatusError(response.status, response.reason or "")
-        found, begins = _stamp_of(response), _begins(response)
+        found, begins = _stamp_of(response), _range_start(response)
         if begins not in (0, start):
-            raise ConnectionError(f"the server answered with the range from {begins:,} instead of {start:,}")
+            raise ConnectionError(f"the server sent the range from byte {begins:,} instead of {start:,}")
         yield Body(found, begins, lambda n: fsspec.asyn.sync(filesystem.loop, _take, response, n))
     finally:
         filesystem.loop.call_soon_threadsafe(response.close)
@@ -197,7 +240,7 @@ def _ask_http(url: str) -> RemoteStamp:
     headers = {"Accept-Encoding": "identity"}
     response = fsspec.asyn.sync(filesystem.loop, _request, filesystem, "HEAD", url, headers)
     if response.status in _NO_HEAD_STATUS:
-        # One byte is asked for; a server without ranges sends all, of which only the head is read.
+        # Request one byte; if the server ignores ranges, only the header of its response is read.
         headers["Range"] = "bytes=0-0"
         response = fsspec.asyn.sync(filesystem.loop, _request, filesystem, "GET", url, headers)
     filesystem.loop.call_soon_threadsafe(response.close)
@@ -211,8 +254,8 @@ def _http_filesystem() -> Any:
         "http",
         client_kwargs={
             "timeout": aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60),
-            "trust_env": True,  # proxies of the environment, as every download tool uses them
-            "auto_decompress": False,  # a .gz served with Content-Encoding stays a .gz
+            "trust_env": True,  # use the proxies that the environment names, as other download tools do
+            "auto_decompress": False,  # keep a .gz that is served with Content-Encoding compressed
         },
     )
 
@@ -221,7 +264,7 @@ def _headers(start: int, stamp: RemoteStamp) -> dict[str, str]:
     headers = {"Accept-Encoding": "identity"}
     if start:
         headers["Range"] = f"bytes={start}-"
-        # RFC 9110, section 13.1.5: a weak validator must not be used here; the stamps are compared in any case.
+        # RFC 9110, section 13.1.5: If-Range takes no weak validator. open_remote compares the stamps in any case.
         validator = stamp.modified if (stamp.etag or "W/").startswith("W/") else stamp.etag
         if validator:
             headers["If-Range"] = validator
@@ -234,7 +277,7 @@ async def _request(filesystem: Any, method: str, url: str, headers: dict[str, st
 
 
 async def _take(response: aiohttp.ClientResponse, n: int) -> bytes:
-    """Read up to ``n`` bytes; what came before a failure is returned first, the next call raises."""
+    """Read up to ``n`` bytes; on a failure return the bytes that arrived before it, and raise at the next call."""
     parts: list[bytes] = []
     try:
         while n > 0 and (part := await response.content.read(n)):
@@ -247,15 +290,17 @@ async def _take(response: aiohttp.ClientResponse, n: int) -> bytes:
 
 
 def _stamp_of(response: aiohttp.ClientResponse) -> RemoteStamp:
-    return RemoteStamp(_total(response), response.headers.get("ETag"), response.headers.get("Last-Modified"))
+    return RemoteStamp(_file_size(response), response.headers.get("ETag"), response.headers.get("Last-Modified"))
 
 
-def _begins(response: aiohttp.ClientResponse) -> int:
+def _range_start(response: aiohttp.ClientResponse) -> int:
+    """Return the offset in the file of the response's first byte; 0 for a full body."""
     match = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
     return int(match[1]) if response.status == 206 and match else 0
 
 
-def _total(response: aiohttp.ClientResponse) -> int | None:
+def _file_size(response: aiohttp.ClientResponse) -> int | None:
+    """Return the size of the whole file in bytes; None if the response does not state it."""
     if response.status == 206:
         match = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
         return int(match[2]) if match and match[2] != "*" else None

@@ -1,6 +1,6 @@
-"""One file of a catalogue: what identifies its content, and how it becomes a local file.
+"""A source file named by a catalogue: identity of its content, and access to it as a local file.
 
-Local files are read in place. Remote ones are downloaded first, into a folder that keeps an interrupted download.
+Local files are read in place. Remote files are downloaded first, into a folder that keeps interrupted downloads.
 """
 
 from __future__ import annotations
@@ -20,20 +20,30 @@ from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote, fetch_
 from genolewm_assets.sources.files.urls import SCHEME
 from genolewm_assets.store.artefacts import CheckResult
 
-#: Value of a catalogue's ``md5`` key that stands for the ``.md5`` file beside the source.
+#: Value of a catalogue's ``md5`` key that means: read the MD5 from the ``.md5`` file beside the source.
 PUBLISHED = "published"
 
 
 @dataclass(frozen=True, slots=True)
 class LocalCopy:
-    """A source as a local file, with the MD5 it has and the one it should have (``None``: nobody states one)."""
+    """A source as a local file.
+
+    Attributes
+    ----------
+    path
+        Path of the file.
+    md5
+        MD5 of the file, lower-case hex.
+    expected_md5
+        MD5 that the catalogue pins or the publisher states, hex; None if there is none.
+    """
 
     path: Path
     md5: str
     expected_md5: str | None
 
     def checksum_check(self) -> CheckResult:
-        """Compare the file's MD5 with the published one; passes, and says so, where none is published."""
+        """Compare the file's MD5 with the expected one; passes if there is none, with ``published_md5`` = ``none``."""
         figures = {"md5": self.md5, "published_md5": self.expected_md5 or "none"}
         passed = self.expected_md5 in (None, self.md5)
         return CheckResult("checksum_matches_published", passed=passed, figures=figures)
@@ -41,18 +51,18 @@ class LocalCopy:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file that a catalogue names.
+    """A source file that a catalogue names.
 
     Attributes
     ----------
     url
-        Local path or any fsspec URL; only ``scheme://`` makes a URL.
+        Local path, or URL of any protocol that fsspec knows; text without ``scheme://`` is a path.
     md5
-        The pinned MD5 (hex), :data:`PUBLISHED` for the ``.md5`` file beside the source, or ``None``.
+        The pinned MD5 (hex), :data:`PUBLISHED` for the ``.md5`` file beside the source, or None.
     downloads
-        Folder for remote files.
+        Folder for the downloads of remote files, finished or not.
     progress
-        Told about downloaded bytes.
+        Receives the number of bytes downloaded so far.
     """
 
     url: str
@@ -62,20 +72,25 @@ class SourceFile:
 
     @property
     def name(self) -> str:
-        """File name without its folder."""
+        """Name of the file, without its folder."""
         return self._path.name
 
     def identity(self) -> dict[str, str | int]:
-        """Return what tells this content from another's: the name with an MD5, or with what the server says of it.
+        """Return the identity of the content, for recipes and cache keys.
 
-        The MD5 that a local file should have is part of it: with another pin its check has another outcome.
+        Returns
+        -------
+        dict
+            ``file`` (name) and ``md5``; for a remote file without an expected MD5 ``file``, ``size_bytes`` and
+            ``version`` (ETag, else date). For a local file also ``expected_md5`` if there is one, because the outcome
+            of the checksum check depends on it.
 
         Raises
         ------
         InputError
-            If a local file is missing or is no regular file.
+            If a local file is missing or not a regular file.
         FetchError
-            If a remote one cannot be asked about.
+            If the server cannot be reached or has no such file.
         """
         if not self.is_remote:
             pin = {"expected_md5": expected} if (expected := self._expected_md5()) else {}
@@ -90,10 +105,18 @@ class SourceFile:
         return self._stamped(stamp)
 
     def stated_identity(self) -> dict[str, str | int]:
-        """Return what the file's place says of its content, without reading any of it.
+        """Return an identity from the file's metadata, without reading its content, to detect a possible change.
 
-        As :meth:`identity`, but a local file is told by its size and the time of its last change. Where the statement
-        is another than before, it is worth looking.
+        Returns
+        -------
+        dict
+            As :meth:`identity`, but a local file has ``size_bytes`` and ``modified_ns`` (modification time in ns) in
+            place of ``md5``.
+
+        Raises
+        ------
+        InputError, FetchError
+            As :meth:`identity`.
         """
         expected = self._expected_md5()
         if self.is_remote:
@@ -107,14 +130,16 @@ class SourceFile:
 
     @contextmanager
     def local(self) -> Iterator[LocalCopy]:
-        """Lend the source as a local file: itself, or a download that goes once it has been used without an error.
+        """Provide the source as a local file: the file itself, or a download.
+
+        The download is removed on exit; if the caller's block raised an error, it is kept.
 
         Raises
         ------
         InputError
-            If a local file is missing or is no regular file.
+            If a local file is missing or not a regular file.
         FetchError
-            If a download fails for good, or has not the MD5 it should have.
+            If the download fails; :class:`ChecksumError` if its MD5 differs from the expected one.
         """
         if not self.is_remote:
             path = self._local_path()
@@ -125,7 +150,13 @@ class SourceFile:
         copy.path.unlink()
 
     def copy_to(self, folder: Path) -> LocalCopy:
-        """Put a copy into ``folder``; an interrupted download is resumed. Raises as :meth:`local` does."""
+        """Copy or download the source into ``folder``; an interrupted download is resumed.
+
+        Raises
+        ------
+        InputError, FetchError
+            As :meth:`local`.
+        """
         target, expected = folder / self.name, self._expected_md5()
         if not self.is_remote:
             shutil.copyfile(self._local_path(), target)
@@ -142,13 +173,13 @@ class SourceFile:
 
     @property
     def is_remote(self) -> bool:
-        """Whether the file is behind a URL."""
+        """Whether the source is a URL with a scheme other than ``file``."""
         scheme = SCHEME.match(self.url)
         return scheme is not None and scheme[1].lower() != "file"
 
     @property
     def _path(self) -> Path:
-        """Path of a local file, or the path part of a remote one's URL."""
+        """Path of a local file, or the path component of a remote file's URL."""
         if not SCHEME.match(self.url):
             return Path(self.url)
         path = urlsplit(self.url).path

@@ -1,4 +1,8 @@
-"""gnomAD files to a variant shard."""
+"""Build a variant shard from a gnomAD sites VCF: the layouts of its releases, its filters, its columns.
+
+Belongs here: the names and meanings of gnomAD's INFO fields, and its FILTER, AF and AN rules. Does not belong here: VCF
+parsing (``vcf``), and normal forms and table schemas (``variants``).
+"""
 
 import lazy_loader
 

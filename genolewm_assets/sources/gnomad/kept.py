@@ -1,4 +1,4 @@
-"""The few alleles that many blocks of a VCF leave, put together: what is done once per block is then done seldom."""
+"""Buffer alleles that pass the gnomAD filters, so that per-block work runs on few large blocks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import numpy as np
 
 from genolewm_assets.sources.vcf import AlleleRows, Numbers, VcfBlock
 
-#: Bytes of text that are worth the work.
+#: Bytes of buffered text at which a buffer is emptied.
 ENOUGH_BYTES = 1 << 22
 
 
 class KeptAlleles:
-    """Alleles of one contig and sample set, with the numbers that decided about them.
+    """Buffer of alleles of one contig and sample set, with the AF and AN that the filters used.
 
-    The lines of their records are copied, so that the blocks they come from need not stay in memory.
+    The text of the alleles' records is copied, so that the blocks that the alleles come from can be freed.
+
+    Attributes
+    ----------
+    size_bytes
+        Bytes of buffered text.
     """
 
     def __init__(self) -> None:
@@ -23,13 +28,13 @@ class KeptAlleles:
         self.size_bytes = 0
 
     def add(self, rows: AlleleRows, af: Numbers, an: Numbers | None) -> None:
-        """Put aside rows with their AF and AN."""
+        """Add alleles with their AF and AN, one value per allele; AN is None if the file has no such field."""
         part = _Part(AlleleRows(_copied(rows.block), rows.record, rows.index), af, an)
         self._parts.append(part)
         self.size_bytes += len(part.rows.block.text)
 
     def take(self) -> tuple[AlleleRows, Numbers, Numbers | None]:
-        """Return all rows as those of one block, with their AF and AN, and forget them."""
+        """Empty the buffer; return all alleles, over one block, with their AF and AN (None if no file has it)."""
         parts, self._parts, self.size_bytes = self._parts, [], 0
         block = _joined([part.rows.block for part in parts])
         records = np.cumsum([0, *(len(part.rows.block) for part in parts)])
@@ -51,7 +56,7 @@ def _numbers(parts: list[Numbers]) -> Numbers:
 
 
 def _copied(block: VcfBlock) -> VcfBlock:
-    """Return the same records over a text of their own, which holds CHROM to INFO."""
+    """Return a block of the same records over a copy of their text, CHROM to INFO."""
     from genolewm_assets.sources.vcf import gather
 
     begin = block.starts[0]
@@ -63,6 +68,7 @@ def _copied(block: VcfBlock) -> VcfBlock:
 
 
 def _joined(blocks: list[VcfBlock]) -> VcfBlock:
+    """Concatenate blocks into one."""
     befores = np.cumsum([0, *(len(block.text) for block in blocks)], dtype=np.int32)
     return VcfBlock(
         blocks[0].source,

@@ -1,10 +1,11 @@
-"""Which INFO field means what in each gnomAD release, found from the header.
+"""Detect the layout of a gnomAD release from its header: the names of its INFO fields.
 
-The releases say the same things under other names: v2.1.1 and v3 call the group with the highest frequency ``popmax``
-and the rest ``oth``, v4 ``grpmax`` and ``remaining``; sex is ``male`` before v3.1 and ``XY`` from there on; v3.1 as
-first released joins words with ``-``; the v4.1 joint files suffix everything with ``_joint``, ``_exomes`` or
-``_genomes``; v4.0 has ``AF_joint`` *beside* ``AF``. chrM counts homoplasmic and heteroplasmic carriers apart.
-Sources: the headers of the released files and the export code in ``broadinstitute/gnomad_qc``.
+The names differ between releases. The group with the highest frequency is ``popmax`` and the rest of the samples
+``oth`` in v2.1.1 and v3, ``grpmax`` and ``remaining`` in v4. XY samples are ``male`` before v3.1 and ``XY`` from v3.1
+on. The first release of v3.1 joins words with ``-`` instead of ``_``. The v4.1 joint files add ``_joint``, ``_exomes``
+or ``_genomes`` to every name; v4.0 has ``AF_joint`` in addition to ``AF``. chrM files have separate counts of
+homoplasmic and heteroplasmic carriers. Sources: the headers of the released files and the export code in
+``broadinstitute/gnomad_qc``.
 """
 
 from __future__ import annotations
@@ -17,14 +18,26 @@ from genolewm_assets.errors import VcfError
 from genolewm_assets.sources.vcf import VcfHeader
 from genolewm_assets.variants import ANCESTRY_GROUPS
 
-#: The same group under the name that old releases give it.
+#: Ancestry group names of old releases, lower case, with the name that the shard uses.
 GROUP_ALIASES: Mapping[str, str] = {"oth": "remaining"}
 _POPULATION_ORDER = re.compile(r"population order: \[([^\]]*)\]")
 
 
 @dataclass(frozen=True, slots=True)
 class FrequencyFields:
-    """INFO fields of one set of samples; None where the release has no such field."""
+    """Names of the INFO fields of one sample set; None if the release has no such field.
+
+    Attributes
+    ----------
+    af, ac, an, nhomalt
+        Allele frequency, allele count, allele number, number of homozygotes.
+    ac_xy
+        Allele count of XY samples.
+    grpmax, af_grpmax
+        The ancestry group with the highest frequency, and the allele frequency in this group.
+    groups
+        Allele frequency field by ancestry group, in the shard's names.
+    """
 
     af: str
     ac: str | None
@@ -38,7 +51,13 @@ class FrequencyFields:
 
 @dataclass(frozen=True, slots=True)
 class RegionFlags:
-    """INFO flags of the site; None where the release has no such flag, so that its absence says nothing."""
+    """Names of the INFO flags of a site; None if the release has no such flag, and its value is then unknown.
+
+    Attributes
+    ----------
+    lcr, segdup, non_par
+        Low-complexity region, segmental duplication, outside the pseudo-autosomal regions.
+    """
 
     lcr: str | None = None
     segdup: str | None = None
@@ -47,18 +66,20 @@ class RegionFlags:
 
 @dataclass(frozen=True, slots=True)
 class GnomadLayout:
-    """How one release is read.
+    """Fields of one gnomAD release.
 
     Attributes
     ----------
     name
-        Such as ``v4.1 joint``; for people.
+        Name of the layout, such as ``v4.1 joint``; part of the shard's metadata.
     main
-        Fields of the sample set that the file is about.
+        Fields of the sample set that the file describes.
+    flags
+        Flags of the site.
     passing
-        Joint files only: the FILTER that names the data type that fails or lacks the site, and the fields of the other.
+        Joint files only: fields of the data type that passes, by the FILTER text that names the other one.
     packed_groups
-        chrM: groups in the order of the ``|``-separated ``pop_AF_hom``.
+        chrM only: ancestry groups in the order of the ``|``-separated values of ``pop_AF_hom``, in the shard's names.
     mitochondrial
         Whether AC and AF count homoplasmic carriers.
     """
@@ -72,12 +93,17 @@ class GnomadLayout:
 
 
 def detect_layout(header: VcfHeader, *, where: str) -> GnomadLayout:
-    """Return the layout that a header declares.
+    """Return the layout of a file, from the INFO fields that its header declares.
+
+    Parameters
+    ----------
+    where
+        Name of the file in errors.
 
     Raises
     ------
     VcfError
-        If no layout fits, naming the fields looked for.
+        If no layout fits; the message names the expected fields.
     """
     declared = header.info
     if "AF_hom" in declared:
@@ -85,11 +111,11 @@ def detect_layout(header: VcfHeader, *, where: str) -> GnomadLayout:
     if "AS_FilterStatus" in declared:
         raise VcfError(
             where,
-            "gnomAD r2.0 states its filters per allele in AS_FilterStatus, which is not read",
+            "gnomAD r2.0 states its filters per allele in AS_FilterStatus, which is not supported",
             expected="gnomAD r2.1.1 or newer",
             remedy="Use a newer release",
         )
-    # AF before AF_joint: the exome and genome files of v4.0 carry both, and are about AF.
+    # AF before AF_joint: the exome and genome files of v4.0 declare both and describe the samples of AF.
     if "AF" in declared:
         return GnomadLayout(_release(declared), _fields(declared, ""), flags=_flags(declared))
     if "AF_joint" in declared:
@@ -106,13 +132,13 @@ def detect_layout(header: VcfHeader, *, where: str) -> GnomadLayout:
 
 
 def canonical_group(name: str) -> str:
-    """Return a group's name in the shard's schema."""
+    """Return the name of an ancestry group in the shard: lower case, ``remaining`` for ``oth``."""
     lower = name.lower()
     return GROUP_ALIASES.get(lower, lower)
 
 
 def _fields(declared: Iterable[str], kind: str) -> FrequencyFields:
-    """Find the fields of a sample set; ``kind`` is ``joint``, ``exomes``, ``genomes`` or empty."""
+    """Return the declared fields of a sample set; ``kind`` is ``joint``, ``exomes``, ``genomes`` or empty."""
     names = set(declared)
 
     def first(*words: str) -> str | None:
@@ -143,7 +169,7 @@ def _flags(declared: Iterable[str]) -> RegionFlags:
 
 
 def _release(declared: Mapping[str, object]) -> str:
-    """Name the family of a file with unsuffixed fields."""
+    """Return the release family of a file with unsuffixed fields; ``AF only`` if no family is recognised."""
     signs = (
         ("v4.0", ("AF_joint",)),
         ("v4", ("grpmax",)),

@@ -1,6 +1,6 @@
-"""Which alleles of a gnomAD file pass its filters, block by block, and what the shard says of them.
+"""Filter the alleles of a gnomAD file, block by block, and compute the shard's columns for those that pass.
 
-INFO is read twice: AF, AC and AN of every record first; the other fields only of the few alleles that are left.
+INFO is read in two passes: AF, AC and AN of every record, then the other fields for the few alleles that pass.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from genolewm_assets.store.tables import BatchSpool
 from genolewm_assets.variants import ANCESTRY_GROUPS, GNOMAD_VARIANTS, RAW_FIELDS, AlleleLedger, FilterReason
 
 _PAYLOAD = [GNOMAD_VARIANTS.arrow.field(name) for name in GNOMAD_VARIANTS.columns if name not in GNOMAD_VARIANTS.key]
-#: Columns of the rows that a scan spools.
+#: Schema of the rows that a scan spools.
 SPOOLED = pa.schema([*RAW_FIELDS, ("sample_set", pa.string()), *((f.name, f.type) for f in _PAYLOAD)])
-#: The sample set that a file is about.
+#: Key of the sample set that a file describes.
 MAIN = "main"
 _PACKED_GROUPS = "pop_AF_hom"
 
@@ -31,16 +31,23 @@ _Bools = npt.NDArray[np.bool_]
 
 
 class GnomadScan:
-    """One pass over the blocks of a file.
+    """One pass over the blocks of a file: :meth:`take` each block, then :meth:`finish`.
 
     Parameters
     ----------
+    layout
+        Fields of the file.
     verdicts
-        Sample set whose figures count, by FILTER text (None: ``.``); other records are filtered.
+        By FILTER text (None: ``.``), the sample set whose frequencies are used; records with another FILTER are
+        filtered.
     min_af
-        Smallest allele frequency that passes; on a circular contig every record and frequency does.
+        Smallest allele frequency kept, 0 to 1. On a circular contig neither FILTER nor ``min_af`` is applied.
     only
-        The one contig wanted, None: all.
+        The only contig requested; None: all.
+    ledger
+        Counts the alleles that are read and filtered.
+    spool
+        Receives the alleles that pass, with the columns ``SPOOLED``.
     """
 
     def __init__(
@@ -58,18 +65,26 @@ class GnomadScan:
         self._sets: dict[str, FrequencyFields] = {MAIN: layout.main, **layout.passing}
         self._sets = {name: fields for name, fields in self._sets.items() if name in {MAIN, *verdicts.values()}}
         self._kept: dict[tuple[Contig, str], KeptAlleles] = {}
-        #: Largest AN seen, by contig and sample set; of filtered records too.
+        #: Largest AN read so far, by contig and sample set, filtered records included.
         self.largest_an: dict[tuple[str, str], int] = {}
-        #: Names of the contigs wanted that were met.
+        #: Names of the requested contigs that have a record.
         self.contigs: set[str] = set()
 
     def finish(self) -> None:
-        """Spool what still waits; to be called after the last block."""
+        """Spool the alleles that are still buffered; must be called after the last block."""
         for contig, sample_set in list(self._kept):
             self._spool_kept(contig, sample_set)
 
     def take(self, block: VcfBlock, names: ContigNames) -> None:
-        """Count the alleles of a block and put aside those that pass."""
+        """Count the alleles of a block and buffer those that pass the filters.
+
+        Raises
+        ------
+        UnknownContigError
+            If a contig is not one of the human assembly.
+        VcfError
+            If a field of a record cannot be parsed.
+        """
         for name, rows in block.runs():
             records = block.take(rows)
             contig = names.resolve(name, records.where)
@@ -91,6 +106,7 @@ class GnomadScan:
                 self._take_set(records.take(chosen), contig, name, None if an is None else an.take(chosen))
 
     def _allele_numbers(self, records: VcfBlock, contig: Contig, sample_set: str) -> Numbers | None:
+        """Return AN of each record in a sample set, and update ``largest_an``; None if the file has no AN."""
         field = self._sets[sample_set].an
         if field is None:
             return None
@@ -101,7 +117,7 @@ class GnomadScan:
         return an
 
     def _judge(self, records: VcfBlock, contig: Contig) -> npt.NDArray[np.int8]:
-        """Return the place of each record's sample set among the sets, -1 for records that FILTER drops."""
+        """Return the index of each record's sample set, int8; -1 for records that FILTER drops, which are counted."""
         if contig.circular:
             return np.zeros(len(records), np.int8)
         filters = records.filters()
@@ -126,7 +142,7 @@ class GnomadScan:
         numbers = None if an is None else an.take(rows.record)
         missing_alt = pc.equal(rows.alts(), ".").to_numpy(zero_copy_only=False)
         af = _frequencies(rows, fields, numbers)
-        # An ALT of '.' has no figures; it passes, to be rejected for what it is.
+        # An ALT of '.' has no AF; it passes here, so that it is rejected later with its own reason.
         unknown = ~af.there & ~missing_alt
         low = np.zeros(len(rows), bool) if contig.circular else af.there & ~missing_alt & (af.values < self._min_af)
         self._ledger.filter(FilterReason.NO_AF, int(np.count_nonzero(unknown)))
@@ -139,7 +155,7 @@ class GnomadScan:
                 self._spool_kept(contig, sample_set)
 
     def _spool_kept(self, contig: Contig, sample_set: str) -> None:
-        """Spool what was put aside, with all columns of the shard."""
+        """Spool the buffered alleles of a contig and sample set, with all columns of the shard."""
         rows, af, an = self._kept.pop((contig, sample_set)).take()
         columns = _Columns(rows, contig, self._layout, self._sets[sample_set])
         figures = [pa.repeat(pa.scalar(sample_set), len(rows)), *columns.site(), af.arrow()]
@@ -150,7 +166,7 @@ class GnomadScan:
 
 
 class _Columns:
-    """The shard's columns of some alleles."""
+    """Computes the shard's columns for some alleles of one contig."""
 
     def __init__(self, rows: AlleleRows, contig: Contig, layout: GnomadLayout, fields: FrequencyFields) -> None:
         self._rows, self._contig, self._layout, self.fields = rows, contig, layout, fields
@@ -192,7 +208,7 @@ class _Columns:
             yield self._nulls(pa.bool_()) if flag is None else pa.array(self._flag(flag))
 
     def counts(self, field: str | None) -> pa.Array:
-        """Return a field's counts."""
+        """Return a count field, int64; null everywhere if ``field`` is None."""
         return self._nulls(pa.int64()) if field is None else self._rows.counts_of(field).arrow()
 
     def _shares(self, field: str | None) -> pa.Array:
@@ -205,9 +221,11 @@ class _Columns:
         return self._rows.block.flag(key)[self._rows.record]
 
     def _hemizygotes(self) -> pa.Array:
-        """Return XY carriers outside the pseudo-autosomal regions; nobody is hemizygous on an autosome.
+        """Return the number of hemizygous carriers, int64.
 
-        gnomAD counts an XY sample once there, so its AC of XY samples is the number of carriers.
+        On chrX and chrY outside the pseudo-autosomal regions this is the AC of XY samples, because gnomAD counts an XY
+        sample once there; inside them, and on autosomes, it is 0. Null on chrM, or if the release does not flag the
+        regions.
         """
         non_par, ac_xy = self._layout.flags.non_par, self.fields.ac_xy
         if self._contig.circular:
@@ -231,7 +249,7 @@ class _Columns:
             yield packed[group] if group in packed else self._shares(self.fields.groups.get(group))
 
     def _packed_groups(self) -> dict[str, pa.Array]:
-        """Return the frequencies that chrM's files hold in one field, with ``|`` between groups."""
+        """Return allele frequencies by ancestry group, which chrM files store in one field, separated by ``|``."""
         block, groups = self._rows.block, self._layout.packed_groups
         frequencies: dict[str, list[float | None]] = {group: [] for group in groups}
         for record, text in enumerate(block.strings_of(_PACKED_GROUPS).to_pylist()):
@@ -243,7 +261,7 @@ class _Columns:
 
 
 def _frequencies(rows: AlleleRows, fields: FrequencyFields, an: Numbers | None) -> Numbers:
-    """Return AF of each allele; where the record leaves it out it follows from AC and AN."""
+    """Return AF of each allele; if a record has no AF, it is AC / AN."""
     af = rows.shares_of(fields.af)
     if an is None or fields.ac is None:
         return af

@@ -1,15 +1,17 @@
-"""gnomAD sites VCF -> one row per normalised common allele.
+"""Build a variant shard from a gnomAD sites VCF: one row per normalised common allele.
 
-Each allele of the source ends in one place, decided in this order:
+Each allele of the source is counted once, as the first of these that applies:
 
-1. *filtered* by what the source says of it: another contig; FILTER is neither ``PASS`` nor, where the source is
-   declared unfiltered, ``.``; no allele frequency; AF under the bound; AN under the bound, which is known only after
-   the last record, because it is a share of the contig's largest AN over all its records, filtered ones included.
-2. *rejected* as a sequence variant: only what the filters left is looked at, so ``rejects.parquet`` lists what the
-   shard would otherwise hold. An ALT of ``.`` has no frequency to judge, so it passes the AF filter and is rejected.
+1. *filtered*, by the source's data: another contig; a FILTER other than ``PASS`` (or ``.``, if the source is declared
+   unfiltered; or the FILTER of a failed data type, with ``joint_rescue``); no AF; AF below the bound; AN below the
+   bound. The bound of AN is a share of the contig's largest AN over all records, filtered ones included, so it is known
+   only after the last record.
+2. *rejected*: not a usable sequence variant. Only alleles that pass the filters are checked, so ``rejects.parquet``
+   lists alleles that the shard would otherwise contain. An ALT of ``.`` has no AF, passes the filter and is rejected.
 3. *kept*.
 
-On a circular contig (chrM) there is no step 1: every site is kept, whatever its FILTER.
+On a circular contig (chrM) alleles are not filtered by FILTER, AF bound or AN. An allele without an AF is filtered
+there too.
 """
 
 from __future__ import annotations
@@ -45,24 +47,29 @@ from genolewm_assets.variants import (
     settle_alleles,
 )
 
-#: FILTER of joint records that one data type fails and the other passes.
+#: FILTER of records of joint files that one data type fails or lacks.
 JOINT_FILTERS = ("EXOMES_FILTERED", "GENOMES_FILTERED")
 
 
 @dataclass(frozen=True, slots=True)
 class GnomadParams:
-    """Which alleles a shard holds.
+    """Filters of a gnomAD shard.
 
     Attributes
     ----------
     min_af
         Smallest allele frequency kept, 0 to 1.
     min_an_fraction
-        Smallest AN kept, as a share of the contig's largest AN; alleles without an AN are kept and counted.
+        Smallest AN kept, 0 to 1, as a share of the contig's largest AN; alleles without an AN are kept and counted.
     accept_unfiltered
-        Whether FILTER ``.`` passes: only for a source that is known to be published unfiltered.
+        Whether FILTER ``.`` passes; only for a source that is published unfiltered.
     joint_rescue
-        Whether a joint record that one data type fails is kept with the other's frequencies.
+        Whether a record of a joint file that one data type fails is kept with the frequencies of the other.
+
+    Raises
+    ------
+    ConfigurationError
+        If ``min_af`` or ``min_an_fraction`` is outside 0 to 1.
     """
 
     min_af: float = MIN_AF
@@ -76,7 +83,7 @@ class GnomadParams:
                 raise ConfigurationError(f"gnomad.{name}", "is out of range", expected="0 to 1", got=repr(value))
 
     def verdicts(self, layout: GnomadLayout) -> dict[str | None, str]:
-        """Return the sample set whose figures count, by the FILTER texts that pass (None: ``.``)."""
+        """Return, for each FILTER text that passes (None: ``.``), the sample set whose frequencies are used."""
         verdicts: dict[str | None, str] = {"PASS": MAIN}
         if self.joint_rescue:
             verdicts |= {failed: failed for failed in layout.passing}
@@ -85,7 +92,7 @@ class GnomadParams:
         return verdicts
 
     def check_table(self, table: pa.Table, contig: Contig, reference: Bases | None) -> tuple[CheckResult, ...]:
-        """Check the rows of one contig against these parameters too; see :func:`check_gnomad_table`."""
+        """Check the rows of one contig, also against these parameters; see :func:`check_gnomad_table`."""
         filters = {"PASS", *(["."] if self.accept_unfiltered else []), *(JOINT_FILTERS if self.joint_rescue else [])}
         return check_gnomad_table(table, contig, reference, min_af=self.min_af, filters=filters)
 
@@ -106,31 +113,39 @@ def build_gnomad_shard(
 
     Parameters
     ----------
+    vcf
+        Path or source of the VCF.
     contig
-        The one contig wanted; alleles elsewhere are counted as ``filtered.other_contig``, or not read where an index
-        finds the contig. None: all, in one file, in the order of ``contigs``.
+        The only contig requested; alleles on others are counted as ``filtered.other_contig``, or not read if an index
+        finds the contig. None: all contigs, in one file, in the order of ``contigs``.
+    contigs
+        Contigs of the genome.
     reference
         Returns a contig's bases. None: alleles are trimmed but not left-aligned, and REF is not checked.
+    params
+        Filters.
     out_dir
-        Made if absent; the caller publishes it.
+        Folder of the files, made if absent; the caller publishes it.
     origin
-        What the files' metadata say of how they were made; see
+        Metadata for the files about how they were made; see
         :func:`~genolewm_assets.variants.shard.state_origin`.
     threads
-        Threads that may work at once; the files do not depend on it.
+        Number of threads used; the files do not depend on it.
+    progress
+        Receives the compressed bytes read so far, then the alleles normalised.
 
     Returns
     -------
     ShardReport
         ``counts``: ``records``, ``alleles_in``, ``kept``, ``rejected``, ``rejected.<reason>``, ``filtered``,
-        ``filtered.<reason>``, and ``an_unknown``: alleles that no AN bound could be applied to.
+        ``filtered.<reason>``, and ``an_unknown``: kept or rejected alleles without an AN, on linear contigs.
 
     Raises
     ------
     VcfError
-        If the file is malformed, of an unknown layout, on another assembly, or holds no record on a contig wanted.
+        If the file is malformed, of an unknown layout, on another assembly, or has no record on a requested contig.
     UnknownContigError
-        If a record's contig is no contig of the human assembly.
+        If a record's contig is not one of the human assembly.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     source = LocalVcf(vcf) if isinstance(vcf, Path) else vcf
@@ -154,7 +169,7 @@ def build_gnomad_shard(
 
         def settled() -> Iterator[pa.Table]:
             for each in wanted:
-                called = _low_an_out(spool.batches(each.name), each, scan.largest_an, params, ledger)
+                called = _drop_low_an(spool.batches(each.name), each, scan.largest_an, params, ledger)
                 yield from settle_alleles(
                     called, each, normaliser, ledger, _preference, folder=out_dir, progress=progress
                 )
@@ -167,20 +182,20 @@ def build_gnomad_shard(
 
 
 def write_empty_shard(out_dir: Path, *, origin: Mapping[str, str] = MappingProxyType({})) -> ShardReport:
-    """Write the shard of a contig that the catalogue gives no source for: both files, no rows."""
+    """Write the shard of a contig that has no source in the catalogue: both files, without rows."""
     for name, schema in ((VARIANTS_FILE, GNOMAD_VARIANTS), (REJECTS_FILE, REJECTS)):
         write_table([], out_dir / name, schema, recipe=origin)
     return ShardReport(AlleleLedger("").counts(), {VARIANTS_FILE: 0, REJECTS_FILE: 0}, alleles_in_source=0)
 
 
-def _low_an_out(
+def _drop_low_an(
     batches: Iterator[pa.RecordBatch],
     contig: Contig,
     largest: Mapping[tuple[str, str], int],
     params: GnomadParams,
     ledger: AlleleLedger,
 ) -> Iterator[pa.RecordBatch]:
-    """Filter the alleles of a contig by AN; on a circular one nothing is filtered."""
+    """Filter the alleles of a contig by AN and count them; on a circular contig no allele is filtered."""
     if contig.circular:
         yield from batches
         return
@@ -196,6 +211,7 @@ def _low_an_out(
 def _low_an(
     batch: pa.RecordBatch, contig: Contig, largest: Mapping[tuple[str, str], int], fraction: float
 ) -> pa.BooleanArray:
+    """Return whether each allele's AN is below ``fraction`` of the largest AN of its sample set; False without AN."""
     low = pa.repeat(pa.scalar(False), batch.num_rows)
     for (name, sample_set), number in largest.items():
         if name == contig.name:
@@ -205,5 +221,5 @@ def _low_an(
 
 
 def _preference(row: Mapping[str, object]) -> tuple[object, ...]:
-    """Of two records of one allele, keep the one more samples were called for, then the more frequent one."""
+    """Order records of one allele, the one to keep first: higher AN, then higher AC, then higher AF."""
     return tuple(-(row[name] or 0) for name in ("an", "ac", "af"))  # type: ignore[operator]

@@ -1,8 +1,8 @@
-"""BGZF: a chain of gzip members of at most 64 KiB, each with its own checksum (SAM specification, section 4.1).
+"""Read BGZF: a series of gzip members ("blocks"), each with its own checksum (SAM specification, section 4.1).
 
-Reading is in two steps, so that several threads can share the second: :func:`read_batches` walks the chain and cuts
-out whole blocks without inflating them; :func:`inflate_batch` inflates the blocks of one batch. A virtual offset is
-``block offset << 16 | offset in the block's text``, both in bytes.
+A block is at most 64 KiB, compressed and inflated. Reading has two steps, so that several threads can share the second:
+:func:`read_batches` follows the blocks' sizes and cuts out whole blocks without inflating them; :func:`inflate_batch`
+inflates the blocks of one batch. A virtual offset is ``block offset << 16 | offset in the block's text``, in bytes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from isal import igzip_lib, isal_zlib
 
 from genolewm_assets.errors import VcfError
 
-#: Bytes of text in a batch, about: enough that what each batch costs beside its text hardly counts; several are in
-#: memory at once.
+#: Approximate bytes of text in a batch: large enough that the fixed cost per batch is negligible, and small enough
+#: that several batches fit in memory.
 BATCH_TEXT_BYTES = 3 << 20
 
 _READ_BYTES = 1 << 20
@@ -29,24 +29,25 @@ _FIXED = struct.Struct("<4BI2BH")
 _SUBFIELD = struct.Struct("<2BH")
 _TRAILER = struct.Struct("<II")
 _MAGIC = (0x1F, 0x8B, 8, 4)
-# Of a block whose only extra field is BC.
+# A block whose only extra field is BC: bytes of its header, and its smallest size.
 _USUAL_HEAD_BYTES, _LEAST_BLOCK_BYTES = 18, 26
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Whole blocks, still compressed.
+    """Consecutive whole blocks, still compressed.
 
     Attributes
     ----------
     data
-        The blocks, one after another.
+        The bytes of the blocks.
     offset
-        Of the first block in the file, in bytes.
+        Offset of the first block in the file, in bytes.
     blocks
-        Where the deflated bytes of each block begin in ``data``, and where the block ends.
+        For each block two offsets in ``data``, in bytes: where its deflated bytes begin, and where the block ends.
     skip, stop
-        What of the inflated text is wanted: from ``skip`` on, and of the last block only ``stop`` bytes (None: all).
+        The part of the inflated text that was requested: the first ``skip`` bytes of the first block are dropped, and
+        of the last block only ``stop`` bytes are kept (None: all).
     """
 
     data: bytes
@@ -61,10 +62,12 @@ def read_batches(file: BinaryIO, *, label: str, begin: int = 0, end: int | None 
 
     Parameters
     ----------
+    file
+        Seekable BGZF file.
     label
-        What errors call the file.
+        Name of the file in errors.
     begin, end
-        Virtual offsets of the text wanted, half-open; ``end`` None: up to the end of the file.
+        Virtual offsets of the requested text, half-open; ``end`` None: up to the end of the file.
 
     Raises
     ------
@@ -78,7 +81,7 @@ def read_batches(file: BinaryIO, *, label: str, begin: int = 0, end: int | None 
     while last is None or offset <= last:
         blocks, full = _whole_blocks(data, offset, last, label)
         if more and not full:
-            # Not far beyond the last block wanted: a remote file is paid for by the byte.
+            # Read at most 64 KiB from the start of the last block requested: a remote file transfers every byte read.
             wanted = _READ_BYTES if last is None else last + _MAX_BLOCK_BYTES - offset - len(data)
             read = file.read(min(_READ_BYTES, wanted)) if wanted > 0 else b""
             data, more = data + read, bool(read)
@@ -98,18 +101,18 @@ def read_batches(file: BinaryIO, *, label: str, begin: int = 0, end: int | None 
 
 
 def inflate_batch(batch: Batch, *, label: str) -> list[bytes]:
-    """Return the text of each block of a batch.
+    """Inflate a batch and return the text of each block, cut to the requested part.
 
     Raises
     ------
     VcfError
-        If a block does not inflate, or to something else than its length and checksum say.
+        If a block does not inflate, states more than 64 KiB, or has another length or checksum than it states.
     """
     parts, data, at = [], batch.data, 0
     for begin, end in batch.blocks:
         checksum, size = _TRAILER.unpack_from(data, end - _TRAILER.size)
         if size > _MAX_TEXT_BYTES:
-            _damaged(label, batch.offset + at, "a block claims more than 64 KiB")
+            _damaged(label, batch.offset + at, "a block states more than 64 KiB of text")
         try:
             text = igzip_lib.decompress(
                 data[begin : end - _TRAILER.size], flag=igzip_lib.DECOMP_DEFLATE, bufsize=size or 1
@@ -128,7 +131,10 @@ def inflate_batch(batch: Batch, *, label: str) -> list[bytes]:
 
 
 def _whole_blocks(data: bytes, offset: int, last: int | None, label: str) -> tuple[list[tuple[int, int]], bool]:
-    """Return the blocks at the begin of ``data`` that make up a batch, and whether no more belong to it."""
+    """Return the blocks at the start of ``data`` that form a batch, and whether the batch is complete.
+
+    ``offset`` is the offset of ``data`` in the file; ``last`` that of the last block requested (None: no limit).
+    """
     from genolewm_assets.sources.vcf.bgzf_kernels import walk_blocks
 
     ends = np.empty(len(data) // _LEAST_BLOCK_BYTES + 1, np.int64)
@@ -139,29 +145,32 @@ def _whole_blocks(data: bytes, offset: int, last: int | None, label: str) -> tup
     blocks = [(begin + _USUAL_HEAD_BYTES, end) for begin, end in pairwise([0, *usual])]
     if full:
         return blocks, True
-    # What stopped the walk: the end of the data, a block with further fields in its head, or no block.
+    # The walk stopped at the end of the data, at a block with further extra fields, or at bytes that are not a block.
     block = _block_at(data, usual[-1] if usual else 0, offset, label)
     return [*blocks, *([] if block is None else [block])], block is not None
 
 
 def _block_at(data: bytes, at: int, offset: int, label: str) -> tuple[int, int] | None:
-    """Return where the deflated bytes of the block at ``at`` begin and where the block ends; None: not all here."""
+    """Return where the deflated bytes of the block at ``at`` begin and where the block ends, as offsets in ``data``.
+
+    None if ``data`` ends before the block does.
+    """
     if len(data) - at < _FIXED.size:
         return None
     *magic, _, _, _, extra = _FIXED.unpack_from(data, at)
     if tuple(magic) != _MAGIC:
-        _damaged(label, offset + at, "no BGZF block where one should begin")
+        _damaged(label, offset + at, "a BGZF block was expected here")
     begin = at + _FIXED.size + extra
     if len(data) < begin:
         return None
     size = _block_size(data[at + _FIXED.size : begin])
     if size < begin - at + _TRAILER.size:
-        _damaged(label, offset + at, "a block states no size, or one too small")
+        _damaged(label, offset + at, "a block states no size, or too small a size")
     return (begin, at + size) if at + size <= len(data) else None
 
 
 def _block_size(extra: bytes) -> int:
-    """Return the size of a block from its gzip extra field, 0 where it has none."""
+    """Return the size of a block in bytes, from its gzip extra field; 0 if the field does not state it."""
     at = 0
     while at + _SUBFIELD.size + 2 <= len(extra):
         first, second, size = _SUBFIELD.unpack_from(extra, at)

@@ -1,4 +1,4 @@
-"""The compiled walk along a chain of BGZF blocks. Import it inside functions only: numba takes half a second."""
+"""Compiled loop that finds BGZF blocks. Import it inside functions only: importing numba takes half a second."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-# Of a block that has no other extra field than BC: where its size stands, and how long head and tail are.
+# A block whose only extra field is BC: offset of its size, and lengths of header and trailer, in bytes.
 _SIZE_AT, _HEAD_BYTES, _TAIL_BYTES = 16, 18, 8
 _HEAD = np.frombuffer(b"\x1f\x8b\x08\x04\0\0\0\0\0\0\x06\x00BC\x02\x00", np.uint8)
-# Time, extra flags and operating system may be anything.
+# Header bytes that are compared; time, extra flags and operating system (bytes 4 to 9) may have any value.
 _FIXED = np.array([0, 1, 2, 3, 10, 11, 12, 13, 14, 15])
 
 
 @numba.njit(nogil=True, cache=True)
 def walk_blocks(data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], text_bytes: int, last: int) -> int:
-    """Find where the usual blocks at the begin of ``data`` end.
+    """Find the ends of the blocks at the start of ``data``, up to the first with an extra field other than BC.
 
     Parameters
     ----------
+    data
+        uint8, shape (bytes,): compressed bytes that begin with a block.
     ends
-        Out; there is room for as many blocks as ``data`` may hold.
+        Out, int64, shape (at least ``len(data) // 26 + 1``,): offset in ``data`` at which each block ends.
     text_bytes
-        How much text is enough.
+        Stop when the blocks hold at least this many bytes of text.
     last
-        Where in ``data`` the last block wanted begins, or what comes after all of it.
+        Stop after the block that begins at this offset in ``data`` or later.
 
     Returns
     -------
     int
-        Number of blocks; negative, and one less, if enough were found or the last one wanted was.
+        Number of blocks found, ``n``; ``-n - 1`` if ``text_bytes`` or ``last`` stopped the loop.
     """
     at, text, blocks = 0, 0, 0
     while at + _HEAD_BYTES + _TAIL_BYTES <= len(data):

@@ -1,4 +1,4 @@
-"""Consecutive records of a VCF as columns over their text: nothing is copied or parsed before it is asked for."""
+"""Consecutive records of a VCF as columns of offsets into their text; a value is copied and parsed on request only."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _REMEDY = "Fetch the file again or report it to its publisher"
-# VCF 4.3, section 1.3; "1." is read too. Python's float() would take blanks and underscores as well.
+# VCF 4.3, section 1.3, and also "1."; Python's float() would accept blanks and underscores too.
 _NUMBER = re.compile(
-    # Only ASCII: other alphabets have an i that is an I in capitals, which float() does not know.
+    # ASCII only: ignoring case, other alphabets have letters equal to "i", which float() does not accept.
     r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|[-+]?(inf|infinity|nan)",
     re.IGNORECASE | re.ASCII,
 )
@@ -32,41 +32,41 @@ _CHROM, _POS, _ID, _REF, _ALT, _QUAL, _FILTER, _INFO, _END = range(9)
 
 
 class Spans(NamedTuple):
-    """One piece of text per row: ``[at, to)``, int32, shape (rows,); what is absent has ``at = -1``."""
+    """One piece of text per row: bytes ``[at, to)`` of it, int32, shape (rows,); ``at = -1`` if the value is absent."""
 
     at: Ints
     to: Ints
 
     def take(self, rows: npt.NDArray[np.integer]) -> Spans:
-        """Return the spans of some rows."""
+        """Return the spans of the rows with these indices."""
         return Spans(self.at[rows], self.to[rows])
 
 
 class Numbers(NamedTuple):
-    """One number per row: values, int64 or float64, and where there is one, both of shape (rows,)."""
+    """One number per row: values, int64 or float64, and whether a row has a value, bool, both of shape (rows,)."""
 
     values: npt.NDArray[np.int64] | npt.NDArray[np.float64]
     there: Bools
 
     def take(self, rows: npt.NDArray[np.integer]) -> Numbers:
-        """Return the numbers of some rows."""
+        """Return the numbers of the rows with these indices."""
         return Numbers(self.values[rows], self.there[rows])
 
     def arrow(self) -> pa.Array:
-        """Return an Arrow array, null where there is none."""
+        """Return an Arrow array, null in rows without a value."""
         return pa.array(self.values, mask=None if self.there.all() else ~self.there)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """Where text comes from and how it is to be read.
+    """Name of a text's file, and the encoding of its INFO values.
 
     Attributes
     ----------
     label
-        What errors call the file.
+        Name of the file in errors.
     percent_encoded
-        Whether INFO values write reserved characters as ``%3B`` and the like (VCF 4.3, section 1.2).
+        Whether INFO values encode reserved characters as ``%3B`` and the like (VCF 4.3, section 1.2).
     """
 
     label: str
@@ -74,29 +74,29 @@ class SourceText:
 
 
 class _Rows(ABC):
-    """What blocks and their alleles share: values read from spans, and errors that name the line."""
+    """Base class of blocks and their alleles: reads values from spans; its errors name file and line."""
 
     source: SourceText
     text: npt.NDArray[np.uint8]
 
     @abstractmethod
     def line_of(self, row: int) -> int:
-        """Return the line that a row comes from."""
+        """Return the 1-based line of the file that a row comes from."""
 
     @abstractmethod
     def spans(self, key: str) -> Spans:
-        """Return where the values of an INFO key are."""
+        """Return the spans of the values of an INFO key."""
 
     def where(self, row: int) -> str:
-        """File and line of a row, as errors name them."""
+        """Return file and line of a row, for errors."""
         return f"{self.source.label}, line {self.line_of(row)}"
 
     def strings(self, spans: Spans) -> pa.StringArray:
-        """Return pieces of text; null where there is none, or ``.``."""
+        """Return the text of spans; null if a span is absent, empty or ``.``."""
         return self._gathered(spans, dot_is_missing=True)
 
     def pieces(self, spans: Spans) -> pa.StringArray:
-        """Return pieces of text as they are; null where there is none."""
+        """Return the text of spans as written; null if a span is absent."""
         return self._gathered(spans, dot_is_missing=False)
 
     def _gathered(self, spans: Spans, *, dot_is_missing: bool) -> pa.StringArray:
@@ -111,11 +111,11 @@ class _Rows(ABC):
         return pa.StringArray.from_buffers(rows, *buffers, nulls)
 
     def piece(self, spans: Spans, row: int) -> str:
-        """Return the text of one row."""
+        """Return the text of one row's span."""
         return self.text[spans.at[row] : spans.to[row]].tobytes().decode()
 
     def strings_of(self, key: str) -> pa.StringArray:
-        """Return an INFO value as text; null where it is absent, a flag, empty or ``.``."""
+        """Return the decoded values of an INFO key; null if a value is absent, empty or ``.``, or the key is a flag."""
         values = self.strings(self.spans(key))
         if self.source.percent_encoded:
             encoded = pc.fill_null(pc.match_substring(values, "%"), False)
@@ -125,16 +125,16 @@ class _Rows(ABC):
         return values
 
     def counts_of(self, key: str) -> Numbers:
-        """Return an INFO value as counts, int64."""
+        """Return the values of an INFO key as counts; as :meth:`counts`."""
         return self.counts(self.spans(key), f"INFO/{key}")
 
     def counts(self, spans: Spans, label: str) -> Numbers:
-        """Return pieces of text as counts, int64.
+        """Return the text of spans as counts, int64; a span that is absent, empty or ``.`` has no value.
 
         Raises
         ------
         VcfError
-            If one is not made of 1 to 18 digits.
+            If a text does not consist of 1 to 18 digits; ``label`` is the name of the field in the message.
         """
         from genolewm_assets.sources.vcf import kernels
 
@@ -145,16 +145,16 @@ class _Rows(ABC):
         return Numbers(values, state == kernels.VALUE)
 
     def shares_of(self, key: str) -> Numbers:
-        """Return an INFO value as numbers from 0 to 1, float64; ``nan`` is missing."""
+        """Return the values of an INFO key as numbers from 0 to 1; as :meth:`shares`."""
         return self.shares(self.spans(key), f"INFO/{key}")
 
     def shares(self, spans: Spans, label: str) -> Numbers:
-        """Return pieces of text as numbers from 0 to 1, float64; ``nan`` is missing.
+        """Return the text of spans as numbers from 0 to 1, float64; as in :meth:`counts`, and ``nan`` is no value.
 
         Raises
         ------
         VcfError
-            If one is not such a number as VCF writes it (VCF 4.3, section 1.3).
+            If a text is not a number from 0 to 1 in VCF's notation (VCF 4.3, section 1.3).
         """
         from genolewm_assets.sources.vcf import kernels
 
@@ -167,7 +167,7 @@ class _Rows(ABC):
         return Numbers(values, there)
 
     def share(self, row: int, key: str, text: str) -> float | None:
-        """Return one number of a packed value as a share, 0 to 1; None for ``.``, nothing and ``nan``."""
+        """Return ``text``, a part of an INFO value, as a number from 0 to 1; None if it is ``.``, empty or ``nan``."""
         value = math.nan if text in {".", ""} else self._share(row, f"INFO/{key}", text)
         return None if math.isnan(value) else value
 
@@ -185,20 +185,20 @@ class _Rows(ABC):
 
 @dataclass(slots=True)
 class VcfBlock(_Rows):
-    """Consecutive records.
+    """Consecutive records of a VCF.
 
     Attributes
     ----------
     text
-        uint8: whole lines.
+        uint8, shape (bytes,): the text of the records.
     line
-        int64, shape (records,): 1-based in the decompressed file.
+        int64, shape (records,): line in the decompressed file, 1-based.
     pos
-        int64, shape (records,): 1-based.
+        int64, shape (records,): POS, 1-based.
     alts
-        int32, shape (records,): ALT alleles; ``.`` counts as one.
+        int32, shape (records,): number of ALT alleles; ``.`` counts as one.
     starts
-        int32, shape (9, records): where CHROM to INFO begin, and one more than where INFO ends.
+        int32, shape (9, records): offsets in ``text`` where CHROM to INFO begin, and the end of INFO plus 1.
     """
 
     source: SourceText
@@ -213,11 +213,11 @@ class VcfBlock(_Rows):
         return len(self.pos)
 
     def line_of(self, row: int) -> int:
-        """Return the line of a record."""
+        """Return the 1-based line of a record."""
         return int(self.line[row])
 
     def take(self, records: npt.NDArray[np.integer] | slice) -> Self:
-        """Return some of the records, over the same text; what was located stays so."""
+        """Return a block of some records over the same text; INFO keys that were located stay located."""
         located = {key: Spans(spans.at[records], spans.to[records]) for key, spans in self._located.items()}
         return replace(
             self,
@@ -229,7 +229,7 @@ class VcfBlock(_Rows):
         )
 
     def runs(self) -> Iterator[tuple[str, slice]]:
-        """Yield each run of records that name the same CHROM."""
+        """Yield CHROM and the slice of records of each run of consecutive records with the same CHROM."""
         from genolewm_assets.sources.vcf import kernels
 
         spans, first = self.column(_CHROM), np.empty(len(self) + 1, np.int32)
@@ -255,20 +255,20 @@ class VcfBlock(_Rows):
         return self.strings(self.column(_FILTER)).dictionary_encode()
 
     def numeric_ids(self) -> Numbers:
-        """Return ID as counts, int64."""
+        """Return ID as counts; as :meth:`counts`."""
         return self.counts(self.column(_ID), "ID")
 
     def flag(self, key: str) -> Bools:
-        """Return whether INFO has a key, with or without a value."""
+        """Return whether INFO has a key, with or without a value: bool, shape (records,)."""
         return self.spans(key).at >= 0
 
     def locate(self, keys: Sequence[str]) -> None:
-        """Find keys in INFO in one pass; what is asked for later is there.
+        """Find INFO keys in one pass, so that later calls need not search for them.
 
         Raises
         ------
         VcfError
-            If a record has one of them twice.
+            If a record has one of the keys twice.
         """
         from genolewm_assets.sources.vcf import kernels
 
@@ -284,7 +284,7 @@ class VcfBlock(_Rows):
         self._located = {**self._located, **{key: Spans(at[i], to[i]) for i, key in enumerate(wanted)}}
 
     def spans(self, key: str) -> Spans:
-        """Return where the values of an INFO key are."""
+        """Return the spans of the values of an INFO key; raises as :meth:`locate`."""
         if key not in self._located:
             self.locate([key])
         return self._located[key]
@@ -297,26 +297,26 @@ class VcfBlock(_Rows):
         return AlleleRows(self, record, index)
 
     def column(self, column: int) -> Spans:
-        """Return where a column is, 0 for CHROM to 7 for INFO."""
+        """Return the spans of a column, 0 (CHROM) to 7 (INFO)."""
         return Spans(self.starts[column], self.starts[column + 1] - np.int32(1))
 
     def _repeated(self, row: int, info: str, keys: Sequence[str]) -> NoReturn:
-        # VCF 4.3, section 1.6.1: a key may not be there twice; nothing says which of its values would count.
+        # VCF 4.3, section 1.6.1: a key may not be repeated; nothing defines which of its values would count.
         there = [item.partition("=")[0] for item in info.split(";")]
         key = next(key for key in keys if there.count(key) > 1)
-        raise VcfError(self.where(row), f"INFO/{key} is there twice", remedy=_REMEDY)
+        raise VcfError(self.where(row), f"INFO/{key} occurs twice", remedy=_REMEDY)
 
 
 @dataclass(frozen=True, slots=True)
 class AlleleRows(_Rows):
-    """ALT alleles of a block; values of an INFO key are those of each row's own allele (``Number=A``).
+    """ALT alleles of a block, one per row; INFO values are those of the row's own allele (``Number=A``).
 
     Attributes
     ----------
     record
-        int32, shape (rows,): the record of each, in ``block``.
+        int32, shape (rows,): index of the allele's record in ``block``.
     index
-        int32, shape (rows,): which of its ALTs.
+        int32, shape (rows,): index of the allele among the record's ALTs, 0-based.
     """
 
     block: VcfBlock
@@ -328,7 +328,7 @@ class AlleleRows(_Rows):
 
     @property
     def source(self) -> SourceText:  # type: ignore[override]
-        """Where the text comes from."""
+        """Source of the block's text."""
         return self.block.source
 
     @property
@@ -337,23 +337,23 @@ class AlleleRows(_Rows):
         return self.block.text
 
     def line_of(self, row: int) -> int:
-        """Return the line of an allele's record."""
+        """Return the 1-based line of an allele's record."""
         return self.block.line_of(int(self.record[row]))
 
     def take(self, rows: Bools | npt.NDArray[np.integer]) -> AlleleRows:
-        """Return some of the alleles, over a block of their records alone."""
+        """Return the alleles of these rows, over a block that has only their records."""
         records, record = np.unique(self.record[rows], return_inverse=True)
         return AlleleRows(self.block.take(records), record.astype(np.int32), self.index[rows])
 
     def alts(self) -> pa.StringArray:
-        """Return ALT of each row as written."""
+        """Return the ALT allele of each row as written."""
         lists = self.block.column(_ALT).take(self.record)
         own = self._own(self.block.column(_ALT), "ALT")
         whole = own.at < 0
         return self.pieces(Spans(np.where(whole, lists.at, own.at), np.where(whole, lists.to, own.to)))
 
     def spans(self, key: str) -> Spans:
-        """Return where each row's own value of an INFO key is.
+        """Return the span of each allele's own value of an INFO key.
 
         Raises
         ------
@@ -387,7 +387,7 @@ class AlleleRows(_Rows):
 
 
 def _key_table(keys: Sequence[str]) -> tuple[npt.NDArray[np.uint8], Ints, Ints, Ints]:
-    """Return what ``locate_keys`` looks keys up in."""
+    """Return the key table of ``kernels.locate_keys``: names, name_starts, head, chain."""
     encoded = [key.encode() for key in keys]
     starts = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     head, chain = np.full(256, -1, np.int32), np.full(len(keys), -1, np.int32)

@@ -1,4 +1,4 @@
-"""Names of contigs in a source: which contig of the genome one is, and whether the source is on this assembly."""
+"""Map the contig names of a source to contigs of the genome, and check that the source is on the same assembly."""
 
 from __future__ import annotations
 
@@ -9,46 +9,52 @@ from genolewm_assets.errors import UnknownContigError, VcfError
 from genolewm_assets.genome import GRCH38, Contig, ContigSet
 from genolewm_assets.sources.vcf.header import VcfHeader
 
-# Scaffolds, patches, alternates and decoys of GRCh38 as RefSeq, GenBank and UCSC call them.
+# Names of the scaffolds, patches, alternates and decoys of GRCh38 in RefSeq, GenBank and UCSC.
 _UNPLACED = re.compile(
     r"(N[TW]_\d{6,9}\.\d+|(GL|KI|KN|KQ|KV|KZ|ML|MU|GU|KB|KE|KF|KG|JH|JTFH|AC|AL)\d{5,9}([v.]\d+)?"
     r"|chr(\w+_)?(Un_)?\w+v\d+(_random|_alt|_fix|_decoy)?|chrEBV|HLA-.+)"
 )
-# No contig of the assembly has a longer name; patterns and near misses of an endless one take for ever.
+# No contig of the assembly has a longer name. The limit bounds the time of matching patterns and of finding similar
+# names.
 _LONGEST_NAME = 100
 
 
 class ContigNames:
-    """Names of a source resolved to contigs of the genome, each looked up once."""
+    """Resolves contig names of a source to contigs of the genome; each name is looked up once."""
 
     def __init__(self, contigs: ContigSet) -> None:
         self._contigs = contigs
         self._known: dict[str, Contig | None] = {}
 
     def check_met(self, wanted: Iterable[Contig], *, where: str) -> None:
-        """Raise :class:`VcfError` unless at least one of the names resolved so far is one of these contigs."""
+        """Raise :class:`VcfError` unless at least one name resolved so far is a contig of ``wanted``.
+
+        ``where`` is the name of the file in the message.
+        """
         names = [contig.name for contig in wanted]
         if not any(contig is not None and contig.name in names for contig in self._known.values()):
             raise VcfError(
                 where,
-                "none of the records is on a contig wanted",
-                expected=_some(names),
-                got=_some(self._known),
+                "no record is on a requested contig",
+                expected=_first_names(names),
+                got=_first_names(self._known),
                 remedy="Check that this is the file for this genome or contig",
             )
 
     def resolve(self, name: str, where: Callable[[int], str]) -> Contig | None:
-        """Return the contig of a name, or None for one of the human assembly that this genome lacks.
+        """Return the contig with a name; None for a contig of the human assembly that this genome lacks.
 
         Parameters
         ----------
+        name
+            Name as the source writes it.
         where
-            Called with 0 for where the name stands, if it is to be said.
+            Returns file and line of a row, such as ``VcfBlock.where``; called with row 0 only to raise an error.
 
         Raises
         ------
         UnknownContigError
-            If the name is neither in the genome nor of the human assembly's kind.
+            If the name is neither in the genome nor one of the human reference assembly.
         """
         name = name[: _LONGEST_NAME + 1]
         if name in self._known:
@@ -66,7 +72,7 @@ class ContigNames:
 
 
 def is_assembly_contig(name: str) -> bool:
-    """Return whether a name is one of the human reference assembly: a chromosome, scaffold, patch or decoy."""
+    """Return whether a name is a contig of the human reference assembly: a chromosome, scaffold, patch or decoy."""
     if len(name) > _LONGEST_NAME:
         return False
     if _UNPLACED.fullmatch(name):
@@ -79,8 +85,11 @@ def is_assembly_contig(name: str) -> bool:
 
 
 def check_assembly(header: VcfHeader, contigs: ContigSet, *, where: str) -> None:
-    """Raise :class:`VcfError` if the header declares another length for a contig of the genome."""
-    # Not ContigSet.resolve: it looks for near misses of each of the thousands of decoys that a header may declare.
+    """Raise :class:`VcfError` if the header gives a contig of the genome another length.
+
+    ``where`` is the name of the file in the message.
+    """
+    # Not ContigSet.resolve: it searches for similar names of each of the thousands of decoys that a header may declare.
     spellings = {spelling: contig for contig in contigs for spelling in (contig.name, *contig.aliases)}
     for name, length in header.contigs.items():
         contig = spellings.get(name)
@@ -94,5 +103,6 @@ def check_assembly(header: VcfHeader, contigs: ContigSet, *, where: str) -> None
             )
 
 
-def _some(names: Collection[str]) -> str:
+def _first_names(names: Collection[str]) -> str:
+    """Return at most six names, for a message."""
     return ", ".join(map(repr, sorted(names)[:6])) + (", ..." if len(names) > 6 else "")

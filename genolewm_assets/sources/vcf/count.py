@@ -1,7 +1,7 @@
-"""The number of ALT alleles, and of records, in a VCF, counted without the scanner that the shards are built with.
+"""Count the records and ALT alleles of a VCF independently of the scanner that shards are built with.
 
-The counter sees the inflated text as it comes, cut anywhere, and knows nothing of lines put together, columns or
-fields: what the scanner loses, it still counts.
+The counter reads the inflated text in pieces of any length. It assembles no lines and parses no fields, so it also
+counts what an error in the scanner would lose.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from genolewm_assets.sources.vcf.text import read_text
 
 
 class AlleleCount:
-    """Counts the data lines of a text fed in pieces, and one ALT allele more than the commas of each fifth column."""
+    """Counts data lines and ALT alleles of a text fed in pieces; a line has one allele more than commas in ALT."""
 
     def __init__(self) -> None:
         from genolewm_assets.sources.vcf.kernels import count_lines
@@ -25,21 +25,27 @@ class AlleleCount:
 
     @property
     def records(self) -> int:
-        """Data lines so far."""
+        """Number of data lines fed so far."""
         return int(self._counts[0])
 
     @property
     def alleles(self) -> int:
-        """ALT alleles so far."""
+        """Number of ALT alleles fed so far; ``.`` counts as one."""
         return int(self._counts[1])
 
     def feed(self, text: bytes) -> None:
-        """Count what is in the next piece of the text."""
+        """Count the records and alleles in the next piece of the text."""
         self._count_lines(np.frombuffer(text, np.uint8), self._counts)
 
 
 def count_records(vcf: Path, *, progress: Progress = NO_PROGRESS) -> int:
-    """Count the data lines of a file that :class:`~genolewm_assets.sources.vcf.scan.VcfScanner` can read."""
+    """Count the data lines of a BGZF, gzip or plain VCF file.
+
+    Raises
+    ------
+    VcfError
+        If the file is truncated or its compressed data are damaged.
+    """
     count, size = AlleleCount(), vcf.stat().st_size
     with vcf.open("rb") as file:
         for parts, read_bytes in read_text(file, label=str(vcf), threads=2):

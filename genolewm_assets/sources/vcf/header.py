@@ -1,4 +1,4 @@
-"""The header of a VCF: what it declares of fields, filters and contigs."""
+"""Parse the header of a VCF: its INFO fields, filters, contigs and file date."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import NamedTuple
 #: Names of the columns that every VCF has.
 FIXED_COLUMNS = ("#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO")
 
-# A name is looked for only where one may begin: else a line of nothing but letters costs its length squared.
+# The lookbehind restricts matches to where a name may begin; else a long line of letters takes quadratic time.
 _ATTRIBUTE = re.compile(r'(?<![^=,<>])([^=,<>]+)=("(?:[^"\\]|\\.)*"|[^,]*)')
 _VERSION = re.compile(r"v([0-9]{1,4})\.([0-9]{1,4})")
-# Python refuses to read thousands of digits.
+# At most 18 digits, because int() refuses thousands of them.
 _LENGTH = re.compile(r"[0-9]{1,18}")
 
 
 class InfoField(NamedTuple):
-    """One ``##INFO`` declaration: ``Number`` and ``Type`` as written, and the description."""
+    """One ``##INFO`` declaration: ``Number``, ``Type`` and ``Description`` as written."""
 
     number: str
     type: str
@@ -28,7 +28,23 @@ class InfoField(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VcfHeader:
-    """What the header declares; ``contigs`` maps a name to its length in bp, None where no length is given."""
+    """The declarations of a VCF header.
+
+    Attributes
+    ----------
+    version
+        VCF version, such as ``v4.2``; empty if not stated.
+    info
+        INFO fields by identifier.
+    filters
+        Identifiers of the ``##FILTER`` lines.
+    contigs
+        Length in bp by contig name; None if not stated.
+    file_date
+        ``##fileDate``; None if it is missing or not a date.
+    samples
+        Names of the sample columns.
+    """
 
     version: str
     info: Mapping[str, InfoField]
@@ -39,13 +55,21 @@ class VcfHeader:
 
     @property
     def percent_encoded(self) -> bool:
-        """Whether values of INFO write reserved characters as ``%3B`` and the like (VCF 4.3, section 1.2)."""
+        """Whether INFO values encode reserved characters as ``%3B`` and the like (from VCF 4.3 on, section 1.2)."""
         match = _VERSION.match(self.version)
         return match is not None and (int(match[1]), int(match[2])) >= (4, 3)
 
 
 def parse_header(meta: list[str], samples: tuple[str, ...]) -> VcfHeader:
-    """Parse the ``##`` lines of a VCF header; the first declaration of an identifier counts, as in htslib."""
+    """Parse the ``##`` lines of a VCF header; of several declarations of an identifier the first counts, as in htslib.
+
+    Parameters
+    ----------
+    meta
+        The ``##`` lines, without line ends.
+    samples
+        Names of the sample columns.
+    """
     info: dict[str, InfoField] = {}
     filters: set[str] = set()
     contigs: dict[str, int | None] = {}
@@ -70,7 +94,7 @@ def parse_header(meta: list[str], samples: tuple[str, ...]) -> VcfHeader:
 
 
 def parse_file_date(text: str) -> date | None:
-    """Return ``##fileDate`` as a date: ``2026-02-26`` or ``20260226``; None for anything else."""
+    """Return ``##fileDate`` as a date; None unless it is an ISO 8601 date (``2026-02-26`` or ``20260226``)."""
     try:
         return date.fromisoformat(text.strip())
     except ValueError:

@@ -1,11 +1,11 @@
-"""Tabix (``.tbi``) and CSI (``.csi``) indexes of BGZF-compressed VCF files: where each contig lies in the file.
+"""Read tabix (``.tbi``) and CSI (``.csi``) indexes of BGZF-compressed VCF files: the part of the file of each contig.
 
-Only places and counts are read, no coordinates: a contig's first and last virtual offset, the number of its records,
-and offsets in between at which a line begins. What an index says is a claim about another file: whoever reads that
-file checks it.
+Only offsets and counts are read, no coordinates: a contig's first and last virtual offset, the number of its records,
+and offsets between them at which a line begins. An index may belong to another version of its file, so the reader of
+the VCF verifies them (``region.py``).
 
-A virtual offset is ``coffset << 16 | uoffset``: where a BGZF block begins in the file, and where in its text
-(SAM specification, section 4.1.1).
+A virtual offset is ``coffset << 16 | uoffset``: the offset of a BGZF block in the file, and an offset in the block's
+text, both in bytes (SAM specification, section 4.1.1).
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from isal import igzip, igzip_lib
 from genolewm_assets.errors import VcfError
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
 
-#: Before and after decompression. Of a whole human genome, a chunk per 16 kb, an index has under 10 MB.
+#: Largest index accepted, compressed or not. For a whole human genome with a chunk per 16 kb it takes under 10 MB.
 INDEX_LIMIT_BYTES = 32 << 20
+#: Suffixes of an index after the name of its VCF, in order of preference.
 INDEX_SUFFIXES = (".tbi", ".csi")
 
 _PORTION_BYTES = 256 << 10
 _TBI_MAGIC, _CSI_MAGIC = b"TBI\x01", b"CSI\x01"
 _TBI_DEPTH = 5
-#: The deepest binning whose bin numbers fit 32 bits.
+#: Depth of the deepest binning whose bin numbers fit into 32 bits.
 _MAX_DEPTH = 10
-#: Tabix's format numbers: text in columns, as ``tabix -s1 -b2 -e2`` writes, and VCF.
+#: Accepted tabix formats: generic text in columns (0), as ``tabix -s1 -b2 -e2`` writes, and VCF (2).
 _FORMATS = frozenset({0, 2})
 _TBI_BIN, _CSI_BIN = struct.Struct("<Ii"), struct.Struct("<IQi")
 _INT32, _LAYOUT, _CHUNK_PAIR = struct.Struct("<i"), struct.Struct("<7i"), struct.Struct("<4Q")
@@ -46,18 +47,18 @@ Offsets = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class IndexedContig:
-    """One contig's part of a file.
+    """The part of a file that holds the records of one contig.
 
-    Parameters
+    Attributes
     ----------
     name
-        As the file writes it.
+        Name of the contig as the file writes it.
     begin, end
-        Virtual offsets of its first line and of what follows its last line.
+        Virtual offsets of the contig's first line, and of the byte after its last line.
     records
-        Number of its lines; None where the index does not count them (htsjdk's do not).
+        Number of the contig's records; None if the index does not count them, as htsjdk's indexes.
     cuts
-        Virtual offsets inside ``(begin, end)`` at which a line begins, sorted, each once.
+        Virtual offsets strictly between ``begin`` and ``end`` at which a line begins, sorted and distinct.
     """
 
     name: str
@@ -69,39 +70,42 @@ class IndexedContig:
 
 @dataclass(frozen=True, slots=True)
 class VariantIndex:
-    """The contigs that have a record, by name, in the order in which they stand in the file; they do not overlap."""
+    """Contigs that have a record, by name, in the order of the file; their parts of the file do not overlap."""
 
     contigs: Mapping[str, IndexedContig]
 
     def lines_before(self, name: str) -> int | None:
-        """Return how many records stand before a contig's first; None where the index does not count them."""
+        """Return the number of records before a contig's first record; None if the index does not count them."""
         begin = self.contigs[name].begin
         counts = [contig.records for contig in self.contigs.values() if contig.begin < begin]
         return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def find_index(vcf: Path) -> Path | None:
-    """Return the index beside a VCF file, ``.tbi`` before ``.csi``; None where there is none."""
+    """Return the path of the index beside a VCF file, preferring ``.tbi`` to ``.csi``; None if there is none."""
     candidates = (vcf.with_name(vcf.name + suffix) for suffix in INDEX_SUFFIXES)
     return next((path for path in candidates if path.is_file()), None)
 
 
 def read_index(index: Path | bytes, *, where: str) -> VariantIndex:
-    """Read an index, told by its content and not by its name.
+    """Read a tabix or CSI index; the format is detected from the content, not the name.
 
     Parameters
     ----------
     index
-        Path, or the content of the file.
+        Path of the index, or its content.
     where
-        What errors call it.
+        Name of the index in errors.
 
     Raises
     ------
     VcfError
-        If it is no BGZF file, damaged, truncated, larger than ``INDEX_LIMIT_BYTES``, or no index of a text VCF (one of
-        a BCF names no contigs); or if it contradicts itself. Nothing is allocated by a count that the content cannot
-        hold.
+        If the index is not a BGZF file, is damaged, truncated, contradictory or larger than ``INDEX_LIMIT_BYTES``, or
+        is not the index of a text VCF (the index of a BCF has no contig names).
+
+    Notes
+    -----
+    Each count is compared with the bytes that remain before memory is allocated for it.
     """
     content = _IndexContent(_inflate(_packed(index, where), where), where)
     return VariantIndex(_in_file_order(content.contigs(), where))
@@ -113,12 +117,17 @@ def split_region(contig: IndexedContig, parts: int) -> list[tuple[int, int]]:
     Returns
     -------
     list of (int, int)
-        At most ``parts`` pairs of virtual offsets, in order, each beginning where the one before ends: together the
-        contig. Borders are cuts, those closest to equal shares of the compressed bytes; fewer cuts, fewer parts.
+        At most ``parts`` half-open ranges of virtual offsets, in order and without gaps, that cover the contig. They
+        are divided at the cuts closest to equal shares of the compressed bytes; with few cuts there are fewer ranges.
+
+    Raises
+    ------
+    ValueError
+        If ``parts`` is less than 1.
     """
     if parts < 1:
         raise ValueError(f"parts: expected at least 1, got {parts}")
-    # Virtual offsets measure compressed bytes (times 65,536) and, where all lies in one block, text.
+    # Differences of virtual offsets are compressed bytes times 65,536; within one block they are bytes of text.
     size = contig.end - contig.begin
     borders = {_closest(contig.cuts, contig.begin + size * n // parts) for n in range(1, parts)} if contig.cuts else ()
     return list(pairwise([contig.begin, *sorted(borders), contig.end]))
@@ -173,13 +182,13 @@ def _damaged(where: str, problem: str, cause: BaseException | None = None) -> No
 
 
 class _IndexContent:
-    """A decompressed index, read from front to back; every count is held against the bytes that are left."""
+    """Parser of a decompressed index; every count is compared with the bytes that remain."""
 
     def __init__(self, data: bytes, where: str) -> None:
         self._data, self._where, self._at = data, where, 0
 
     def contigs(self) -> list[IndexedContig]:
-        """Read everything; contigs in the order of the index, those without a record left out."""
+        """Parse the index; return the contigs that have a record, in the order of the index."""
         magic = self._take(4, "its first four bytes")
         if magic == _TBI_MAGIC:
             number = self._count("contigs", 8)
@@ -195,7 +204,7 @@ class _IndexContent:
         if number != len(names):
             self._fail(f"{number:,} contigs have {len(names):,} names")
         found = [self._contig(name, depth, is_csi=magic == _CSI_MAGIC) for name in names]
-        # An optional count of records without a contig ends both formats.
+        # Both formats may end with a count (8 bytes) of records without a contig.
         if len(self._data) - self._at not in (0, 8):
             self._fail(f"{len(self._data) - self._at:,} bytes follow the last contig")
         return [contig for contig in found if contig is not None]
@@ -207,7 +216,7 @@ class _IndexContent:
         return depth
 
     def _names(self) -> list[str]:
-        """Read what tabix stores about the text, up to the contigs' names, each of which ends with a NUL byte."""
+        """Parse tabix's header of the text; return the contig names, each of which ends with a NUL byte."""
         format_, column, _, _, meta, _, size = _LAYOUT.unpack(self._take(_LAYOUT.size, "the layout of the text"))
         if format_ not in _FORMATS or column != 1 or meta != ord("#"):
             self._not_of_text(f"format {format_}, contigs in column {column}, comments marked by character {meta}")
@@ -219,7 +228,7 @@ class _IndexContent:
         except UnicodeDecodeError as err:
             _damaged(self._where, f"the contig names are not UTF-8 ({err})", err)
         if rest or "" in names or len(set(names)) < len(names):
-            self._fail("the contig names are not distinct and ended by NUL bytes")
+            self._fail("the contig names are not distinct, or not ended by NUL bytes")
         return names
 
     def _contig(self, name: str, depth: int, *, is_csi: bool) -> IndexedContig | None:
@@ -233,23 +242,24 @@ class _IndexContent:
         begin, end = int(chunks[:, 0].min()), int(chunks[:, 1].max())
         records = None if summary is None else summary[2] + summary[3]
         if summary is not None and (summary[:2] != (begin, end) or not records):
-            self._fail(f"what it says of {name!r} as a whole contradicts its chunks")
+            self._fail(f"the summary of {name!r} contradicts its chunks")
         cuts = np.unique(np.concatenate([chunks[:, 0], starts]))
         return IndexedContig(name, begin, end, records, tuple(cuts[(cuts > begin) & (cuts < end)].tolist()))
 
     def _bins(
         self, name: str, depth: int, *, is_csi: bool
     ) -> tuple[Offsets, Offsets, tuple[int, int, int, int] | None]:
-        """Read a contig's bins.
+        """Parse a contig's bins.
 
         Returns
         -------
-        chunks : (n, 2) uint64
-            Virtual offsets of the first line and of the line after the last one.
-        starts : (n_bins,) uint64
-            CSI's ``loffset``: the first line that reaches into the bin; 0 where unknown.
+        chunks : uint64, shape (chunks, 2)
+            Virtual offsets of a chunk's first line and of the line after its last.
+        starts : uint64, shape (bins,)
+            CSI's ``loffset``: virtual offset of the first line that overlaps the bin; 0 if unknown. Empty for tabix.
         summary : tuple or None
-            Begin, end, records with and without a position: htslib's pseudo-bin, one above the highest bin number.
+            Begin and end (virtual offsets), numbers of mapped and unmapped records, from htslib's pseudo-bin, whose
+            number is one above the highest bin number; None if there is none.
         """
         data, at = self._data, self._at
         head, pseudo_bin = _CSI_BIN if is_csi else _TBI_BIN, (8 ** (depth + 1) - 1) // 7 + 1
@@ -263,9 +273,9 @@ class _IndexContent:
             at += head.size
             stop = at + count * _CHUNK_BYTES
             if count < 0 or stop > len(data):
-                self._absurd(f"chunks of {name!r}", count, len(data) - at)
+                self._impossible_count(f"chunks of {name!r}", count, len(data) - at)
             if bin_number > pseudo_bin or (bin_number == pseudo_bin and (count != 2 or summary is not None)):
-                self._fail(f"bin {bin_number} of {name!r}, with {count} chunks, cannot be")
+                self._fail(f"bin {bin_number} of {name!r}, with {count} chunks, is impossible")
             if bin_number == pseudo_bin:
                 summary = _CHUNK_PAIR.unpack_from(data, at)
             else:
@@ -281,9 +291,10 @@ class _IndexContent:
         return np.frombuffer(content, "<u8").astype(np.uint64, copy=False)
 
     def _count(self, what: str, item_bytes: int) -> int:
+        """Read a count of items that take at least ``item_bytes`` each."""
         count = self._int32(f"the number of {what}")
         if count < 0 or count * item_bytes > len(self._data) - self._at:
-            self._absurd(what, count, len(self._data) - self._at)
+            self._impossible_count(what, count, len(self._data) - self._at)
         return count
 
     def _int32(self, what: str) -> int:
@@ -291,6 +302,7 @@ class _IndexContent:
         return int(value)
 
     def _take(self, size: int, what: str) -> bytes:
+        """Return the next ``size`` bytes; ``what`` names them in the error."""
         if size > len(self._data) - self._at:
             self._truncated(what)
         self._at += size
@@ -299,8 +311,8 @@ class _IndexContent:
     def _truncated(self, what: str) -> NoReturn:
         self._fail(f"it ends after {len(self._data):,} bytes, before the end of {what}")
 
-    def _absurd(self, what: str, count: int, left: int) -> NoReturn:
-        self._fail(f"it announces {count:,} {what} with {left:,} bytes left")
+    def _impossible_count(self, what: str, count: int, left: int) -> NoReturn:
+        self._fail(f"it states {count:,} {what} with {left:,} bytes left")
 
     def _fail(self, problem: str) -> NoReturn:
         _damaged(self._where, f"the index is damaged: {problem}")
@@ -311,6 +323,7 @@ class _IndexContent:
 
 
 def _in_file_order(contigs: Iterable[IndexedContig], where: str) -> dict[str, IndexedContig]:
+    """Sort contigs by offset; an overlap is an error."""
     ordered = sorted(contigs, key=lambda contig: contig.begin)
     for contig, following in pairwise(ordered):
         if following.begin < contig.end:

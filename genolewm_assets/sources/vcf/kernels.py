@@ -1,8 +1,8 @@
-"""Compiled loops over the bytes of VCF text; each does one thing, releases the GIL, and decides nothing about meaning.
+"""Compiled loops over the bytes of VCF text. Each does one task and releases the GIL; none interprets a field.
 
-Import this module inside functions only: numba takes half a second. Spans are ``[at, to)`` in the text, int32; what is
-not there has ``at = -1``. A loop that meets what it does not know leaves it to the caller, who has one slow, plain way
-of reading it and of saying what is wrong.
+Import this module inside functions only: importing numba takes half a second. Spans are offsets ``[at, to)`` in the
+text, int32, shape (rows,); an absent value has ``at = -1``. A loop that cannot parse a value marks it or stops there;
+the caller then parses the value with a plain Python function, which also reports errors.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-#: What a number is: there, missing (absent, ``.`` or empty), or for the caller to read.
+#: State of a number: parsed; missing (absent, ``.`` or empty); left for the caller to parse.
 VALUE, MISSING, OTHER = 0, 1, 2
 
 _TAB, _LINE, _RETURN, _HASH, _COMMA, _SEMICOLON, _EQUALS, _DOT, _ZERO, _NINE = 9, 10, 13, 35, 44, 59, 61, 46, 48, 57
 _MAX_POS_DIGITS, _MAX_COUNT_DIGITS, _MAX_EXACT_DIGITS, _MAX_EXACT_POWER = 10, 18, 15, 22
-# Whole powers of ten that a double holds exactly.
+# The powers of ten that a double represents exactly.
 _POWERS = np.array([10.0**power for power in range(_MAX_EXACT_POWER + 1)])
 
 _memchr: Any = numba.types.ExternalFunction(
@@ -36,7 +36,7 @@ _memcpy: Any = numba.types.ExternalFunction(
 
 @numba.njit(nogil=True, cache=True)
 def count_line_ends(text: Bytes) -> int:
-    """Return how many line ends there are."""
+    """Return the number of line feeds in a text, uint8."""
     base, size, at, count = text.ctypes.data, len(text), 0, 0
     while at < size:
         end = _memchr(base + at, _LINE, size - at)
@@ -49,23 +49,24 @@ def count_line_ends(text: Bytes) -> int:
 
 @numba.njit(nogil=True, cache=True)
 def split_lines(text: Bytes, columns: int, starts: Ints, pos: Longs, alts: Ints) -> int:
-    """Find the columns of every line.
+    """Find the columns of consecutive data lines.
 
     Parameters
     ----------
     text
-        Whole lines, each with its line end.
+        uint8, shape (bytes,): whole lines, each with its line end.
     columns
-        How many each line must have, 8 or more.
+        Number of columns that each line must have, 8 or more.
     starts
-        Out, shape (9, lines): where CHROM to INFO begin, and one more than where INFO ends.
+        Out, int32, shape (9, lines): offsets in ``text`` where CHROM to INFO begin, and the end of INFO plus 1.
     pos, alts
-        Out, shape (lines,): POS, and how many ALT alleles.
+        Out, int64 and int32, shape (lines,): POS (1-based), and the number of ALT alleles (``.`` counts as one).
 
     Returns
     -------
     int
-        Lines read; fewer than there are if the next one is not a line of ``columns`` filled columns with a POS.
+        Number of lines parsed. Parsing stops at the first line that has another number of columns, begins with ``#``,
+        has a POS that is not a number of at most 10 digits, or an empty column among the first eight.
     """
     base, size = text.ctypes.data, len(text)
     line, at = 0, 0
@@ -123,7 +124,11 @@ def split_lines(text: Bytes, columns: int, starts: Ints, pos: Longs, alts: Ints)
 
 @numba.njit(nogil=True, cache=True)
 def find_runs(text: Bytes, at: Ints, to: Ints, first: Ints) -> int:
-    """Write the index of every span that differs from the one before it to ``first``; return how many there are."""
+    """Find runs of consecutive spans with equal text.
+
+    ``first`` receives the index of the first span of each run: int32, shape (at least runs,). Returns the number of
+    runs.
+    """
     runs = 0
     for row in range(len(at)):
         size = to[row] - at[row]
@@ -155,17 +160,20 @@ def locate_keys(
 
     Parameters
     ----------
+    info, info_end
+        int32, shape (rows,): spans of the INFO columns.
     names, name_starts
-        The keys, one after another, and where each begins, with one more for the end.
+        uint8 and int32, shape (keys + 1,): the concatenated keys, the offset where each begins, and the total length.
     head, chain
-        ``head[byte]`` is the first key that begins with a byte, ``chain[key]`` the next such key; -1 for none.
+        int32, shape (256,) and (keys,): ``head[byte]`` is the first key that begins with a byte, ``chain[key]`` the
+        next key that begins with the same byte; -1 if there is none.
     at, to
-        Out, shape (keys, rows): span of the value; a key without ``=`` has an empty one. ``at`` is -1 on entry.
+        Out, int32, shape (keys, rows): span of the value; a key without ``=`` has an empty span. ``at`` is -1 on entry.
 
     Returns
     -------
     int
-        The first row that has one of the keys twice, else -1.
+        The first row that has one of the keys twice; -1 if there is none.
     """
     base = text.ctypes.data
     for row in range(len(info)):
@@ -198,12 +206,13 @@ def locate_keys(
 def find_elements(text: Bytes, at: Ints, to: Ints, count: Ints, index: Ints, one_at: Ints, one_to: Ints) -> int:
     """Find element ``index`` of comma-separated lists that must have ``count`` elements.
 
-    A missing list (``at`` -1, empty or ``.``) has missing elements.
+    ``one_at`` and ``one_to``, int32, shape (rows,), receive the element's span. If the list is missing (``at`` -1,
+    empty or ``.``), so is its element.
 
     Returns
     -------
     int
-        The first row whose list has another length, else -1.
+        The first row whose list has another number of elements; -1 if there is none.
     """
     element, here = 0, 0
     for row in range(len(at)):
@@ -219,7 +228,7 @@ def find_elements(text: Bytes, at: Ints, to: Ints, count: Ints, index: Ints, one
             if elements != count[row]:
                 return row
             element, here = 0, begin
-        # Alleles of a record follow one another: their list is walked once, however long it is.
+        # Consecutive rows are alleles of one record: continue in the list, so that a long list is read once.
         while element < index[row] and here < end:
             element += text[here] == _COMMA
             here += 1
@@ -232,7 +241,7 @@ def find_elements(text: Bytes, at: Ints, to: Ints, count: Ints, index: Ints, one
 
 @numba.njit(nogil=True, cache=True)
 def parse_counts(text: Bytes, at: Ints, to: Ints, values: Longs, state: Bytes) -> None:
-    """Read digits; anything else but a missing value is left to the caller."""
+    """Parse counts of 1 to 18 digits into ``values``; any other text that is not missing gets the state ``OTHER``."""
     for row in range(len(at)):
         begin, end = at[row], to[row]
         values[row] = 0
@@ -252,10 +261,10 @@ def parse_counts(text: Bytes, at: Ints, to: Ints, values: Longs, state: Bytes) -
 
 @numba.njit(nogil=True, cache=True)
 def parse_shares(text: Bytes, at: Ints, to: Ints, values: Floats, state: Bytes) -> None:
-    """Read decimal numbers from 0 to 1 that a double division gives rightly rounded; the rest is for the caller.
+    """Parse decimal numbers from 0 to 1 into ``values`` if one operation rounds them correctly; others are ``OTHER``.
 
-    Up to 15 digits and a power of ten up to 22 are exact as doubles, so that one division or multiplication of the
-    two rounds once, as ``float()`` does (Clinger 1990).
+    A mantissa of up to 15 digits and a power of ten up to 22 are exact doubles, so one division or multiplication of
+    the two rounds once and gives the value of ``float()`` (Clinger 1990).
     """
     for row in range(len(at)):
         begin, end = at[row], to[row]
@@ -304,14 +313,14 @@ def parse_shares(text: Bytes, at: Ints, to: Ints, values: Floats, state: Bytes) 
 
 @numba.njit(nogil=True, cache=True)
 def measure(text: Bytes, at: Ints, to: Ints, dot_is_missing: bool, offsets: Ints, valid: Bytes) -> int:
-    """Lay out spans as an Arrow string array.
+    """Compute offsets and validity of the Arrow string array that holds the text of spans.
 
     Parameters
     ----------
     dot_is_missing
-        Whether an empty span and ``.`` are nulls as well as an absent one.
+        Whether an empty span and ``.`` are null too; an absent span always is.
     offsets, valid
-        Out: offsets, shape (rows + 1,), and validity bits, zero on entry.
+        Out: offsets, int32, shape (rows + 1,), and validity bitmap, uint8, shape (ceil(rows / 8),), zero on entry.
 
     Returns
     -------
@@ -333,7 +342,7 @@ def measure(text: Bytes, at: Ints, to: Ints, dot_is_missing: bool, offsets: Ints
 
 @numba.njit(nogil=True, cache=True)
 def gather(text: Bytes, at: Ints, offsets: Ints, out: Bytes) -> None:
-    """Copy spans to where ``offsets`` says."""
+    """Copy the text that begins at ``at[row]`` to ``out[offsets[row]:offsets[row + 1]]``, for each row."""
     source, target = text.ctypes.data, out.ctypes.data
     for row in range(len(at)):
         size = offsets[row + 1] - offsets[row]
@@ -343,10 +352,11 @@ def gather(text: Bytes, at: Ints, offsets: Ints, out: Bytes) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def count_lines(text: Bytes, counts: Longs) -> None:
-    """Count records and ALT alleles in a text cut anywhere, without finding anything else in it.
+    """Count the records and ALT alleles in a piece of text, which may begin and end within a line.
 
-    ``counts`` goes from cut to cut: records, alleles, and of the line begun the column (0-based; -1: a header line,
-    a blank one so far has 0) and whether it has a byte yet (2: no, and it is the first of the file).
+    ``counts``, int64, shape (4,), is passed from piece to piece: number of records, number of alleles, and of the
+    current line the column (0-based; -1 in a header line) and whether it has a byte yet (0: no; 1: yes; 2: no, and it
+    is the first line of the file).
     """
     base, size = text.ctypes.data, len(text)
     records, alleles, column, begun = counts[0], counts[1], counts[2], counts[3]
@@ -356,7 +366,7 @@ def count_lines(text: Bytes, counts: Longs) -> None:
         if byte == _LINE:
             column, begun = 0, 0
         elif begun != 1:
-            # A byte order mark begins with this byte, and a name of a contig may.
+            # 239 is the first byte of a byte order mark. A contig name may begin with it too, but not in line 1.
             if byte == _HASH or (begun == 2 and byte == 239):
                 column = -1
             begun = 1

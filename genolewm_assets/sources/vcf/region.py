@@ -1,8 +1,8 @@
-"""The records of one contig in an indexed VCF: found by the index, and checked against the file.
+"""Find the records of one contig in an indexed VCF, and verify the index against the file.
 
-An index is a claim about another file, and files and indexes part company. What is read between two offsets counts as
-the contig only if it is whole lines, all of them name the contig, there are as many as the index counts, and the line
-that follows names another.
+An index can belong to another version of its file. The text between two of its offsets is therefore accepted as the
+contig only if it consists of whole lines, every line names the contig, the number of lines is the one that the index
+states, and the next line names another contig.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from genolewm_assets.sources.vcf.text import read_text
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where the records of a contig are.
+    """The part of a VCF that holds the records of one contig, as the index states it.
 
     Attributes
     ----------
     label
-        What errors call the file.
+        Name of the file in errors.
     name
-        The contig as the file writes it.
+        Name of the contig as the file writes it.
     begin, end
-        Virtual offsets of its first line and of what follows its last.
+        Virtual offsets of the contig's first line, and of the byte after its last line.
     records
-        Number of its records.
+        Number of the contig's records.
     lines_before
-        Data lines that stand before it in the file.
+        Number of data lines before the contig's first.
     header_end
         Virtual offset of the file's first record.
     """
@@ -47,13 +47,13 @@ class Region:
     header_end: int
 
     def check_block(self, block: VcfBlock) -> None:
-        """Raise :class:`VcfError` unless all records name this contig."""
+        """Raise :class:`VcfError` unless all records of a block name this contig."""
         others = [name for name, _ in block.runs() if name != self.name]
         if others:
-            self.misfit(f"records of {others[0]!r} stand where those of {self.name!r} should")
+            self.misfit(f"where it states {self.name!r}, the file has records of {others[0]!r}")
 
     def check_end(self, file: BinaryIO, records: int) -> None:
-        """Raise :class:`VcfError` unless there were all the records that the index counts, and no more follow."""
+        """Raise :class:`VcfError` unless ``records``, the number read, is the index's and no more follow."""
         if records != self.records:
             self.misfit(f"it counts {self.records:,} records of {self.name!r}, the file has {records:,}")
         following = b""
@@ -65,7 +65,7 @@ class Region:
             self.misfit(f"more records of {self.name!r} follow")
 
     def misfit(self, how: str) -> NoReturn:
-        """Raise :class:`VcfError`."""
+        """Raise :class:`VcfError`: the index does not fit the file; ``how`` says in what."""
         raise VcfError(
             self.label,
             f"the index does not fit the file: {how}",
@@ -74,7 +74,13 @@ class Region:
 
 
 def find_region(source: VcfSource, contig: Contig) -> Region | None:
-    """Return where an index says that a contig's records are; None where there is none that counts them.
+    """Return the part of a VCF that holds a contig's records, from its index.
+
+    Returns
+    -------
+    Region or None
+        None if the file is not BGZF, has no index, the index does not count the records, or it has the contig under
+        none or several of its names.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""A VCF behind a URL, of which ranges are read; it is never downloaded as a whole.
+"""Access to a remote VCF by byte ranges, without downloading the whole file.
 
-Apart from local files, whose readers need not import what speaks HTTP.
+Separate from :mod:`~genolewm_assets.sources.vcf.source`, so that readers of local files import no HTTP library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from genolewm_assets.sources.vcf.index import INDEX_LIMIT_BYTES, INDEX_SUFFIXES,
 
 @dataclass(frozen=True)
 class RemoteVcf:
-    """A file behind a URL, read in ranges; every handle reads the version that the first one met."""
+    """A remote VCF file, read by ranges; all handles read the version that the first one opened."""
 
     url: str
 
@@ -28,27 +28,35 @@ class RemoteVcf:
 
     @property
     def label(self) -> str:
-        """The URL."""
+        """Name of the file in errors: its URL."""
         return self.url
 
     @cached_property
     def stamp(self) -> RemoteStamp:
-        """What the server said of the file when it was first asked."""
+        """Stamp of the file at the first request; all handles read this version."""
         return ask_remote(self.url)
 
     def open(self) -> tuple[BinaryIO, int]:
-        """Open the file.
+        """Open the file at its start; return it and its size in bytes.
 
         Raises
         ------
         FetchError
-            If it cannot be read, or is another than before.
+            If the file cannot be read or is no longer the version first opened.
         """
         file = RangeFile(self.url, stamp=self.stamp)
         return cast("BinaryIO", file), file.size
 
     def index(self) -> VariantIndex | None:
-        """Return the ``.tbi`` or ``.csi`` beside the file."""
+        """Read the ``.tbi`` or ``.csi`` file beside the VCF; None if there is neither.
+
+        Raises
+        ------
+        FetchError
+            If the index cannot be downloaded.
+        VcfError
+            If the index is damaged or not the index of a VCF text file.
+        """
         for suffix in INDEX_SUFFIXES:
             content = read_remote(self.url + suffix, limit_bytes=INDEX_LIMIT_BYTES)
             if content is not None:

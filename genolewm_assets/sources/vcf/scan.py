@@ -1,9 +1,9 @@
-"""Scan a VCF: every data line becomes one record of a block or one error, never silence.
+"""Scan a VCF into blocks of records: every data line becomes one record or an error, and none is skipped.
 
-The text is inflated ahead by other threads and looked at in compiled loops; INFO values are looked up only when they
-are asked for (gnomAD has hundreds per record, of which a dozen are wanted), numbers keep double precision (htslib's
-``Float`` is 32-bit, so that ``AF=0.01`` would fall under a bound of 0.01), every error can name its line, and no
-record can be skipped. Accepts BGZF, plain gzip and plain text, whatever the file is called; sorted and indexed or not.
+Other threads inflate the text ahead; compiled loops find its columns. INFO values are searched for on request only,
+because gnomAD has hundreds per record, of which about a dozen are used. Numbers keep double precision: htslib's
+``Float`` has 32 bits, so ``AF=0.01`` would be less than a bound of 0.01. Every error can name its line. BGZF, gzip and
+plain text are accepted under any file name, sorted or not, with or without an index.
 """
 
 from __future__ import annotations
@@ -26,37 +26,48 @@ from genolewm_assets.sources.vcf.region import Region, find_region
 from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
 from genolewm_assets.sources.vcf.text import TextChunk, read_text
 
-#: Longest line read; a whole line must fit into memory, several times over.
+#: Longest line accepted; several copies of a line must fit into memory.
 MAX_LINE_BYTES = 32 << 20
 _MAX_POS_DIGITS = 10
-#: Largest record read: its CHROM, ID, REF and FILTER, once for each of its ALT alleles.
+#: Largest record accepted: bytes of its CHROM, POS, ID, REF and FILTER, times its number of ALT alleles.
 MAX_RECORD_BYTES = 64 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class VcfScanner:
-    """Context manager over one VCF file; iterate it once for blocks of records.
+    """Context manager that yields the records of one VCF file in blocks; it can be iterated once.
 
     Parameters
     ----------
     source
-        BGZF, gzip or plain text; told apart by content, not by name.
+        BGZF, gzip or plain text, detected from the content and not from the file name.
     contig
-        The one contig wanted. Where an index finds and counts its records, nothing else of the file is read;
-        otherwise all blocks are given.
+        The only contig requested. If an index finds and counts its records, only they are yielded and the rest of the
+        file is not read; otherwise the records of all contigs are yielded.
     threads
-        Threads that may work at once, this one included.
+        Number of threads used, including the caller's.
     progress
-        Told the compressed bytes read so far.
+        Receives the number of compressed bytes read so far.
+
+    Attributes
+    ----------
+    header
+        The parsed header.
+    records
+        Number of records yielded so far.
 
     Raises
     ------
     VcfError
-        Naming file and line: missing, no regular file, empty, truncated, not UTF-8, with NUL bytes, no ``#CHROM`` line,
-        no record, a line with another number of columns than ``#CHROM``, a POS that is no number, a line of more than
-        32 MiB, fixed columns that take more than 64 MiB once for each ALT, an index that does not fit the file. A byte
-        order mark and blank lines at the end are passed over. A plain-text file may lack its last line end; a
-        truncation inside such a line is then found only if columns are missing.
+        Naming file and line: the file is missing, not a regular file, empty, truncated, not UTF-8, has NUL bytes, no
+        ``#CHROM`` line or no record; a line has another number of columns than ``#CHROM``, an empty fixed column, a
+        POS that is not a number, or more than 32 MiB; CHROM to REF and FILTER of a record take more than 64 MiB when
+        repeated for each ALT; the index does not fit the file.
+
+    Notes
+    -----
+    A byte order mark, and blank lines at the end, are ignored. The last line of a plain-text file may lack its line
+    end; a truncation within that line is then detected only if columns are missing.
     """
 
     def __init__(
@@ -83,7 +94,7 @@ class VcfScanner:
                 self._open_text(threads=1, end=region.header_end)
             self.header, self._columns, self._rest = self._read_header()
             if region is not None:
-                self._enter(region, threads)
+                self._open_region(region, threads)
         except BaseException:
             self._close()
             raise
@@ -99,7 +110,7 @@ class VcfScanner:
 
     @property
     def alleles(self) -> int:
-        """ALT alleles in the text read so far, as :class:`AlleleCount` counts them."""
+        """Number of ALT alleles in the text read so far, from :class:`AlleleCount`."""
         return self._count.alleles
 
     def __iter__(self) -> Iterator[VcfBlock]:
@@ -116,7 +127,7 @@ class VcfScanner:
                 if after is not None:
                     self._check_blank(text[after:])
                 del block
-            # Let go before there is the next.
+            # Release this text before the next one is read.
             del text
             text = next(self._texts, None)
         if self._region is not None:
@@ -128,10 +139,10 @@ class VcfScanner:
         self._chunks = self._counted(read_text(self._file, label=self._label, threads=threads, begin=begin, end=end))
         self._texts = self._whole_lines()
 
-    def _enter(self, region: Region, threads: int) -> None:
-        """Leave the header for the records of the one contig."""
+    def _open_region(self, region: Region, threads: int) -> None:
+        """After the header, continue at the records of the requested contig."""
         if self._rest:
-            region.misfit("records stand before the first that it knows")
+            region.misfit("the file has records before the first one that the index states")
         self._texts.close()
         self._chunks.close()
         self._region, self._rest, self._count = region, b"", AlleleCount()
@@ -141,14 +152,15 @@ class VcfScanner:
         self._open_text(threads=threads, begin=region.begin, end=region.end)
 
     def _close(self) -> None:
-        # Left to the garbage collector, they would wait for their threads in whatever thread collects them: one that
-        # another is just starting, say, under the lock that they need.
+        # The garbage collector could close the generators in any thread, for example in one that is starting another
+        # thread and holds the lock that closing them needs.
         for generator in (getattr(self, "_texts", None), getattr(self, "_chunks", None)):
             if generator is not None:
                 generator.close()
         self._file.close()
 
     def _counted(self, chunks: Iterator[TextChunk]) -> Generator[list[bytes]]:
+        """Yield the parts of each chunk after counting its alleles and reporting progress."""
         for parts, read_bytes in chunks:
             for part in parts:
                 self._count.feed(part)
@@ -156,24 +168,24 @@ class VcfScanner:
             yield parts
 
     def _whole_lines(self) -> Generator[bytes]:
-        """Yield the text in pieces that end with a line end, checked to be UTF-8 without NUL."""
+        """Yield the text in pieces of whole lines, checked to be UTF-8 without NUL bytes."""
         rest: list[bytes] = []
         for parts in self._chunks:
             last = next((at for at in reversed(range(len(parts))) if b"\n" in parts[at]), None)
             if last is None:
-                # In one piece: a block may hold one byte, and a piece of one byte takes forty.
+                # Join the pieces: a BGZF block may hold one byte, and a bytes object of one byte takes about 40.
                 rest = [b"".join([*rest, *parts])]
                 self._check_length(len(rest[0]))
                 continue
             cut = parts[last].rindex(b"\n") + 1
             whole = [b"".join([*rest, *parts[:last], parts[last][:cut]])]
             rest = [parts[last][cut:], *parts[last + 1 :]]
-            # The text is in memory once: neither here nor where the parts came from is anything of it kept.
+            # Drop the parts, also in the caller's list, so that the text is in memory once.
             parts.clear()
             yield self._checked(whole.pop())
         if any(rest):
             if self._region is not None:
-                self._region.misfit("a line is cut")
+                self._region.misfit("its last offset is within a line")
             yield self._checked(b"".join([*rest, b"\n"]))
 
     def _check_length(self, size_bytes: int) -> None:
@@ -187,6 +199,7 @@ class VcfScanner:
             )
 
     def _checked(self, data: bytes) -> bytes:
+        """Return the text without a byte order mark, after checking that it is UTF-8 without NUL bytes."""
         if self._line == 0:
             data = data.removeprefix(_BYTE_ORDER_MARK)
         if not data.isascii():
@@ -199,7 +212,7 @@ class VcfScanner:
         return data
 
     def _split(self, text: bytes) -> tuple[VcfBlock, int | None]:
-        """Return the records of a text, and where in it the blank line begins at which they end, if one does."""
+        """Return the records of a text, and the offset of the blank line that ends them; None if there is none."""
         from genolewm_assets.sources.vcf import kernels
 
         whole = np.frombuffer(text, np.uint8)
@@ -219,7 +232,7 @@ class VcfScanner:
         return block, after
 
     def _parts(self, block: VcfBlock) -> Iterator[VcfBlock]:
-        """Cut a block where one row per ALT, each with the CHROM, ID, REF and FILTER of its record, is too much."""
+        """Divide a block so that one row per ALT, with CHROM, POS, ID, REF and FILTER, takes at most 64 MiB."""
         starts = block.starts
         size_bytes = (starts[4] - starts[0] + starts[7] - starts[6]).astype(np.int64) * block.alts
         sums = np.cumsum(size_bytes)
@@ -242,14 +255,14 @@ class VcfScanner:
             begin = end
 
     def _check_blank(self, text: bytes) -> None:
-        """Check that nothing but line ends follow a blank line."""
+        """Check that only line ends follow a blank line."""
         if any(each.strip(b"\r\n") for each in chain([text], self._texts)):
             self._line += 1
             self._bad_line("")
 
     def _bad_byte(self, data: bytes, at: int, problem: str, cause: Exception | None = None) -> NoReturn:
         if self._line == 0 and not data.startswith(b"##"):
-            raise VcfError(self._label, "not a VCF file, but binary data", remedy="Check the path") from cause
+            raise VcfError(self._label, "binary data, not a VCF file", remedy="Check the path") from cause
         raise VcfError(
             f"{self._label}, line {self._line + data.count(bytes([10]), 0, at) + 1}",
             problem,
@@ -259,6 +272,7 @@ class VcfScanner:
         ) from cause
 
     def _read_header(self) -> tuple[VcfHeader, int, bytes]:
+        """Return the header, the number of columns, and the text after the header that was read already."""
         meta: list[str] = []
         for data in self._texts:
             at = 0
@@ -280,7 +294,7 @@ class VcfScanner:
 
     def _bad_line(self, text: str) -> NoReturn:
         if text.startswith("#"):
-            self._fail("a header line stands among the records", got=repr(text[:60]))
+            self._fail("a header line follows the first record", got=repr(text[:60]))
         columns = text.split("\t")
         if len(columns) == self._columns and all(columns):
             expected = f"at most {_MAX_POS_DIGITS} digits"

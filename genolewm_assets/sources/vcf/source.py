@@ -1,4 +1,4 @@
-"""Where a VCF is read from: a local file, or, in :mod:`~genolewm_assets.sources.vcf.remote`, ranges of a remote one."""
+"""Access to a VCF and its index: the protocol, and local files (:mod:`~genolewm_assets.sources.vcf.remote`: URLs)."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from genolewm_assets.sources.vcf.index import VariantIndex, find_index, read_ind
 
 
 class VcfSource(Protocol):
-    """A VCF that can be opened, any number of times, and the index beside it."""
+    """A VCF that can be opened any number of times, and the index beside it."""
 
     @property
     def name(self) -> str:
-        """File name, for the rows of ``rejects.parquet``."""
+        """File name, as in the rows of ``rejects.parquet``."""
 
     @property
     def label(self) -> str:
-        """What errors call the file."""
+        """Name of the file in errors."""
 
     def open(self) -> tuple[BinaryIO, int]:
-        """Return the file opened at its start, and its size in bytes."""
+        """Open the file at its start; return it and its size in bytes."""
 
     def index(self) -> VariantIndex | None:
-        """Return the index beside the file, None where there is none."""
+        """Read the index beside the file; None if there is none."""
 
 
 @dataclass(frozen=True)
 class LocalVcf:
-    """A file on this machine; ``label`` is what errors call it, by default its path."""
+    """A local VCF file; ``label`` is its name in errors, by default its path."""
 
     path: Path
     label: str = ""
@@ -45,12 +45,12 @@ class LocalVcf:
         return self.path.name
 
     def open(self) -> tuple[BinaryIO, int]:
-        """Open the file.
+        """Open the file at its start; return it and its size in bytes.
 
         Raises
         ------
         VcfError
-            If it is missing, no regular file, not readable or empty.
+            If the file is missing, not a regular file, not readable or empty.
         """
         size = check_local_file(self.path, expected="a VCF file", error=VcfError)
         if not size:
@@ -58,6 +58,12 @@ class LocalVcf:
         return self.path.open("rb"), size
 
     def index(self) -> VariantIndex | None:
-        """Return the ``.tbi`` or ``.csi`` beside the file."""
+        """Read the ``.tbi`` or ``.csi`` file beside the VCF; None if there is neither.
+
+        Raises
+        ------
+        VcfError
+            If the index is damaged or not the index of a VCF text file.
+        """
         found = find_index(self.path)
         return None if found is None else read_index(found, where=str(found))

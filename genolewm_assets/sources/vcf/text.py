@@ -1,4 +1,4 @@
-"""Text of a file in chunks, inflated ahead of the reader by other threads; memory is a few chunks whatever the size."""
+"""Read the text of a file in chunks, inflated ahead of the reader by other threads; memory holds a few chunks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,20 @@ from genolewm_assets.sources.files import Compression, detect_compression, has_b
 from genolewm_assets.sources.vcf.bgzf import Batch, inflate_batch, read_batches
 from genolewm_assets.store.tables import map_ahead
 
+#: Bytes of text in a chunk of a gzip or plain file.
 CHUNK_BYTES = 1 << 22
 
 
 class TextChunk(NamedTuple):
-    """Text as it lies in the file, cut anywhere, in parts; ``read_bytes`` says how far the file was read for it."""
+    """Consecutive text of a file, which may begin and end within a line.
+
+    Attributes
+    ----------
+    parts
+        The text, in consecutive pieces.
+    read_bytes
+        Offset in the file up to which it was read for this chunk, in bytes.
+    """
 
     parts: list[bytes]
     read_bytes: int
@@ -26,19 +35,19 @@ class TextChunk(NamedTuple):
 def read_text(
     file: BinaryIO, *, label: str, threads: int, begin: int = 0, end: int | None = None
 ) -> Iterator[TextChunk]:
-    """Yield the text of a BGZF, gzip or plain file, told apart by content.
+    """Yield the text of a BGZF, gzip or plain file; the compression is detected from the content.
 
     Parameters
     ----------
     file
-        Seekable; read by one thread at a time.
+        Seekable binary file; read by one thread at a time.
     label
-        What errors call the file.
+        Name of the file in errors.
     threads
-        Threads that may work at once, the caller's included. One: nothing is read ahead. BGZF is inflated by all
-        the others; gzip, which is one stream, by one.
+        Number of threads used, including the caller's. With 1 nothing is read ahead. BGZF is inflated by all other
+        threads, gzip by one, because it is a single stream.
     begin, end
-        Virtual offsets, half-open: BGZF only.
+        Virtual offsets of the requested text, half-open; BGZF only.
 
     Raises
     ------
@@ -64,7 +73,7 @@ def read_text(
 
 
 def _read_ahead(chunks: Iterator[TextChunk]) -> Iterator[TextChunk]:
-    """Draw from an iterator in one other thread; the pool has one, so no two draw at once."""
+    """Advance an iterator in one other thread and yield its items."""
     for chunk in map_ahead(lambda _: next(chunks, None), repeat(None), threads=1):
         if chunk is None:
             return
@@ -77,7 +86,7 @@ def _read_stream(file: BinaryIO, compression: Compression, label: str) -> Iterat
         try:
             text = stream.read(CHUNK_BYTES)
         except EOFError as err:
-            raise _truncated(label, "the compressed data end in the middle") from err
+            raise _truncated(label, "the compressed data are incomplete") from err
         except (igzip_lib.error, igzip.BadGzipFile) as err:  # type: ignore[misc]  # The stub calls the class an instance.
             raise VcfError(
                 f"{label}, at byte {file.tell():,}",

@@ -74,7 +74,7 @@ def test_neither_are_they_where_no_checksum_is_published(world: TinyWorld, tmp_p
     plan = clinvar_release.build_plan(world.workspace(), NEW, NO_PROGRESS)
     assert all(check.passed for check in plan.write(tmp_path).checks)
     os.utime(vcf(world, NEW), (1, 1))
-    with pytest.raises(MissingResourceError, match="no longer offers the bytes"):
+    with pytest.raises(MissingResourceError, match="is no longer offered"):
         plan.write(tmp_path)
 
 

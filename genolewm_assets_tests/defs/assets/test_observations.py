@@ -92,7 +92,7 @@ def test_where_a_file_is_not_there_the_run_fails_and_the_other_assets_are_observ
     assert not result.success
     (failure,) = [event for event in result.all_events if event.is_step_failure]
     assert failure.step_key == "reference__source"
-    assert "not there" in str(failure.step_failure_data.user_failure_data.description)
+    assert "does not exist" in str(failure.step_failure_data.user_failure_data.description)
     observed = {event.asset_key for event in result.all_events if event.event_type_value == "ASSET_OBSERVATION"}
     assert observed == {GNOMAD, MITO}
     latest = remote.instance.get_latest_data_version_record(GENOME)

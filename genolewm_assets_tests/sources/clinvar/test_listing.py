@@ -202,7 +202,7 @@ class Hanging(dict[str, bytes]):
 def test_a_server_that_does_not_answer_ends_the_reading_in_time(site: WebServer) -> None:
     url = serve(site, OLD)
     site.files = stuck = Hanging(site.files, "data/")
-    with pytest.raises(FetchError, match=r"did not answer within the 0\.5 s that were waited\. Run it again later"):
+    with pytest.raises(FetchError, match=r"did not answer within 0\.5 s\. Run it again later"):
         quick(url, within_s=0.5)
     stuck.let_go.set()
 
@@ -212,7 +212,7 @@ def test_a_checksum_that_does_not_come_in_time_stops_no_other(site: WebServer) -
     site.files = stuck = Hanging(site.files, f"data/{MITO}.md5")
     listing = quick(url, within_s=3)
     assert names(listing) == [OLD, NEW]
-    assert "did not answer within the 3 s" in listing.unfinished[MITO]
+    assert "did not answer within 3 s" in listing.unfinished[MITO]
     stuck.let_go.set()
 
 
@@ -251,7 +251,7 @@ def test_a_checksum_that_goes_while_the_place_is_read(site: WebServer) -> None:
     del site.files[f"data/{NEW}.md5"]
     listing = quick(url)
     assert names(listing) == [OLD]
-    assert listing.unfinished == {NEW: f"{NEW} went while the place was read"}
+    assert listing.unfinished == {NEW: f"{NEW} was removed while the listing was read"}
 
 
 def test_a_place_without_checksums_is_taken_as_it_is(folder: Path) -> None:

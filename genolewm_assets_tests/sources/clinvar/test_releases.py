@@ -257,8 +257,8 @@ def test_a_key_never_leads_to_other_bytes(root: Path, place: Path) -> None:
     find_release(root, str(place), "2026-02-26")
     second = publish(place, NEW, b"second")
     message = (
-        rf"no longer offers the bytes of release '2026-02-26': expected {first}, got {second}\. "
-        r"Materialise '2026-02-26\.2', the release of what is there now"
+        rf"the content of release '2026-02-26' is no longer offered: expected {first}, got {second}\. "
+        r"Materialise '2026-02-26\.2', the release of the current content"
     )
     with pytest.raises(MissingResourceError, match=message):
         find_release(root, str(place), "2026-02-26")
@@ -293,7 +293,7 @@ def test_a_file_without_a_published_checksum_is_known_by_its_etag(root: Path, si
     with pytest.raises(MissingResourceError, match=r"Materialise '2026-02-26\.2'"):
         find_release(root, site.url("data"), "2026-02-26")
     del site.files[f"data/{NEW}"]
-    with pytest.raises(MissingResourceError, match="went while the place was read"):
+    with pytest.raises(MissingResourceError, match="was removed while the listing was read"):
         find_release(root, site.url("data"), "2026-02-26.2")
 
 

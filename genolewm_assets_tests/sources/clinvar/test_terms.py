@@ -56,7 +56,7 @@ def test_label(clnsig: str | None, label: str) -> None:
 
 @pytest.mark.parametrize("clnsig", ["Pathogenicish", "Pathogenic|Bening", "Pathogenic||Benign", "5", "Likely"])
 def test_unknown_classification_is_named(clnsig: str) -> None:
-    with pytest.raises(UnknownTermError, match=r"a\.vcf, line 7: CLNSIG term .* is not in the table") as caught:
+    with pytest.raises(UnknownTermError, match=r"a\.vcf, line 7: CLNSIG term .* is not in the vocabulary") as caught:
         label_of(clnsig, where="a.vcf, line 7")
     assert repr(clnsig) in str(caught.value)
 

@@ -111,7 +111,7 @@ def test_nothing_listens(target: Path) -> None:
 
 @pytest.mark.parametrize(
     ("url", "problem"),
-    [("/no/such/file", "not there"), ("nonsense://x/y", "download failed"), ("{folder}", "is a folder")],
+    [("/no/such/file", "does not exist"), ("nonsense://x/y", "download failed"), ("{folder}", "is a folder")],
 )
 def test_places_that_cannot_be_read(tmp_path: Path, target: Path, url: str, problem: str) -> None:
     with pytest.raises(FetchError, match=problem):

@@ -150,7 +150,7 @@ def test_a_published_md5_is_all_that_is_fetched(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_an_error_when_asked(tmp_path: Path) -> None:
-    with running_server() as site, pytest.raises(FetchError, match="not there"):
+    with running_server() as site, pytest.raises(FetchError, match="does not exist"):
         SourceFile(site.url("absent.vcf.gz"), None, tmp_path).stated_identity()
 
 

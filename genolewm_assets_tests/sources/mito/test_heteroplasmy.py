@@ -148,7 +148,7 @@ ONE = "73 A G PASS GT:AF 0/1:0.5 0"
         (vcf("73 A G PASS GT:AF 0/1:x 0", formats=MUTSERVE), VcfError, "AF is not a number: expected 0 to 1, got 'x'"),
         (vcf("73 A G,T PASS GT:AF 0/1:0.5,0.1 0", formats=MUTSERVE), VcfError, "which allele a level belongs to"),
         (vcf("73 A G PASS GT:AF 0/1:0.5,0.1 0"), VcfError, "expected as many levels as alternate alleles (1), got 2"),
-        (vcf("chr1 73 A G PASS GT:AF 0/1:0.5 0"), VcfError, "none of the records is on a contig wanted"),
+        (vcf("chr1 73 A G PASS GT:AF 0/1:0.5 0"), VcfError, "no record is on a requested contig"),
         (vcf(f"chrZebra {ONE}"), UnknownContigError, "'chrZebra'"),
         (vcf(ONE.replace("73", "here")), VcfError, "cannot be read as a VCF"),
         (vcf(ONE)[:-3], VcfError, "cannot be read as a VCF"),

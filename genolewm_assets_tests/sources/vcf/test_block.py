@@ -124,7 +124,7 @@ def test_numbers_are_rounded_as_python_does(tmp_path_factory: pytest.TempPathFac
 def test_an_info_key_that_is_there_twice_is_refused(tmp_path: Path, info: str) -> None:
     block = block_of(tmp_path, "AF=0.5", info)
     for ask in (block.shares_of, block.flag, block.strings_of, lambda key: block.locate(["AC", key])):
-        with pytest.raises(VcfError, match=r"a\.vcf, line 4: INFO/AF is there twice"):
+        with pytest.raises(VcfError, match=r"a\.vcf, line 4: INFO/AF occurs twice"):
             ask("AF")
     assert block.counts_of("AC").arrow().to_pylist() == [None, 1 if "AC" in info else None]
 

@@ -48,7 +48,7 @@ def test_contig_names(tmp_path: Path) -> None:
     *known, (unknown, last) = block.runs()
     assert [names.resolve(name, block.take(rows).where) for name, rows in known] == [TOY, TOY, None]
     names.check_met(CONTIGS, where="a.vcf")
-    message = r"^a\.vcf: none of the records is on a contig wanted: expected 'chr2', got '1', 'chr1', 'chr7'\."
+    message = r"^a\.vcf: no record is on a requested contig: expected 'chr2', got '1', 'chr1', 'chr7'\."
     with pytest.raises(VcfError, match=message):
         names.check_met([CONTIGS["chr2"]], where="a.vcf")
     with pytest.raises(UnknownContigError, match=r"a\.vcf, line 6: .*'chr99'"):

@@ -20,7 +20,10 @@ SNV = ("chr1", 5, ".", "A", "C", "PASS", "AF=0.5")
 def test_a_header_line_in_the_form_of_a_record_is_refused(tmp_path: Path) -> None:
     """It was read as a record of contig ``#...``, which the count of alleles passes over."""
     path = write_text(tmp_path / "a.vcf", vcf_text([SNV, ("##INFO=<ID=AF,chr1", *SNV[1:]), SNV]))
-    with VcfScanner(path, threads=1) as scanner, pytest.raises(VcfError, match="line 4: a header line stands among"):
+    with (
+        VcfScanner(path, threads=1) as scanner,
+        pytest.raises(VcfError, match="line 4: a header line follows the first"),
+    ):
         list(scanner)
 
 
