@@ -111,7 +111,7 @@ def sweep_caches(cache_dir: Path, *, dry_run: bool = False) -> list[Removed]:
         raise MissingResourceError(str(cache_dir), "no such folder", remedy="Check the path")
     if (owner := enclosing_root(root.path)) is not None:
         raise ConfigurationError(
-            str(cache_dir), f"is inside the root {owner}, whose packages pin caches", remedy="Use genolewm gc"
+            str(cache_dir), f"belongs to the root {owner}, whose packages pin caches", remedy="Use genolewm gc"
         )
     with reading(root.path):
         # Subfolders are not entered; they may be other cache folders or roots.

@@ -148,7 +148,7 @@ class WriterLease:
             taker = "its record is gone" if owner is None else f"{owner} holds it now"
             raise BusyError(
                 self._where,
-                f"this process did not renew its lock in time and lost it ({taker}); nothing was published",
+                f"this process lost the lock because it did not renew it in time ({taker}); nothing was published",
                 remedy="Run this again",
             )
 
