@@ -145,7 +145,7 @@ def cache_find(
 
 @cache_app.command("sweep")
 def cache_sweep(
-    path: Annotated[Path, typer.Argument(help="A folder of caches outside any root.")],
+    path: Annotated[Path, typer.Argument(help="A folder of array caches outside any root.")],
     *,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,

@@ -32,7 +32,7 @@ class GenoLeWMError(Exception):
     problem
         What is wrong, without a final full stop.
     expected, got
-        Printed with the problem when both are given; quote names with ``!r`` before passing them.
+        Printed after the problem, each if given; quote names with ``!r`` before passing them.
     remedy
         What the user should do; a sentence without its full stop.
     """
@@ -137,7 +137,7 @@ class CorruptResourceError(ResourceError):
 
 
 class RejectedResourceError(ResourceError):
-    """The latest build of an artefact failed its checks."""
+    """The latest build of an artefact was rejected, or its manifest contains a failed check."""
 
 
 class VersionError(ResourceError):
