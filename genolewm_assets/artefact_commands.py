@@ -1,4 +1,4 @@
-"""The commands on finished artefacts: ``genolewm cache ...`` and ``genolewm package ...``."""
+"""Commands for published artefacts: ``genolewm cache ...`` and ``genolewm package ...``."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from genolewm_assets.console import ConsoleProgress, err, out
 if TYPE_CHECKING:
     from genolewm_assets.store.artefacts import Finding, Removed
 
-cache_app = typer.Typer(help="Array stores: the caches of states.", no_args_is_help=True)
-package_app = typer.Typer(help="Split packages: what trainers open.", no_args_is_help=True)
+cache_app = typer.Typer(help="Array stores, which cache encoder states.", no_args_is_help=True)
+package_app = typer.Typer(help="Split packages, the data sets that training reads.", no_args_is_help=True)
 
-CachePath = Annotated[Path, typer.Argument(help="A store, or a folder of stores.")]
-PackagePath = Annotated[Path, typer.Argument(help="A package's folder, or the link to it.")]
+CachePath = Annotated[Path, typer.Argument(help="An array store, or a folder of array stores.")]
+PackagePath = Annotated[Path, typer.Argument(help="A package's folder, or the published link to it.")]
 RootOption = Annotated[Path, typer.Option("--root", help="Root directory of the artefacts.", envvar="GENOLEWM_ROOT")]
-CacheRootOption = Annotated[Path | None, typer.Option("--cache-root", help="Root that holds the caches of states.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+CacheRootOption = Annotated[Path | None, typer.Option("--cache-root", help="Root that holds the state caches.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @cache_app.command("inspect")
 def cache_inspect(path: CachePath, *, as_json: JsonOption = False) -> None:
-    """Print what a store holds and costs; an unfinished one too.
+    """Print the contents, size on disk and memory needs of array stores, unfinished ones included.
 
     Example: `genolewm cache inspect data/embeddings`
     """
@@ -44,7 +44,7 @@ def cache_inspect(path: CachePath, *, as_json: JsonOption = False) -> None:
 
 @cache_app.command("verify")
 def cache_verify(path: CachePath, *, as_json: JsonOption = False) -> None:
-    """Compare every byte of a store, or of every store in a folder, with its checksums.
+    """Compare every byte of an array store, or of every store in a folder, with its checksums.
 
     Example: `genolewm cache verify data/embeddings`
     """
@@ -55,7 +55,7 @@ def cache_verify(path: CachePath, *, as_json: JsonOption = False) -> None:
     if as_json:
         out.print_json(json.dumps(problems))
     for store, found in {} if as_json else problems.items():
-        for line in found or ["every byte is as it was written"]:
+        for line in found or ["intact: every checksum matches"]:
             out.print(f"{store}: {line}", markup=False, highlight=False, soft_wrap=True)
     if any(problems.values()):
         raise typer.Exit(4)
@@ -63,19 +63,17 @@ def cache_verify(path: CachePath, *, as_json: JsonOption = False) -> None:
 
 @cache_app.command("export")
 def cache_export(
-    path: Annotated[Path, typer.Argument(help="A finished store, or the published link to it.")],
+    path: Annotated[Path, typer.Argument(help="A finished array store, or the published link to it.")],
     form: Annotated[Literal["parquet", "arrow"], typer.Option("--format", help="File format.")] = "parquet",
-    output: Annotated[
-        Path | None, typer.Option("--output", help="File to write; by default one here, named as the store.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", help="File to write; default: ./STORE.FORMAT.")] = None,
     layout: Annotated[
         Literal["store", "rfc-0002"],
-        typer.Option("--layout", help="All of the store; or the columns of RFC-0002, one mean state per window."),
+        typer.Option("--layout", help="The whole store, or the columns of RFC-0002 with one mean state per window."),
     ] = "store",
     *,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a store to one file that other programs read; every checksum is compared on the way.
+    """Export an array store to one Parquet or Arrow file; checksums are verified while reading.
 
     Example: `genolewm cache export data/embeddings/0123456789abcdef --format parquet --output chr21.parquet`
     """
@@ -94,10 +92,10 @@ def cache_export(
 def cache_index(
     root: RootOption = Path("data"),
     *,
-    check: Annotated[bool, typer.Option("--check", help="Only say whether it is whole and current.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only report whether the index is current.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the index from window hashes to cached rows again, over every cache of a root.
+    """Rebuild the index that maps window hashes to cached rows, over every cache of a root.
 
     Example: `genolewm cache index --root data`
     """
@@ -112,8 +110,8 @@ def cache_index(
         return
     for location, reason in report.omitted.items():
         out.print(f"not covered: {location}: {reason}", markup=False, highlight=False, soft_wrap=True)
-    said = f"{len(report.caches):,} caches, {report.hashes:,} hashes, {report.rows:,} rows"
-    out.print(f"{report.path}: {said}, {len(report.omitted):,} caches not covered", markup=False, soft_wrap=True)
+    covered = f"{len(report.caches):,} caches, {report.hashes:,} hashes, {report.rows:,} rows"
+    out.print(f"{report.path}: {covered}, {len(report.omitted):,} caches not covered", markup=False, soft_wrap=True)
 
 
 @cache_app.command("find")
@@ -123,7 +121,7 @@ def cache_find(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Print where the cached states of a window lie; exit with 4 if nowhere.
+    """Print the store and row of the cached states of a window; exit with 4 if no cache holds the window.
 
     Example: `genolewm cache find 0123456789abcdef0123456789abcdef --root data`
     """
@@ -147,12 +145,12 @@ def cache_find(
 
 @cache_app.command("sweep")
 def cache_sweep(
-    path: Annotated[Path, typer.Argument(help="A folder of caches that lies in no root.")],
+    path: Annotated[Path, typer.Argument(help="A folder of array caches outside any root.")],
     *,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove old generations and abandoned work from a folder of caches; of a root, `genolewm gc` does.
+    """Remove superseded generations and abandoned builds from a folder of caches; for a root use `genolewm gc`.
 
     Example: `genolewm cache sweep profiles --dry-run`
     """
@@ -163,7 +161,7 @@ def cache_sweep(
 
 @package_app.command("verify")
 def package_verify(path: PackagePath, cache_root: CacheRootOption = None, *, as_json: JsonOption = False) -> None:
-    """Compare every byte of a package, and of the caches it points to, with its digests.
+    """Compare every byte of a package, and of the caches it refers to, with the recorded digests.
 
     Example: `genolewm package verify data/packages/2026-02-26/0a1b2c3d4e5f`
     """
@@ -176,7 +174,7 @@ def package_verify(path: PackagePath, cache_root: CacheRootOption = None, *, as_
 
 @package_app.command("diff")
 def package_diff(before: PackagePath, after: PackagePath, *, as_json: JsonOption = False) -> None:
-    """Print what changed from one package to another: windows, alleles, labels, settings.
+    """Print the differences between two packages: windows, alleles, labels, settings.
 
     Example: `genolewm package diff data/packages/2020-11-07/0a1b2c3d4e5f data/packages/2026-02-26/f5e4d3c2b1a0`
     """
@@ -191,12 +189,12 @@ def package_diff(before: PackagePath, after: PackagePath, *, as_json: JsonOption
 
 @package_app.command("pin")
 def package_pin(
-    release: Annotated[str | None, typer.Argument(help="Release whose package trainers shall read.")] = None,
+    release: Annotated[str | None, typer.Argument(help="ClinVar release whose package training reads.")] = None,
     root: RootOption = Path("data"),
     *,
-    newest: Annotated[bool, typer.Option("--newest", help="Remove the pin: follow the newest release.")] = False,
+    newest: Annotated[bool, typer.Option("--newest", help="Remove the pin: use the newest release.")] = False,
 ) -> None:
-    """Hold trainers to the package of one release, or let them follow the newest again.
+    """Pin the current package to one release, or remove the pin so that the newest release is current again.
 
     Example: `genolewm package pin 2020-11-07 --root data`
     """
@@ -210,7 +208,7 @@ def package_pin(
 
 
 def print_removed(removed: Sequence[Removed], *, dry_run: bool, as_json: bool) -> None:
-    """Print what was removed, or would be."""
+    """Print the removed directories and their sizes; with ``dry_run``, those that would be removed."""
     if as_json:
         out.print_json(json.dumps([asdict(entry) for entry in removed]))
         return
@@ -221,7 +219,7 @@ def print_removed(removed: Sequence[Removed], *, dry_run: bool, as_json: bool) -
 
 
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
-    """Print what a verification found; exit with 4 if anything published is at fault."""
+    """Print the findings of a verification; exit with 4 if a published artefact is damaged or missing."""
     faults = [finding for finding in findings if finding.is_fault]
     if as_json:
         out.print_json(json.dumps([asdict(finding) for finding in findings]))

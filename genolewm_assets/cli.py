@@ -1,6 +1,7 @@
-"""The commands. Each is thin: parse, call one function, print; an error is one line and an exit code.
+"""Commands of ``genolewm``: each parses its options, calls one function and prints the result.
 
-Exit codes: 0 done, 2 bad input, 3 bad configuration, 4 corrupt or missing resource.
+An error prints one line. Exit codes: 0 done, 2 bad input, 3 bad configuration, 4 corrupt, missing or busy resource,
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-catalog_app = typer.Typer(help="Catalogues: the genome, contigs and sources of a root.", no_args_is_help=True)
+catalog_app = typer.Typer(help="Catalogues: genome, contigs and sources of a root.", no_args_is_help=True)
 app.add_typer(catalog_app, name="catalog")
 app.add_typer(cache_app, name="cache")
 app.add_typer(package_app, name="package")
@@ -55,21 +56,21 @@ PortOption = Annotated[int, typer.Option("--port", help="Port to listen on.", mi
 VcfOption = Annotated[
     Path, typer.Option("--input-vcf", readable=False, help="VCF file on GRCh38: bgzip, gzip or plain text.")
 ]
-OutputOption = Annotated[Path, typer.Option("--output", help="Folder that the shard is written under.")]
+OutputOption = Annotated[Path, typer.Option("--output", help="Folder under which the shard is written.")]
 ReferenceOption = Annotated[
     Path | None,
     typer.Option(
         "--reference",
         readable=False,
-        help="FASTA to check REF and left-align against: a file with more than 0.1 % of alleles that do not fit is "
-        "refused. Without it alleles are only trimmed.",
+        help="FASTA to check REF and left-align against; a VCF is refused if more than 0.1 % of its alleles differ. "
+        "Without it alleles are only trimmed.",
     ),
 ]
 
 
 @app.command()
 def demo(root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, as_json: JsonOption = False) -> None:
-    """Materialise the whole graph of a catalogue and print what stands.
+    """Materialise the whole asset graph of a catalogue and print a summary.
 
     Example: `genolewm demo --catalog sample --root data`
     """
@@ -85,8 +86,8 @@ def demo(root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, 
         out.print_json(json.dumps([result.as_json() for result in results]))
     else:
         out.print(_demo_table(results))
-        said = f"Outputs: {root}. Open the UI: genolewm ui --root {root} --catalog {catalog}"
-        out.print(said, markup=False, highlight=False, soft_wrap=True)
+        summary = f"Outputs: {root}. Open the UI: genolewm ui --root {root} --catalog {catalog}"
+        out.print(summary, markup=False, highlight=False, soft_wrap=True)
     _exit_on_failure(results)
 
 
@@ -99,14 +100,14 @@ def _demo_table(results: Sequence[PartitionResult]) -> Table:
         outcomes = Counter(result.outcome for result in group)
         passed, checks = sum(result.checks_passed for result in group), sum(result.checks for result in group)
         rows = [result.rows for result in group if result.rows is not None]
-        said = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-        table.add_row(asset, str(len(group)), f"{sum(rows):,}" if rows else "-", f"{passed} of {checks}", said)
+        by_outcome = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+        table.add_row(asset, str(len(group)), f"{sum(rows):,}" if rows else "-", f"{passed} of {checks}", by_outcome)
     return table
 
 
 @app.command("cache-windows")
 def cache_windows(root: RootOption = Path("data"), catalog: CatalogOption = "sample") -> None:
-    """Cache the states of every reference and corpus window of a catalogue, and what they are made from.
+    """Cache the encoder states of every reference and corpus window of a catalogue; build their inputs first.
 
     Example: `genolewm cache-windows --catalog sample --root data`
     """
@@ -139,20 +140,22 @@ def _exit_on_failure(results: Sequence[PartitionResult]) -> None:
 
 @app.command()
 def ui(root: RootOption = Path("data"), catalog: CatalogOption = "sample", port: PortOption = 3000) -> None:
-    """Serve the Dagster UI of a root on this machine (127.0.0.1).
+    """Serve the Dagster UI of a root on 127.0.0.1.
 
     Example: `genolewm ui --root data --port 3000`
     """
     environment = {**os.environ, **prepare_environment(root, catalog)}
-    # Replace this process, so that Ctrl-C reaches Dagster.
+    # Dagster replaces this process, so that Ctrl-C reaches it.
     os.execve(sys.executable, ui_command(port), environment)  # noqa: S606
 
 
 @catalog_app.command("check")
 def catalog_check(
-    catalog: Annotated[str, typer.Argument(help="Built-in name or path.")], *, as_json: JsonOption = False
+    catalog: Annotated[str, typer.Argument(help="Built-in catalogue or path of a YAML file.")],
+    *,
+    as_json: JsonOption = False,
 ) -> None:
-    """Validate a catalogue and print what it names.
+    """Validate a catalogue and print its genome, contigs and sources.
 
     Example: `genolewm catalog check grch38`
     """
@@ -183,7 +186,7 @@ def catalog_check(
 
 @app.command()
 def verify(root: RootOption = Path("data"), *, as_json: JsonOption = False) -> None:
-    """Hash every published file of a root again and compare it with its manifest; the index with its caches.
+    """Compare every published file of a root with its manifest, and the window index with its caches.
 
     Example: `genolewm verify --root data`
     """
@@ -202,7 +205,7 @@ def gc(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove old generations that no package pins, and abandoned work.
+    """Remove superseded generations that no package pins, and work directories of killed builds.
 
     Example: `genolewm gc --root data --dry-run`
     """
@@ -219,13 +222,13 @@ def prepare_gnomad(
     min_af: Annotated[float, typer.Option("--min-af", help="Lowest allele frequency kept.", min=0, max=1)] = MIN_AF,
     reference: ReferenceOption = None,
 ) -> None:
-    """Turn a gnomAD VCF into OUTPUT/gnomad/RELEASE/variants.parquet.
+    """Convert a gnomAD VCF to OUTPUT/gnomad/RELEASE/variants.parquet.
 
     Example: `genolewm prepare-gnomad --input-vcf gnomad.vcf.bgz --output shards --reference GRCh38.fa.gz`
     """
     from genolewm_assets.sources import prepare
 
-    _say_alignment(reference)
+    _warn_without_reference(reference)
     with ConsoleProgress(err) as progress:
         published = prepare.prepare_gnomad(
             input_vcf, output, release=release, min_af=min_af, reference=reference, progress=progress
@@ -237,25 +240,25 @@ def prepare_gnomad(
 def prepare_clinvar(
     input_vcf: VcfOption,
     output: OutputOption,
-    release: Annotated[str, typer.Option("--release", help="Release date, YYYY-MM-DD; must be the file's own.")],
+    release: Annotated[str, typer.Option("--release", help="Release date, YYYY-MM-DD, as in the file.")],
     reference: ReferenceOption = None,
 ) -> None:
-    """Turn a ClinVar VCF into OUTPUT/clinvar/RELEASE/variants.parquet.
+    """Convert a ClinVar VCF to OUTPUT/clinvar/RELEASE/variants.parquet.
 
     Example: `genolewm prepare-clinvar --input-vcf clinvar_20260226.vcf.gz --release 2026-02-26 --output shards`
     """
     from genolewm_assets.sources import prepare
 
-    _say_alignment(reference)
+    _warn_without_reference(reference)
     with ConsoleProgress(err) as progress:
         published = prepare.prepare_clinvar(input_vcf, output, release=release, reference=reference, progress=progress)
     _print_shard(published, output / "clinvar" / release)
 
 
-def _say_alignment(reference: Path | None) -> None:
+def _warn_without_reference(reference: Path | None) -> None:
     if reference is None:
-        said = "No --reference: alleles are trimmed, but neither left-aligned nor compared with the genome."
-        err.print(said, soft_wrap=True)
+        notice = "No --reference: alleles are trimmed, but neither left-aligned nor compared with the genome."
+        err.print(notice, soft_wrap=True)
 
 
 def _print_shard(published: Published, folder: Path) -> None:
@@ -267,14 +270,14 @@ def _print_shard(published: Published, folder: Path) -> None:
 
 
 def main(*command: str) -> None:
-    """Run ``genolewm`` or ``geno-lewm``; print a known error as its one line and exit with its code."""
+    """Run ``genolewm`` or ``geno-lewm``; print a :class:`GenoLeWMError` as one line and exit with its code."""
     try:
         app([*command, *sys.argv[1:]])
     except GenoLeWMError as error:
         err.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        err.print("stopped; the same command goes on from here")
+        err.print("stopped; run the same command again to continue")
         sys.exit(130)
 
 

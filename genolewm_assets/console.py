@@ -1,4 +1,4 @@
-"""Progress on a terminal as a bar, elsewhere as plain lines."""
+"""Consoles of the commands, and their progress: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 out = Console()
 err = Console(stderr=True)
 
-#: Seconds between two progress lines where there is no terminal.
+#: Seconds between two progress lines when the output is not a terminal.
 _LINE_INTERVAL_S = 10.0
 
 
 class ConsoleProgress:
-    """A progress sink (``store.Progress``) for commands; use it as a context manager."""
+    """Progress display of the commands, an implementation of :class:`~genolewm_assets.progress.Progress`.
+
+    Use it as a context manager.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -44,7 +47,7 @@ class ConsoleProgress:
         self._bar.stop()
 
     def advance(self, done: int, total: int | None, unit: str) -> None:
-        """Move the bar; without a terminal print a line every few seconds."""
+        """Move the bar; without a terminal, print a line at most every 10 seconds."""
         self._bar.update(self._task, completed=done, total=total, unit=unit)
         now = time.monotonic()
         if not self._console.is_terminal and now - self._said >= _LINE_INTERVAL_S:
@@ -52,6 +55,6 @@ class ConsoleProgress:
             self._console.print(f"{done:,}{f' of {total:,}' if total else ''} {unit}")
 
     def say(self, line: str) -> None:
-        """Print a line above the bar; it stands in for the next plain line of progress."""
+        """Print a line above the bar; the next progress line without a terminal follows after 10 seconds or more."""
         self._said = time.monotonic()
         self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,7 +1,7 @@
 """The Dagster code location: ``dagster dev -m genolewm_assets.definitions``.
 
-Reads the catalogue's YAML for the contig partitions and nothing else; settings come from ``GENOLEWM_ROOT``,
-``GENOLEWM_CATALOG`` and ``GENOLEWM_EXECUTOR``.
+The import reads one file, the catalogue's YAML, which names the contig partitions. Settings come from the environment
+variables ``GENOLEWM_ROOT``, ``GENOLEWM_CATALOG`` and ``GENOLEWM_EXECUTOR``.
 """
 
 import dagster as dg

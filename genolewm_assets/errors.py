@@ -1,4 +1,4 @@
-"""Every error this package raises on purpose, and how its message reads.
+"""The exception tree of the package, and the format of its messages.
 
 ::
 
@@ -13,7 +13,7 @@
         VersionError, FetchError
           ChecksumError
 
-A message has one form, made here and nowhere else:
+Every message has one format, made by :meth:`GenoLeWMError.__str__`:
 ``where: what is wrong: expected X, got Y. What to do.``
 """
 
@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 
 class GenoLeWMError(Exception):
-    """Root of the tree.
+    """Base class of every error that the package raises on purpose.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ class GenoLeWMError(Exception):
     problem
         What is wrong, without a final full stop.
     expected, got
-        Printed with the problem when both are given; quote names with ``!r`` before passing them.
+        Printed after the problem, each if given; quote names with ``!r`` before passing them.
     remedy
-        What the reader should do; a sentence without its full stop.
+        What the user should do; a sentence without its full stop.
     """
 
     exit_code: ClassVar[int] = 1
@@ -58,18 +58,18 @@ class GenoLeWMError(Exception):
 
 
 def _rebuild(kind: type[GenoLeWMError], where: str, problem: str, details: dict[str, Any]) -> GenoLeWMError:
-    """Restore an error that crossed a process border together with its keyword arguments."""
+    """Rebuild an unpickled error, so that it keeps its keyword arguments between processes."""
     return kind(where, problem, **details)
 
 
 class InputError(GenoLeWMError, ValueError):
-    """A file or value handed in from outside is not what it should be."""
+    """An input file or argument is invalid."""
 
     exit_code = 2
 
 
 class FastaError(InputError):
-    """A FASTA file cannot be read or is not the pinned genome."""
+    """A FASTA file cannot be read or differs from the genome that the catalogue names."""
 
 
 class VcfError(InputError):
@@ -109,7 +109,7 @@ class WindowError(InputError):
 
 
 class ConfigurationError(GenoLeWMError, ValueError):
-    """A setting is missing, malformed or contradicts another."""
+    """A setting is missing, malformed or contradicts another setting."""
 
     exit_code = 3
 
@@ -119,29 +119,29 @@ class CatalogError(ConfigurationError):
 
 
 class RootError(ConfigurationError):
-    """A root belongs to another catalogue or another genome, or its file system cannot hold one."""
+    """A root belongs to another catalogue or genome, or its file system lacks a feature that a root needs."""
 
 
 class ResourceError(GenoLeWMError, OSError):
-    """Something this platform wrote, or has to fetch, is corrupt, missing or busy."""
+    """A stored artefact or a download is corrupt, missing or busy, or the storage failed."""
 
     exit_code = 4
 
 
 class MissingResourceError(ResourceError):
-    """A published artefact is not there."""
+    """A published artefact or a file is missing."""
 
 
 class CorruptResourceError(ResourceError):
-    """A published artefact differs from its manifest."""
+    """A published artefact differs from its manifest, or a file in the store is malformed."""
 
 
 class RejectedResourceError(ResourceError):
-    """The latest build of an artefact failed its checks."""
+    """The latest build of an artefact was rejected, or its manifest contains a failed check."""
 
 
 class VersionError(ResourceError):
-    """Unfinished work was begun by another version of this code, and is left to it."""
+    """Another version of this code began the unfinished work; only that version continues it."""
 
 
 class FetchError(ResourceError):
@@ -149,8 +149,8 @@ class FetchError(ResourceError):
 
 
 class ChecksumError(FetchError):
-    """A download is complete and its checksum differs from the expected one."""
+    """A download is complete, but its checksum differs from the expected one."""
 
 
 class BusyError(ResourceError):
-    """Another process holds the lock, or has taken it over."""
+    """Another process holds the lock, or has taken it from this process."""

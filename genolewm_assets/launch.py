@@ -1,4 +1,4 @@
-"""The environment a Dagster process of this project starts in: root, catalogue, DAGSTER_HOME, telemetry off."""
+"""Environment variables for Dagster processes of this project: root, catalogue, DAGSTER_HOME, telemetry off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from genolewm_assets.errors import CatalogError, ConfigurationError
 from genolewm_assets.sources.catalog import built_in_catalogs, load_catalog
 
-#: Switches that keep Dagster, Hugging Face and Ray from reporting usage.
+#: Environment variables that turn off usage reports of Dagster, Hugging Face and Ray.
 TELEMETRY_OFF: Mapping[str, str] = {
     "DAGSTER_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -21,12 +21,12 @@ TELEMETRY_OFF: Mapping[str, str] = {
 
 
 def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
-    """Create ``<root>/dagster`` and return the variables a Dagster process needs.
+    """Create ``<root>/dagster`` with ``dagster.yaml``, and return the variables that a Dagster process needs.
 
     Parameters
     ----------
     root
-        Created when missing.
+        Root of the artefacts; created if missing.
     catalog
         Name of a built-in catalogue or path of a YAML file; a path is made absolute.
 
@@ -38,7 +38,7 @@ def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
     Raises
     ------
     CatalogError
-        If the catalogue cannot be loaded.
+        If the catalogue cannot be loaded, or the package lacks its ``dagster.yaml``.
     ConfigurationError
         If the root cannot be created.
     """
@@ -60,7 +60,7 @@ def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
 
 
 def ui_command(port: int) -> list[str]:
-    """Return the command that serves the Dagster UI, its code server and its daemon on 127.0.0.1."""
+    """Return the command that runs the Dagster UI on 127.0.0.1, its code server and its daemon."""
     module = "genolewm_assets.definitions"
     return [sys.executable, "-m", "dagster", "dev", "-m", module, "-h", "127.0.0.1", "-p", str(port)]
 
@@ -71,7 +71,7 @@ def enter_environment(root: Path, catalog: str) -> None:
 
 
 def _instance_settings() -> Path:
-    """Return the project's ``dagster.yaml``: inside the installed package, or at the top of a checkout."""
+    """Return the path of ``dagster.yaml``: in the installed package, or at the top of a source checkout."""
     package = Path(__file__).parent
     for candidate in (package / "dagster.yaml", package.parent / "dagster.yaml"):
         if candidate.is_file():

@@ -1,4 +1,4 @@
-"""How long-running work tells its caller how far it is."""
+"""Progress reports of long-running work: the protocol, a listener that ignores them, and a byte counter."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """A listener for progress; bars, logs and the Dagster UI implement it at the edge."""
+    """A listener for progress; the commands implement it as a bar, the assets as log lines."""
 
     def advance(self, done: int, total: int | None, unit: str) -> None:
-        """Report ``done`` of ``total`` units; ``total`` is None where the end is unknown."""
+        """Report that ``done`` of ``total`` units are finished; ``total`` is None if unknown."""
 
 
 class _NoProgress:
@@ -22,18 +22,18 @@ NO_PROGRESS: Progress = _NoProgress()
 
 
 class ByteCount:
-    """A running count of bytes that several readers add to.
+    """A running count of bytes, reported to one listener, to which several readers add in turn.
 
     Parameters
     ----------
     total
-        Bytes expected in all.
+        Bytes expected from all readers together.
     """
 
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0
 
     def add(self, size_bytes: int) -> None:
-        """Report ``size_bytes`` more."""
+        """Add ``size_bytes`` to the count and report it."""
         self._done += size_bytes
         self._progress.advance(self._done, self._total, "bytes")

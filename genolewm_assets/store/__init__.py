@@ -1,8 +1,9 @@
 """Crash-safe files: atomic publication, manifests, builds, checked reading, verification, garbage collection.
 
-Belongs here: whatever decides how bytes get to disk whole and how readers know that they are. Knows files, digests and
-recipes, no biology and no orchestrator. Does not belong here: file formats of the field and downloads (``sources``),
-the tables and their content checks (``lewm``, ``mito``), the asset graph (``defs``).
+Belongs here: how files are written so that a crash leaves no partial result, and how readers verify them. The code
+knows files, digests and recipes, but no biology and no orchestrator. Does not belong here: VCF, FASTA and other formats
+of genomics, and downloads (``sources``); the declarations and checks of particular tables (``variants``, ``lewm``,
+``mito``); the asset graph (``defs``).
 """
 
 import lazy_loader

@@ -13,14 +13,14 @@ from genolewm_assets.store.arrays import find_caches, inspect_cache
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the reports to standard output, errors to standard error; return the exit status of ``errors.py``."""
+    """Write the reports to standard output and an error to standard error; return the exit code (``errors.py``)."""
     parser = argparse.ArgumentParser(
         prog="python -m genolewm_assets.store.inspect",
         description="Describe array stores: rows, sizes, index schema, side-cars, memory to load them.",
         epilog="example: python -m genolewm_assets.store.inspect data/embeddings",
     )
-    parser.add_argument("path", type=Path, help="one store, or a folder of stores")
-    parser.add_argument("--json", action="store_true", help="one JSON list instead of text")
+    parser.add_argument("path", type=Path, help="an array store, or a folder of array stores")
+    parser.add_argument("--json", action="store_true", help="print one JSON list instead of text")
     options = parser.parse_args(arguments)
     try:
         reports = [inspect_cache(directory) for directory in find_caches(options.path)]

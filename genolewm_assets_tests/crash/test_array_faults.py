@@ -310,7 +310,7 @@ def test_a_root_that_vanishes(tmp_path: Path) -> None:
 def test_a_work_directory_that_vanishes(tmp_path: Path) -> None:
     root = new_root(tmp_path / "root")
     lost = replace(make_plan(), write=lambda directory: shutil.rmtree(directory) or BuildReport())
-    with pytest.raises(ResourceError, match=r"build\..*: was removed while it was written\. Leave it alone"):
+    with pytest.raises(ResourceError, match=r"build\..*: was removed during the build\. Do not touch it"):
         build(root, lost)
     assert not root.is_rejected(LOCATION)
     assert not build(root, make_plan()).reused

@@ -135,7 +135,7 @@ def test_two_calls_for_one_place_both_succeed(gnomad: Path, tmp_path: Path) -> N
 def test_a_place_that_is_taken_is_left_alone(gnomad: Path, tmp_path: Path) -> None:
     (tmp_path / "out/gnomad/4.1/chr17").mkdir(parents=True)
     before = tree(tmp_path)
-    with pytest.raises(CorruptResourceError, match="stands where a published link belongs"):
+    with pytest.raises(CorruptResourceError, match="is in the place of the published link"):
         prepare_gnomad(gnomad, tmp_path / "out", release="4.1")
     assert tree(tmp_path) == before
     with pytest.raises(InputError, match="--output: is not a folder"):

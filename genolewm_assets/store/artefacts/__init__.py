@@ -1,4 +1,9 @@
-"""Build, publish, open, verify and collect artefacts."""
+"""Artefacts of a root: build, publish, open and verify them, and remove superseded ones.
+
+Belongs here: roots, locations, manifests, rejected builds, work directories, garbage collection. Does not belong here:
+file-system operations without manifests (``files``), locks (``locks``), the content of array stores (``arrays``) and of
+tables (``tables``).
+"""
 
 import lazy_loader
 

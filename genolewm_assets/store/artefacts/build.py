@@ -1,7 +1,7 @@
-"""Build one artefact: in a work directory, checked there, published in one step, or kept among the rejected.
+"""Build one artefact: write and check it in a work directory, then publish it atomically or keep it as rejected.
 
-Kill the process at any point and the location shows either the former version or the new one; the next build sweeps
-what was left and gives the bytes that an undisturbed one would have given.
+If the process is killed at any point, the location shows either the former version or the new one. The next build
+removes the remains and produces the same bytes as an undisturbed build.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ from genolewm_assets.store.files import JsonValue, canonical_json, is_linked, re
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What a build says of the files it wrote.
+    """Result of the ``write`` function of a plan: figures and checks of the files that it wrote.
 
     Attributes
     ----------
     counts
-        Rows and records by what became of them.
+        Counts by name, such as the rows kept and those rejected by reason.
     rows
-        Rows of each file that is a table, by its path relative to the work directory.
+        Number of rows of each table file, by its path relative to the work directory.
     checks
-        Outcomes of the content checks; one that failed keeps the build from being published.
+        Results of the content checks; a build with a failed check is not published.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -75,24 +75,27 @@ class BuildReport:
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """What to build, from what, and where it goes.
+    """Build rule of one artefact: inputs, recipe, location and the function that writes its files.
 
     Attributes
     ----------
     location
         Root-relative path of the link, such as ``gnomad/4.1/chr17``.
     recipe
-        Every parameter that the result depends on; with ``code_version`` and ``inputs`` it decides about reuse.
+        Every parameter that the files depend on. A published artefact is reused if ``code_version``, ``recipe`` and
+        ``inputs`` are equal.
     write
-        Fills the empty directory it is given. A :class:`GenoLeWMError` from it rejects the build.
+        Writes the files into the given directory, which is empty unless the build is resumed. A
+        :class:`GenoLeWMError` that blames the content rejects the build; a busy lock, another version of the code, a
+        failed download or a storage error does not.
     note
-        What people should know before it starts, such as its size.
+        A line for the log before the build starts, such as its size; empty for none.
     surface
-        Whether to show the files one level up too (see ``surface.py``).
+        Whether to link the files one level up too (see ``surface.py``).
     resumable
-        Whether ``write`` can go on in the directory that it was given when it was interrupted: by a kill, an error that
-        the package does not raise on purpose, or a full disk. The next build of the same code version, recipe and
-        inputs hands it over again; any other build of the location removes it.
+        Whether ``write`` can continue in a directory where it was interrupted by a kill, by a full disk, or by an error
+        that the package does not raise on purpose. The next build with the same code version, recipe and inputs passes
+        the directory to ``write`` again; any other build of the location removes it.
     """
 
     artefact: ArtefactId
@@ -107,7 +110,7 @@ class BuildPlan:
 
 
 class BuildRejectedError(RejectedResourceError):
-    """A build was not published because of its checks, which ``checks`` holds, passed ones included."""
+    """A build was not published because a check failed; ``checks`` holds the results of all checks."""
 
     checks: tuple[CheckResult, ...] = ()
 
@@ -123,38 +126,39 @@ def build(
     run_id: str | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Published:
-    """Publish an artefact, or reuse the published one if it was made the same way and is intact to the last byte.
+    """Publish an artefact, or reuse the published one if it has the same plan and every byte is intact.
 
     Parameters
     ----------
     lock_wait_s
-        Seconds to wait while another process builds the same location; None for the root's own setting.
+        Seconds to wait while another process builds the same location; None for the ``lock_wait_s`` of the root.
     run_id
         Identifier of the run for ``provenance.json``.
 
     Raises
     ------
     BuildRejectedError
-        If a check failed. The build lies in ``<root>/rejected/<location>``; what was published before stays.
+        If a check failed. The build is kept in ``<root>/rejected/<location>``; the published version is unchanged.
     BusyError
-        If another process is building this location; or took it over while this one was not heard of.
+        If another process is building this location, or took the lock because this process did not renew it.
     ResourceError
-        If the disk is full, read-only or failing; what was published before stays.
+        If the disk is full, read-only or failing; the published version is unchanged.
     GenoLeWMError
-        Whatever ``plan.write`` raised, its text in ``<root>/rejected/<location>/failure.json``.
+        The error that ``plan.write`` raised. If it blames the content, its text is in
+        ``<root>/rejected/<location>/failure.json``.
     """
     with locked_location(root, plan.location, resumed=_resumed_name(plan), wait_s=lock_wait_s) as site:
         published = _finished(site, plan, progress) or _build_afresh(site, plan, run_id, progress)
         with site.lease.fenced():
             if plan.surface:
                 lay_surface(site.link)
-            # Last, and never earlier: without its marker a failed build would leave its predecessor looking current.
+            # Last: without its marker, a failed build would make the former version look current.
             clear_rejected(root, plan.location)
     return published
 
 
 def is_current(root: Root, plan: BuildPlan) -> bool:
-    """Tell cheaply whether :func:`build` would have nothing to do: sizes are compared, contents are not read."""
+    """Return whether :func:`build` would reuse the published artefact; compares file sizes, not contents."""
     link = root.link_of(plan.location)
     if root.is_rejected(plan.location):
         return False
@@ -189,9 +193,9 @@ def _manifest(plan: BuildPlan, files: tuple[FileEntry, ...], report: BuildReport
 
 
 def _finished(site: LockedLocation, plan: BuildPlan, progress: Progress) -> Published | None:
-    """Return what is published, or what an earlier build finished and was killed before it could switch the link to."""
+    """Return an intact generation made by this plan: the linked one, or one of a build killed before linking it."""
     for directory in site.generations():
-        # Of a build that cannot be gone on with, what was not linked is not worth reading: it is made again.
+        # An unlinked generation is re-hashed only for resumable builds; other builds are repeated instead.
         manifest = _intact_manifest(directory, plan, progress) if plan.resumable or is_linked(directory) else None
         if manifest is not None:
             site.adopt(directory)
@@ -200,7 +204,7 @@ def _finished(site: LockedLocation, plan: BuildPlan, progress: Progress) -> Publ
 
 
 def _intact_manifest(directory: Path, plan: BuildPlan, progress: Progress) -> Manifest | None:
-    """Return the manifest of what was made as the plan says and is intact to the last byte; None for anything else."""
+    """Return the manifest of a generation that the plan made and of which every byte is intact; otherwise None."""
     try:
         manifest = read_manifest(directory)
     except (MissingResourceError, CorruptResourceError):
@@ -212,7 +216,7 @@ def _intact_manifest(directory: Path, plan: BuildPlan, progress: Progress) -> Ma
 
 
 def _resumed_name(plan: BuildPlan) -> str | None:
-    """Return the name of the work directory that builds of the same code version, recipe and inputs share."""
+    """Return the work directory name that builds with equal plans share; None if the plan is not resumable."""
     return resumable_name(_manifest(plan, (), BuildReport()).sha256[:12]) if plan.resumable else None
 
 
@@ -231,7 +235,7 @@ def _build_afresh(site: LockedLocation, plan: BuildPlan, run_id: str | None, pro
             check_surface(site.link, work)
         directory = site.publish(work, manifest.sha256[:12])
     finally:
-        # Gone already where it was published or rejected; after another failure what can be continued is kept.
+        # After publication or rejection the directory no longer exists; a resumable build keeps it otherwise.
         if not plan.resumable:
             shutil.rmtree(work, ignore_errors=True)
     return Published(plan.artefact, directory, manifest, reused=False)
@@ -240,13 +244,13 @@ def _build_afresh(site: LockedLocation, plan: BuildPlan, run_id: str | None, pro
 def write_provenance(directory: Path, *, run_id: str | None, duration_s: float) -> None:
     """Write ``directory/provenance.json``: when, where and by which run a directory was built.
 
-    No digest covers it, and no reader may decide anything by it; what has to be the same in every build is in the
+    No digest covers this file, and readers must not depend on it; everything that is equal in equal builds is in the
     manifest.
 
     Parameters
     ----------
     run_id
-        Identifier that the orchestrator gave the run, if there was one.
+        Identifier of the run from the orchestrator; None outside a run.
     duration_s
         Wall-clock seconds the build took.
     """
@@ -263,11 +267,11 @@ def write_provenance(directory: Path, *, run_id: str | None, duration_s: float) 
 
 
 def _write(site: LockedLocation, plan: BuildPlan, work: Path, progress: Progress) -> Manifest:
-    """Fill the work directory and describe it; an error that the package raises on purpose rejects the build."""
+    """Write the files and return their manifest; an error that blames the content rejects the build."""
     try:
         report = plan.write(work)
         if not work.is_dir():
-            raise ResourceError(str(work), "was removed while it was written", remedy="Leave it alone and run it again")
+            raise ResourceError(str(work), "was removed during the build", remedy="Do not touch it, and run this again")
         return _manifest(plan, _measure_files(plan, work, report, progress), report)
     except GenoLeWMError as err:
         if work.is_dir() and _blames_content(site.root, err):
@@ -276,20 +280,20 @@ def _write(site: LockedLocation, plan: BuildPlan, work: Path, progress: Progress
 
 
 def _blames_content(root: Root, err: GenoLeWMError) -> bool:
-    """Tell an error that casts doubt on the predecessor from a held lock, another version, a failed network or disk."""
-    passing = isinstance(err, BusyError | FetchError | VersionError) and not isinstance(err, ChecksumError)
-    return not passing and not root.is_storage_error(err)
+    """Return whether an error blames the content: not a busy lock, another code version, a failed download or disk."""
+    transient = isinstance(err, BusyError | FetchError | VersionError) and not isinstance(err, ChecksumError)
+    return not transient and not root.is_storage_error(err)
 
 
 def _keep_rejected(
     site: LockedLocation, plan: BuildPlan, work: Path, err: GenoLeWMError, *, sha256: str | None
 ) -> None:
-    """Move a failed build to ``rejected/``; where even that fails, the reason of the build's failure goes first."""
+    """Move a failed build to ``rejected/``; if the move fails, add a note to ``err`` and delete the build."""
     try:
         reject(site.root, plan.location, work, sha256 or write_failure(work, str(plan.artefact), err), site.lease)
     except OSError as refused:
         err.add_note(f"The build could not be kept in {site.root.rejected_path(plan.location)}: {refused}")
-        # Nor may it be continued, if it is one that could be.
+        # Deleted, so that no later build resumes it.
         shutil.rmtree(work, ignore_errors=True)
 
 
@@ -299,9 +303,11 @@ def _measure_files(plan: BuildPlan, work: Path, report: BuildReport, progress: P
     for path in paths:
         check_file_path(path, where)
         if not (work / path).is_file() or (work / path).is_symlink():
-            raise CorruptResourceError(where, "the build left something that is not a regular file", got=repr(path))
+            raise CorruptResourceError(where, "the build wrote something that is not a regular file", got=repr(path))
     if unknown := sorted(set(report.rows) - set(paths)):
-        raise CorruptResourceError(where, "the build counts rows of a file it did not write", got=repr(unknown[0]))
+        raise CorruptResourceError(
+            where, "the build reports rows of a file that it did not write", got=repr(unknown[0])
+        )
     count = ByteCount(progress, sum((work / path).stat().st_size for path in paths))
     rows = {path: integer(n, f"{where} rows[{path!r}]") for path, n in report.rows.items()}
     return tuple(FileEntry(path, *measure_file(work / path, count), rows.get(path)) for path in paths)

@@ -1,7 +1,7 @@
-"""Remove what nobody reaches any more: superseded generations and the remains of killed builds.
+"""Remove superseded generations and the work directories of killed builds.
 
-Never what a package pins: the inputs named in any manifest under ``packages/``, and theirs in turn. Where that cannot
-be found out, because such a manifest is missing or a folder is unreadable, nothing at all is removed.
+A generation that a package pins is kept: one named as input in a manifest under ``packages/``, or as input of a pinned
+generation. If a manifest under ``packages/`` is missing or a folder is unreadable, nothing is removed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from genolewm_assets.store.files import (
 
 PACKAGES = "packages"
 
-#: An interrupted build that can be continued is kept so long.
-_CONTINUED_WITHIN_S = 30 * 24 * 3600.0
+#: Seconds for which a resumable work directory is kept after its last modification.
+_RESUMABLE_FOR_S = 30 * 24 * 3600.0
 
 
 class Reason(StrEnum):
-    """Why something is garbage."""
+    """Reason for removal: a superseded generation, or an abandoned build or temporary file."""
 
     SUPERSEDED = "superseded"
     ABANDONED = "abandoned"
@@ -45,7 +45,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Something removed, or to be removed: root-relative path, bytes, reason."""
+    """A file or directory that was removed, or would be: root-relative path, size in bytes, reason."""
 
     path: str
     size_bytes: int
@@ -53,23 +53,28 @@ class Removed:
 
 
 def collect_garbage(root: Root, *, dry_run: bool = False) -> list[Removed]:
-    """Remove garbage from a root.
+    """Remove superseded generations and abandoned builds from a root.
 
-    While any build is running, generations stay: it may be reading them.
+    While any build is running, no generation is removed, because the build may be reading it.
 
     Parameters
     ----------
     dry_run
-        Only list it.
+        List what would be removed, and remove nothing.
+
+    Returns
+    -------
+    list of Removed
+        One entry per directory or file.
 
     Raises
     ------
     MissingResourceError
-        If the folder is no root.
+        If the folder is not a root.
     CorruptResourceError
-        If a manifest that decides what is pinned cannot be read; nothing has been removed then.
+        If a manifest that decides what is pinned cannot be read; nothing is removed then.
     ResourceError
-        If a folder cannot be read, and nothing has been removed then; or if something cannot be removed.
+        If a folder cannot be read (nothing is removed then), or a path cannot be removed.
     """
     root.check_is_root()
     with reading(root.path):
@@ -78,21 +83,26 @@ def collect_garbage(root: Root, *, dry_run: bool = False) -> list[Removed]:
 
 
 def sweep_caches(cache_dir: Path, *, dry_run: bool = False) -> list[Removed]:
-    """Remove garbage from a folder of array caches (``array_cache.py``), which no package can pin.
+    """Remove superseded and abandoned caches from a folder of array caches outside any root; no package pins them.
 
-    A reader that opened a superseded cache keeps the arrays it has mapped and finds no others any more.
+    A reader of a superseded cache can use the arrays that it has already mapped, but can open no others.
 
     Parameters
     ----------
     dry_run
-        Only list it.
+        List what would be removed, and remove nothing.
+
+    Returns
+    -------
+    list of Removed
+        One entry per directory, with paths relative to ``cache_dir``.
 
     Raises
     ------
     ConfigurationError
-        If the folder is a root, or lies in one: what is pinned there, :func:`collect_garbage` knows.
+        If the folder is a root or is inside one; use :func:`collect_garbage`, which respects pins.
     MissingResourceError
-        If there is no such folder.
+        If the folder does not exist.
     ResourceError
         As :func:`collect_garbage`.
     """
@@ -101,10 +111,10 @@ def sweep_caches(cache_dir: Path, *, dry_run: bool = False) -> list[Removed]:
         raise MissingResourceError(str(cache_dir), "no such folder", remedy="Check the path")
     if (owner := enclosing_root(root.path)) is not None:
         raise ConfigurationError(
-            str(cache_dir), f"lies in the root {owner}, whose packages pin caches", remedy="Use genolewm gc"
+            str(cache_dir), f"belongs to the root {owner}, whose packages pin caches", remedy="Use genolewm gc"
         )
     with reading(root.path):
-        # Not those of folders below, which may be other folders of caches, or roots.
+        # Subfolders are not entered; they may be other cache folders or roots.
         unlinked = [path for path in generations_in(root.path) if not is_linked(path)]
         garbage = [
             *_abandoned(root),
@@ -115,7 +125,7 @@ def sweep_caches(cache_dir: Path, *, dry_run: bool = False) -> list[Removed]:
 
 @dataclass(frozen=True, slots=True)
 class _Garbage:
-    """Something to remove, under the lock of its location if it has one."""
+    """A path to remove, while the lock of its location is free; ``location`` is None for a temporary file."""
 
     location: str | None
     path: Path
@@ -126,7 +136,7 @@ class _Garbage:
         return Removed(str(self.path.relative_to(root.path)), self.size_bytes, self.why)
 
     def remove(self, root: Root) -> bool:
-        """Remove it unless its location has become busy, or it has been linked, since it was listed."""
+        """Remove the path; return False if its location is busy, or it was linked or removed since it was listed."""
         if self.location is None:
             remove_tree(self.path)
             return True
@@ -134,7 +144,7 @@ class _Garbage:
             with root.while_free(self.location):
                 if self.why is Reason.SUPERSEDED and is_linked(self.path):
                     return False
-                # Renamed first: a kill in the middle must not leave a generation of which files are missing.
+                # Renamed first, so that a kill cannot leave an incomplete generation.
                 doomed = root.work_dir(self.location) / self.path.name
                 os.rename(self.path, doomed)  # noqa: PTH104
                 remove_tree(doomed)
@@ -167,23 +177,23 @@ def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:
 def _abandoned(root: Root) -> Iterator[_Garbage]:
     for location in root.locations_at_work():
         for path in root.leftovers(location) if not root.is_locked(location) else ():
-            if not _may_be_continued(path):
+            if not _is_resumable(path):
                 yield _Garbage(location, path, Reason.ABANDONED, _size_bytes(path))
 
 
-def _may_be_continued(path: Path) -> bool:
-    """Tell whether the next build may go on from an interrupted one, which may have taken days."""
+def _is_resumable(path: Path) -> bool:
+    """Return whether a work directory is resumable and recent enough to keep; it can hold days of work."""
     if not path.name.startswith(RESUMABLE):
         return False
     latest = max((file.lstat().st_mtime for file in [path, *path.iterdir()]), default=0.0)
-    return time.time() - latest < _CONTINUED_WITHIN_S
+    return time.time() - latest < _RESUMABLE_FOR_S
 
 
 def _pinned_digests(root: Root) -> set[str]:
     """Return the first 12 digits of every manifest digest that a package names, directly or through its inputs."""
     packages = root.path / PACKAGES
     manifests = {generation.name[-12:]: generation / MANIFEST for generation in generations(root.path)}
-    # Of a published package without a manifest nobody knows what it pins.
+    # Packages whose manifest is missing are included, so that reading it fails: their pins are unknown.
     named = {path for path in manifests.values() if path.is_relative_to(packages)}
     waiting = sorted(named | {folder / MANIFEST for folder, _, names in walk(packages) if MANIFEST in names})
     pinned: set[str] = set()
@@ -196,7 +206,7 @@ def _pinned_digests(root: Root) -> set[str]:
 
 
 def _named_digests(path: Path) -> Iterator[str]:
-    """Yield every ``manifest_sha256`` in a JSON file, at any depth: of inputs and of caches held by reference."""
+    """Yield every ``manifest_sha256`` in a JSON file, at any depth: of inputs and of caches stored by reference."""
     try:
         waiting: list[object] = [json.loads(path.read_bytes())]
     except (OSError, ValueError) as err:
@@ -219,7 +229,7 @@ def _size_bytes(path: Path) -> int:
     plain = path.is_symlink() or not path.is_dir()
     total = 0
     for item in [path] if plain else [folder / name for folder, _, names in walk(path) for name in names]:
-        # A build that has begun since may be sweeping it.
+        # A build that has started meanwhile may be removing it.
         with suppress(FileNotFoundError):
             total += item.lstat().st_size
     return total

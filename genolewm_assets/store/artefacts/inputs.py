@@ -1,4 +1,4 @@
-"""How consumers open what others published: through :func:`open_input`, and in no other way."""
+"""Open a published artefact as the input of a build; every build opens its inputs with :func:`open_input`."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def open_input(
     contents: Literal["hash", "sizes"] = "hash",
     progress: Progress = NO_PROGRESS,
 ) -> Published:
-    """Open a published artefact after comparing all of it with its manifest.
+    """Open a published artefact after comparing its files with its manifest.
 
     Parameters
     ----------
     contents
-        ``hash`` re-hashes every file. ``sizes`` compares sizes only; for array stores, whose reader compares the
-        checksum of each batch of rows that it hands out (``ArrayStoreReader(..., check=True)``).
+        ``hash`` re-hashes every file. ``sizes`` compares sizes only; use it for array stores, whose reader compares the
+        checksum of each batch of rows that it returns (``ArrayStoreReader(..., check=True)``).
 
     Raises
     ------
     MissingResourceError
-        If nothing is published there.
+        If nothing is published at the location.
     RejectedResourceError
-        If the latest build failed, or the manifest holds a failed check.
+        If the latest build failed, or the manifest contains a failed check.
     CorruptResourceError
-        If it is another artefact, or any file is altered, missing or not listed.
+        If another artefact is published at the location, or a file is altered, missing or not listed.
     """
     if root.is_rejected(location):
         raise RejectedResourceError(

@@ -1,4 +1,4 @@
-"""What lies in a root: published links, generations, and other links; for those that look at all of it."""
+"""List the published links, generations and other links of a root, for verification and garbage collection."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from genolewm_assets.store.artefacts.manifest import MANIFEST, SCHEMA
 from genolewm_assets.store.artefacts.root import RESERVED
 from genolewm_assets.store.files import GENERATIONS, LINK_SUFFIX, generations_in, walk
 
-# Such a file lives for the moment between writing and renaming; one of that age has no writer any more.
+# A temporary file exists only between writing and renaming; at this age, in seconds, its writer is dead.
 _UNFINISHED_AFTER_S = 3600.0
 _SCRATCH = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
 def _folders(base: Path) -> Iterator[Path]:
-    """Yield the plain folders below ``base``, sorted; not the generations, nor what the store keeps for itself."""
+    """Yield ``base`` and the folders below it, sorted, except ``.gen`` folders and the reserved ones of a root."""
     for folder, names, _ in walk(base):
         names[:] = sorted(n for n in names if n != GENERATIONS and not (folder == base and n in RESERVED))
         yield folder
 
 
 def links(base: Path) -> Iterator[Path]:
-    """Yield every symlink below ``base``, published or not, that is not inside a generation."""
+    """Yield every symlink below ``base`` outside generations, whether or not the store made it."""
     for folder in _folders(base):
         yield from sorted(path for path in folder.iterdir() if path.is_symlink())
 
@@ -36,7 +36,7 @@ def generations(base: Path) -> Iterator[Path]:
 
 
 def unfinished_files(base: Path) -> Iterator[Path]:
-    """Yield what a killed process left of single files and links it was about to rename."""
+    """Yield temporary files and links, older than an hour, that a killed process did not rename."""
     for folder in _folders(base):
         inside = folder / GENERATIONS
         found = [path for path in folder.iterdir() if _SCRATCH.fullmatch(path.name)]
@@ -52,7 +52,7 @@ def _is_old(path: Path) -> bool:
 
 
 def plain_directories(base: Path) -> Iterator[Path]:
-    """Yield folders that hold a manifest but are no generation: copies that lost their link."""
+    """Yield folders outside ``.gen`` that contain a manifest: published directories copied without their link."""
     for folder in _folders(base):
         manifest = folder / MANIFEST
         if manifest.is_file() and not manifest.is_symlink() and f'"{SCHEMA}"'.encode() in manifest.read_bytes():

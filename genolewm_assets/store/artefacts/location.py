@@ -1,6 +1,7 @@
-"""A location whose lock is held: what killed builds left there is swept, adopted or gone on with, and one is published.
+"""Steps of a build at a locked location: remove, adopt or resume the remains of killed builds, and publish.
 
-Artefacts of a root and array caches are built by the same steps; they differ in what they call intact and current.
+Artefacts of a root and array caches share these steps; they differ in how they decide that a generation is intact and
+current.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ class LockedLocation:
     ----------
     name
         Root-relative path of the link.
+    lease
+        The held lock.
     resumed
-        Name of the work directory that the next build may go on in; None where every build begins anew.
+        Name of the work directory that this build may resume; None if every build starts anew.
     """
 
     root: Root
@@ -45,11 +48,11 @@ class LockedLocation:
 
     @property
     def link(self) -> Path:
-        """Where readers look."""
+        """Path of the published link."""
         return self.root.link_of(self.name)
 
     def generations(self) -> Iterator[Path]:
-        """Yield the generation that readers reach, then those that a kill may have kept from being linked."""
+        """Yield the linked generation, then the others, which a kill may have prevented from being linked."""
         linked = None
         try:
             linked = resolve_generation(self.link)
@@ -60,7 +63,7 @@ class LockedLocation:
         yield from (path for path in generations_of(self.link) if path != linked)
 
     def adopt(self, generation: Path) -> Path:
-        """Make readers reach an intact generation; what builds left in ``work/`` goes."""
+        """Point the link at an intact generation, and remove the work directories of the location."""
         if not is_linked(generation):
             with self.lease.fenced():
                 switch_link(self.link, generation)
@@ -68,18 +71,23 @@ class LockedLocation:
         return generation
 
     def work_dir(self) -> Path:
-        """Return the directory to build in: the one that can be gone on in if there is one, else an empty one."""
+        """Return the directory to build in: the resumable one if it exists, otherwise an empty one."""
         return self.root.work_dir(self.name, self.lease, name=self.resumed)
 
     def publish(self, work: Path, digest12: str) -> Path:
-        """Publish a finished work directory, and return the generation; what other builds left in ``work/`` goes.
+        """Publish a finished work directory, remove other work directories, and return the generation.
 
         Parameters
         ----------
         work
-            What :meth:`work_dir` returned.
+            The directory that :meth:`work_dir` returned.
         digest12
-            First 12 hex digits of the digest of what it holds.
+            First 12 hex digits of the digest of its content.
+
+        Raises
+        ------
+        BusyError
+            If the lock was lost; nothing is published then.
         """
         if self.resumed is None or not generation_path(self.link, digest12).exists():
             generation = publish_generation(work, self.link, digest12, fenced=self.lease.fenced)
@@ -89,7 +97,7 @@ class LockedLocation:
         return generation
 
     def _heal(self, work: Path, digest12: str) -> Path:
-        # Files are moved out one by one; cut in the middle of that, there is nothing to go on from.
+        # Files are moved out one by one, so the directory gives up its resumable name first.
         work = work.rename(self.root.work_dir(self.name, self.lease))
         try:
             return publish_generation(work, self.link, digest12, fenced=self.lease.fenced)
@@ -97,7 +105,7 @@ class LockedLocation:
             shutil.rmtree(work, ignore_errors=True)
 
     def sweep(self) -> None:
-        """Remove what builds left in ``work/``, also what could be gone on with."""
+        """Remove the work directories of killed builds of the location, resumable ones included."""
         self.root.sweep(self.name, self.lease)
 
 
@@ -105,25 +113,25 @@ class LockedLocation:
 def locked_location(
     root: Root, name: str, *, resumed: str | None, wait_s: float | None = None
 ) -> Iterator[LockedLocation]:
-    """Hold the lock of a location from which everything has been swept that cannot be gone on with.
+    """Hold the lock of a location, after removing the work directories that cannot be resumed.
 
     Parameters
     ----------
     name
         Root-relative path of the link.
     resumed
-        As of :class:`LockedLocation`.
+        As in :class:`LockedLocation`.
     wait_s
-        Seconds to wait while another process holds it; None for the root's own setting.
+        Seconds to wait while another process holds the lock; None for the ``lock_wait_s`` of the root.
 
     Raises
     ------
     BusyError
-        If another holds it all that time.
+        If another process still holds the lock after ``wait_s``.
     CorruptResourceError
-        If something else stands where the link or its generations belong.
+        If a file or folder occupies the path of the link or of its ``.gen``.
     ResourceError
-        If the storage refuses, inside too.
+        If the storage fails, also inside the block.
     """
     with root.storage_errors(name), root.lock(name, wait_s=wait_s) as lease:
         check_publishable(root.link_of(name))
@@ -132,5 +140,5 @@ def locked_location(
 
 
 def resumable_name(digest12: str) -> str:
-    """Return the name of the work directory that builds of the same digest share."""
+    """Return the name of the resumable work directory of all builds with this digest, of a plan or a cache key."""
     return f"{RESUMABLE}{digest12}"

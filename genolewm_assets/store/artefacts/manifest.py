@@ -1,8 +1,8 @@
-"""``manifest.json``: what a published directory holds, what it was made from, and how its checks went.
+"""``manifest.json``: the files of a published directory, its inputs and recipe, and the results of its checks.
 
-Canonical JSON of root-relative names and content digests only, so that the same build gives the same bytes in any
-folder, on any host, at any time. What differs between two runs of one build belongs in ``provenance.json``, or
-``stamps.json``.
+The manifest is canonical JSON and contains only relative names and content digests, so the same build gives the same
+bytes in any folder, on any host, at any time. Facts that differ between two runs of one build are stored in
+``provenance.json`` or ``stamps.json``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MANIFEST = "manifest.json"
 PROVENANCE = "provenance.json"
 #: Sizes and times of the files that an array store was made from (see ``stamps.py``).
 STAMPS = "stamps.json"
-#: Files of a published directory that no manifest lists: the manifest, and what differs between runs of one build.
+#: Files of a published directory that its manifest does not list: the manifest, and facts that differ between runs.
 UNLISTED = frozenset({MANIFEST, PROVENANCE, STAMPS})
 SCHEMA = "genolewm.manifest"
 SCHEMA_VERSION = "1.0"
@@ -35,7 +35,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class InputRef:
-    """One input of a build: which artefact, and the digest of the manifest it had."""
+    """One input of a build: the artefact, and the SHA-256 of its manifest as 64 hex digits."""
 
     asset: str
     partition: str | None
@@ -44,7 +44,7 @@ class InputRef:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """One file: path relative to the directory with ``/`` between parts, size, SHA-256 and, for a table, its rows."""
+    """One file: path relative to the directory, separated by ``/``; size; SHA-256; for a table, the number of rows."""
 
     path: str
     size_bytes: int
@@ -54,7 +54,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Outcome of one content check: the fact that should hold, whether it does, and the figures behind it."""
+    """Result of one content check: the fact that must hold, whether it holds, and the figures that show it."""
 
     name: str
     passed: bool
@@ -63,23 +63,26 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Contents of ``manifest.json``; lists are brought into a fixed order, so order of work never shows.
+    """Content of ``manifest.json``; lists are sorted, so the bytes do not depend on the order of work.
 
     Attributes
     ----------
+    asset
+        Asset key, such as ``gnomad/shard``.
     partition
         None for an asset without partitions.
     recipe
         Parameters of the build, JSON values only.
     counts
-        Rows and records by what became of them.
+        Counts by name, such as the rows kept and those rejected by reason.
 
     Raises
     ------
     ConfigurationError
-        If the recipe or a check's figures are not JSON, or hold a number that is not finite.
+        If the recipe or the figures of a check have no JSON form, contain a number that is not finite, or a count is
+        not an integer.
     CorruptResourceError
-        If a path could escape the directory, or a path, check or digest is listed twice or malformed.
+        If a path leads out of the directory, a digest is malformed, or a path, check or input is listed twice.
     """
 
     asset: str
@@ -124,7 +127,7 @@ class Manifest:
         return tuple(check.name for check in self.checks if not check.passed)
 
     def to_bytes(self) -> bytes:
-        """Return the canonical JSON that is written to disk."""
+        """Return the manifest as canonical JSON, the bytes of ``manifest.json``."""
         return canonical_json(asdict(self), self.where)
 
     @property
@@ -134,12 +137,12 @@ class Manifest:
 
 
 def integer(value: SupportsIndex, where: str) -> int:
-    """Return a plain int for one of any make (NumPy's among them).
+    """Convert any integer type, such as a NumPy integer, to int; ``where`` is for messages.
 
     Raises
     ------
     ConfigurationError
-        If it is not an integer.
+        If ``value`` is not an integer.
     """
     try:
         return operator.index(value)
@@ -148,7 +151,11 @@ def integer(value: SupportsIndex, where: str) -> int:
 
 
 def check_file_path(path: str, where: str) -> None:
-    """Raise :class:`CorruptResourceError` unless ``path`` is a plain relative path that stays inside its folder."""
+    """Raise :class:`CorruptResourceError` unless ``path`` is relative, stays in its folder and can be listed.
+
+    Backslashes, control characters and the parts ``""``, ``.`` and ``..`` are not allowed, nor the names in
+    :data:`UNLISTED`.
+    """
     pure = PurePosixPath(path)
     parts = path.split("/")
     harmless = not pure.is_absolute() and not {"", ".", ".."} & set(parts) and not re.search(r"[\\\x00-\x1f]", path)
@@ -172,10 +179,10 @@ def read_manifest(directory: Path) -> Manifest:
     Raises
     ------
     MissingResourceError
-        If there is none.
+        If the file does not exist.
     CorruptResourceError
-        If it is not canonical JSON of this schema and major version, names a file that escapes the directory (by its
-        path or through a symlink), or names anything twice.
+        If the file is not canonical JSON of this schema and major version, lists a path that leads out of the directory
+        or through a symlink, or lists anything twice.
     """
     path = directory / MANIFEST
     where = f"{directory.name}/{MANIFEST}"
@@ -197,19 +204,19 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def first_symlink(directory: Path, path: str) -> str | None:
-    """Return the first part of ``path`` below ``directory`` that is a symlink, if one is."""
+    """Return the shortest prefix of ``path`` that is a symlink below ``directory``; None if no part is."""
     parts = PurePosixPath(path).parts
     prefixes = ("/".join(parts[: n + 1]) for n in range(len(parts)))
     return next((prefix for prefix in prefixes if link_target(directory / prefix) is not None), None)
 
 
 def parse_manifest(raw: bytes, where: str) -> Manifest:
-    """Turn the bytes of a ``manifest.json`` into a :class:`Manifest`; ``where`` is for messages.
+    """Parse the bytes of a ``manifest.json``; ``where`` is for messages.
 
     Raises
     ------
     CorruptResourceError
-        As :func:`read_manifest`.
+        If the bytes are not canonical JSON of this schema and major version, or an entry is invalid.
     """
     try:
         document = json.loads(raw)
@@ -280,7 +287,7 @@ def _record(item: object, names: set[str], where: str) -> dict[str, JsonValue]:
 
 def _take(record: object, name: str, kind: type[_Value], where: str) -> _Value:
     value = record[name] if isinstance(record, dict) else None
-    # bool is an int to isinstance, but not to JSON.
+    # isinstance counts a bool as an int; JSON does not.
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise _corrupt(where, f"field {name!r} has the wrong type", expected=kind.__name__, got=repr(value))
     return value

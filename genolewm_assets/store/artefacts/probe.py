@@ -1,6 +1,6 @@
-"""What a file system must be able to do to hold a root or a cache, tried once in a folder before it is used.
+"""Test once, before a folder becomes a root or a cache, whether its file system has every required feature.
 
-Whatever is missing would show later, and worse: in the middle of a build, or as damage after a power cut.
+Without this test a missing feature would show in the middle of a build, or as damage after a power cut.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from genolewm_assets.store.locks import flock
 
 _PROBE = ".probe."
 _DATA = b"genolewm\n"
-# These say that the storage fails or is full, or that this process may not, and nothing of what the file system can do.
-_PASSING = frozenset(
+# Errors of a full or failing storage, or of limits of this process; they do not mean that a feature is missing.
+_STORAGE_ERRNOS = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ESTALE}
 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Ability:
-    """Something to try in an empty folder; False or an OSError where it does not work."""
+class _Feature:
+    """A feature and its test in an empty folder; the test returns False or raises OSError if the feature is missing."""
 
     name: str
     tried: str
@@ -36,27 +36,27 @@ class _Ability:
 
 
 def check_file_system(folder: Path) -> None:
-    """Try everything that a root or a cache asks of its file system, and leave nothing behind.
+    """Test every file-system feature that a root or a cache needs, and remove the test files.
 
     Parameters
     ----------
     folder
-        An existing folder that the caller alone is at; what a killed check left there is removed.
+        An existing folder that only the caller uses; the files of a killed test in it are removed.
 
     Raises
     ------
     RootError
-        If anything is missing: what, how it was tried, and what the system said.
+        If a feature is missing; the message names each, how it was tested, and the error of the system.
     OSError
         If the folder cannot be written at all, or the disk is full or failing.
     """
     for left in folder.glob(f"{_PROBE}*"):
         remove_tree(left)
     missing = []
-    for ability in _ABILITIES:
+    for feature in _FEATURES:
         with _probe_folder(folder) as probe:
-            if (refusal := _refusal(ability, probe)) is not None:
-                missing.append(f"no {ability.name} ({ability.tried}: {refusal})")
+            if (refusal := _refusal(feature, probe)) is not None:
+                missing.append(f"no {feature.name} ({feature.tried}: {refusal})")
     if missing:
         raise RootError(
             str(folder),
@@ -76,12 +76,12 @@ def _probe_folder(folder: Path) -> Iterator[Path]:
         remove_tree(probe)
 
 
-def _refusal(ability: _Ability, probe: Path) -> str | None:
-    """Return why an ability is missing; None if it is there."""
+def _refusal(feature: _Feature, probe: Path) -> str | None:
+    """Return why a feature does not work; None if it works."""
     try:
-        return None if ability.works(probe) else "it did nothing"
+        return None if feature.works(probe) else "it had no effect"
     except OSError as err:
-        if err.errno in _PASSING or not probe.is_dir():
+        if err.errno in _STORAGE_ERRNOS or not probe.is_dir():
             raise
         return err.strerror or str(err)
 
@@ -117,7 +117,7 @@ def _renames_folders(probe: Path) -> bool:
     return (probe / "b" / "f").read_bytes() == _DATA
 
 
-def _links(probe: Path) -> bool:
+def _symlinks(probe: Path) -> bool:
     os.symlink(".gen/a", probe / "link")  # noqa: PTH211
     return os.readlink(probe / "link") == ".gen/a"  # noqa: PTH115
 
@@ -129,19 +129,19 @@ def _renames_links_over(probe: Path) -> bool:
     return os.readlink(probe / "a") == ".gen/b" and not os.path.lexists(probe / "b")  # noqa: PTH115
 
 
-def _maps(probe: Path) -> bool:
+def _maps_files(probe: Path) -> bool:
     (probe / "a").write_bytes(_DATA)
     with (probe / "a").open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as view:
         return view[:] == _DATA
 
 
 def _locks(probe: Path) -> bool:
-    """Lock a file twice: the second must be refused."""
+    """Lock a file twice; the second lock must be refused."""
     with (probe / "a").open("w+b") as first, (probe / "a").open("r+b") as second:
         return flock(first.fileno()) and not flock(second.fileno())
 
 
-def _stamps(probe: Path) -> bool:
+def _sets_modification_times(probe: Path) -> bool:
     with (probe / "a").open("xb") as handle:
         os.utime(handle.fileno(), (0, 0))
         before = os.fstat(handle.fileno()).st_mtime
@@ -149,14 +149,14 @@ def _stamps(probe: Path) -> bool:
         return before < os.fstat(handle.fileno()).st_mtime
 
 
-_ABILITIES = (
-    _Ability("fsync of files", "fsync of a file", _syncs_files),
-    _Ability("fsync of folders", "fsync of a folder", _syncs_folders),
-    _Ability("renaming over a file", "rename of a file over another", _renames_over),
-    _Ability("renaming of folders", "rename of a folder that is not empty", _renames_folders),
-    _Ability("symbolic links", "symlink", _links),
-    _Ability("renaming over a symbolic link", "rename of a link over another", _renames_links_over),
-    _Ability("memory mapping", "mmap of a file for reading", _maps),
-    _Ability("locks", "flock of a file that is locked", _locks),
-    _Ability("modification times", "utime of an open file", _stamps),
+_FEATURES = (
+    _Feature("fsync of files", "fsync of a file", _syncs_files),
+    _Feature("fsync of folders", "fsync of a folder", _syncs_folders),
+    _Feature("renaming over a file", "rename of a file over another", _renames_over),
+    _Feature("renaming of folders", "rename of a folder that is not empty", _renames_folders),
+    _Feature("symbolic links", "symlink", _symlinks),
+    _Feature("renaming over a symbolic link", "rename of a link over another", _renames_links_over),
+    _Feature("memory mapping", "mmap of a file for reading", _maps_files),
+    _Feature("locks", "flock of a file that is locked", _locks),
+    _Feature("modification times", "utime of an open file", _sets_modification_times),
 )

@@ -1,4 +1,4 @@
-"""A published directory as its readers see it, and every way in which it can differ from its manifest."""
+"""A published artefact and its files, and the comparison of a directory with its manifest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ArtefactId:
-    """One asset partition; ``partition`` is None for an asset without partitions."""
+    """An asset partition; ``partition`` is None for an asset without partitions."""
 
     asset: str
     partition: str | None = None
@@ -36,9 +36,9 @@ class Published:
     Attributes
     ----------
     directory
-        The generation, resolved once: it stays the same while this object lives.
+        The generation, resolved once; it does not change when the link is switched.
     reused
-        Whether it was there already and nothing had to be built.
+        Whether the artefact existed already, so nothing was built.
     """
 
     artefact: ArtefactId
@@ -48,7 +48,7 @@ class Published:
 
     @property
     def ref(self) -> InputRef:
-        """How a manifest made from this artefact names it."""
+        """The entry for this artefact in the inputs of another manifest."""
         return InputRef(self.artefact.asset, self.artefact.partition, self.manifest.sha256)
 
     def file(self, name: str) -> Path:
@@ -57,13 +57,13 @@ class Published:
         Raises
         ------
         MissingResourceError
-            If the manifest lists no such file.
+            If the manifest does not list the file.
         """
         known = [entry.path for entry in self.manifest.files]
         if name not in known:
             raise MissingResourceError(
                 f"{self.artefact} ({self.directory})",
-                "no such file in the manifest",
+                "the manifest does not list this file",
                 expected=str(known),
                 got=repr(name),
             )
@@ -81,12 +81,15 @@ class Damage:
 
 
 def total_bytes(manifest: Manifest) -> int:
-    """Return the bytes that hashing every file reads."""
+    """Return the total size in bytes of the files of a manifest."""
     return sum(entry.size_bytes for entry in manifest.files)
 
 
 def measure_file(path: Path, count: ByteCount) -> tuple[int, str]:
-    """Return size in bytes and SHA-256 of a file, both from one reading of it; a symlink is an OSError."""
+    """Return size in bytes and SHA-256 (hex) of a file, read once; raises OSError for a symlink.
+
+    The bytes are reported to ``count`` as they are read.
+    """
     digest, size_bytes, block = hashlib.sha256(), 0, memoryview(bytearray(_BLOCK_BYTES))
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb", buffering=0) as handle:
         while length := handle.readinto(block):
@@ -97,14 +100,16 @@ def measure_file(path: Path, count: ByteCount) -> tuple[int, str]:
 
 
 def find_damage(directory: Path, manifest: Manifest, count: ByteCount, *, sizes_only: bool = False) -> Iterator[Damage]:
-    """Compare a directory with its manifest: name, every byte of every file, and files that should not be there.
+    """Yield every difference between a directory and its manifest: directory name, file contents, unlisted files.
 
     Parameters
     ----------
     manifest
-        As read from that directory.
+        The manifest in that directory.
+    count
+        Receives the bytes read.
     sizes_only
-        Compare sizes where the bytes would have to be read.
+        Compare sizes only, and read no file.
     """
     parts = split_generation_name(directory.name)
     if parts is None or parts[1] != manifest.sha256[:12]:
@@ -114,7 +119,7 @@ def find_damage(directory: Path, manifest: Manifest, count: ByteCount, *, sizes_
             expected=parts[1] if parts else None,
             got=manifest.sha256[:12],
         )
-        # A manifest that was altered says nothing reliable about the files.
+        # An altered manifest cannot be trusted about the files.
         return
     for entry in manifest.files:
         if damage := _file_damage(directory, entry, count, sizes_only=sizes_only):
@@ -132,14 +137,14 @@ def find_damage(directory: Path, manifest: Manifest, count: ByteCount, *, sizes_
 
 def _file_damage(directory: Path, entry: FileEntry, count: ByteCount, *, sizes_only: bool) -> Damage | None:
     if through := first_symlink(directory, entry.path):
-        return Damage(entry.path, f"the symlink {through!r} stands where a file or folder was published")
+        return Damage(entry.path, f"the symlink {through!r} is in the place of a published file or folder")
     path = directory / entry.path
     try:
         status = path.lstat()
-        # Before opening: a FIFO would block for ever.
+        # Tested before opening: a FIFO would block for ever.
         if not stat.S_ISREG(status.st_mode):
             return Damage(entry.path, "is not a regular file")
-        # A truncated file is told from its size, without reading it.
+        # A file of another size is damaged; it need not be read.
         unread = sizes_only or status.st_size != entry.size_bytes
         found = (status.st_size, entry.sha256) if unread else measure_file(path, count)
     except (FileNotFoundError, NotADirectoryError):
@@ -153,7 +158,13 @@ def _file_damage(directory: Path, entry: FileEntry, count: ByteCount, *, sizes_o
 
 
 def list_files(directory: Path) -> list[str]:
-    """Return everything below ``directory`` that is not a folder, relative and sorted; not the files about it."""
+    """Return the sorted relative paths of everything below ``directory`` but folders and :data:`UNLISTED` files.
+
+    Raises
+    ------
+    OSError
+        If a folder cannot be read.
+    """
     found: list[str] = []
     for folder, folders, names in walk(directory):
         links = [name for name in folders if (folder / name).is_symlink()]
@@ -162,7 +173,7 @@ def list_files(directory: Path) -> list[str]:
 
 
 def has_listed_sizes(directory: Path, manifest: Manifest) -> bool:
-    """Compare names and sizes only: what can be known without reading the files."""
+    """Return whether the directory name and the size of every listed file match the manifest; reads no file."""
     parts = split_generation_name(directory.name)
     if parts is None or parts[1] != manifest.sha256[:12]:
         return False

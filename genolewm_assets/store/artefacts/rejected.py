@@ -1,7 +1,7 @@
-"""Builds that failed: kept for inspection, and a marker that keeps consumers from an outdated predecessor.
+"""Keep rejected builds for inspection, with a marker that stops consumers from using the outdated published version.
 
-``<root>/rejected/<location>`` is a link like a published one, so that a newer failure replaces an older one in one step
-and there is no moment without a marker.
+``<root>/rejected/<location>`` is a link like a published one. A newer rejected build therefore replaces an older one
+atomically, and the marker never disappears in between.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ def write_failure(work_dir: Path, artefact: str, err: GenoLeWMError) -> str:
 
 
 def reject(root: Root, location: str, work_dir: Path, sha256: str, lease: WriterLease) -> Path:
-    """Move a failed build to ``rejected/``, in place of an older one; :class:`BusyError` if the lock was lost."""
+    """Move a failed build to ``rejected/``, remove older ones, and return its path.
+
+    ``sha256`` is the digest of its manifest or ``failure.json``. Raises :class:`BusyError` if the lock was lost.
+    """
     marker = root.rejected_path(location)
     if marker.exists() and not marker.is_symlink():
         with lease.fenced():
@@ -47,7 +50,7 @@ def reject(root: Root, location: str, work_dir: Path, sha256: str, lease: Writer
 
 
 def clear_rejected(root: Root, location: str) -> None:
-    """Remove the marker of a location, then what it pointed to; inside the fence of the location's lease."""
+    """Remove the marker of a location, then its rejected builds; call it inside ``fenced`` of the location's lease."""
     marker = root.rejected_path(location)
     if root.is_rejected(location):
         remove_tree(marker)
@@ -64,7 +67,7 @@ def _drop_generations(marker: Path, *, keep: Path | None) -> None:
 
 
 def rejection_reason(root: Root, location: str) -> str:
-    """Return why the latest build of a location failed, as far as what it left behind tells."""
+    """Return why the latest build of a location failed, from its manifest or ``failure.json``; else its path."""
     directory = root.rejected_path(location)
     try:
         if (directory / MANIFEST).is_file():

@@ -1,11 +1,11 @@
-"""The root folder: who owns it, where things lie in it, who is working on what.
+"""The root folder: the catalogue that owns it, its layout, and the locks of its locations.
 
 ::
 
     <root>/root.json                       catalogue and genome that the root belongs to
-    <root>/work/<location, '~' for '/'>/   lock, lock.json (lease.py), and unfinished builds of one location:
-                                           build.<random>.<mark>, and resume.<digest>.<mark>, which can be continued
-    <root>/rejected/<location>             the latest build of a location, where it failed
+    <root>/work/<location, '~' for '/'>/   lock, lock.json (lease.py), and the work directories of one location:
+                                           build.<random>.<mark>, and resume.<digest>.<mark>, which can be resumed
+    <root>/rejected/<location>             link to the latest build of a location, if it was rejected
     <root>/<location>                      link to the published generation
 """
 
@@ -29,11 +29,11 @@ from genolewm_assets.store.locks import GUARD, WriterLease, check_clear, guarded
 ROOT_FILE = "root.json"
 WORK = "work"
 REJECTED = "rejected"
-#: Folders at the top of a root that hold no published artefacts.
+#: Names at the top of a root at which no artefact can be published.
 RESERVED = frozenset({ROOT_FILE, WORK, REJECTED, "dagster"})
 
 _SCHEMA, _SCHEMA_VERSION = "genolewm.root", "1.0"
-# 255 bytes is what file systems allow for one name; a digest, a dot and a suffix have to fit as well.
+# File systems allow 255 bytes for one name; a digest, dots and a suffix must fit too.
 _MAX_NAME_BYTES = 200
 _REMEDIES = {
     errno.ENOSPC: "Free some space (genolewm gc) and run it again",
@@ -48,20 +48,20 @@ _REMEDIES = {
 
 
 def enclosing_root(directory: Path) -> Path | None:
-    """Return the root that a directory is or lies in; None for one outside of any."""
+    """Return the root that is ``directory`` or contains it; None if there is none."""
     return next((path for path in (directory, *directory.parents) if (path / ROOT_FILE).is_file()), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """One root folder.
+    """The root folder of a catalogue, which contains all of its artefacts.
 
     Parameters
     ----------
     path
-        The folder; need not exist yet. Kept absolute, symlinks resolved.
+        The folder; it need not exist yet. Made absolute, with symlinks resolved.
     lock_wait_s
-        How long to wait for a lock that another process holds, in seconds.
+        Seconds to wait for a lock that another process holds.
     """
 
     path: Path
@@ -71,12 +71,20 @@ class Root:
         object.__setattr__(self, "path", Path(self.path).resolve())
 
     def claim(self, catalog: str, genome_digest: str) -> None:
-        """Make the root belong to a catalogue and a genome, or check that it does.
+        """Write ``root.json`` for a catalogue and a genome; if it exists, check that it names the same two.
+
+        Parameters
+        ----------
+        catalog
+            Name of the catalogue.
+        genome_digest
+            SHA-256 in hex over contig names, lengths and MD5s; see :func:`genolewm_assets.genome.genome_digest`.
 
         Raises
         ------
         RootError
-            If it belongs to another, ``root.json`` is damaged, or the file system lacks what a new root needs.
+            If the root belongs to another catalogue or genome, ``root.json`` is damaged, or the file system lacks a
+            feature that a new root needs.
         """
         wanted = {
             "schema": _SCHEMA,
@@ -100,11 +108,11 @@ class Root:
                     f"the root belongs to another {name.replace('_', ' ')}",
                     expected=repr(value),
                     got=repr(found.get(name)),
-                    remedy="Choose another root (GENOLEWM_ROOT) or the catalogue that this one was made with",
+                    remedy="Choose another root (GENOLEWM_ROOT), or the catalogue that this root was made with",
                 )
 
     def check_is_root(self) -> None:
-        """Raise :class:`MissingResourceError` if nobody has claimed the folder, :class:`RootError` for a bad claim."""
+        """Raise :class:`MissingResourceError` if ``root.json`` is missing, :class:`RootError` if it cannot be read."""
         path = self.path / ROOT_FILE
         if not path.is_file():
             raise MissingResourceError(
@@ -125,12 +133,12 @@ class Root:
         return found if isinstance(found, dict) else {}
 
     def path_of(self, relpath: str) -> Path:
-        """Return a path inside the root; no part of it but the last may be a symlink.
+        """Return the absolute path of a root-relative one; only its last part may be a symlink.
 
         Raises
         ------
         RootError
-            If ``relpath`` is absolute, leaves the root, or leads through a symlink.
+            If ``relpath`` is absolute, leads out of the root, or leads through a symlink or file.
         """
         parts = relpath.split("/")
         if {"", ".", ".."} & set(parts) or re.search(r"[\\\x00-\x1f]", relpath):
@@ -141,18 +149,19 @@ class Root:
             if path.is_symlink() or (path.exists() and not path.is_dir()):
                 raise RootError(
                     str(path),
-                    f"a link or file stands where {relpath!r} needs a folder",
+                    f"is a link or file, but {relpath!r} needs a folder here",
                     remedy="Keep the whole root on one file system, in plain folders",
                 )
         return path / parts[-1]
 
     def link_of(self, location: str) -> Path:
-        """Return the path of a location's link, after checking that artefacts may be published there.
+        """Return the path of the link of a location, after checking that the location is allowed.
 
         Raises
         ------
         RootError
-            If a part begins with ``.``, holds ``~``, is too long, or the folder is one the store keeps for itself.
+            If a part begins with ``.`` or contains ``~``, the location is longer than 200 bytes, or its first part is
+            in :data:`RESERVED`.
         """
         path = self.path_of(location)
         parts = location.split("/")
@@ -168,17 +177,17 @@ class Root:
         return path
 
     def rejected_path(self, location: str) -> Path:
-        """Return where the latest build of a location lies if it failed; something is there only then."""
+        """Return the path of the rejected build of a location; it exists only if the latest build was rejected."""
         self.link_of(location)
         return self.path_of(f"{REJECTED}/{location}")
 
     def is_rejected(self, location: str) -> bool:
-        """Tell whether the latest build of a location failed."""
+        """Return whether the latest build of a location was rejected."""
         return os.path.lexists(self.rejected_path(location))
 
     @contextmanager
     def lock(self, location: str, *, wait_s: float | None = None) -> Iterator[WriterLease]:
-        """Hold the lock of a location; yields the lease, by which publishing makes sure that it is still held.
+        """Hold the lock of a location and yield its lease, which can verify that the lock is still held.
 
         Parameters
         ----------
@@ -188,9 +197,9 @@ class Root:
         Raises
         ------
         BusyError
-            If another holds it all that time.
+            If another process still holds the lock after ``wait_s``.
         ResourceError
-            If the storage refuses.
+            If the storage fails.
         """
         where = str(self.link_of(location))
         with self.storage_errors(location):
@@ -201,77 +210,85 @@ class Root:
 
     @contextmanager
     def while_free(self, location: str) -> Iterator[None]:
-        """Keep others from locking a location for a moment; takes no room on the disk, so that room can be made.
+        """Keep other processes from locking a location while the block runs; needs no free disk space.
 
         Raises
         ------
         BusyError
-            If somebody holds its lock.
+            If a process holds the lock.
         """
         where = str(self.link_of(location))
         with while_free(self._lock_folder(location), where):
             yield
 
     def is_locked(self, location: str) -> bool:
-        """Tell whether somebody holds the lock of a location; when that cannot be found out, yes."""
+        """Return whether a process holds the lock of a location; True if that cannot be found out."""
         return is_held(self._work_folder(location))
 
     def _work_folder(self, location: str) -> Path:
         return self.path / WORK / location.replace("/", "~")
 
     def _lock_folder(self, location: str) -> Path:
-        """Return the folder of a lock, made if missing, after checking that nothing else stands where it belongs."""
+        """Return the folder of a lock, created if missing; raise :class:`ResourceError` if a file occupies its path."""
         if self.path.exists() and not self.path.is_dir():
             raise RootError(str(self.path), "the root is not a folder", remedy="Choose another root (GENOLEWM_ROOT)")
         folder = self._work_folder(location)
         for part in (folder.parent, folder):
             if os.path.lexists(part) and not part.is_dir():
-                raise ResourceError(str(part), "is in the way of a lock", remedy="Remove it and run this again")
+                raise ResourceError(
+                    str(part), "is in the place of a lock folder", remedy="Remove it and run this again"
+                )
         check_clear(folder / GUARD)
         make_directories(folder)
         return folder
 
     def work_dir(self, location: str, lease: WriterLease | None = None, *, name: str | None = None) -> Path:
-        """Return a work directory for a location whose lock the caller holds.
+        """Return a work directory for a location whose lock the caller holds, or keeps free.
 
         Parameters
         ----------
         lease
-            What :meth:`lock` yielded. Without it nothing protects the directory from others once the lock is lost.
+            The lease that :meth:`lock` yielded. Without it, others may remove the directory once the lock is lost.
         name
-            Its name, if a directory of that name is to be continued where one was left; None for a new, empty one.
+            Name of the directory: an existing one of this name is resumed, otherwise a new one is created. None for a
+            new directory with a random name.
         """
         self.link_of(location)
         return work_directory(self._work_folder(location), lease, name)
 
     def leftovers(self, location: str) -> list[Path]:
-        """Return what builds of a location left in ``work/`` and nobody is at, if nobody holds its lock."""
+        """Return the paths in ``work/`` that killed builds of a location left; call it while its lock is free."""
         return leftovers(self._work_folder(location))
 
     def sweep(self, location: str, lease: WriterLease, *, keep: str | None = None) -> None:
-        """Remove what killed builds of a location left in ``work/``; the caller holds its lock.
+        """Remove the work directories that killed builds of a location left; the caller holds its lock.
 
         Parameters
         ----------
         lease
-            What :meth:`lock` yielded; nothing is removed if the lock was lost.
+            The lease that :meth:`lock` yielded; nothing is removed if the lock was lost.
         keep
-            Name of the work directories that can be continued.
+            Name of the resumable work directories, which are kept; None removes all.
+
+        Raises
+        ------
+        BusyError
+            If the lock was lost.
         """
         sweep(self._work_folder(location), lease, keep=keep)
 
     def locations_at_work(self) -> list[str]:
-        """Return the locations that have been worked on in this root."""
+        """Return the locations that have a lock in ``work/``, free or held, sorted."""
         folder = self.path / WORK
-        # Only folders with a lock are the store's own; anything else there is left alone.
+        # The store made only the folders with a lock file; others are ignored.
         names = (path.name for path in folder.iterdir() if (path / GUARD).is_file()) if folder.is_dir() else ()
         return sorted(name.replace("~", "/") for name in names)
 
     @contextmanager
     def storage_errors(self, location: str) -> Iterator[None]:
-        """Turn a full, read-only, failing or vanished disk under the root into a :class:`ResourceError` that says so.
+        """Convert an OSError of the root's disk (full, read-only, failing, removed) to a :class:`ResourceError`.
 
-        Errors that name a file elsewhere, such as a source, pass as they are.
+        An error that names a file outside the root, such as a source, is not converted.
         """
         try:
             yield
@@ -279,22 +296,24 @@ class Root:
             raise
         except OSError as err:
             ours = self.is_storage_error(err)
-            # A failing disk that a call by descriptor met: the root's, or one that a source is on.
+            # EIO from a call on a descriptor names no file: the disk of the root or that of a source has failed.
             if not ours and (err.errno, err.filename) != (errno.EIO, None):
                 raise
             if self._vanished(err):
                 raise ResourceError(
-                    str(self.path), "was removed or moved while it was in use", remedy="Leave it alone and run it again"
+                    str(self.path),
+                    "was removed or moved while it was in use",
+                    remedy="Do not touch it, and run this again",
                 ) from err
             remedy = _REMEDIES.get(err.errno or 0, "Make room in the root and run it again")
             raise ResourceError(
                 str(self.path / location),
                 f"{'the storage refused to write' if ours else 'reading or writing failed'} ({err.strerror})",
-                remedy=f"{remedy}; what was published before is unchanged",
+                remedy=f"{remedy}; published artefacts are unchanged",
             ) from err
 
     def is_storage_error(self, err: BaseException | None) -> bool:
-        """Tell whether the root's storage failed: in this error, or in one that it was raised from."""
+        """Return whether an error, or an error that it was raised from, is a failure of the root's storage."""
         while err is not None:
             if isinstance(err, OSError) and ((err.errno in _REMEDIES and self._is_ours(err)) or self._vanished(err)):
                 return True
@@ -302,14 +321,14 @@ class Root:
         return False
 
     def _vanished(self, err: OSError) -> bool:
-        """Tell whether an error comes of the root's having been taken away, and not of a file that is missing in it."""
+        """Return whether an error was caused by removal of the whole root, not of a single file in it."""
         missing = isinstance(err, FileNotFoundError | NotADirectoryError) and self._is_ours(err)
         return missing and not (self.path / WORK).is_dir()
 
     def _is_ours(self, err: OSError) -> bool:
-        """Tell a failing root from a source file that the build may not read."""
+        """Return whether an error concerns the root, not a source file that the build may not read."""
         if err.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EXDEV}:
             return True
         named = [os.fsdecode(name) for name in (err.filename, err.filename2) if isinstance(name, str | bytes)]
-        # The folders that a root lies in are synced when it is made.
+        # The parents of a root are synced when it is created, so errors can name them too.
         return any(Path(name).is_relative_to(self.path) or self.path.is_relative_to(name) for name in named)

@@ -1,7 +1,7 @@
-"""Links beside a published link that show its files one level up.
+"""Symlinks that show the files of a published directory one level up.
 
-``clinvar/<release>/`` holds the links ``shard``, ``vcf`` and ``changes``; people look for
-``clinvar/<release>/chr21.parquet``. Such a link leads through ``shard``, so replacing that one switches them all.
+``clinvar/<release>/`` contains the links ``shard``, ``vcf`` and ``changes``, but users expect
+``clinvar/<release>/chr21.parquet``. That path is a link through ``shard``, so switching ``shard`` switches every file.
 """
 
 from __future__ import annotations
@@ -15,27 +15,36 @@ from genolewm_assets.store.files import is_published_link, link_target, replace_
 
 
 def check_surface(link: Path, directory: Path) -> None:
-    """Raise :class:`CorruptResourceError` if a name that the surface of a directory needs is not free.
+    """Raise :class:`CorruptResourceError` if the surface of a directory needs a name that is taken.
 
-    A plain file or folder, or what another artefact has published, is not replaced; any other link is.
+    A name is taken by a plain file, a folder or a published link. Any other link is replaced.
+
+    Parameters
+    ----------
+    link
+        The published link; the surface is beside it.
+    directory
+        The directory whose files the surface shows.
     """
     for path in directory.iterdir():
         name = link.parent / path.name
         if name == link or is_published_link(name) or (os.path.lexists(name) and not name.is_symlink()):
             raise CorruptResourceError(
-                str(name), f"is in the way of a file of {link.name!r}", remedy="Move it out of the root and build again"
+                str(name),
+                f"is in the place of a file of {link.name!r}",
+                remedy="Move it out of the root and build again",
             )
 
 
 def lay_surface(link: Path) -> None:
-    """Add the links that are missing, right those that lead elsewhere, remove those whose file is gone.
+    """Update the surface of a published link: add missing links, correct wrong ones, remove dangling ones.
 
     The caller holds the lock of the location.
 
     Raises
     ------
     CorruptResourceError
-        As :func:`check_surface`.
+        As in :func:`check_surface`.
     """
     check_surface(link, link)
     hidden = list(hidden_files(link))
@@ -49,13 +58,13 @@ def lay_surface(link: Path) -> None:
 
 
 def hidden_files(link: Path) -> Iterator[Path]:
-    """Yield the paths beside the link where a file of the published directory should show and does not, sorted."""
+    """Yield the paths, sorted, whose surface link is missing or leads elsewhere."""
     beside = (link.parent / path.name for path in sorted(link.iterdir()))
     return (path for path in beside if shown_through(path) != link)
 
 
 def shown_through(path: Path) -> Path | None:
-    """Return the published link through which a link of a surface leads, None for anything else."""
+    """Return the published link that a surface link leads through; None if ``path`` is no surface link."""
     through, _, name = (link_target(path) or "").partition("/")
     link = path.parent / through
     return link if name == path.name and is_published_link(link) else None

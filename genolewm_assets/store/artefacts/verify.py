@@ -1,4 +1,4 @@
-"""Re-hash a whole root and say what is wrong with it; nothing is changed."""
+"""Verify a root: re-hash every generation, test every link, and report the findings; nothing is changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from genolewm_assets.store.files import (
 
 
 class FindingKind(StrEnum):
-    """What a finding means; the first three are faults, the others are states worth knowing."""
+    """Kind of a finding; the first three are faults, the others are not."""
 
     CORRUPT = "corrupt"
     MISSING = "missing"
@@ -39,14 +39,14 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing found in a root.
+    """One finding about an artefact, a link or a work directory of a root.
 
     Attributes
     ----------
     location
         Root-relative path of the artefact or link.
     file
-        File of the artefact at fault, relative to it; None where it is the whole.
+        Path of the file at fault, relative to the artefact; None if the finding concerns the whole artefact.
     """
 
     kind: FindingKind
@@ -58,7 +58,7 @@ class Finding:
 
     @property
     def is_fault(self) -> bool:
-        """Whether something published is not what it should be."""
+        """Whether a published artefact or link is corrupt, missing or dangling."""
         return self.kind in {FindingKind.CORRUPT, FindingKind.MISSING, FindingKind.DANGLING}
 
     def __str__(self) -> str:
@@ -69,16 +69,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A generation that was compared with its manifest.
+    """A generation that was compared with its manifest, and the findings.
 
     Attributes
     ----------
     location
-        Root-relative path of the link by which readers reach it, or of the generation itself.
+        Root-relative path of its link, or of the generation itself if it is not linked.
     manifest
-        None where it cannot be read.
+        None if it cannot be read.
     findings
-        What is wrong with it.
+        Its faults; empty if it is intact.
     """
 
     location: str
@@ -88,19 +88,19 @@ class Verified:
 
 
 def verify_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding]:
-    """Re-hash every generation in a root, published, superseded or pinned, and look at every link.
+    """Re-hash every generation of a root, linked or not, and test every link.
 
     Returns
     -------
     list of Finding
-        Empty for a root in which everything is intact and current; faults first.
+        Faults first; empty if every artefact is intact and current.
 
     Raises
     ------
     MissingResourceError
-        If the folder is no root.
+        If the folder is not a root.
     ResourceError
-        If a folder cannot be read, so that what it holds is unknown.
+        If a folder cannot be read.
     """
     verification = Verification(root, progress)
     for _ in verification:
@@ -109,12 +109,12 @@ def verify_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding
 
 
 class Verification:
-    """:func:`verify_root` one generation at a time; a generation that another process removes meanwhile is left out.
+    """Verification of a root, one generation at a time; generations removed meanwhile are left out.
 
     Attributes
     ----------
     findings
-        Complete when the iteration has come to its end.
+        All findings, complete after the iteration.
     """
 
     def __init__(self, root: Root, progress: Progress = NO_PROGRESS) -> None:
@@ -122,7 +122,7 @@ class Verification:
         self.findings: list[Finding] = []
 
     def __iter__(self) -> Iterator[Verified]:
-        """Yield each generation as soon as it was compared; raises as :func:`verify_root`."""
+        """Yield each generation after it was compared; raises as :func:`verify_root`."""
         self._root.check_is_root()
         origins: list[_Origin] = []
         with reading(self._root.path):
@@ -137,7 +137,7 @@ class Verification:
 
 
 def _verify_generations(root: Root, progress: Progress) -> Iterator[Verified]:
-    """Yield each generation with what is wrong with it; only one manifest is held at a time."""
+    """Yield each generation with its findings; only one manifest is in memory at a time."""
     count = ByteCount(progress, sum(_bytes_to_read(generation) for generation in generations(root.path)))
     for generation in generations(root.path):
         location = _name(root, generation)
@@ -162,7 +162,7 @@ def _bytes_to_read(generation: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """What is published at a location, and what it was made from."""
+    """The artefact published at a location, and its inputs."""
 
     location: str
     artefact: ArtefactId
@@ -179,7 +179,7 @@ def _relative(root: Root, path: Path) -> str:
 
 
 def _name(root: Root, generation: Path) -> str:
-    """Name a generation by its link where readers reach it, else by its own path."""
+    """Return the root-relative path of the link of a generation, or of the generation itself if it is not linked."""
     return _relative(root, link_of_generation(generation) if is_linked(generation) else generation)
 
 
@@ -194,27 +194,29 @@ def _link_findings(root: Root) -> Iterator[Finding]:
             except CorruptResourceError as err:
                 yield Finding(FindingKind.CORRUPT, location, None, err.problem, err.expected, err.got)
         elif not link.exists():
-            yield Finding(FindingKind.DANGLING, location, None, f"the link leads nowhere: {link_target(link)!r}")
+            yield Finding(
+                FindingKind.DANGLING, location, None, f"the target of the link does not exist: {link_target(link)!r}"
+            )
         elif not link.resolve().is_relative_to(root.path):
             yield Finding(FindingKind.CORRUPT, location, None, "the link leads out of the root")
         elif shown_through(link) is None:
-            problem = f"the store makes no such link: {link_target(link)!r}"
+            problem = f"the store does not make such links: {link_target(link)!r}"
             yield Finding(FindingKind.CORRUPT, location, None, problem)
     for folder in plain_directories(root.path):
         yield Finding(
-            FindingKind.CORRUPT, _relative(root, folder), None, "a plain copy stands where a published link belongs"
+            FindingKind.CORRUPT, _relative(root, folder), None, "a plain copy is in the place of the published link"
         )
 
 
 def _surface_findings(root: Root) -> Iterator[Finding]:
-    """Yield where beside a link of which some files show another does not; wrong links are found as links."""
+    """Yield the missing and blocked links of every surface; wrong links are reported by :func:`_link_findings`."""
     for link in sorted({through for path in links(root.path) if (through := shown_through(path))}):
         for path in hidden_files(link) if link.is_dir() else ():
             what = f"the link to {link.name}/{path.name}"
             if not os.path.lexists(path):
                 yield Finding(FindingKind.MISSING, _relative(root, path), None, f"{what} is missing")
             elif not path.is_symlink():
-                yield Finding(FindingKind.CORRUPT, _relative(root, path), None, f"stands where {what} belongs")
+                yield Finding(FindingKind.CORRUPT, _relative(root, path), None, f"is in the place of {what}")
 
 
 def _stale_findings(origins: Sequence[_Origin]) -> Iterator[Finding]:

@@ -1,11 +1,11 @@
-"""The folder of one location in ``work/``: its work directories, whose they are, and which may be gone on with.
+"""Work directories of one location: who owns each, and which of them can be resumed.
 
-A directory's name ends in the mark of the lease that it belongs to. What a builder left that released its lock, or is
-dead for certain, may be continued or removed. What belongs to one that lost its lock and may yet be alive (its machine
-was asleep, or cut off) is neither continued nor removed: two writers in one directory would mix their rows, and a build
-that suddenly misses its files would report damage where there is none. It is left until that builder gives up or its
-process is known to have ended; or, where that cannot be known, has been silent for a day. Removing it is safe for what
-is published even then, since that builder could not publish any more.
+The name of a work directory ends in the mark of its owner's lease. If the owner released its lock or has certainly
+ended, the directory may be resumed or removed. An owner that lost its lock may still run, because its machine was
+asleep or cut off. Its directory is neither resumed nor removed: two writers in one directory would mix their rows, and
+a build whose files disappear would report damage where there is none. Such a directory is kept until the owner gives
+up, or its process is known to have ended, or, if that cannot be known, it has not renewed its lock for a day. Removal
+never affects published artefacts, because an owner without its lock cannot publish.
 """
 
 from __future__ import annotations
@@ -19,25 +19,29 @@ from pathlib import Path
 from genolewm_assets.store.files import make_directories, remove_tree, sync_directory
 from genolewm_assets.store.locks import GUARD, RECORD, FoundRecord, Standing, WriterLease, find_displaced, find_record
 
-#: What the name of an unfinished build begins with that can be continued.
+#: Prefix of the names of work directories that can be resumed.
 RESUMABLE = "resume."
 
 _BUILD = "build."
+# Seconds without renewal after which an owner that may still run loses its work directory.
 _SILENT_S = 24 * 3600.0
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Return what lies in a folder that no builder is at any more, if nobody holds its lock; else also the holder's."""
+    """Return the paths in the folder of a location that killed builds left, sorted.
+
+    If a process holds the lock, its own work directory is included.
+    """
     if not folder.is_dir():
         return []
     doubtful = _doubtful_records(folder)
     kept = {folder / GUARD, folder / RECORD, *doubtful}
     marks = [record.owner.mark if record.owner else "" for record in doubtful.values()]
-    return sorted(path for path in folder.iterdir() if path not in kept and not _is_of(path, marks))
+    return sorted(path for path in folder.iterdir() if path not in kept and not _has_mark_of(path, marks))
 
 
 def _doubtful_records(folder: Path) -> dict[Path, FoundRecord]:
-    """Return the records of owners that lost the lock, or may lose it to anyone who asks, and may yet be alive."""
+    """Return the records, by path, of owners whose lock was taken or has expired and which may still run."""
     current = find_record(folder / RECORD, time.time)
     found = {
         path: record
@@ -49,18 +53,18 @@ def _doubtful_records(folder: Path) -> dict[Path, FoundRecord]:
     return {path: record for path, record in found.items() if time.time() - record.renewed_s < _SILENT_S}
 
 
-def _is_of(path: Path, marks: list[str]) -> bool:
-    """Tell whether a directory bears one of the marks; an owner of which nothing is known may have any."""
+def _has_mark_of(path: Path, marks: list[str]) -> bool:
+    """Return whether a path is a work directory with one of the marks; an unknown owner's empty mark fits all."""
     return path.name.startswith((_BUILD, RESUMABLE)) and any(path.name.endswith(mark) for mark in marks)
 
 
 def work_directory(folder: Path, lease: WriterLease | None, name: str | None) -> Path:
-    """Return a work directory that bears the lease's mark: one of that name if one was left, else an empty one."""
+    """Return a work directory with the mark of the lease: the latest one called ``name``, otherwise an empty one."""
     path = folder / _marked(name or f"{_BUILD}{secrets.token_hex(4)}", lease)
     with _fenced(lease):
         left = [] if name is None else [other for other in leftovers(folder) if is_called(other, name)]
         if not left:
-            # Not tempfile.mkdtemp: a published directory keeps its mode, and others should be able to read it.
+            # tempfile.mkdtemp would deny access to other users, also after publication.
             make_directories(folder)
             path.mkdir()
             try:
@@ -75,13 +79,13 @@ def work_directory(folder: Path, lease: WriterLease | None, name: str | None) ->
 
 
 def is_called(path: Path, name: str) -> bool:
-    """Tell whether a path is a work directory of a name, whoever's."""
+    """Return whether a path is a work directory with this name, of any owner."""
     return name in {path.name, path.name.rpartition(".")[0]} and path.is_dir() and not path.is_symlink()
 
 
 def sweep(folder: Path, lease: WriterLease, *, keep: str | None = None) -> None:
-    """Remove what builders of a location left there, except work directories that are called ``keep``."""
-    # Listed inside the fence: should the lock be lost after it, what the next owner makes is not in the list.
+    """Remove the work directories that killed builds of a location left, except those called ``keep``."""
+    # Listed while the lock is held: if it is lost later, the files of the next owner are not in the list.
     with lease.fenced():
         left = [path for path in leftovers(folder) if keep is None or not is_called(path, keep)]
     for path in left:

@@ -1,4 +1,8 @@
-"""Files that survive a crash: atomic writes, plain reads, generations behind a link, canonical JSON."""
+"""Single files and directories that survive a crash: atomic writes, generations behind a symlink, canonical JSON.
+
+Belongs here: file-system operations that know neither artefacts nor manifests. Does not belong here: locks (``locks``),
+builds, manifests and roots (``artefacts``), tables (``tables``), array stores (``arrays``).
+"""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Files and directories that appear whole or not at all, also after kill -9 or a power cut."""
+"""Write files atomically and sync directories, so that kill -9 or a power cut leaves no partial file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Give an OSError the name of the file: calls by descriptor, such as write and fsync, do not know it."""
+    """Add the file name to an OSError raised inside; calls on a descriptor, such as write and fsync, lack it."""
     try:
         yield
     except OSError as err:
@@ -24,12 +24,12 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that readers see the old bytes or the new ones, also after a power cut.
+    """Write a file so that readers see the old bytes or all of the new ones, also after a power cut.
 
     Raises
     ------
     OSError
-        If the file system refuses; the old file is untouched and nothing else is left behind.
+        If the file system refuses; the old file is unchanged and no temporary file remains.
     """
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -46,20 +46,20 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Force a directory's entries to disk, so that renames in it outlive a power cut."""
+    """Sync the entries of a directory to disk, so that renames in it survive a power cut."""
     try:
         _sync(directory, os.O_DIRECTORY)
     except OSError as err:
-        # Some network file systems have no such call for directories and write entries through at once.
+        # Some network file systems cannot sync a directory; they write its entries synchronously.
         if err.errno not in {errno.EINVAL, errno.ENOTSUP}:
             raise
 
 
 def sync_tree(directory: Path) -> None:
-    """Force every file and directory below ``directory``, and itself, to disk."""
+    """Sync ``directory`` and every file and directory below it to disk."""
     for folder, _, names in os.walk(directory, topdown=False):
         for name in names:
-            # Links have nothing of their own to sync, and opening a FIFO would block for ever.
+            # A link has no content to sync; opening a FIFO would block for ever.
             if stat.S_ISREG((Path(folder) / name).lstat().st_mode):
                 _sync(Path(folder) / name)
         sync_directory(Path(folder))
@@ -75,24 +75,24 @@ def _sync(path: Path, flags: int = 0) -> None:
 
 
 def make_directories(directory: Path) -> None:
-    """Create a directory and its missing parents, each entry forced to disk."""
+    """Create a directory and its missing parents, and sync each new entry to disk."""
     chain = (directory, *directory.parents)
     n_missing = next(n for n, path in enumerate(chain) if path.is_dir())
-    # The first one there may have been made by a process that was killed before it synced the entry.
+    # The nearest existing parent is synced too: its creator may have been killed before the sync.
     for path in reversed(chain[: n_missing + 1]):
         path.mkdir(exist_ok=True)
-        # A parent that may be entered but not listed cannot be opened, so not synced either.
+        # A parent without read permission cannot be opened, so its entries cannot be synced.
         with suppress(PermissionError):
             sync_directory(path.parent)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove whatever stands at ``path``: a file, a link (never what it points to) or a directory; nothing is fine."""
+    """Remove a file, a link (not its target) or a directory with its content; a missing path is no error."""
     if path.is_dir() and not path.is_symlink():
         try:
             shutil.rmtree(path)
         except OSError as err:
-            # It removes entries by their names alone, relative to open folders.
+            # rmtree reports a name relative to an open folder.
             err.filename = str(path)
             raise
     else:
@@ -100,7 +100,7 @@ def remove_tree(path: Path) -> None:
 
 
 def link_target(path: Path) -> str | None:
-    """Return what a symlink says, None for anything else or nothing; one system call, so no race in between."""
+    """Return the target text of a symlink; None if the path is missing or no symlink. One system call, so no race."""
     try:
         return os.readlink(path)  # noqa: PTH115 - a Path would normalise the text
     except OSError:

@@ -1,4 +1,4 @@
-"""JSON in the one spelling that the store writes, so that equal values give equal bytes."""
+"""Canonical JSON: equal values give equal bytes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping
 
 
 def canonical_json(value: object, where: str) -> bytes:
-    """Serialise to the one spelling used on disk: sorted keys, UTF-8, indent 2, a final newline.
+    """Serialise a value as canonical JSON: sorted keys, UTF-8, indent 2, a final newline.
+
+    Parameters
+    ----------
+    where
+        File or artefact that an error message names.
 
     Raises
     ------
     ConfigurationError
-        If a value is not JSON, or not finite.
+        If a value has no JSON form, a key is not text, or a number is not finite.
     """
     try:
         _check_keys(value)
@@ -30,13 +35,13 @@ def canonical_json(value: object, where: str) -> bytes:
 
 
 def normal_json(value: Mapping[str, JsonValue], where: str) -> dict[str, JsonValue]:
-    """Return a private copy in the types that reading it back from disk gives."""
+    """Return a deep copy with the types that reading the JSON back gives; raises as :func:`canonical_json`."""
     copied: dict[str, JsonValue] = json.loads(canonical_json(dict(value), where))
     return copied
 
 
 def _check_keys(value: object) -> None:
-    # json.dumps would quietly turn the keys 1, None and True into text.
+    # json.dumps would convert the keys 1, None and True to text without an error.
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):

@@ -1,8 +1,8 @@
-"""Published directories: generations, and the links that stand for them.
+"""Publish directories as generations, and switch the symlinks that point to them.
 
-A published directory is a *generation*: ``<parent>/.gen/<name>.<digest12>``, reached through the relative symlink
-``<parent>/<name>``. POSIX renames a file over a file atomically, but never a directory over a full directory; replacing
-a symlink is what makes the switch of a whole directory one step.
+A published directory is a *generation*: ``<parent>/.gen/<name>.<digest12>``. The relative symlink ``<parent>/<name>``
+points to the current generation. POSIX renames a file over a file atomically, but cannot rename a directory over one
+that is not empty. Replacing the symlink therefore switches a whole directory in one atomic step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.store.files.atomic import link_target, make_directories, remove_tree, sync_directory, sync_tree
 
 GENERATIONS = ".gen"
-#: What a link is called before it takes the place of the former one.
+#: Suffix of the temporary name under which a new link is created before it replaces the old one.
 LINK_SUFFIX = ".link"
 _GENERATION_NAME = re.compile(r"(?P<name>.+)\.(?P<digest12>[0-9a-f]{12})", re.DOTALL)
 
@@ -31,16 +31,16 @@ def split_generation_name(directory: str) -> tuple[str, str] | None:
 
 
 def check_publishable(link: Path) -> None:
-    """Raise :class:`CorruptResourceError` if something else stands where the link or its generations belong."""
+    """Raise :class:`CorruptResourceError` if a file or folder occupies the path of the link or of its ``.gen``."""
     remedy = "Move it out of the root and build again"
     if not link.is_symlink() and link.exists():
         raise CorruptResourceError(
-            str(link), "a plain file or directory stands where a published link belongs", remedy=remedy
+            str(link), "a plain file or directory is in the place of the published link", remedy=remedy
         )
     generations = link.parent / GENERATIONS
     if generations.is_symlink() or (generations.exists() and not generations.is_dir()):
         raise CorruptResourceError(
-            str(generations), "a link or file stands where the folder of published directories belongs", remedy=remedy
+            str(generations), "a link or file is in the place of the folder of generations", remedy=remedy
         )
 
 
@@ -51,31 +51,32 @@ def publish_generation(
     *,
     fenced: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Path:
-    """Make a finished work directory the one that ``link`` stands for.
+    """Turn a finished work directory into a generation and point ``link`` at it.
 
-    Readers that resolve ``link`` get the former generation or this one. Publishing a digest that is published already
-    changes nothing; files of it that were damaged since are replaced one by one, each in a single step.
+    Readers that resolve ``link`` get the former generation or this one. If a generation of this digest exists, it is
+    kept; those of its files that differ from the work directory are replaced, each atomically.
 
     Parameters
     ----------
     work_dir
-        A complete directory on the file system of ``link``; it is gone afterwards.
+        A complete directory on the file system of ``link``; it no longer exists afterwards.
     link
-        Where readers look. The caller holds the lock of this location.
+        Path of the published link. The caller holds the lock of this location.
     digest12
-        First 12 hex digits of the digest of what the directory holds.
+        First 12 hex digits of the digest of the content, usually the SHA-256 of ``manifest.json``.
     fenced
-        ``fenced`` of the lease of this location: entered before anything is moved, it raises if the lock was lost.
+        ``fenced`` of the lease of this location. It is entered before anything is moved, and raises if the lock was
+        lost.
 
     Returns
     -------
     Path
-        The generation.
+        Path of the generation.
 
     Raises
     ------
     CorruptResourceError
-        If something else stands where the link or its generations belong.
+        If a file or folder occupies the path of the link or of its ``.gen``, or ``digest12`` is malformed.
     """
     generation = generation_path(link, digest12)
     generations = generation.parent
@@ -99,19 +100,19 @@ def publish_generation(
 
 
 def generation_path(link: Path, digest12: str) -> Path:
-    """Return where the generation of a digest lies, or would, that ``link`` stands for."""
+    """Return the path of the generation of ``link`` with a digest, whether or not it exists."""
     return link.parent / GENERATIONS / f"{link.name}.{digest12}"
 
 
 def generations_of(link: Path) -> list[Path]:
-    """Return every generation of a link that lies on disk, sorted, whether or not the link stands for it."""
+    """Return every existing generation of a link, sorted by path, including those it does not point to."""
     found = (link.parent / GENERATIONS).glob("*")
     own = (path for path in found if (split_generation_name(path.name) or ("", ""))[0] == link.name)
     return sorted(path for path in own if path.is_dir() and not path.is_symlink())
 
 
 def _heal(work_dir: Path, generation: Path) -> None:
-    """Move the files that differ from ``work_dir`` into a generation of the same digest; drop what it lacks."""
+    """Make a generation equal to ``work_dir``: replace files that differ, remove files that ``work_dir`` lacks."""
     for folder, _, names in os.walk(work_dir):
         target = generation / Path(folder).relative_to(work_dir)
         if target.is_symlink() or not target.is_dir():
@@ -138,7 +139,7 @@ def _same_file(fresh: Path, published: Path) -> bool:
 
 
 def switch_link(link: Path, generation: Path) -> None:
-    """Point ``link`` at ``generation`` in one step."""
+    """Point ``link`` at ``generation`` atomically, and sync the folder of ``link``."""
     target = f"{GENERATIONS}/{generation.name}"
     if link_target(link) != target:
         replace_link(link, target)
@@ -146,8 +147,8 @@ def switch_link(link: Path, generation: Path) -> None:
 
 
 def replace_link(link: Path, target: str) -> None:
-    """Make ``link`` say ``target``, in one step also where it says something else; the caller syncs its folder."""
-    # One name per link: a link that a killed build left behind is overwritten by the next build of the location.
+    """Create ``link`` with ``target``, or replace it atomically; the caller syncs the folder of ``link``."""
+    # The temporary name is fixed, so the next build overwrites the link of a killed one.
     scratch = link.parent / GENERATIONS / f"{link.name}{LINK_SUFFIX}"
     scratch.unlink(missing_ok=True)
     os.symlink(target, scratch)  # noqa: PTH211
@@ -155,14 +156,14 @@ def replace_link(link: Path, target: str) -> None:
 
 
 def resolve_generation(link: Path) -> Path:
-    """Return the generation that ``link`` stands for now; readers call this once and keep the result.
+    """Return the generation that ``link`` points to now; readers call this once and keep the result.
 
     Raises
     ------
     MissingResourceError
-        If nothing is published there, or the generation is gone.
+        If ``link`` does not exist, or its generation does not.
     CorruptResourceError
-        If ``link`` is not the kind of link that :func:`publish_generation` makes.
+        If ``link`` is not a symlink, or its target is not ``.gen/<name>.<digest12>`` with the name of ``link``.
     """
     try:
         target = os.readlink(link)  # noqa: PTH115
@@ -186,12 +187,12 @@ def resolve_generation(link: Path) -> Path:
 
 
 def is_published_link(link: Path) -> bool:
-    """Tell whether a symlink has, or had, a generation as its target."""
+    """Return whether a path is a symlink into ``.gen``, even if its target no longer exists."""
     return (link_target(link) or "").startswith(f"{GENERATIONS}/")
 
 
 def generations_in(folder: Path) -> Iterator[Path]:
-    """Yield every generation of the links in one folder, linked or not, sorted."""
+    """Yield every generation in the ``.gen`` of one folder, sorted by path, linked or not."""
     inside = folder / GENERATIONS
     for path in sorted(inside.iterdir()) if inside.is_dir() and not inside.is_symlink() else ():
         if split_generation_name(path.name) and path.is_dir() and not path.is_symlink():
@@ -199,11 +200,11 @@ def generations_in(folder: Path) -> Iterator[Path]:
 
 
 def link_of_generation(generation: Path) -> Path:
-    """Return the link that a generation was made for."""
+    """Return the path of the link that a generation was made for."""
     parts = split_generation_name(generation.name)
     return generation.parent.parent / (parts[0] if parts else generation.name)
 
 
 def is_linked(generation: Path) -> bool:
-    """Tell whether readers reach a generation."""
+    """Return whether the link of a generation points to it."""
     return link_target(link_of_generation(generation)) == f"{GENERATIONS}/{generation.name}"

@@ -1,4 +1,4 @@
-"""Files of a directory whose content nobody vouches for yet: read only if they are plain ones, parsed within bounds."""
+"""Read files from an unverified directory: regular files only; invalid or too deeply nested JSON is an error."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _BLOCK_BYTES = 1 << 20
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a regular file for reading; neither a link to elsewhere is followed, nor a FIFO or device waited for.
+    """Open a regular file for reading; a symlink is an error, and a FIFO or device does not block.
 
     Raises
     ------
     MissingResourceError
-        If there is none.
+        If the file does not exist.
     CorruptResourceError
-        If something else stands there.
+        If the path is a symlink or anything else but a regular file.
     ResourceError
-        If it is refused for another reason, which tells nothing about whether it is there.
+        If the file cannot be opened for another reason, such as permissions or a disk error; it may exist.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -44,11 +44,11 @@ def _unreadable(path: Path, err: OSError) -> ResourceError:
     problem = f"cannot be read ({err.strerror})"
     if isinstance(err, FileNotFoundError | NotADirectoryError):
         return MissingResourceError(str(path), problem, remedy=_REMEDY)
-    return ResourceError(str(path), problem, remedy="Put that right and run it again")
+    return ResourceError(str(path), problem, remedy="Make it readable and run this again")
 
 
 def read_blocks(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a regular file in parts of some size; raises as :func:`open_plain`, also while reading."""
+    """Yield the bytes of a regular file in parts of at most 1 MiB; raises as :func:`open_plain`, also while reading."""
     with open_plain(path) as handle:
         try:
             while block := handle.read(_BLOCK_BYTES):
@@ -63,12 +63,17 @@ def read_plain(path: Path) -> bytes:
 
 
 def parse_json(data: bytes, where: str) -> Any:
-    """Parse JSON of any content.
+    """Parse a JSON document; its content is not checked.
+
+    Parameters
+    ----------
+    where
+        File that an error message names.
 
     Raises
     ------
     CorruptResourceError
-        If it is not JSON, or nested deeper than Python can follow.
+        If ``data`` is not JSON, or is nested deeper than the recursion limit of Python allows.
     """
     try:
         return json.loads(data)

@@ -1,4 +1,4 @@
-"""Folders looked at as a whole: what cannot be read is an error, never passed over as if it were empty."""
+"""Walk a directory tree; an unreadable folder is an error and is never treated as empty."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from genolewm_assets.errors import GenoLeWMError, ResourceError
 
 
 def walk(base: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Yield every folder from ``base`` downwards with the names of its folders and of everything else in it.
+    """Yield ``base`` and every folder below it, each with the names of its folders and of its other entries.
 
-    As :func:`os.walk`: links are named but not followed, and names taken out of the first list are not entered.
-    Nothing is yielded where there is no ``base``.
+    As in :func:`os.walk`, symlinks are listed but not followed, and folders removed from the first list are not
+    entered. If ``base`` does not exist, nothing is yielded.
 
     Raises
     ------
@@ -26,14 +26,14 @@ def walk(base: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
 
 def _refuse(err: OSError) -> None:
-    # What has gone since its parent was listed was taken by another process, and is no longer part of the tree.
+    # A folder that disappeared after its parent was listed was removed by another process.
     if not isinstance(err, FileNotFoundError):
         raise err
 
 
 @contextmanager
 def reading(base: Path) -> Iterator[None]:
-    """Turn what the file system refuses to show below ``base`` into a :class:`ResourceError` that names it."""
+    """Convert an OSError raised inside to a :class:`ResourceError` that names the unreadable path."""
     try:
         yield
     except GenoLeWMError:

@@ -1,4 +1,4 @@
-"""Locks of open files and folders, by flock(2): the operating system lets go of them when a process dies."""
+"""Locks of open files and folders by flock(2); the operating system releases them when a process ends."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from pathlib import Path
 from genolewm_assets.errors import BusyError, ResourceError
 from genolewm_assets.store.files import naming
 
-#: What a file system that has no locks says.
+#: Error numbers of flock(2) on a file system without locks.
 NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL})
 _POLL_S = 0.01
 
 
 def flock(descriptor: int, *, shared: bool = False, wait: bool = False) -> bool:
-    """Lock an open file or folder; False if another has it locked, and ``wait`` is False.
+    """Lock an open file or folder; return False if another process holds the lock and ``wait`` is False.
 
-    Closing the descriptor unlocks it, once processes forked meanwhile have closed theirs.
+    The lock ends when this process and every process forked since have closed the descriptor.
 
     Parameters
     ----------
     shared
-        Together with others that lock it shared.
+        Take a shared lock: several processes can hold it at once, but none together with an exclusive lock.
+    wait
+        Wait until the lock is free.
     """
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
@@ -36,7 +38,7 @@ def flock(descriptor: int, *, shared: bool = False, wait: bool = False) -> bool:
 
 
 def is_flocked(descriptor: int) -> bool:
-    """Tell whether another has an open file locked; when that cannot be found out, yes."""
+    """Return whether an open file is locked through another descriptor; True if flock fails."""
     try:
         free = flock(descriptor, shared=True)
     except OSError:
@@ -51,12 +53,12 @@ def _unlock(descriptor: int) -> None:
 
 
 def lock_folder(folder: Path, *, wait: bool) -> int:
-    """Lock a folder itself, so that no lock file stays in it; returns a descriptor, to be closed.
+    """Lock a folder itself, so that no lock file is needed, and return a descriptor, which the caller closes.
 
     Raises
     ------
     BusyError
-        If another has it locked, and ``wait`` is False.
+        If another process holds the lock and ``wait`` is False.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -72,12 +74,17 @@ def lock_folder(folder: Path, *, wait: bool) -> int:
 
 @contextmanager
 def guarded(path: Path, wait_s: float) -> Iterator[int]:
-    """Hold a lock file alone; it is made if missing and stays there. Yields its descriptor.
+    """Hold an exclusive lock on a lock file and yield its descriptor; the file is created if missing and kept.
+
+    Parameters
+    ----------
+    wait_s
+        Seconds to wait for the lock.
 
     Raises
     ------
     BusyError
-        If another holds it all that time.
+        If another process holds the lock for ``wait_s`` seconds.
     ResourceError
         If the file system has no locks.
     """
@@ -87,7 +94,10 @@ def guarded(path: Path, wait_s: float) -> Iterator[int]:
 
 @contextmanager
 def looked_through(path: Path) -> Iterator[int]:
-    """Hold an existing lock file together with others that only look; no waiting, no right to write needed."""
+    """Hold a shared lock on an existing lock file, without waiting and without write permission.
+
+    Yields the descriptor; raises :class:`BusyError` if another process holds the lock exclusively.
+    """
     with _locked(path, os.O_RDONLY, shared=True, wait_s=0.0) as descriptor:
         yield descriptor
 
@@ -99,7 +109,7 @@ def _locked(path: Path, flags: int, *, shared: bool, wait_s: float) -> Iterator[
         if time.monotonic() >= deadline:
             raise BusyError(
                 str(path),
-                f"another process has held the lock for the {wait_s:g} s that were waited",
+                f"another process still holds the lock after {wait_s:g} s of waiting",
                 remedy="Wait for it to finish, or stop it, and run this again",
             )
         time.sleep(_POLL_S)
@@ -107,7 +117,7 @@ def _locked(path: Path, flags: int, *, shared: bool, wait_s: float) -> Iterator[
         yield descriptor
     finally:
         try:
-            # Closing would do, but for processes forked meanwhile: they have the descriptor too.
+            # Closing is not enough: a process forked meanwhile shares the lock through its copy of the descriptor.
             _unlock(descriptor)
         finally:
             os.close(descriptor)
@@ -117,7 +127,7 @@ def _try_to_lock(path: Path, flags: int, *, shared: bool) -> int | None:
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     try:
         with naming(path):
-            # Somebody may have removed the file: then the next one to come locks another.
+            # If the file was removed meanwhile, other processes lock a new one, and this lock has no effect.
             if flock(descriptor, shared=shared) and os.fstat(descriptor).st_nlink:
                 return descriptor
     except OSError as err:

@@ -1,14 +1,14 @@
-"""One writer at a time at a location: a lock that names its owner, and that its owner knows when it has lost it.
+"""A lock of one location that names its owner; the owner can tell whether it still holds it.
 
 ::
 
-    <folder>/lock                    flocked for the moments in which one of the other two is judged or changed
-    <folder>/lock.json               the record: who owns the lock; modified when it is renewed
-    <folder>/displaced.<mark>.json   the record of a former owner that may still be alive
+    <folder>/lock                    the guard: flocked briefly while one of the other two is read or changed
+    <folder>/lock.json               the record: names the owner; its modification time is the last renewal
+    <folder>/displaced.<mark>.json   the record of a former owner that may still run
 
-A dead owner's lock is taken at once where its death can be seen, and otherwise once it has not been renewed for long
-enough (``lock_record.py``). An owner that was passed over by mistake, because its machine was asleep or cut off, finds
-another's token in the record when it wants to publish, and publishes nothing.
+If the owner's process is known to have ended, its lock is taken at once; otherwise it is taken after ``LEASE_S``
+without renewal (``record.py``). An owner whose lock was taken while its machine was asleep or cut off sees a different
+token in the record before it publishes, and aborts.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from genolewm_assets.store.locks.record import (
 GUARD = "lock"
 
 _POLL_S = 0.05
-# The guard is held for moments: one look at the record is worth a short wait for it, a finished build a long one.
+# Seconds to wait for the guard, which is held only briefly: to read the record, and to publish or release.
 _LOOK_S, _PUBLISH_S = 1.0, 60.0
 
 
 class WriterLease:
-    """The lock of one location; leaving it as a context manager releases it.
+    """The lock of one location; as a context manager, it is released on exit.
 
     Parameters
     ----------
     folder
-        An existing folder for the lock's files, on the file system of what is locked.
+        An existing folder for the lock's files, on the file system of the location.
     where
-        What error messages call the location.
+        Name of the location in error messages.
     """
 
     def __init__(self, folder: Path, where: str) -> None:
@@ -64,20 +64,25 @@ class WriterLease:
 
     @property
     def owner(self) -> LeaseOwner | None:
-        """How the record names this process; None while the lock is not held."""
+        """The owner in the record of this lease; None while the lock is not held."""
         return None if self._hold is None else self._hold.owner
 
     def acquire(self, wait_s: float) -> Self:
-        """Take the lock.
+        """Take the lock and return this object.
+
+        Parameters
+        ----------
+        wait_s
+            Seconds to wait while another process holds the lock.
 
         Raises
         ------
         BusyError
-            If another holds it all that time; it is named.
+            If another process still holds the lock after ``wait_s``; the message names it.
         ResourceError
-            If something is in the way of the lock's files, or the file system has no locks.
+            If a lock file's path is not a regular file, or the file system has no locks.
         OSError
-            If the record cannot be written; the lock is free then.
+            If the record cannot be written; the lock is then free.
         """
         assert self._hold is None, "acquired twice"
         deadline = time.monotonic() + wait_s
@@ -88,7 +93,7 @@ class WriterLease:
         return self
 
     def _try_to_acquire(self, deadline: float) -> FoundRecord | None:
-        """Take the lock unless somebody holds it, who is returned then."""
+        """Take the lock and return None; if it is held, return the record of its owner."""
         record = self._folder / RECORD
         try:
             with guarded(self._folder / GUARD, max(_LOOK_S, deadline - time.monotonic())) as guard:
@@ -98,17 +103,17 @@ class WriterLease:
                     return None
                 return found
         except BusyError:
-            # Whoever has the guard for so long is publishing, or removing what nobody needs.
-            # Not judged: looking whether a record is flocked would keep its owner from doing that just now.
+            # A process that holds the guard so long is publishing or removing files. The record is only read: testing
+            # its flock would briefly take that lock.
             return FoundRecord(read_owner(record), Standing.HOLDS, time.time())
 
     def release(self) -> None:
-        """Give the lock back; nothing happens if it is not held, was lost, or is that of the process forked from.
+        """Release the lock; without effect if it is not held, was lost, or belongs to the parent of a forked process.
 
         Raises
         ------
         ResourceError
-            If the record cannot be removed. It is void all the same.
+            If the record cannot be removed; the lock is free nevertheless.
         """
         hold, self._hold = self._hold, None
         if hold is None or hold.pid != os.getpid():
@@ -132,24 +137,27 @@ class WriterLease:
                 os.close(hold.descriptor)
 
     def check_held(self) -> None:
-        """Raise :class:`BusyError` if the lock is not, or no longer, this process's.
+        """Raise :class:`BusyError` if this process does not hold the lock, or has lost it.
 
-        What must not happen after it was lost belongs inside :meth:`fenced`.
+        The lock can be lost right after this check; a publication therefore runs inside :meth:`fenced`.
         """
         if self._hold is None or self._hold.pid != os.getpid():
             raise BusyError(self._where, "this process does not hold the lock", remedy="Acquire it in this process")
         owner = read_owner(self._folder / RECORD)
         if owner != self._hold.owner:
-            taker = "its record is gone" if owner is None else f"it went to {owner}"
+            taker = "its record is gone" if owner is None else f"{owner} holds it now"
             raise BusyError(
                 self._where,
-                f"this process lost the lock while it was not heard of ({taker}); nothing was published",
+                f"this process lost the lock because it did not renew it in time ({taker}); nothing was published",
                 remedy="Run this again",
             )
 
     @contextmanager
     def fenced(self) -> Iterator[None]:
-        """Keep the lock from changing hands inside; raises as :meth:`check_held`. Short, and never one in another."""
+        """Verify that this process holds the lock, and keep others from taking it until the block ends.
+
+        Raises as :meth:`check_held`. Keep the block short, and do not nest it.
+        """
         if not self._folder.is_dir():
             self.check_held()
         with guarded(self._folder / GUARD, _PUBLISH_S):
@@ -165,19 +173,21 @@ class WriterLease:
         try:
             self.release()
         except OSError:
-            # The first error is the one that matters; a record that stays is void once this process has ended.
+            # The error raised inside matters more. A record that remains is void, because its flock is released.
             if error is None:
                 raise
 
 
 @contextmanager
 def while_free(folder: Path, where: str) -> Iterator[None]:
-    """Keep others from acquiring a lock that nobody holds: for moments, and also where the disk is full.
+    """Keep other processes from acquiring a free lock while the block runs. Keep the block short.
+
+    No file is written, so this also works on a full disk.
 
     Raises
     ------
     BusyError
-        If somebody holds it.
+        If a process holds the lock.
     """
     with guarded(folder / GUARD, _LOOK_S) as guard:
         found = find_record(folder / RECORD, lambda: _now_s(guard))
@@ -187,12 +197,12 @@ def while_free(folder: Path, where: str) -> Iterator[None]:
 
 
 def is_held(folder: Path) -> bool:
-    """Tell whether somebody holds the lock of a folder; when that cannot be found out, yes."""
+    """Return whether a process holds the lock of a folder; True if that cannot be found out."""
     try:
         with looked_through(folder / GUARD) as guard:
             found = find_record(folder / RECORD, lambda: _now_s(guard))
     except FileNotFoundError:
-        # A record without the lock file that judging it needs is no lock that is known to be free.
+        # Without the guard the record cannot be judged, so an existing record counts as held.
         return os.path.lexists(folder / RECORD)
     except OSError:
         return True
@@ -201,14 +211,19 @@ def is_held(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Hold:
-    """What a process keeps while it holds a lock.
+    """State of a held lock, with the thread that renews it.
 
     Attributes
     ----------
     descriptor
-        The record, open: renewing it can touch nobody else's, and its flock ends with the process.
+        The open, flocked record. Renewal through the descriptor cannot change another owner's record, and the flock
+        ends with the process.
     pid
-        The process that acquired; one forked from it is another.
+        The process that acquired the lock; a forked child does not hold it.
+    stopped
+        Set to end the renewal.
+    renewing
+        Held during a renewal and while ``descriptor`` is closed.
     """
 
     owner: LeaseOwner
@@ -222,13 +237,13 @@ class _Hold:
             with self.renewing:
                 if self.stopped.is_set():
                     return
-                # Refused once, it may succeed the next time; whether the lock was lost is asked before publishing.
+                # A failed renewal is retried; loss of the lock is detected before publication.
                 with suppress(OSError):
                     os.utime(self.descriptor)
 
 
 def _take(folder: Path, found: FoundRecord | None) -> _Hold:
-    """Write the record in place of one that is void; the caller has the guard."""
+    """Write the record in place of a void one; the caller holds the guard."""
     record = folder / RECORD
     if found is not None and found.standing is Standing.EXPIRED:
         os.rename(record, displaced_record(folder, found.owner))  # noqa: PTH104
@@ -238,12 +253,12 @@ def _take(folder: Path, found: FoundRecord | None) -> _Hold:
         with naming(record), scratch.open("xb") as handle:
             handle.write(owner.to_bytes())
             handle.flush()
-            # A record torn by a power cut would name nobody, whose work directories nobody could continue.
+            # Without the sync a power cut could leave an empty record, which names no owner of the work directories.
             os.fsync(handle.fileno())
         os.rename(scratch, record)  # noqa: PTH104 - the crash tests kill at the functions of `os`
         descriptor = os.open(record, os.O_RDWR | os.O_NOFOLLOW)
         with naming(record):
-            flock(descriptor, wait=True)  # at most a look of another's is waited for
+            flock(descriptor, wait=True)  # waits at most while another process tests the flock
         hold = _Hold(owner, descriptor)
         HELD.add(owner.token)
         threading.Thread(target=hold.keep_renewing, name=f"lease of {folder.name}", daemon=True).start()
@@ -258,7 +273,7 @@ def _take(folder: Path, found: FoundRecord | None) -> _Hold:
 
 
 def _now_s(guard: int) -> float:
-    """Return the time by the file system's clock; by this machine's, where the file system may not be written."""
+    """Return the time by the file system's clock, in s since the epoch; by this machine's if the guard is read-only."""
     with suppress(OSError):
         os.utime(guard)
         return os.fstat(guard).st_mtime
@@ -268,8 +283,6 @@ def _now_s(guard: int) -> float:
 def _busy(where: str, owner: LeaseOwner | None, wait_s: float) -> BusyError:
     remedy = "Wait for it to finish, or stop it, and run this again"
     if owner is not None and owner.boot_id != boot_id():
-        remedy += f"; it is passed over once it has not renewed its lock for {LEASE_S:g} s"
+        remedy += f"; its lock can be taken once it has not been renewed for {LEASE_S:g} s"
     name = "" if owner is None else f" ({owner})"
-    return BusyError(
-        where, f"another process{name} has been building this for the {wait_s:g} s that were waited", remedy=remedy
-    )
+    return BusyError(where, f"another process{name} still holds the lock after {wait_s:g} s of waiting", remedy=remedy)

@@ -1,16 +1,16 @@
-"""Which process this is, and whether another one of the same machine is still there (Linux: proc(5))."""
+"""Identify a process, and find out whether a process of this machine still runs (Linux, proc(5))."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-# Seconds by which two clocks of one machine may differ: a log's and that of the process table.
+# Tolerance, in seconds, between the clock of a log and that of the process table.
 _CLOCKS_DIFFER_S = 2.0
 
 
 def boot_id() -> str:
-    """Return what names this start of this machine's kernel; empty where the system does not say."""
+    """Return the kernel's boot id, which changes with every boot; empty if it cannot be read."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -18,9 +18,9 @@ def boot_id() -> str:
 
 
 def pid_namespace() -> str:
-    """Return what names the numbering that process ids of this process belong to; empty where it is not said.
+    """Return the PID namespace of this process, such as ``pid:[4026531836]``; empty if it cannot be read.
 
-    Containers on one kernel share its boot id and number their processes each from 1.
+    Containers on one kernel have the same boot id, but each numbers its processes from 1.
     """
     try:
         return str(Path("/proc/self/ns/pid").readlink())
@@ -29,18 +29,20 @@ def pid_namespace() -> str:
 
 
 def started_ticks(pid: int) -> int | None:
-    """Return when a process began, in clock ticks since the machine was started; None where that cannot be read."""
+    """Return the start time of a process in clock ticks since boot; None if it cannot be read."""
     fields = _state_and_after(pid)
     return int(fields[19]) if fields else None
 
 
 def is_same_process(pid: int, ticks: int | None) -> bool:
-    """Tell whether the process is there that had this number and began then; one that cannot be known counts as there.
+    """Return whether the process with this id and start time still runs; True if that cannot be found out.
+
+    A zombie does not run.
 
     Parameters
     ----------
     ticks
-        From :func:`started_ticks`; None compares the number alone.
+        Start time from :func:`started_ticks`; None compares the process id alone.
     """
     if not _exists(pid):
         return False
@@ -49,12 +51,14 @@ def is_same_process(pid: int, ticks: int | None) -> bool:
 
 
 def is_running(pid: int, began_before: float) -> bool:
-    """Tell whether a process runs that began before a time; a later one got the number of one that has ended.
+    """Return whether the process with this id runs and started before a time; True if that cannot be found out.
+
+    A process that started later than ``began_before`` got the id of one that has ended.
 
     Parameters
     ----------
     began_before
-        Seconds since the epoch.
+        Time in seconds since the epoch.
     """
     if not _exists(pid):
         return False
@@ -66,7 +70,7 @@ def is_running(pid: int, began_before: float) -> bool:
 
 
 def _exists(pid: int) -> bool:
-    """Tell whether a process of this machine has a number; one that was not waited for yet has."""
+    """Return whether a process with this id exists; zombies count."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -77,16 +81,16 @@ def _exists(pid: int) -> bool:
 
 
 def _state_and_after(pid: int) -> list[str]:
-    """Return the state of a process and the fields behind it, the start in ticks 19 further on; none if hidden."""
+    """Return the fields of ``/proc/<pid>/stat`` from the state on: [0] state, [19] start time; [] if unreadable."""
     try:
-        # The command's name before them, in parentheses, may hold blanks and parentheses itself.
+        # The command name before the state is in parentheses and may itself contain spaces and parentheses.
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except OSError:  # no /proc; or it hides other people's processes; or the process has ended this moment
+    except OSError:  # no /proc, other users' processes are hidden, or the process has just ended
         return []
 
 
 def _boot_time_s() -> float | None:
-    """Return when the machine was started, in seconds since the epoch; None where that is hidden."""
+    """Return the boot time in seconds since the epoch; None if it cannot be read."""
     try:
         lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -1,8 +1,9 @@
-"""The record of a lock: who owns it, and what can be known of that owner now.
+"""The record of a lock (``lock.json``): the owner of the lock, and whether the owner still holds it.
 
-On one machine the owner's process decides. From another one nobody can tell, so an owner renews its record every
-``RENEW_S`` and is passed over ``LEASE_S`` after the last time. Both times that are compared are the file system's own,
-so clocks of machines may differ (where the server stamps files; SMB clients stamp them by their own clocks).
+On one machine, the lock is free when the owner's process has ended. Another machine cannot see the process, so the
+owner renews its record every ``RENEW_S``; ``LEASE_S`` after the last renewal the lock may be taken. Both times that are
+compared come from the clock of the file system, so the clocks of the machines may differ. This requires that the file
+server sets modification times, as NFS servers do; an SMB client sets them by its own clock.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from genolewm_assets.store.locks.guard import is_flocked
 from genolewm_assets.store.locks.processes import boot_id, is_same_process, pid_namespace, started_ticks
 
 RECORD = "lock.json"
-#: Seconds between renewals, and seconds without one after which another machine takes the lock.
+#: Seconds between renewals, and seconds without renewal after which another machine may take the lock.
 RENEW_S, LEASE_S = 10.0, 60.0
 
-#: Tokens of the locks that this process holds.
+#: Tokens of the locks that this process holds now.
 HELD: set[str] = set()
 
 _DISPLACED = "displaced"
@@ -36,7 +37,7 @@ _MAX_BYTES, _MAX_TEXT, _MAX_PID = 1 << 16, 255, (1 << 31) - 1
 
 
 class Standing(StrEnum):
-    """What is known of an owner: it holds the lock; or has not renewed it, but may be alive; or is dead for certain."""
+    """State of an owner: it holds the lock, has not renewed it in time but may run, or has certainly ended."""
 
     HOLDS = "holds"
     EXPIRED = "expired"
@@ -45,16 +46,22 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseOwner:
-    """Who holds a lock.
+    """The process that owns a lock.
 
     Attributes
     ----------
+    host
+        Network name of the machine.
+    boot_id, pid_namespace
+        See :func:`boot_id` and :func:`pid_namespace`; empty if unknown.
+    pid
+        Process id in that namespace.
     started_ticks
-        When the process began, in clock ticks since its machine was started; None where that cannot be read.
+        Start time of the process in clock ticks since boot; None if it could not be read.
     token
-        32 random hex digits, new for every acquisition.
+        32 random hexadecimal digits, new for every acquisition.
     since
-        Time of the acquisition by the owner's clock, ISO 8601 in UTC.
+        Time of the acquisition by the owner's clock, ISO 8601, UTC.
     """
 
     host: str
@@ -67,18 +74,18 @@ class LeaseOwner:
 
     @classmethod
     def of_this_process(cls) -> LeaseOwner:
-        """Return this process, with a new token."""
+        """Return this process as an owner, with a new token."""
         pid, since = os.getpid(), datetime.now(UTC).isoformat(timespec="seconds")
         machine = (os.uname().nodename, boot_id(), pid_namespace())
         return cls(*machine, pid, started_ticks(pid), secrets.token_hex(16), since)
 
     @property
     def mark(self) -> str:
-        """What names of files and directories carry that are this owner's."""
+        """First 16 digits of the token, part of the names of this owner's files and directories."""
         return self.token[:16]
 
     def to_bytes(self) -> bytes:
-        """Return the record."""
+        """Return the content of the record: JSON, UTF-8."""
         return json.dumps({"schema": _SCHEMA, "schema_version": f"{_MAJOR}.0", **asdict(self)}, indent=1).encode()
 
     def __str__(self) -> str:
@@ -87,14 +94,14 @@ class LeaseOwner:
 
 @dataclass(frozen=True, slots=True)
 class FoundRecord:
-    """A record that was found.
+    """A record that was read, and the state of its owner.
 
     Attributes
     ----------
     owner
-        None where the record cannot be understood: its owner is somebody on another machine, for all that is known.
+        None if the record cannot be parsed; its owner is then treated as one on another machine.
     renewed_s
-        When it was last renewed, in seconds since the epoch, by the file system's clock.
+        Time of the last renewal, in seconds since the epoch, by the clock of the file system.
     """
 
     owner: LeaseOwner | None
@@ -103,24 +110,25 @@ class FoundRecord:
 
 
 def find_record(path: Path, now: Callable[[], float]) -> FoundRecord | None:
-    """Read and judge a record; None where there is none.
+    """Read a record and find out the state of its owner; None if the record does not exist.
 
     Parameters
     ----------
     now
-        Returns the time by the file system's clock; called only where the owner's process cannot be looked at.
+        Returns the time by the clock of the file system, in seconds since the epoch. Called only if the owner's
+        process cannot be examined from this machine.
 
     Raises
     ------
     ResourceError
-        If something that is no file stands there.
+        If the path is a symlink or not a regular file.
     """
     if (descriptor := _open(path)) is None:
         return None
     try:
         renewed_s, raw = os.fstat(descriptor).st_mtime, os.read(descriptor, _MAX_BYTES)
         owner = _parse(raw)
-        # Records appear whole. One without content was not on disk yet when its owner's machine lost power.
+        # Records are written atomically. An empty one means that the owner's machine lost power before the sync.
         standing = _standing_here(owner, descriptor) if raw.strip(b"\0") else Standing.DEAD
         if standing is None:
             standing = _standing_elsewhere(owner, _silence_s(descriptor, renewed_s, now()))
@@ -130,7 +138,7 @@ def find_record(path: Path, now: Callable[[], float]) -> FoundRecord | None:
 
 
 def read_owner(path: Path) -> LeaseOwner | None:
-    """Return the owner that a record names; None where there is no record that can be understood."""
+    """Return the owner named in a record; None if the record is missing or cannot be parsed."""
     if (descriptor := _open(path)) is None:
         return None
     try:
@@ -142,31 +150,31 @@ def read_owner(path: Path) -> LeaseOwner | None:
 def _open(path: Path) -> int | None:
     check_clear(path)
     try:
-        # Opening asks a network file system for the present state, which looking at the name need not.
+        # On a network file system, open() refreshes cached attributes; stat() may return old ones.
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
 
 
 def check_clear(path: Path) -> None:
-    """Raise :class:`ResourceError` if anything but a file stands where a file of a lock belongs."""
+    """Raise :class:`ResourceError` if a lock file's path exists and is not a regular file."""
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
-        raise ResourceError(str(path), "is in the way of a lock", remedy="Remove it and run this again")
+        raise ResourceError(str(path), "is in the place of a lock file", remedy="Remove it and run this again")
 
 
 def displaced_record(folder: Path, owner: LeaseOwner | None) -> Path:
-    """Return where the record goes of an owner that loses its lock and may be alive."""
+    """Return the path to which the record of an owner moves if it loses its lock and may still run."""
     return folder / f"{_DISPLACED}.{owner.mark if owner else secrets.token_hex(8)}.json"
 
 
 def find_displaced(folder: Path, now: Callable[[], float]) -> dict[Path, FoundRecord]:
-    """Return the records of owners that lost the lock of a folder."""
+    """Return the records of owners that lost the lock of a folder, by path."""
     found = {path: find_record(path, now) for path in sorted(folder.glob(f"{_DISPLACED}.*.json"))}
     return {path: record for path, record in found.items() if record is not None}
 
 
 def _parse(raw: bytes) -> LeaseOwner | None:
-    """Return the owner that a record names; None for anything but a record that this code understands."""
+    """Return the owner named in the bytes of a record; None if they are not a valid record of this major version."""
     try:
         document = json.loads(raw)
         if (document["schema"], document["schema_version"].partition(".")[0]) != (_SCHEMA, _MAJOR):
@@ -175,7 +183,7 @@ def _parse(raw: bytes) -> LeaseOwner | None:
         pid, ticks = document["pid"], document["started_ticks"]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
-    # Held to the letter: the token becomes part of file names, the number is handed to kill(2).
+    # Validated strictly: the token becomes part of file names, and the process id is passed to kill(2).
     fits = all(_is_text(text) for text in texts) and _TOKEN.fullmatch(texts[3]) is not None
     fits = fits and _is_number(pid, 1, _MAX_PID) and (ticks is None or _is_number(ticks, 0, 1 << 63))
     return LeaseOwner(texts[0], texts[1], texts[2], pid, ticks, texts[3], texts[4]) if fits else None
@@ -190,15 +198,15 @@ def _is_number(value: Any, least: int, most: int) -> bool:
 
 
 def _standing_here(owner: LeaseOwner | None, descriptor: int) -> Standing | None:
-    """Judge an owner on this machine by its process; None for one elsewhere."""
+    """Return the state of an owner on this machine, judged by its process; None for an owner on another machine."""
     if owner is None or not owner.boot_id or owner.boot_id != boot_id():
         return None
     if (owner.host, owner.pid_namespace) == (os.uname().nodename, pid_namespace()):
-        # A living process does not hold it either whose disk failed when the record was to be removed.
+        # A process may have released the lock without being able to remove its record (disk failure).
         held = owner.token in HELD if owner.pid == os.getpid() else is_flocked(descriptor)
         alive = held and is_same_process(owner.pid, owner.started_ticks)
     else:
-        # In another container on this kernel: its numbers say nothing here, but the lock it keeps on its record does.
+        # The owner is in another container on this kernel: its process id means nothing here, its flock does.
         alive = is_flocked(descriptor)
     return Standing.HOLDS if alive else Standing.DEAD
 
@@ -206,15 +214,15 @@ def _standing_here(owner: LeaseOwner | None, descriptor: int) -> Standing | None
 def _standing_elsewhere(owner: LeaseOwner | None, silence_s: float) -> Standing:
     if silence_s <= LEASE_S:
         return Standing.HOLDS
-    # A machine of this name that has been started since took its processes with it.
+    # This machine, by name, has been rebooted since, so the process has ended.
     rebooted = owner is not None and owner.host == os.uname().nodename and owner.boot_id and boot_id()
     return Standing.DEAD if rebooted else Standing.EXPIRED
 
 
 def _silence_s(descriptor: int, renewed_s: float, now_s: float) -> float:
-    """Return for how long a record has not been renewed."""
+    """Return the seconds since the last renewal of a record."""
     if now_s - renewed_s < -RENEW_S:
-        # The clock was set back. From now on the record grows old, unless its owner renews it.
+        # The clock was set back: restart the count now, so that the record can expire.
         os.utime(descriptor)
         return 0.0
     return now_s - renewed_s

@@ -1,4 +1,4 @@
-"""Work done ahead of its taker in other threads, its results in order; memory is a few results."""
+"""Ordered parallel map: worker threads compute a bounded number of results ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -22,15 +22,19 @@ def map_ahead(
     ahead: int = _AHEAD,
     caller_helps: bool = False,
 ) -> Iterator[_Result]:
-    """Apply ``work`` to items in other threads and yield the results in the items' order.
+    """Apply ``work`` to items in worker threads and yield the results in the order of the items.
 
-    At most ``threads + ahead`` results wait; the items are drawn in the caller's thread. Closing the generator, as
-    leaving a loop over it does, waits for what is under way and drops the rest.
+    Items are drawn in the thread of the caller. An exception of ``work`` is raised in place of its result. Closing the
+    generator waits for the tasks that have started and cancels the others.
 
     Parameters
     ----------
+    threads
+        Number of worker threads.
+    ahead
+        At most ``threads + ahead`` tasks are unfinished or wait with their result when an item is drawn.
     caller_helps
-        Whether the caller, where it would wait for the next result, does work that no thread has begun.
+        Let the caller run unstarted tasks instead of waiting for the next result.
     """
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read-ahead")
     waiting: deque[_Task[_Item, _Result]] = deque()
@@ -58,7 +62,7 @@ class _Task(Generic[_Item, _Result]):
 
 
 def _help(waiting: Iterable[_Task[_Item, _Result]], work: Callable[[_Item], _Result]) -> None:
-    """Do tasks that nobody has begun until the first one is done or none is left."""
+    """Run unstarted tasks until the first task is done or no unstarted task remains."""
     first = next(iter(waiting))
     while not first.future.done():
         task = next((task for task in waiting if task.future.cancel()), None)
@@ -67,5 +71,5 @@ def _help(waiting: Iterable[_Task[_Item, _Result]], work: Callable[[_Item], _Res
         task.future = Future()
         try:
             task.future.set_result(work(task.item))
-        except BaseException as err:  # noqa: BLE001 - raised where the result is taken, in its turn
+        except BaseException as err:  # noqa: BLE001 - raised when the consumer takes this result
             task.future.set_exception(err)

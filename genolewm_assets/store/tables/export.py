@@ -1,4 +1,4 @@
-"""One Parquet or Arrow IPC file written from batches: whole or not at all, also after kill -9."""
+"""Write one Parquet or Arrow IPC file from batches, atomically: kill -9 leaves no partial file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from genolewm_assets.errors import InputError, ResourceError
 from genolewm_assets.store.files import sync_directory
 from genolewm_assets.store.locks import flock
 
-# A page of distinct texts may be as long as there are such texts; beyond the limit each row would hold its own.
+# Limit of a dictionary page in bytes. Above it Parquet would store the text of every row.
 _DICTIONARY_BYTES = 1 << 30
 
 
 class TableFormat(StrEnum):
-    """A file format that others read: Parquet, or the Arrow IPC file format, which can be mapped."""
+    """File format of an export: Parquet, or the Arrow IPC file format, which can be memory-mapped."""
 
     PARQUET = "parquet"
     ARROW = "arrow"
@@ -32,23 +32,23 @@ class TableFormat(StrEnum):
 def write_table_file(
     output: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: TableFormat, *, overwrite: bool = False
 ) -> None:
-    """Write batches as they come to one file, which appears at its name when it is complete and on disk.
+    """Write batches in order to one file, which appears under its name when it is complete and synced to disk.
 
-    Killed, it leaves what was there before; the next call for the same file removes the hidden remains.
+    If the process is killed, an existing file is unchanged; the next call for the same file removes the temporary one.
 
     Parameters
     ----------
     batches
-        Of that schema; each makes one row group or record batch, so the bytes depend on how they are cut.
+        Batches of ``schema``. Each becomes one row group or record batch, so the bytes depend on their sizes.
     overwrite
-        Replace a file of that name.
+        Replace an existing file.
 
     Raises
     ------
     InputError
-        If the file is there already, or its folder is not.
+        If the file exists and ``overwrite`` is False, or its folder does not exist.
     ResourceError
-        If the storage refuses; nothing is left then.
+        If the storage fails; no temporary file remains then.
     """
     check_output(output, overwrite=overwrite)
     try:
@@ -56,7 +56,7 @@ def write_table_file(
             writer = stack.enter_context(_open_writer(handle, schema, form))
             for batch in batches:
                 writer.write_batch(batch)
-            # Before the file is synced: closing writes its end.
+            # Closed before the sync, because closing writes the footer.
             stack.close()
             handle.flush()
             os.fsync(handle.fileno())
@@ -69,12 +69,12 @@ def write_table_file(
         raise ResourceError(
             str(output),
             f"the storage refused to write ({err.strerror or err})",
-            remedy="Put that right and run it again; nothing of it was kept",
+            remedy="Correct the cause and run this again; no part of the file was kept",
         ) from err
 
 
 def check_output(output: Path, *, overwrite: bool) -> None:
-    """Raise :class:`InputError` unless a file of that name may be made, so that long work does not end in a refusal."""
+    """Raise :class:`InputError` if a file cannot be created at this path; call it before long work."""
     if not output.parent.is_dir():
         raise InputError(str(output.parent), "no such folder", remedy="Create it, or correct the output")
     if output.is_dir() or (os.path.lexists(output) and not overwrite):
@@ -86,7 +86,7 @@ def check_output(output: Path, *, overwrite: bool) -> None:
 def _open_writer(handle: BinaryIO, schema: pa.Schema, form: TableFormat) -> Any:
     if form is TableFormat.ARROW:
         return pa.ipc.new_file(handle, schema)
-    # Numbers of arrays hardly ever repeat; for them a dictionary would be built and thrown away.
+    # Numbers in arrays rarely repeat; a dictionary for them would be built and discarded.
     texts = [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_dictionary(field.type)]
     return pq.ParquetWriter(
         handle,
@@ -101,14 +101,14 @@ def _open_writer(handle: BinaryIO, schema: pa.Schema, form: TableFormat) -> Any:
 
 @contextmanager
 def _scratch(output: Path) -> Iterator[BinaryIO]:
-    """Lend a hidden file beside the output, locked while its writer lives; gone afterwards unless it was renamed."""
+    """Yield a hidden temporary file beside the output, locked by its writer; it is removed unless it was renamed."""
     _sweep(output)
     while True:
         path = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
         with path.open("x+b") as handle:
             try:
                 flock(handle.fileno(), wait=True)
-                # A sweep may have come between making the file and locking it.
+                # Another process may have swept the file between its creation and the lock.
                 if not os.fstat(handle.fileno()).st_nlink:
                     continue
                 yield handle
@@ -118,7 +118,7 @@ def _scratch(output: Path) -> Iterator[BinaryIO]:
 
 
 def _sweep(output: Path) -> None:
-    """Remove what killed writers of the same file left; a living one holds a lock on its own."""
+    """Remove the temporary files of killed writers of the same output; a running writer holds a lock on its file."""
     pattern = re.compile(rf"\.{re.escape(output.name)}\.[0-9a-f]{{8}}\.tmp", re.DOTALL)
     for path in sorted(path for path in output.parent.iterdir() if pattern.fullmatch(path.name)):
         with suppress(FileNotFoundError), path.open("rb") as handle:

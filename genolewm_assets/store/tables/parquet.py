@@ -1,6 +1,6 @@
-"""The writer of Parquet tables: files whose bytes follow from their rows.
+"""Write Parquet tables reproducibly: the bytes of a file depend only on its rows, schema and recipe.
 
-Not here: one file for others, whole or not at all (``table_file``).
+Exports to a single file, written atomically, are in ``export``.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from genolewm_assets.store.tables.ahead import map_ahead
 from genolewm_assets.store.tables.schema import TableSchema
 
 ROW_GROUP_ROWS = 65_536
-#: Rows that are handed to the writer at a time: half a row group, so that less of the next one waits while it writes.
+#: Rows passed to the writer at a time: half a row group, so that fewer rows wait in memory during a write.
 _PART_ROWS = ROW_GROUP_ROWS // 2
-#: Rows at the file's begin by which a column's encoding is chosen.
+#: Number of first rows of a file from which the encodings of its columns are chosen.
 _SAMPLE_ROWS = 4_096
 
 
 @contextmanager
 def memory_given_back() -> Iterator[None]:
-    """Let Arrow allocate from the C library meanwhile: its own allocator keeps what was freed, and a build is long.
+    """Let Arrow allocate from the C library inside the block, because Arrow's own allocator keeps freed memory.
 
-    At the end the C library, too, gives back what lies free between what is in use (``malloc_trim``).
+    At the end, the C library returns its free memory to the system (``malloc_trim``).
     """
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
@@ -42,35 +42,37 @@ def memory_given_back() -> Iterator[None]:
 def write_table(
     tables: Iterable[pa.Table], path: Path, schema: TableSchema, *, recipe: Mapping[str, str] | None = None
 ) -> int:
-    """Write tables one after another into one Parquet file and return its rows; see :func:`write_tables`."""
+    """Write tables in order to one Parquet file and return its number of rows; see :func:`write_tables`."""
     return write_tables([(path, tables)], schema, recipe=recipe)[path]
 
 
 def write_tables(
     files: Iterable[tuple[Path, Iterable[pa.Table]]], schema: TableSchema, *, recipe: Mapping[str, str] | None = None
 ) -> dict[Path, int]:
-    """Write Parquet files: zstd, row groups of ``ROW_GROUP_ROWS``.
+    """Write Parquet files with zstd compression and row groups of ``ROW_GROUP_ROWS`` rows.
 
     Parameters
     ----------
     files
-        Path, overwritten (the caller publishes it: :mod:`genolewm_assets.store`), and tables, each in the order it
-        shall have in the file; columns are selected and cast to ``schema``. The tables of a file are drawn to their
-        end before those of the next.
+        Pairs of a path and its tables, in the order of the rows in the file. An existing file is overwritten; the
+        caller publishes it (:mod:`genolewm_assets.store`). Columns are selected and cast to ``schema``. All tables of
+        one file are drawn before those of the next.
+    schema
+        Schema of every file.
     recipe
-        Kept as key-value metadata under ``genolewm.<key>``; may hold no time, host or path.
+        Written as key-value metadata under ``genolewm.<key>``; must not contain a time, host or path.
 
     Returns
     -------
-    dict
-        Rows of each file.
+    dict of Path to int
+        Number of rows of each file.
 
     Notes
     -----
-    The same rows always give the same bytes, however the tables are cut. How a column is encoded follows from the
-    rows at the file's begin, see :func:`choose_encodings`. zstd at level 1 takes less time than at level 3;
-    ClinVar-like tables come out as small, gnomAD-like ones a tenth larger. Row groups are written in another thread
-    while the next rows are made, of the same file or the next; at most one and a half are in memory.
+    Equal rows give equal bytes, however they are divided into tables. The encoding of a column is chosen from the first
+    rows of the file, see :func:`choose_encodings`. zstd level 1 takes less time than level 3; with it, files of ClinVar
+    alleles have the same size and files of gnomAD alleles are 10 % larger. Row groups are written in another thread
+    while the caller makes the next rows; at most 1.5 row groups are in memory.
     """
     recipe = recipe or {}
     rows: dict[Path, int] = {}
@@ -102,14 +104,16 @@ def open_table(
     encodings: Mapping[str, str] | None = None,
     recipe: Mapping[str, str] | None = None,
 ) -> pq.ParquetWriter:
-    """Open a Parquet file for row groups as they come, zstd with a page index; the caller publishes it.
+    """Open a Parquet writer with zstd compression and a page index; the caller publishes the file.
 
     Parameters
     ----------
+    level
+        Compression level of zstd.
     dictionaries
-        Columns that are encoded with a dictionary; True: all.
+        Columns that are encoded with a dictionary; True for all.
     encodings
-        Of columns without one, where they are not plain.
+        Encodings of columns without a dictionary, by Parquet path; a column that is not named has PLAIN encoding.
     recipe
         Key-value metadata, see :func:`write_tables`.
     """
@@ -126,7 +130,7 @@ def open_table(
 
 
 class _Part(NamedTuple):
-    """Columns of at most ``_PART_ROWS`` rows, in the order of the schema; none where a file ends at a border."""
+    """Columns of at most ``_PART_ROWS`` rows, in schema order; empty if the rows of the file are a multiple of that."""
 
     columns: list[pa.ChunkedArray]
     ends_group: bool
@@ -134,7 +138,7 @@ class _Part(NamedTuple):
 
 
 class _TableWriter:
-    """Writes one file; its first row group decides the encodings, so that it is opened with that."""
+    """Writer of one file, opened with the first row group, which decides the encodings."""
 
     def __init__(self, path: Path, schema: TableSchema, recipe: Mapping[str, str]) -> None:
         self.path = path
@@ -152,7 +156,7 @@ class _TableWriter:
             self._writer.close()
 
     def write(self, part: _Part) -> int:
-        """Take a part, emptying it, and return how many rows were written: those of a row group at its end."""
+        """Add a part, emptying it, and return the number of rows written: 0 unless the part ends a row group."""
         if part.columns:
             self._waiting.append(part.columns)
         rows = self._write_group() if part.ends_group and self._waiting else 0
@@ -162,8 +166,8 @@ class _TableWriter:
         return rows
 
     def _write_group(self) -> int:
-        # The writer ends its pages by the pieces it is given: of columns in one piece, pages depend on the rows alone.
-        columns = [_in_one_piece(self._waiting, index) for index in range(len(self._schema.arrow))]
+        # Page borders depend on the chunks of a column; with one chunk, they depend on the rows alone.
+        columns = [_concatenated(self._waiting, index) for index in range(len(self._schema.arrow))]
         self._waiting.clear()
         group = pa.table(columns, names=self._schema.columns).cast(self._schema.arrow)
         if self._writer is None:
@@ -178,8 +182,8 @@ class _TableWriter:
         )
 
 
-def _in_one_piece(parts: list[list[pa.ChunkedArray]], index: int) -> pa.Array:
-    """Return a column of all parts, which forget it: one column at a time is in memory twice."""
+def _concatenated(parts: list[list[pa.ChunkedArray]], index: int) -> pa.Array:
+    """Concatenate one column of all parts and drop it from them, so that only one column is in memory twice."""
     chunks = [chunk for part in parts for chunk in part[index].chunks if len(chunk)]
     for part in parts:
         part[index] = None
@@ -187,10 +191,11 @@ def _in_one_piece(parts: list[list[pa.ChunkedArray]], index: int) -> pa.Array:
 
 
 def choose_encodings(table: pa.Table) -> tuple[list[str], dict[str, str]]:
-    """Return which columns to encode with a dictionary, and the encodings of others that are not plain.
+    """Return the columns to encode with a dictionary, and the encodings of other columns that are not PLAIN.
 
-    A dictionary pays where at most half of the first 4,096 values are distinct; elsewhere it only costs time. Integers
-    without one are written as differences. Columns are named by their path in Parquet.
+    A column gets a dictionary if at most half of its first 4,096 values are distinct; for other columns a dictionary
+    only costs time. Other integer columns are written as differences (DELTA_BINARY_PACKED). Columns are named by their
+    Parquet path.
     """
     repetitive, encodings = [], {}
     for name in table.column_names:
@@ -206,22 +211,22 @@ def choose_encodings(table: pa.Table) -> tuple[list[str], dict[str, str]]:
 
 
 def cast_table(table: pa.Table, schema: TableSchema) -> pa.Table:
-    """Return a table with exactly the columns, types and nullability of a schema."""
+    """Select the columns of a schema and cast them to its types and nullability."""
     return table.select(schema.columns).cast(schema.arrow)
 
 
 def _parts(tables: Iterable[pa.Table], schema: TableSchema) -> Iterator[_Part]:
-    """Yield the rows in parts of ``_PART_ROWS``, the last one smaller or empty; the taker may empty them."""
+    """Yield the rows in parts of ``_PART_ROWS``, the last one smaller or empty; the consumer may empty them."""
     waiting: list[pa.Table] = []
     rows, ends_group = 0, False
     for table in tables:
         fitting = table.select(schema.columns)
         if fitting.schema.types != schema.arrow.types:
             fitting = cast_table(table, schema)
-        # What fields say beside their type may differ; rows are checked for nulls where they are written.
+        # Field metadata and nullability may differ here; nulls are checked when the group is written.
         waiting.append(pa.table(fitting.columns, names=schema.columns))
         rows += table.num_rows
-        # Nothing here may keep in memory what the taker has done with.
+        # These names would keep rows in memory that the consumer has already written.
         del table, fitting
         while rows >= _PART_ROWS:
             together = pa.concat_tables(waiting)

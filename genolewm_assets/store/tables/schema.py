@@ -1,6 +1,6 @@
-"""What a persisted table is declared with: its name, what a row is, its columns and its key; and the check of it.
+"""Declaration of a persisted table (name, meaning of a row, columns, key), and its schema check.
 
-The tables themselves are declared where they are made: ``lewm.schema`` and beside it, ``mito.variant_schema``.
+The tables themselves are declared beside the code that makes them, such as ``variants.schema``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ from genolewm_assets.store.artefacts import CheckResult
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """Name, row meaning and Arrow schema of one persisted table."""
+    """Declaration of one persisted table.
+
+    Attributes
+    ----------
+    name
+        Name of the table, written into its files.
+    one_row_per
+        Meaning of a row, as a noun phrase: "one row per ...".
+    arrow
+        Columns, types and nullability; each field has a description.
+    key
+        Columns whose values identify a row.
+    """
 
     name: str
     one_row_per: str
@@ -28,18 +40,21 @@ class TableSchema:
         return list(self.arrow.names)
 
     def describe(self, column: str) -> str:
-        """Return what a column holds, with its unit."""
+        """Return the description of a column, with its unit."""
         return str((self.arrow.field(column).metadata or {})[b"description"], "utf-8")
 
     def empty(self) -> pa.Table:
-        """Return the table with no rows."""
+        """Return a table of this schema without rows."""
         return self.arrow.empty_table()
 
     def check(self, schema: pa.Schema, *, where: str) -> None:
-        """Raise :class:`CorruptResourceError` unless a file's schema has these columns, types and nullability."""
+        """Raise :class:`CorruptResourceError` unless ``schema`` has the same columns, types and nullability.
+
+        Field metadata, such as descriptions, may differ. ``where`` names the file in the message.
+        """
         if not schema.equals(self.arrow, check_metadata=False):
             theirs = {f.name: f for f in schema}
-            # A field may not be compared with None (pyarrow raises).
+            # pyarrow raises if a field is compared with None.
             differing = [f.name for f in self.arrow if f.name not in theirs or theirs.pop(f.name) != f]
             differing += sorted(set(theirs) - set(self.arrow.names))
             raise CorruptResourceError(
@@ -52,17 +67,17 @@ class TableSchema:
 
 
 def column(name: str, kind: pa.DataType, description: str, *, nullable: bool = False) -> pa.Field:
-    """Declare a column; its description says the unit and what missing means."""
+    """Declare a column; its description gives the unit and the meaning of missing values."""
     return pa.field(name, kind, nullable=nullable, metadata={"description": description})
 
 
 def nullable(name: str, kind: pa.DataType, description: str) -> pa.Field:
-    """Declare a column that may hold nulls."""
+    """Declare a column that may contain nulls."""
     return column(name, kind, description, nullable=True)
 
 
 def check_schema(table: pa.Table, schema: TableSchema) -> CheckResult:
-    """Compare columns, types and nullability with the declared ones, and every value with its type."""
+    """Check a table: columns, types and nullability as declared, valid values, no null in a non-nullable column."""
     try:
         schema.check(table.schema, where=schema.name)
         table.validate(full=True)
@@ -75,5 +90,5 @@ def check_schema(table: pa.Table, schema: TableSchema) -> CheckResult:
 
 
 def not_run(name: str) -> CheckResult:
-    """Return the outcome of a check that needs the schema of a table that does not have it."""
+    """Return the failed result of a check that cannot run because the table does not have its schema."""
     return CheckResult(name, passed=False, figures={"error": "not run: the table does not have its schema"})

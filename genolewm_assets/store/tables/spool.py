@@ -1,4 +1,4 @@
-"""Rows of many contigs put aside until each contig's turn comes: in memory while they are few, then on disk."""
+"""Buffer rows by contig until the contig is written: in memory at first, on disk above a limit."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from typing import Self
 
 import pyarrow as pa
 
-#: Rows that are put aside as one batch.
+#: Rows of a contig that are combined into one batch.
 _GATHER_ROWS = 32_768
-#: Bytes that may wait to become such a batch, over all contigs.
+#: Limit, over all contigs, of bytes that wait to be combined.
 _GATHER_BYTES = 16 << 20
-#: Bytes that are kept in memory, over all contigs; what comes after them is written to disk.
+#: Limit, over all contigs, of bytes of combined batches in memory; later batches are written to disk.
 _MEMORY_BYTES = 48 << 20
 
 
 class BatchSpool:
-    """Record batches appended contig by contig in any order, given back per contig.
+    """Buffer of record batches, appended in any order of contigs and read per contig.
+
+    Use it as a context manager.
 
     Parameters
     ----------
     schema
         Arrow schema of every batch.
     folder
-        Where a temporary folder is made once there are many rows; it is removed on exit.
+        Folder in which a temporary folder is created when the rows exceed the memory limit; it is removed on exit.
 
     Notes
     -----
-    Memory: at most ``_GATHER_BYTES`` and ``_MEMORY_BYTES`` and one batch. A batch that is a slice keeps all it was cut
-    from in memory until it is gathered.
+    Memory: at most ``_GATHER_BYTES`` + ``_MEMORY_BYTES`` + one batch. A batch that is a slice keeps its whole parent
+    in memory until it is combined with others.
     """
 
     def __init__(self, schema: pa.Schema, folder: Path) -> None:
@@ -56,7 +58,7 @@ class BatchSpool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for writer in self._writers.values():
-            # What is written is thrown away: that a full disk cannot take the rest of it is no matter.
+            # The files are discarded, so an error of a full disk on closing does not matter.
             with contextlib.suppress(OSError):
                 writer.close()
         self._writers.clear()
@@ -64,7 +66,7 @@ class BatchSpool:
             self._folder.cleanup()
 
     def append(self, contig: str, batch: pa.RecordBatch) -> None:
-        """Add rows of a contig."""
+        """Append rows to a contig; may write earlier rows to disk."""
         if not batch.num_rows:
             return
         self._gathering.setdefault(contig, []).append(batch)
@@ -77,7 +79,7 @@ class BatchSpool:
                 self._put_aside(name)
 
     def batches(self, contig: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a contig in the order they came, and forget them."""
+        """Yield the rows of a contig in the order of :meth:`append`, and remove them from the buffer."""
         if contig in self._gathering:
             self._put_aside(contig)
         kept = self._kept.pop(contig, [])
@@ -89,7 +91,7 @@ class BatchSpool:
             yield from self._written(contig)
 
     def _put_aside(self, contig: str) -> None:
-        """Make one batch of the rows that wait; it stays in memory if there is room and no earlier one is on disk."""
+        """Combine the waiting rows of a contig; the batch goes to disk above the memory limit or after earlier ones."""
         waiting = self._gathering.pop(contig)
         del self._gathered_rows[contig]
         self._gathered_bytes -= sum(each.nbytes for each in waiting)
@@ -106,7 +108,7 @@ class BatchSpool:
         if self._folder is None:
             self._parent.mkdir(parents=True, exist_ok=True)
             self._folder = tempfile.TemporaryDirectory(prefix=".spool-", dir=self._parent)
-        # Numbered, because a contig's name need not be a file name (HLA-A*01:01).
+        # Files are numbered, because a contig name may be no valid file name (HLA-A*01:01).
         self._files[contig] = Path(self._folder.name) / f"{self._made}.arrows"
         self._made += 1
         options = pa.ipc.IpcWriteOptions(compression="lz4")

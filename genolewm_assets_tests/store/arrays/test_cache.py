@@ -147,7 +147,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
     "a plain folder": (
         lambda d: (d / KEY).mkdir(parents=True),
         CorruptResourceError,
-        "a plain file or directory stands where a published link belongs",
+        "a plain file or directory is in the place of the published link",
     ),
 }
 
@@ -195,7 +195,7 @@ def test_sweeping_a_folder_of_caches(cache_dir: Path, files: dict[str, Path]) ->
     new_root(cache_dir.parent / "root")
     (cache_dir.parent / "root" / "embeddings").mkdir()
     for inside in ("root", "root/embeddings"):
-        with pytest.raises(ConfigurationError, match=r"lies in the root .* Use genolewm gc"):
+        with pytest.raises(ConfigurationError, match=r"belongs to the root .* Use genolewm gc"):
             sweep_caches(cache_dir.parent / inside)
     with pytest.raises(MissingResourceError, match="no such folder"):
         sweep_caches(cache_dir.parent / "none")

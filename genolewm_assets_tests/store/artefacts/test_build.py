@@ -302,7 +302,7 @@ def test_a_build_may_leave_regular_files_only(root: Root, leave: object) -> None
 def test_reserved_names_and_rows_of_files_not_written_are_refused(root: Root) -> None:
     with pytest.raises(CorruptResourceError, match="file name not allowed"):
         build(root, make_plan({"sub/manifest.json": b""}))
-    with pytest.raises(CorruptResourceError, match=r"rows of a file it did not write.*gone\.parquet"):
+    with pytest.raises(CorruptResourceError, match=r"rows of a file that it did not write.*gone\.parquet"):
         build(root, replace(make_plan(), write=lambda _: BuildReport(rows={"gone.parquet": 1})))
     with pytest.raises(ConfigurationError, match="rows"):
         build(root, replace(make_plan(), write=_rows_as_float))
@@ -316,7 +316,7 @@ def _rows_as_float(directory: Path) -> BuildReport:
 def test_an_occupied_location_is_refused_before_any_work(root: Root) -> None:
     (root.path / LOCATION).mkdir(parents=True)
     calls: list[Path] = []
-    with pytest.raises(CorruptResourceError, match="stands where a published link belongs"):
+    with pytest.raises(CorruptResourceError, match="is in the place of the published link"):
         build(root, make_plan(before_write=calls.append))
     assert calls == []
     with pytest.raises(RootError):
@@ -378,7 +378,7 @@ def test_an_empty_artefact_is_an_artefact(root: Root) -> None:
     published = build(root, make_plan({}, recipe={}))
     assert published.manifest.files == ()
     assert build(root, make_plan({}, recipe={})).reused
-    with pytest.raises(MissingResourceError, match="no such file in the manifest"):
+    with pytest.raises(MissingResourceError, match="the manifest does not list this file"):
         published.file("variants.bin")
 
 

@@ -60,11 +60,11 @@ MISSING: dict[str, tuple[Refusals, str]] = {
     ),
     "locks that lock nothing": (
         Refusals(ignored={disk.SETLK}),
-        "no locks (flock of a file that is locked: it did nothing). Choose",
+        "no locks (flock of a file that is locked: it had no effect). Choose",
     ),
     "times": (
         Refusals(ignored={disk.SETATTR}),
-        "no modification times (utime of an open file: it did nothing). Choose",
+        "no modification times (utime of an open file: it had no effect). Choose",
     ),
 }
 

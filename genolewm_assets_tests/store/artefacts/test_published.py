@@ -64,5 +64,5 @@ def test_a_directory_under_another_name_is_not_the_generation(root: Root) -> Non
 def test_a_file_that_the_manifest_does_not_list_cannot_be_asked_for(root: Root) -> None:
     published = build(root, make_plan())
     for name in ("manifest.json", "../x", "gone"):
-        with pytest.raises(MissingResourceError, match="no such file in the manifest"):
+        with pytest.raises(MissingResourceError, match="the manifest does not list this file"):
             published.file(name)

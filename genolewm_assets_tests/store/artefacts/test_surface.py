@@ -84,7 +84,7 @@ def test_a_plain_file_in_place_of_a_link_is_refused_and_named(
     name = folder_of(root) / "chr20.parquet"
     name.unlink()
     put(name)
-    with pytest.raises(CorruptResourceError, match=r"chr20\.parquet: is in the way of a file of 'shard'"):
+    with pytest.raises(CorruptResourceError, match=r"chr20\.parquet: is in the place of a file of 'shard'"):
         build(root, plan("chr20.parquet", code_version=code_version))
     assert not name.is_symlink()
     assert not root.is_rejected(SHARD)
@@ -94,7 +94,7 @@ def test_a_plain_file_in_place_of_a_link_is_refused_and_named(
 
 
 def test_a_file_named_like_the_link_itself_is_refused_before_anything_is_published(root: Root) -> None:
-    with pytest.raises(CorruptResourceError, match="shard: is in the way"):
+    with pytest.raises(CorruptResourceError, match="shard: is in the place of"):
         build(root, plan("shard"))
     assert not (root.path / SHARD).is_symlink()
 
@@ -106,7 +106,7 @@ def test_what_is_not_ours_is_never_replaced(root: Root, name: str) -> None:
     mine = root.path / "clinvar" / "2026-02-26" / "notes.txt"
     mine.write_bytes(b"mine")
     before = surface(root)
-    with pytest.raises(CorruptResourceError, match=f"2026-02-26/{name}: is in the way of a file of 'shard'"):
+    with pytest.raises(CorruptResourceError, match=f"2026-02-26/{name}: is in the place of a file of 'shard'"):
         build(root, plan(name, code_version="2"))
     assert surface(root) == before
     assert mine.read_bytes() == b"mine"

@@ -126,7 +126,7 @@ def test_something_that_is_no_link_is_never_overwritten(tmp_path: Path, occupy: 
     else:
         (link / "mine").mkdir(parents=True)
     work = work_dir(tmp_path, {"f": b"1"})
-    with pytest.raises(CorruptResourceError, match="stands where a published link belongs"):
+    with pytest.raises(CorruptResourceError, match="is in the place of the published link"):
         publish_generation(work, link, DIGEST)
     assert contents(work) == {"f": b"1"}
     assert link.exists()

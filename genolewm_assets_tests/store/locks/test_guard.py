@@ -17,7 +17,7 @@ def test_one_alone_or_several_that_look(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with guarded(path, 0):
         for attempt in (lambda: guarded(path, 0.02), lambda: looked_through(path)):
-            with pytest.raises(BusyError, match=f"{path}: another process has held the lock"), attempt():
+            with pytest.raises(BusyError, match=f"{path}: another process still holds the lock"), attempt():
                 pass
     with looked_through(path), looked_through(path), pytest.raises(BusyError), guarded(path, 0):
         pass

@@ -158,7 +158,7 @@ def test_a_lock_of_another_machine_lasts_a_minute_after_its_last_renewal(
 ) -> None:
     write_record(folder, owner, silent_s=silent_s)
     if silent_s < 60:
-        check_busy(folder, rf"process {owner.pid} on {owner.host}, .*passed over once it has not renewed .* 60 s")
+        check_busy(folder, rf"process {owner.pid} on {owner.host}, .*can be taken once it has not been renewed .* 60 s")
         return
     assert not is_held(folder)
     with lease_of(folder).acquire(0):

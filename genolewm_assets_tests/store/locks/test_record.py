@@ -69,7 +69,7 @@ IN_THE_WAY: dict[str, Callable[[Path], object]] = {
 def test_what_is_in_the_way_of_a_record_is_named(folder: Path, what: str) -> None:
     IN_THE_WAY[what](folder / RECORD)
     (folder / GUARD).touch()
-    with pytest.raises(ResourceError, match=f"{folder / RECORD}: is in the way of a lock"):
+    with pytest.raises(ResourceError, match=f"{folder / RECORD}: is in the place of a lock file"):
         lease_of(folder).acquire(0)
     assert is_held(folder)
     assert os.path.lexists(folder / RECORD)
