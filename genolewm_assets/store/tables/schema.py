@@ -45,7 +45,7 @@ class TableSchema:
 
     def empty(self) -> pa.Table:
         """Return a table of this schema without rows."""
-        return self.arrow.empty_table()
+        return pa.Table.from_batches([], self.arrow)
 
     def check(self, schema: pa.Schema, *, where: str) -> None:
         """Raise :class:`CorruptResourceError` unless ``schema`` has the same columns, types and nullability.
