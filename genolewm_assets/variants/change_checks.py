@@ -195,7 +195,10 @@ def _check_sums(
     problems = [
         text
         for text, holds in (
-            ("rows by kind, class and flag differ", all(found.get(name, 0) == counts.get(name, 0) for name in row_counts)),
+            (
+                "rows by kind, class and flag differ",
+                all(found.get(name, 0) == counts.get(name, 0) for name in row_counts),
+            ),
             ("rows are on other contigs", rows == sum(found.get(str(kind), 0) for kind in Change)),
             ("the earlier release's classes differ", [classes[0].get(c, 0) for c in CLASSES] == from_classes.tolist()),
             ("the later release's classes differ", [classes[1].get(c, 0) for c in CLASSES] == to_classes.tolist()),

@@ -155,7 +155,7 @@ def _bases_of(
 
 
 def check_frequencies(table: pa.Table) -> CheckResult:
-    """Check that frequencies are in 0 to 1, AC in 0 to AN, and AF is AC / AN (tolerance 1e-3 relative, 1e-6 absolute)."""
+    """Check that frequencies are in 0 to 1, AC in 0 to AN, and AF near AC / AN (1e-3 relative, 1e-6 absolute)."""
     shares = ["af", "af_grpmax", "af_het", "max_hl", *(f"af_{group}" for group in ANCESTRY_GROUPS)]
     outside = sum(int(np.count_nonzero(~((v >= 0) & (v <= 1)))) for v in (_present(table[name]) for name in shares))
     counted = table.filter(pc.and_(pc.is_valid(table["ac"]), pc.greater(pc.fill_null(table["an"], 0), 0)))
