@@ -65,7 +65,7 @@ class CacheIndexReport:
 
 @dataclass(slots=True)
 class _Caches:
-    """Published caches of a root by location: those that can be covered, with window tables, and reasons for the others."""
+    """Published caches of a root by location: with window table if covered, with a reason if omitted."""
 
     covered: dict[str, tuple[IndexedStore, WindowTable]] = field(default_factory=dict)
     omitted: dict[str, str] = field(default_factory=dict)

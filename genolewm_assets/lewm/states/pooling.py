@@ -20,8 +20,8 @@ BLOCK_TOKENS = 64
 #: Tokens on each side of an edit that belong to its neighbourhood.
 RADIUS_TOKENS = 256
 
-#: ``both``: the neighbourhood on both sides of the locus; ``right``: from the block of the locus on, because in a causal
-#: model the states left of an edit do not change.
+#: ``both``: the neighbourhood on both sides of the locus; ``right``: from the block of the locus on, because the states
+#: of a causal model left of an edit do not change.
 PoolSide = Literal["both", "right"]
 
 
