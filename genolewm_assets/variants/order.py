@@ -21,7 +21,7 @@ KEY: tuple[tuple[str, pa.DataType], ...] = (("pos", pa.int64()), ("ref", pa.stri
 
 _Ints = npt.NDArray[np.int64]
 _END = np.iinfo(np.int64).max
-#: If at least this many rows are kept per row removed, they are copied as slices; else a mask selects them.
+#: If at most one row in this many is removed, the others are copied as slices; else a mask selects them.
 _SLICE_ROWS = 64
 
 

@@ -126,6 +126,7 @@ def settle_sorted_alleles(
 def _unique_tables(
     batches: Iterable[pa.RecordBatch], contig: Contig, ledger: AlleleLedger, preference: Preference
 ) -> Iterator[pa.Table]:
+    """Yield sorted batches without duplicates, as tables with the column ``chrom``; count the rows kept."""
     for batch in batches:
         unique = _drop_duplicates(batch, contig, ledger, preference)
         ledger.keep(unique.num_rows)
@@ -151,6 +152,7 @@ def _normalise_batch(
 
 
 def _classify(batch: pa.RecordBatch, contig: Contig, normaliser: AlleleNormaliser) -> npt.NDArray[np.uint8]:
+    """Return the answers of ``classify_alleles`` for all rows: uint8, shape (rows,)."""
     from genolewm_assets.variants.kernels import classify_alleles
 
     bases, pos = normaliser.bases(contig), numbers_of(batch["raw_pos"])
@@ -191,6 +193,7 @@ def _normalise_rows(
 
 
 def _iter_raw_alleles(raw: pa.RecordBatch) -> Iterator[tuple[int, str, str]]:
+    """Yield POS, REF and ALT of each row as the source gives them."""
     for start in range(0, raw.num_rows, _ROWS_AT_ONCE):
         part = raw.slice(start, _ROWS_AT_ONCE)
         yield from zip(*(part[name].to_pylist() for name in ("raw_pos", "raw_ref", "raw_alt")), strict=True)

@@ -133,7 +133,7 @@ def refresh_cache_index(
     Raises
     ------
     MissingResourceError
-        If the folder is no root.
+        If the folder is not a root.
     BusyError
         If another process still holds the lock of the index after that time.
     ResourceError
@@ -142,7 +142,7 @@ def refresh_cache_index(
     root.check_is_root()
     with root.storage_errors(CACHE_INDEX), root.lock(CACHE_INDEX, wait_s=wait_s) as lease:
         root.sweep(CACHE_INDEX, lease)
-        # Listed under the lock: what is published later is the business of whoever waits for it.
+        # Caches are listed under the lock: a process that publishes one later waits for the lock and rebuilds again.
         caches = _find_caches(root)
         with RowIndex(root.path_of(CACHE_INDEX)) as index:
             rebuilt = force or not _is_current(caches, index)

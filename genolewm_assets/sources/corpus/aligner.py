@@ -17,7 +17,7 @@ from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import ContigSet
 from genolewm_assets.lewm.corpus import Placement, PlacementHow
 
-#: A hit is accepted if at least these shares of the window are aligned, and of the alignment match, 0 to 1.
+#: Smallest share of the window that is aligned, and of alignment columns that match, for a hit to be accepted; 0 to 1.
 MIN_COVERAGE = 0.9
 MIN_IDENTITY = 0.95
 
