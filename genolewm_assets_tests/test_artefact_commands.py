@@ -141,7 +141,7 @@ def test_verify_looks_at_the_index(
     assert run(monkeypatch, "verify", "--root", root, "--json") == 4
     (finding,) = json.loads(capfd.readouterr().out)
     assert (finding["kind"], finding["location"]) == ("corrupt", "embeddings.sqlite")
-    assert "is covered and no longer there" in finding["problem"]
+    assert "is covered but no longer exists" in finding["problem"]
     (root / "embeddings.sqlite").unlink()
     assert run(monkeypatch, "verify", "--root", root) == 4
     assert "embeddings.sqlite: there is no row index\n1 faults" in capfd.readouterr().out

@@ -1,9 +1,10 @@
-"""The data pipeline of the genomic world model, without the edge: tables in, tables, checks and tuples out.
+"""Data pipeline of the genomic world model (LeWM), from checked tables to the datasets that a trainer opens.
 
-Belongs here: table schemas, the window index, corpus windows, holdouts, split packages, edit sampling, tuples and the
-datasets that a trainer opens; checks of tables by code that does not share the builders'. Does not belong here: outside
-formats and downloads (``sources``), models (``encoders``), crash-safe files and manifests (``store``), sequence
-arithmetic (``genome``), the asset graph (``defs``). Imports neither Dagster nor pysam; torch only with the datasets.
+Belongs here: window index, corpus windows, holdouts, caches of encoder states, split packages, edit sampling, training
+tuples and datasets, with table schemas and independent checks. Does not belong here: formats of other projects and
+downloads (``sources``), allele tables (``variants``), models (``encoders``), crash-safe files and manifests
+(``store``), sequence arithmetic (``genome``), the asset graph (``defs``). Imports neither Dagster nor pysam; torch only
+with the datasets.
 """
 
 import lazy_loader

@@ -1,7 +1,7 @@
-"""One VCF to one shard outside a root's asset graph: what the ``prepare-*`` commands run.
+"""Build the shard of one VCF without the asset graph, for the ``prepare-*`` commands.
 
-The shard is built, checked and published as the graph does it; only the genome is what the caller hands over, if any.
-It is built in a root of its own beside the output, so that a command that fails leaves nothing and touches nothing.
+The shard is built, checked and published as in the graph, but the genome is the FASTA that the caller gives, if any.
+It is built in a temporary root on the file system of the output, so that a command that fails changes nothing there.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ from genolewm_assets.variants import (
     state_origin,
 )
 
+#: Code version in the manifests of prepared shards.
 CODE_VERSION = "2"
 
-#: How the folders begin that commands work in, beside what they write.
-_PRIVATE = ".genolewm-prepare-"
+#: Prefix of the temporary roots of commands.
+_TEMPORARY_PREFIX = ".genolewm-prepare-"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-# A path drops the second slash of a URL.
+# One slash only, because Path() drops the second slash of a URL.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -68,6 +69,12 @@ def prepare_gnomad(
 
     Parameters
     ----------
+    vcf
+        Local VCF file.
+    output
+        Folder; need not exist.
+    release
+        Name of the release, used as a folder name.
     min_af
         Lowest allele frequency kept, 0 to 1.
     reference
@@ -76,7 +83,7 @@ def prepare_gnomad(
     Raises
     ------
     InputError
-        If the VCF or the FASTA is not what it should be; nothing is written then.
+        If the VCF or the FASTA is missing or invalid; nothing is written then.
     BuildRejectedError
         If a check failed; nothing is written then.
     """
@@ -97,7 +104,7 @@ def prepare_gnomad(
             origin=state_origin(CODE_VERSION, recipe),
             progress=progress,
         )
-        return _audited(report, work, check_table=params.check_table, contigs=contigs, bases=bases)
+        return _report_with_checks(report, work, check_table=params.check_table, contigs=contigs, bases=bases)
 
     return _publish(vcf, output, domain="gnomad", release=release, recipe=recipe, write=write)
 
@@ -109,16 +116,20 @@ def prepare_clinvar(
 
     Parameters
     ----------
+    vcf
+        Local VCF file.
+    output
+        Folder; need not exist.
     release
-        As a catalogue's keys: an ISO date, which must be the one in the file's header, and ``.2``, ``.3`` ... for
-        further files of one date.
+        Release key as in a catalogue: an ISO date, which must equal ``##fileDate`` in the file's header, followed by
+        ``.2``, ``.3``, ... for further files of that date.
     reference
         FASTA to compare REF with and to left-align against; None: alleles are trimmed only.
 
     Raises
     ------
     InputError
-        If the VCF or the FASTA is not what it should be, or of another date; nothing is written then.
+        If the VCF or the FASTA is missing or invalid, or the VCF has another date; nothing is written then.
     BuildRejectedError
         If a check failed; nothing is written then.
     """
@@ -138,12 +149,12 @@ def prepare_clinvar(
             origin=state_origin(CODE_VERSION, recipe),
             progress=progress,
         )
-        return _audited(report, work, check_table=check_clinvar_table, contigs=contigs, bases=bases)
+        return _report_with_checks(report, work, check_table=check_clinvar_table, contigs=contigs, bases=bases)
 
     return _publish(vcf, output, domain="clinvar", release=release, recipe=recipe, write=write)
 
 
-def _audited(
+def _report_with_checks(
     report: ShardReport,
     work: Path,
     *,
@@ -151,6 +162,7 @@ def _audited(
     contigs: ContigSet,
     bases: Callable[[Contig], Bases] | None,
 ) -> BuildReport:
+    """Run the checks of the shard in ``work`` and add them to its report."""
     checks = audit_shard(
         work,
         check_table,
@@ -164,6 +176,7 @@ def _audited(
 
 
 def _check_local(*paths: Path | None) -> None:
+    """Raise :class:`InputError` if a path is a URL."""
     for path in filter(None, paths):
         if _URL.match(str(path)) and not path.exists():
             raise InputError(
@@ -172,6 +185,7 @@ def _check_local(*paths: Path | None) -> None:
 
 
 def _check_date(vcf: Path, release: str) -> None:
+    """Raise :class:`InputError` unless ``release`` is a release key with the date of the VCF."""
     try:
         wanted = ReleaseKey.parse(release).day
     except InputError as err:
@@ -185,7 +199,7 @@ def _check_date(vcf: Path, release: str) -> None:
 
 
 def _genome(reference: Path | None) -> tuple[ContigSet, Callable[[Contig], Bases] | None]:
-    """Return the contigs that records may lie on, and where their bases come from."""
+    """Return the contigs that records may be on, and the function that returns their bases, None without a FASTA."""
     if reference is None:
         return GRCH38, None
     reader = FastaReader(reference, GRCH38)
@@ -202,6 +216,7 @@ def _genome(reference: Path | None) -> tuple[ContigSet, Callable[[Contig], Bases
 
 
 def _recipe(vcf: Path, reference: Path | None) -> dict[str, JsonValue]:
+    """Return the identities of the input files."""
     files = {"vcf": vcf, "reference": reference}
     return {name: SourceFile(str(path), None, path.parent).identity() for name, path in files.items() if path}
 
@@ -215,6 +230,7 @@ def _publish(
     recipe: dict[str, JsonValue],
     write: Callable[[Path], BuildReport],
 ) -> Published:
+    """Build in a temporary root and publish the result at ``<output>/<domain>/<release>``."""
     if not _FOLDER.fullmatch(release):
         raise InputError("--release", "cannot name a folder", expected="letters, digits, '.', '-'", got=repr(release))
     location = f"{domain}/{release}"
@@ -228,48 +244,48 @@ def _publish(
     )
     link = Root(output).link_of(location)
     check_publishable(link)
-    with _private_root(output, location) as root:
+    with _temporary_root(output, location) as root:
         try:
             published = build(root, plan)
         except BuildRejectedError as err:
-            raise _refusal(vcf, err) from err
-        with _alone_in(link.parent):
+            raise _rejection_error(vcf, err) from err
+        with _created_and_locked(link.parent):
             directory = publish_generation(published.directory, link, published.manifest.sha256[:12])
     return replace(published, directory=directory)
 
 
 @contextmanager
-def _private_root(output: Path, location: str) -> Iterator[Root]:
-    """Lend a root that nobody else knows, on the file system of ``output``, which need not exist yet."""
+def _temporary_root(output: Path, location: str) -> Iterator[Root]:
+    """Provide a locked temporary root on the file system of ``output``, which need not exist; removed at the end."""
     folders = [folder for folder in (Root(output).path, *Root(output).path.parents) if folder.exists()]
     site = folders[0]
     if not site.is_dir():
         raise InputError("--output", "is not a folder", expected="a folder or a new path", got=repr(str(site)))
     with Root(site).storage_errors(location), ExitStack() as stack:
-        # A command that was killed may have been the one that made the output, and have begun above it.
+        # A killed command may have started before ``output`` existed, with its temporary root in a parent folder.
         for folder in folders:
             _remove_abandoned(folder)
-        with _alone_in(site):
-            private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=_PRIVATE, dir=site)))
-            stack.enter_context(_locked(private))
-        yield Root(private)
+        with _created_and_locked(site):
+            temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=_TEMPORARY_PREFIX, dir=site)))
+            stack.enter_context(_locked(temporary))
+        yield Root(temporary)
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove the private roots of commands that were killed; one that is alive holds a lock on its own."""
-    if not any(folder.glob(f"{_PRIVATE}*")):
+    """Remove the temporary roots of killed commands; the root of a running command is locked and stays."""
+    if not any(folder.glob(f"{_TEMPORARY_PREFIX}*")):
         return
-    with suppress(OSError), _alone_in(folder):
-        for private in folder.glob(f"{_PRIVATE}*"):
-            if private.is_symlink():
+    with suppress(OSError), _created_and_locked(folder):
+        for temporary in folder.glob(f"{_TEMPORARY_PREFIX}*"):
+            if temporary.is_symlink():
                 continue
-            with suppress(OSError), _locked(private, wait=False):
-                shutil.rmtree(private)
+            with suppress(OSError), _locked(temporary, wait=False):
+                shutil.rmtree(temporary)
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Publish one at a time; the lock is on the folder itself, so that no lock file stays in an output."""
+def _created_and_locked(folder: Path) -> Iterator[None]:
+    """Create a folder if it is missing and hold its lock; the lock leaves no file in the folder."""
     make_directories(folder)
     with _locked(folder):
         yield
@@ -277,6 +293,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of a folder."""
     descriptor = lock_folder(folder, wait=wait)
     try:
         yield
@@ -284,16 +301,17 @@ def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _refusal(vcf: Path, err: BuildRejectedError) -> BuildRejectedError:
-    """Say which checks failed and with what figures: the build that has them all is gone."""
+def _rejection_error(vcf: Path, err: BuildRejectedError) -> BuildRejectedError:
+    """Return an error that names the failed checks with their figures, because the rejected build is not kept."""
     failed = "; ".join(f"{check.name} ({_figures(check)})" for check in err.checks if not check.passed)
-    refusal = BuildRejectedError(
+    rejection = BuildRejectedError(
         str(vcf), f"the shard fails {failed}", remedy="Nothing was written; check the file and its assembly"
     )
-    refusal.checks = err.checks
-    return refusal
+    rejection.checks = err.checks
+    return rejection
 
 
 def _figures(check: CheckResult) -> str:
+    """Return the figures of a check that are not zero or empty."""
     shown = ((name, "; ".join(map(str, v)) if isinstance(v, list) else v) for name, v in check.figures.items())
     return ", ".join(f"{name} {value}" for name, value in shown if value)

@@ -1,4 +1,8 @@
-"""One allele table whatever its source: schema, normal form, order, ledger, checks, changes between releases."""
+"""Allele tables, the same for every source: schema, normal form, order, counts, checks, changes between releases.
+
+Belongs here: code that takes alleles as Arrow tables, from any source, and code about release keys. Does not belong
+here: reading VCF files and what their fields mean (``sources``), holdouts (``lewm.holdouts``), chrM tracks (``mito``).
+"""
 
 import lazy_loader
 

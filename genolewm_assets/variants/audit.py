@@ -1,4 +1,4 @@
-"""Every check of a shard, run on the files as they were written, piece by piece, against the genome."""
+"""Run all checks of a shard on its written files, in pieces of some thousand rows, against the genome."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from genolewm_assets.store.tables import memory_given_back
 from genolewm_assets.variants.checks import check_account, check_order, check_ref_mismatches, merge_checks
 from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE
 
-#: Rows that are checked at a time.
+#: Rows checked at a time.
 _ROWS_AT_ONCE = 8_192
 
-#: Checks the rows of one contig: table, contig, the contig's bases or None.
+#: Checks the rows of one contig. Arguments: table, contig, the contig's bases or None.
 TableCheck = Callable[[pa.Table, Contig, Bases | None], tuple[CheckResult, ...]]
 
 
@@ -32,25 +32,30 @@ def audit_shard(
     alleles_in_source: int,
     max_ref_mismatch_fraction: float,
 ) -> tuple[CheckResult, ...]:
-    """Check the tables in a folder and their account of the source.
+    """Check the tables in a folder, and that their counts agree with the source.
 
     Parameters
     ----------
     folder
         Holds ``rejects.parquet`` and the alleles: in ``variants.parquet``, or in one ``<contig>.parquet`` per contig.
     check_table
-        ``GnomadParams.check_table`` or ``lewm.shard_checks.check_clinvar_table``.
+        ``GnomadParams.check_table`` or :func:`~genolewm_assets.variants.checks.check_clinvar_table`.
+    contigs
+        Contigs of the genome.
     reference
-        Returns a contig's bases; None: REF is not compared.
+        Returns a contig's bases, upper-case; None: REF is not compared.
     counts
-        What the builder says of the alleles it read.
+        Counts of alleles as the builder reports them (:meth:`~genolewm_assets.variants.ledger.AlleleLedger.counts`).
     alleles_in_source
-        See :class:`~genolewm_assets.sources.vcf.count.AlleleCount`.
+        ALT alleles in the source, counted by :class:`~genolewm_assets.sources.vcf.count.AlleleCount`.
+    max_ref_mismatch_fraction
+        Largest share (0 to 1) of alleles that may not fit the genome.
 
     Returns
     -------
     tuple of CheckResult
-        In the order of ``GNOMAD_CHECKS`` or ``CLINVAR_CHECKS``; without a reference, REF is in none of them.
+        In the order of ``GNOMAD_CHECKS`` or ``CLINVAR_CHECKS``; without ``ref_agrees_with_genome`` if there is no
+        reference.
     """
     tables = [
         _audit_table(path, check_table, contigs, reference)
@@ -68,32 +73,32 @@ def audit_shard(
 def _audit_table(
     path: Path, check_table: TableCheck, contigs: ContigSet, reference: Callable[[Contig], Bases] | None
 ) -> tuple[int, tuple[CheckResult, ...]]:
-    """Return the rows of a table and its checks, piece by piece of rows of one contig, as they lie in the file."""
-    # Every other file is named after the one contig it holds.
+    """Return the number of rows of a file and its merged checks; each piece checked holds rows of one contig."""
+    # Every other file holds one contig and is named after it.
     allowed = contigs.names if path.name == VARIANTS_FILE else [path.stem]
     parts: list[tuple[CheckResult, ...]] = []
     names: list[str] = []
     last: pa.Table | None = None
     with memory_given_back(), pq.ParquetFile(path) as file:
         for name, rows in _pieces(file, allowed[0]):
-            # Rows of a contig that is none of the genome's are checked as if they were of the first: they all fail.
+            # Rows of a contig that the genome lacks are checked as rows of its first contig, and so all fail.
             contig = contigs[name if name in contigs else contigs.names[0]]
             checks = check_table(rows, contig, _bases(rows, contig, reference))
             parts.append(checks)
-            sound = checks[0].passed
+            valid = checks[0].passed
             if names[-1:] != [name]:
                 names.append(name)
-            elif sound and last is not None:
+            elif valid and last is not None:
                 parts.append((check_order(pa.concat_tables([last, rows.slice(0, 1)]), name),))
-            last = rows.slice(max(0, rows.num_rows - 1)) if sound else None
-        in_place = names == [name for name in allowed if name in names]
-        figures = {"contigs_out_of_place": 0 if in_place else len(names)}
-        parts.append((CheckResult("alleles_sorted_and_unique", passed=in_place, figures=figures),))
+            last = rows.slice(max(0, rows.num_rows - 1)) if valid else None
+        in_genome_order = names == [name for name in allowed if name in names]
+        figures = {"contigs_out_of_place": 0 if in_genome_order else len(names)}
+        parts.append((CheckResult("alleles_sorted_and_unique", passed=in_genome_order, figures=figures),))
         return file.metadata.num_rows, merge_checks(parts)
 
 
 def _pieces(file: pq.ParquetFile, first: str) -> Iterator[tuple[str, pa.Table]]:
-    """Yield rows of one contig that follow one another, some thousand at a time; of no rows one table of ``first``."""
+    """Yield consecutive rows of one contig with its name; for a file without rows one empty table, named ``first``."""
     if not file.metadata.num_rows:
         yield first, file.schema_arrow.empty_table()
     for batch in file.iter_batches(_ROWS_AT_ONCE):
@@ -102,7 +107,7 @@ def _pieces(file: pq.ParquetFile, first: str) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _runs(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yield each run of rows of one contig; nothing of a table that does not even say its contigs."""
+    """Yield each run of rows of one contig; nothing if the table has no valid column ``chrom``."""
     if table.num_rows and table.schema.field(0).equals(pa.field("chrom", pa.string(), nullable=False)):
         runs, start = pc.run_end_encode(table["chrom"].combine_chunks()), 0
         for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
@@ -111,7 +116,7 @@ def _runs(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _bases(rows: pa.Table, contig: Contig, reference: Callable[[Contig], Bases] | None) -> Bases | None:
-    """Return what the rows are compared with; no contig is read for no rows."""
+    """Return the bases of the contig; an empty text, without reading the contig, if there are no rows."""
     if reference is None:
         return None
     return reference(contig) if rows.num_rows else b""

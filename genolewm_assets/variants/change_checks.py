@@ -1,7 +1,7 @@
-"""Checks of a table of changes by code that does not share its builder's.
+"""Checks of a table of changes, by code that shares nothing with the code that builds it.
 
-The builder pairs alleles through a hash of their texts; here releases are replayed: what is removed is taken out of the
-earlier one, what is added is put in, and the result has to be the later one; and the other way round.
+The builder pairs alleles through a hash of their texts. The main check applies the changes instead: to the earlier
+release, the result must equal the later release; reverted in the later release, it must equal the earlier one.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _ROW_CHECKS = (
     "classes_change_with_their_texts",
     "changes_lead_to_the_release",
 )
-#: Names of the checks of a table of changes, in their order.
+#: Names of the checks of a table of changes, in the order of the results.
 CHANGE_CHECKS = ("schema_as_declared", *_ROW_CHECKS, "changes_add_up")
 
-#: One contig's rows of a table.
+#: Returns the rows of one contig, given its name.
 ByContig = Callable[[str], pa.Table]
 
 
@@ -49,16 +49,23 @@ def check_changes(
 
     Parameters
     ----------
+    contigs
+        Names of all contigs.
     changes
-        The written rows.
+        Returns the written rows of a contig, schema ``CLINVAR_CHANGES``.
     earlier, later
-        The alleles of both releases.
+        Return the alleles of a contig in each release, schema ``CLINVAR_VARIANTS``.
     counts
-        Of :func:`~genolewm_assets.variants.changes.find_changes`, over all contigs.
+        Counts of :func:`~genolewm_assets.variants.changes.find_changes`, summed over all contigs.
     classes
         Alleles by class of the earlier and of the later release, as counted when their shards were built.
     rows
-        Of the whole file.
+        Number of rows of the whole file.
+
+    Returns
+    -------
+    tuple of CheckResult
+        In the order of :data:`CHANGE_CHECKS`.
     """
     found: Counter[str] = Counter()
 
@@ -83,14 +90,14 @@ def check_changes(
 
 
 def check_nothing_to_compare(table: pa.Table) -> tuple[CheckResult, ...]:
-    """Check the table of a release without a predecessor: its schema, and no row."""
+    """Check the table of a release without a predecessor: it has its schema and no rows."""
     figures = {"predecessor": "none", "rows": table.num_rows}
     empty = (CheckResult(name, passed=not table.num_rows, figures=figures) for name in CHANGE_CHECKS[1:])
     return (check_schema(table, CLINVAR_CHANGES), *empty)
 
 
 def _check_shards(earlier: pa.Table, later: pa.Table, contig: str) -> CheckResult:
-    """Check what pairing relies on; shards are made so, and sorted."""
+    """Check that both shards are sorted and hold each allele once, as the pairing of alleles assumes."""
     parts = {"earlier": check_order(earlier, contig), "later": check_order(later, contig)}
     figures = {f"{name}.{what}": n for name, part in parts.items() for what, n in part.figures.items()}
     passed = all(part.passed for part in parts.values())
@@ -98,7 +105,7 @@ def _check_shards(earlier: pa.Table, later: pa.Table, contig: str) -> CheckResul
 
 
 def _check_flags(table: pa.Table) -> CheckResult:
-    """Compare the kind of change with the sides that are there, and each flag with the two values it is about."""
+    """Compare the kind of change with the columns that are null, and each flag with the two values it compares."""
     kinds = {kind: as_bools(pc.equal(table["change"], str(kind))) for kind in Change}
     flagged = np.logical_or.reduce([as_bools(table[flag]) for flag in COMPARED.values()])
     misplaced = np.zeros(table.num_rows, dtype=bool)
@@ -122,41 +129,41 @@ def _check_flags(table: pa.Table) -> CheckResult:
 
 
 def _check_texts(table: pa.Table) -> CheckResult:
-    """Find classes that changed while ClinVar's text did not: the shards were then made by different rules."""
+    """Count classes that changed although CLNSIG did not: the shards were then built with different rules."""
     silent = int(np.count_nonzero(as_bools(table["class_changed"]) & ~as_bools(table["text_changed"])))
     return CheckResult("classes_change_with_their_texts", passed=not silent, figures={"class_changed_alone": silent})
 
 
 def _check_replay(table: pa.Table, earlier: pa.Table, later: pa.Table, contig: str) -> CheckResult:
-    """Apply the changes to one release, and take them back from the other."""
-    forth = _sorted_alleles(_replay(earlier, table, lost="from", won="to")).equals(_sorted_alleles(later))
-    back = _sorted_alleles(_replay(later, table, lost="to", won="from")).equals(_sorted_alleles(earlier))
+    """Apply the changes to the earlier release and revert them in the later one; compare with the other release."""
+    forth = _sorted_alleles(_replay(earlier, table, dropped="from", inserted="to")).equals(_sorted_alleles(later))
+    back = _sorted_alleles(_replay(later, table, dropped="to", inserted="from")).equals(_sorted_alleles(earlier))
     figures = {"not_leading_to_the_release": int(not forth), "not_leading_back": int(not back)}
     named = {} if forth and back else {"first_contig": contig}
     return CheckResult("changes_lead_to_the_release", passed=forth and back, figures={**figures, **named})
 
 
-def _replay(release: pa.Table, changes: pa.Table, *, lost: str, won: str) -> pa.Table:
-    """Return a release without the alleles that have a ``lost`` side, and with the ``won`` sides of the changes."""
-    gone = changes.filter(pc.is_valid(changes[f"label_{lost}"])).select(list(ALLELE_KEY))
-    kept = release.select([*ALLELE_KEY, *COMPARED]).join(gone, keys=list(ALLELE_KEY), join_type="left anti")
-    come = changes.filter(pc.is_valid(changes[f"label_{won}"]))
-    come = come.select([*ALLELE_KEY, *(f"{name}_{won}" for name in COMPARED)])
-    return pa.concat_tables([_plain(kept), _plain(come.rename_columns([*ALLELE_KEY, *COMPARED]))])
+def _replay(release: pa.Table, changes: pa.Table, *, dropped: str, inserted: str) -> pa.Table:
+    """Return a release without the ``dropped`` values of the changes and with the ``inserted`` ones (from, to)."""
+    removed = changes.filter(pc.is_valid(changes[f"label_{dropped}"])).select(list(ALLELE_KEY))
+    kept = release.select([*ALLELE_KEY, *COMPARED]).join(removed, keys=list(ALLELE_KEY), join_type="left anti")
+    added = changes.filter(pc.is_valid(changes[f"label_{inserted}"]))
+    added = added.select([*ALLELE_KEY, *(f"{name}_{inserted}" for name in COMPARED)])
+    return pa.concat_tables([_all_nullable(kept), _all_nullable(added.rename_columns([*ALLELE_KEY, *COMPARED]))])
 
 
 def _sorted_alleles(table: pa.Table) -> pa.Table:
     ordered = [(name, "ascending") for name in ALLELE_KEY]
-    return _plain(table.select([*ALLELE_KEY, *COMPARED])).sort_by(ordered)
+    return _all_nullable(table.select([*ALLELE_KEY, *COMPARED])).sort_by(ordered)
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """Return a table whose columns may all be null: nullability is part of what ``equals`` compares."""
+def _all_nullable(table: pa.Table) -> pa.Table:
+    """Return a table with all columns nullable, because ``equals`` compares nullability too."""
     return table.cast(pa.schema([(field.name, field.type) for field in table.schema]))
 
 
 def _recount(table: pa.Table) -> Counter[str]:
-    """Count the rows under the names of the builder's counts."""
+    """Count the rows again, under the names of the builder's counts."""
     counts: Counter[str] = Counter()
     groups = table.group_by(["change", "label_from", "label_to"]).aggregate([([], "count_all")])
     for row in groups.to_pylist():
@@ -174,22 +181,25 @@ def _check_sums(
     classes: tuple[Mapping[str, int], Mapping[str, int]],
     rows: int,
 ) -> CheckResult:
-    """Compare the counts with the written rows and, class by class, with the releases' own.
+    """Compare the counts with the written rows and, class by class, with the counts of both releases.
 
-    Of each class the earlier release has what persists from it and what is removed; the later one what persists into it
-    and what is added.
+    Of each class, the earlier release holds the alleles that persist from it and the removed ones; the later release
+    holds the alleles that persist into it and the added ones.
     """
     matrix = transitions(counts)
     n = len(CLASSES)
     from_classes, to_classes = matrix[:n].sum(axis=1), matrix[:, :n].sum(axis=0)
     reclassified = {f"class.{a}_to_{b}" for a in CLASSES for b in CLASSES if a != b}
-    of_rows = {*map(str, Change), *COMPARED.values(), *reclassified}
-    of_rows |= {f"{kind}.{name}" for kind in (Change.ADDED, Change.REMOVED) for name in CLASSES}
+    row_counts = {*map(str, Change), *COMPARED.values(), *reclassified}
+    row_counts |= {f"{kind}.{name}" for kind in (Change.ADDED, Change.REMOVED) for name in CLASSES}
     problems = [
         text
         for text, holds in (
-            ("rows by kind, class and flag differ", all(found.get(name, 0) == counts.get(name, 0) for name in of_rows)),
-            ("rows lie outside the contigs", rows == sum(found.get(str(kind), 0) for kind in Change)),
+            (
+                "rows by kind, class and flag differ",
+                all(found.get(name, 0) == counts.get(name, 0) for name in row_counts),
+            ),
+            ("rows are on other contigs", rows == sum(found.get(str(kind), 0) for kind in Change)),
             ("the earlier release's classes differ", [classes[0].get(c, 0) for c in CLASSES] == from_classes.tolist()),
             ("the later release's classes differ", [classes[1].get(c, 0) for c in CLASSES] == to_classes.tolist()),
             (

@@ -1,7 +1,7 @@
-"""What became of each allele between two ClinVar releases: two tables in, the rows that differ and their counts out.
+"""Compare the alleles of two ClinVar releases: rows of added, removed and changed alleles, and counts.
 
-Not here: which release comes before which (``defs.clinvar_changes``), and whether a written table is right
-(``release_change_checks``).
+Not here: the choice of a release's predecessor (:mod:`genolewm_assets.defs.assets.clinvar_changes`), and checks of a
+written table (:mod:`genolewm_assets.variants.change_checks`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from genolewm_assets.genome import CLASSES
 from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES
 from genolewm_assets.variants.spans import Bools, Int64s, allele_keys, as_bools
 
-#: What is compared, and the column that tells whether it differs.
+#: Columns that are compared, and for each the flag column that states whether it differs.
 COMPARED: Mapping[str, str] = {
     "clnsig": "text_changed",
     "label": "class_changed",
@@ -27,15 +27,15 @@ COMPARED: Mapping[str, str] = {
     "stars": "stars_changed",
 }
 
-#: Columns of a ClinVar table that are read here.
+#: Columns of a ClinVar table that :func:`find_changes` needs.
 CHANGE_COLUMNS: tuple[str, ...] = (*ALLELE_KEY, *COMPARED, "gene_symbols", "gene_ids")
 
-#: Row number of an allele that a release does not have.
-_NOWHERE = -1
+#: Row number that stands for an allele missing from a release.
+_MISSING_ROW = -1
 
 
 class Change(StrEnum):
-    """What became of an allele."""
+    """Kind of change of an allele from the earlier to the later release."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -44,16 +44,17 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Row numbers of one contig's alleles: int64, each shape (n,).
+    """Row numbers of one contig's alleles, int64.
 
     Attributes
     ----------
     earlier, later
-        Of the alleles that both releases have, in one order.
+        Shape (n_persisting,): rows in the earlier and in the later table of the alleles in both releases; element i
+        of both is the same allele.
     removed
-        In the earlier table, of what the later release lacks.
+        Shape (n_removed,): rows in the earlier table of alleles that the later release lacks.
     added
-        In the later table, of what the earlier release lacks.
+        Shape (n_added,): rows in the later table of alleles that the earlier release lacks.
     """
 
     earlier: Int64s
@@ -68,7 +69,7 @@ def find_changes(earlier: pa.Table, later: pa.Table) -> tuple[pa.Table, Counter[
     Parameters
     ----------
     earlier, later
-        With :data:`CHANGE_COLUMNS`, no allele twice, in any order.
+        Tables with :data:`CHANGE_COLUMNS`, in any order; each allele at most once.
 
     Returns
     -------
@@ -76,14 +77,14 @@ def find_changes(earlier: pa.Table, later: pa.Table) -> tuple[pa.Table, Counter[
         Schema ``CLINVAR_CHANGES``, sorted by pos, ref and alt.
     counts : Counter
         ``alleles.earlier``, ``alleles.later``, ``persisting``, ``unchanged``, ``added``, ``removed``, ``changed``, each
-        flag of :data:`COMPARED`, ``added.<class>``, ``removed.<class>``, zeros included; and, over the persisting
-        alleles, ``class.<from>_to_<to>`` where there are any.
+        flag of :data:`COMPARED`, ``added.<class>``, ``removed.<class>``, zeros included; and, of persisting alleles,
+        each ``class.<from>_to_<to>`` above 0.
 
     Notes
     -----
-    Two texts that are both missing do not differ; one that is missing differs from any other.
+    Two null values do not differ; a null value and any other differ.
     """
-    # Rows are taken by number below, which is slow in tables of many pieces.
+    # take() is slow on columns of many chunks.
     earlier, later = (table.select(list(CHANGE_COLUMNS)).combine_chunks() for table in (earlier, later))
     pairs = _pair(earlier, later)
     flags = {flag: _differ(earlier[name], later[name], pairs) for name, flag in COMPARED.items()}
@@ -106,13 +107,14 @@ def find_changes(earlier: pa.Table, later: pa.Table) -> tuple[pa.Table, Counter[
 
 
 def transitions(counts: Mapping[str, int]) -> Int64s:
-    """Return the matrix of classes that the counts hold.
+    """Return the counts of :func:`find_changes` by class as a matrix.
 
     Returns
     -------
     ndarray
-        int64, shape (7, 7): alleles by class in the earlier release and class in the later one, in the order of
-        :data:`~genolewm_assets.genome.CLASSES`; the last row counts added alleles, the last column removed ones.
+        int64, shape (7, 7): number of alleles by class in the earlier release (rows) and in the later release
+        (columns), in the order of :data:`~genolewm_assets.genome.CLASSES`. The last row counts added alleles, the
+        last column removed alleles.
     """
     matrix = np.zeros((len(CLASSES) + 1, len(CLASSES) + 1), dtype=np.int64)
     for i, before in enumerate(CLASSES):
@@ -123,24 +125,24 @@ def transitions(counts: Mapping[str, int]) -> Int64s:
 
 
 def _pair(earlier: pa.Table, later: pa.Table) -> _Pairs:
-    """Find each allele of one table in the other."""
+    """Match the alleles of two tables."""
     found = pc.index_in(allele_keys(later), value_set=allele_keys(earlier))
-    place: Int64s = pc.fill_null(found, _NOWHERE).to_numpy(zero_copy_only=False).astype(np.int64)
-    in_both = place != _NOWHERE
+    place: Int64s = pc.fill_null(found, _MISSING_ROW).to_numpy(zero_copy_only=False).astype(np.int64)
+    in_both = place != _MISSING_ROW
     lost = np.ones(earlier.num_rows, dtype=bool)
     lost[place[in_both]] = False
     return _Pairs(place[in_both], np.flatnonzero(in_both), np.flatnonzero(lost), np.flatnonzero(~in_both))
 
 
 def _differ(earlier: pa.ChunkedArray, later: pa.ChunkedArray, pairs: _Pairs) -> Bools:
-    """Compare a column of the alleles that both releases have."""
+    """Compare a column over the alleles in both releases: bool, shape (n_persisting,), true if it differs."""
     before, after = earlier.take(pa.array(pairs.earlier)), later.take(pa.array(pairs.later))
     missing: Bools = as_bools(pc.is_null(before)) != as_bools(pc.is_null(after))
     return missing | as_bools(pc.not_equal(before, after))
 
 
 def _count_classes(earlier: pa.ChunkedArray, later: pa.ChunkedArray, pairs: _Pairs) -> dict[str, int]:
-    """Count the persisting alleles from class to class, and the others by the class that they have."""
+    """Count persisting alleles by class before and after, and added and removed alleles by their class."""
     n = len(CLASSES)
     before, after = _class_codes(earlier), _class_codes(later)
     both = np.bincount(before[pairs.earlier] * (n + 1) + after[pairs.later], minlength=(n + 1) ** 2)
@@ -155,16 +157,16 @@ def _count_classes(earlier: pa.ChunkedArray, later: pa.ChunkedArray, pairs: _Pai
 
 
 def _class_codes(labels: pa.ChunkedArray) -> Int64s:
-    """Return each label's place in :data:`~genolewm_assets.genome.CLASSES`; one that is not there counts for none."""
+    """Return the index of each label in :data:`~genolewm_assets.genome.CLASSES`; 6 for a label that is not in it."""
     codes: Int64s = pc.fill_null(pc.index_in(labels, value_set=pa.array(CLASSES)), len(CLASSES)).to_numpy()
     return codes.astype(np.int64)
 
 
 def _rows(earlier: pa.Table, later: pa.Table, chosen: _Pairs, flags: Mapping[str, Bools]) -> pa.Table:
-    """Return one row per chosen allele; ``flags`` are those of the pairs."""
+    """Return one row per chosen allele: schema ``CLINVAR_CHANGES``; ``flags`` have shape (n_pairs,)."""
     n_pairs, n_removed, n_added = len(chosen.earlier), len(chosen.removed), len(chosen.added)
-    before = _take(earlier, chosen.earlier, chosen.removed, np.full(n_added, _NOWHERE))
-    after = _take(later, chosen.later, np.full(n_removed, _NOWHERE), chosen.added)
+    before = _take(earlier, chosen.earlier, chosen.removed, np.full(n_added, _MISSING_ROW))
+    after = _take(later, chosen.later, np.full(n_removed, _MISSING_ROW), chosen.added)
     kinds = [str(Change.CHANGED), str(Change.REMOVED), str(Change.ADDED)]
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
         "change": pa.array(kinds).take(pa.array(np.repeat([0, 1, 2], [n_pairs, n_removed, n_added]))),
@@ -179,6 +181,6 @@ def _rows(earlier: pa.Table, later: pa.Table, chosen: _Pairs, flags: Mapping[str
 
 
 def _take(table: pa.Table, *rows: Int64s) -> pa.Table:
-    """Return rows by number, nulls for :data:`_NOWHERE`."""
+    """Return rows by number; a row of nulls for :data:`_MISSING_ROW`."""
     at = np.concatenate(rows)
-    return table.take(pa.array(at, pa.int64(), mask=at == _NOWHERE))
+    return table.take(pa.array(at, pa.int64(), mask=at == _MISSING_ROW))

@@ -1,8 +1,8 @@
-"""Checks of variant shards by code that does not share the builders': whole columns at once, from the definitions.
+"""Checks of variant shards, column-wise, by code that shares nothing with the code that builds shards.
 
-A normal form is recognised here without left-aligning anything: an allele is left-aligned and trimmed exactly if REF
-and ALT end in different bases, and begin with different ones unless one of them is a single base (Tan, Abecasis and
-Kang 2015, Bioinformatics 31:2202).
+The normal form is recognised without left-aligning: an allele is left-aligned and trimmed exactly if REF and ALT end in
+different bases, and begin with different bases unless one of them is a single base (Tan, Abecasis and Kang 2015,
+Bioinformatics 31:2202).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _SHARED_CHECKS = (
 )
 _ACCOUNT_CHECKS = ("ref_mismatches_rare", "every_record_accounted_for")
 _OWN_GNOMAD_CHECKS = ("frequencies_consistent", "kept_alleles_pass_filters")
-#: Names of the checks of a gnomAD shard, in their order; without a reference there is no ``ref_agrees_with_genome``.
+#: Names of the checks of a gnomAD shard, in order; ``ref_agrees_with_genome`` is absent without a reference.
 GNOMAD_CHECKS = (*_SHARED_CHECKS, *_OWN_GNOMAD_CHECKS, *_ACCOUNT_CHECKS)
-#: Names of the checks of a ClinVar shard, in their order; without a reference there is no ``ref_agrees_with_genome``.
+#: Names of the checks of a ClinVar shard, in order; ``ref_agrees_with_genome`` is absent without a reference.
 CLINVAR_CHECKS = (*_SHARED_CHECKS, "labels_follow_clnsig", *_ACCOUNT_CHECKS)
 
 _AMBIGUOUS = np.frombuffer(b"RYSWKMBDHV", dtype=np.uint8)
@@ -44,10 +44,14 @@ def check_gnomad_table(
 
     Parameters
     ----------
+    table
+        Rows of one contig.
+    contig
+        The contig of the rows.
     reference
-        The contig; None: alleles are trimmed only, and REF cannot be compared.
+        Bases of the contig, upper-case. None: REF is not compared, and alleles need only be trimmed.
     min_af, filters
-        Smallest AF and the FILTER texts that were to be kept; on a circular contig every site is.
+        Smallest AF, 0 to 1, and the FILTER texts that may be kept. A circular contig keeps every site.
     """
     shared = _check_alleles(table, GNOMAD_VARIANTS, contig, reference)
     if not shared[0].passed:
@@ -64,7 +68,10 @@ def check_clinvar_table(table: pa.Table, contig: Contig, reference: Bases | None
 
 
 def merge_checks(results: Iterable[tuple[CheckResult, ...]]) -> tuple[CheckResult, ...]:
-    """Combine the same checks of several contigs: passed if all did, whole-number figures added up."""
+    """Merge results of the same check.
+
+    A merged check passed if all passed. Whole-number figures are summed; of others, the first non-empty one is kept.
+    """
     merged: dict[str, CheckResult] = {}
     for result in (each for group in results for each in group):
         before = merged.get(result.name)
@@ -80,31 +87,31 @@ def merge_checks(results: Iterable[tuple[CheckResult, ...]]) -> tuple[CheckResul
 
 
 def check_order(table: pa.Table, contig: str) -> CheckResult:
-    """Compare each row's key with the one before it: one contig, ascending, never equal."""
-    foreign = int(pc.sum(pc.not_equal(table["chrom"], contig)).as_py() or 0)
+    """Check that all rows are of one contig, in ascending order of (pos, ref, alt) and unique."""
+    other_contig = int(pc.sum(pc.not_equal(table["chrom"], contig)).as_py() or 0)
     before, after = table.slice(0, max(0, table.num_rows - 1)), table.slice(1)
-    ahead, level = np.zeros(after.num_rows, bool), np.ones(after.num_rows, bool)
+    ascending, equal = np.zeros(after.num_rows, bool), np.ones(after.num_rows, bool)
     for name in ("pos", "ref", "alt"):
         lower, upper = before[name].combine_chunks(), after[name].combine_chunks()
-        ahead |= level & as_bools(pc.less(lower, upper))
-        level &= as_bools(pc.equal(lower, upper))
+        ascending |= equal & as_bools(pc.less(lower, upper))
+        equal &= as_bools(pc.equal(lower, upper))
     figures = {
-        "other_contig": foreign,
-        "repeated": int(np.count_nonzero(level)),
-        "out_of_order": int(np.count_nonzero(~ahead & ~level)),
+        "other_contig": other_contig,
+        "repeated": int(np.count_nonzero(equal)),
+        "out_of_order": int(np.count_nonzero(~ascending & ~equal)),
     }
     return CheckResult("alleles_sorted_and_unique", passed=not any(figures.values()), figures=figures)
 
 
 def check_normal_form(table: pa.Table, *, left_aligned: bool) -> CheckResult:
-    """Recognise the normal form from the alleles' first and last bases; see the module."""
+    """Check that alleles are in normal form, by their first and last bases; see the module's docstring."""
     ref, alt = table["ref"], table["alt"]
     sequences = as_bools(pc.and_(*(pc.match_substring_regex(column, "^[ACGT]+$") for column in (ref, alt))))
     changed = as_bools(pc.not_equal(ref, alt))
     both_long = as_bools(pc.and_(*(pc.greater(pc.binary_length(column), 1) for column in (ref, alt))))
     same_start = _same_slice(ref, alt, 0, 1)
     same_end = _same_slice(ref, alt, -1, None)
-    # At the contig's first base an indel has nothing left of it to be anchored on (VCF 4.3, section 1.6.1).
+    # An indel at the contig's first base has no base before it as anchor (VCF 4.3, §1.6.1).
     shiftable = same_end & ((table["pos"].to_numpy() > 1) | both_long) if left_aligned else same_end & both_long
     figures = {
         "not_acgt": int(np.count_nonzero(~sequences)),
@@ -118,7 +125,7 @@ def check_normal_form(table: pa.Table, *, left_aligned: bool) -> CheckResult:
 def check_reference(table: pa.Table, reference: Bases) -> CheckResult:
     """Compare every base of every REF with the contig.
 
-    An ambiguity code of the assembly agrees with any base (GRCh38 has some on chr3; VCF writes one of their bases).
+    An ambiguity code of the assembly agrees with any base: GRCh38 has some on chr3, for which a VCF gives one base.
     """
     lengths = pc.binary_length(table["ref"]).to_numpy().astype(np.int64)
     starts = table["pos"].to_numpy() - 1
@@ -139,16 +146,16 @@ def check_reference(table: pa.Table, reference: Bases) -> CheckResult:
 def _bases_of(
     reference: Bases, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> Iterator[npt.NDArray[np.uint8]]:
-    """Yield the bases of stretches of a contig, one after another, uint8."""
+    """Yield the bases of intervals of a contig, concatenated in the order given, in several uint8 arrays."""
     for rows, first, part in parts_around(reference, starts, starts + lengths):
         start, length = starts[rows] - first, lengths[rows]
-        # Index of every base of every stretch: its start, plus its place within the stretch.
+        # Index of every base: start of its interval plus its offset in the interval.
         within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
         yield np.frombuffer(part, np.uint8)[np.repeat(start, length) + within]
 
 
 def check_frequencies(table: pa.Table) -> CheckResult:
-    """Compare frequencies with their bounds, counts with each other, and AF with AC / AN to its printed digits."""
+    """Check that frequencies are in 0 to 1, AC in 0 to AN, and AF near AC / AN (1e-3 relative, 1e-6 absolute)."""
     shares = ["af", "af_grpmax", "af_het", "max_hl", *(f"af_{group}" for group in ANCESTRY_GROUPS)]
     outside = sum(int(np.count_nonzero(~((v >= 0) & (v <= 1)))) for v in (_present(table[name]) for name in shares))
     counted = table.filter(pc.and_(pc.is_valid(table["ac"]), pc.greater(pc.fill_null(table["an"], 0), 0)))
@@ -163,7 +170,7 @@ def check_frequencies(table: pa.Table) -> CheckResult:
 
 
 def check_filters(table: pa.Table, contig: Contig, *, min_af: float, filters: Collection[str]) -> CheckResult:
-    """Compare AF and FILTER of every row with what was to be kept."""
+    """Check that every row has an AF and a FILTER that may be kept; rows of a circular contig are exempt."""
     name = "kept_alleles_pass_filters"
     if contig.circular:
         return CheckResult(name, passed=True, figures={"exempt_rows": table.num_rows})
@@ -176,7 +183,7 @@ def check_filters(table: pa.Table, contig: Contig, *, min_af: float, filters: Co
 
 
 def check_labels(table: pa.Table) -> CheckResult:
-    """Compare labels, stars and genes with what the published texts can mean, by the words in them."""
+    """Check labels by the words in CLNSIG, stars by their range, and that gene symbols and gene IDs are parallel."""
     label, clnsig = table["label"], pc.fill_null(table["clnsig"], "")
 
     def says(pattern: str) -> Bools:
@@ -205,9 +212,9 @@ def check_labels(table: pa.Table) -> CheckResult:
 
 
 def check_ref_mismatches(counts: Mapping[str, int], *, max_fraction: float) -> CheckResult:
-    """Compare the share of alleles that do not fit the genome with a bound: more means another assembly.
+    """Check that few alleles do not fit the genome; a large share means that the source is on another assembly.
 
-    An allele does not fit if its REF is not the genome's or reaches beyond the contig's end.
+    An allele does not fit if its REF differs from the genome or exceeds the contig. The share is of kept + rejected.
     """
     mismatches, outside = (counts.get(f"rejected.{reason}", 0) for reason in ("ref_mismatch", "out_of_range"))
     examined = counts["kept"] + counts["rejected"]
@@ -223,14 +230,18 @@ def check_ref_mismatches(counts: Mapping[str, int], *, max_fraction: float) -> C
 
 
 def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table, *, alleles_in_source: int) -> CheckResult:
-    """Compare the counts with each other, with the source and with the rows of both tables.
-
-    No allele may be lost or counted twice.
+    """Check that no allele is lost or counted twice: compare the counts with the source and the rows of both tables.
 
     Parameters
     ----------
+    counts
+        Counts as the builder reports them.
+    rows
+        Rows of the shard.
+    rejects
+        The table of rejected alleles.
     alleles_in_source
-        Counted by other code than the builder's.
+        ALT alleles in the source, counted by code other than the builder's.
     """
     reasons = {row["values"]: row["counts"] for row in pc.value_counts(rejects["reason"]).to_pylist()}
     stated = {name.removeprefix("rejected."): n for name, n in counts.items() if name.startswith("rejected.")}
@@ -240,7 +251,7 @@ def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table, *, al
         text
         for text, holds in (
             ("alleles_in is not the number of ALT alleles in the source", counts["alleles_in"] == alleles_in_source),
-            ("alleles_in is not kept + rejected + filtered", counts["alleles_in"] == _fates(counts)),
+            ("alleles_in is not kept + rejected + filtered", counts["alleles_in"] == _sum_of_outcomes(counts)),
             ("kept is not the number of rows", counts["kept"] == rows),
             ("rejected is not the number of rejects", counts["rejected"] == rejects.num_rows),
             ("rejects by reason differ", reasons == stated),
@@ -271,7 +282,7 @@ def _check_alleles(
     return first, check_order(table, contig.name), normal, *compared
 
 
-def _fates(counts: Mapping[str, int]) -> int:
+def _sum_of_outcomes(counts: Mapping[str, int]) -> int:
     return counts["kept"] + counts["rejected"] + counts["filtered"]
 
 

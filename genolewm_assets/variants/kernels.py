@@ -1,6 +1,6 @@
-"""Compiled loops over columns of alleles: which are normal as they stand, and in what order they lie.
+"""Compiled loops over columns of alleles: which alleles are in normal form, and how neighbouring alleles compare.
 
-Nothing here raises, whatever the source says. Import inside functions only: numba takes a while.
+No function raises, whatever the columns contain. Import this module inside functions only: importing numba is slow.
 """
 
 from __future__ import annotations
@@ -15,22 +15,29 @@ Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.int64]
 
-#: Answers of :func:`classify_alleles`.
+#: Return values of :func:`classify_alleles`.
 UNDECIDED, NORMAL, NORMAL_IN_UPPER_CASE = 0, 1, 2
 
-#: Of so many alleles at one position the order is found by insertion; more are left to a general sort.
+#: Most alleles of one position that :func:`order_ties` sorts, by insertion; beyond it the caller uses a general sort.
 MOST_TIES = 32
 
-#: The base in upper case that a byte stands for, or 0.
+#: Byte to upper-case base: A, C, G, T for either case, else 0.
 _BASE = np.zeros(256, dtype=np.uint8)
 for _letter in b"ACGT":
     _BASE[_letter] = _BASE[_letter + 32] = _letter
 
 
 class AlleleColumns(NamedTuple):
-    """Alleles as Arrow holds them, read-only; a text begins at ``*_at[row]`` in ``*_text`` and ends at the next one.
+    """Alleles in Arrow's memory layout, read-only arrays.
 
-    ``pos`` is 1-based, of shape (rows,); offsets have the shape (rows + 1,).
+    Attributes
+    ----------
+    pos
+        int64, shape (rows,), 1-based.
+    ref_at, alt_at
+        int32, shape (rows + 1,): the text of a row is ``text[at[row]:at[row + 1]]``.
+    ref_text, alt_text
+        uint8: the bytes of all rows.
     """
 
     pos: Positions
@@ -44,22 +51,28 @@ class AlleleColumns(NamedTuple):
 def classify_alleles(
     columns: AlleleColumns, bases: Bytes, first: int, checked: bool, length: int, longest: int
 ) -> Bytes:
-    """Return uint8 per allele: whether it is sound and normal as it stands, but for lower case.
+    """Classify each allele: in normal form, in normal form once in upper case, or undecided.
 
     Parameters
     ----------
     columns
         ``pos`` may have any value, the texts any bytes.
     bases, first
-        A part of the contig, upper-case, and where it begins, 0-based; REF of an allele beyond it stays undecided.
-        Without ``checked`` it is not looked at, and alleles need only be trimmed.
+        A part of the contig, upper-case, and its 0-based start. An allele whose REF exceeds it stays undecided.
+    checked
+        Whether REF is compared with ``bases``. If not, ``bases`` is not read, and trimmed alleles count as normal.
     length, longest
-        Of the contig, and of the longest allele accepted, in bp.
+        Length of the contig and of the longest allele accepted, in bp.
+
+    Returns
+    -------
+    ndarray
+        uint8, shape (rows,): ``UNDECIDED``, ``NORMAL`` or ``NORMAL_IN_UPPER_CASE``. Invalid alleles are undecided.
 
     Notes
     -----
-    An allele is normal exactly if REF and ALT end in different bases, and begin in different ones unless one of
-    them is a single base (Tan et al. 2015); at the contig's first base there is nothing left of it to move over.
+    An allele is in normal form exactly if REF and ALT end in different bases, and begin with different bases unless
+    one of them is a single base (Tan et al. 2015). An indel at the contig's first base cannot move further left.
     """
     pos, ref_at, ref_text, alt_at, alt_text = columns
     answer = np.zeros(len(pos), dtype=np.uint8)
@@ -68,7 +81,7 @@ def classify_alleles(
         ref_bp, alt_bp = ref_at[row + 1] - ref, alt_at[row + 1] - alt
         if not 1 <= ref_bp <= longest or not 1 <= alt_bp <= longest:
             continue
-        # Compared before anything is subtracted: POS may be the smallest of all integers.
+        # Comparing before subtracting avoids an overflow: POS may be the smallest int64.
         if pos[row] < 1 or pos[row] > length - ref_bp + 1:
             continue
         start = pos[row] - 1
@@ -89,7 +102,7 @@ def classify_alleles(
 
 @numba.njit(nogil=True, cache=True)
 def agree(text: Bytes, at: int, size: int, bases: Bytes, start: int) -> bool:
-    """Return whether a part of a text is, but for its case, what the bases are from ``start`` on."""
+    """Return whether ``text[at:at + size]``, in upper case, equals ``bases[start:start + size]``."""
     if start < 0 or start + size > len(bases):
         return False
     same = True
@@ -100,7 +113,7 @@ def agree(text: Bytes, at: int, size: int, bases: Bytes, start: int) -> bool:
 
 @numba.njit(nogil=True, cache=True)
 def case_of(text: Bytes, at: int, size: int) -> int:
-    """Return 2 if a part of a text is of ACGT in upper case, 1 if some of it is in lower case, 0 if it is neither."""
+    """Return 2 if ``text[at:at + size]`` is upper-case ACGT, 1 if ACGT with lower case, 0 if it has other bytes."""
     sequence, upper = True, True
     for k in range(at, at + size):
         base = _BASE[text[k]]
@@ -111,7 +124,7 @@ def case_of(text: Bytes, at: int, size: int) -> int:
 
 @numba.njit(nogil=True, cache=True)
 def compare_texts(at: Offsets, text: Bytes, one: int, other: int) -> int:
-    """Return -1, 0 or 1: how two texts of a column stand in the order of their bytes."""
+    """Compare two texts of a column bytewise: -1 if ``one`` is smaller, 0 if they are equal, 1 if it is larger."""
     one_from, other_from = at[one], at[other]
     one_size, other_size = at[one + 1] - one_from, at[other + 1] - other_from
     for k in range(min(one_size, other_size)):
@@ -123,14 +136,14 @@ def compare_texts(at: Offsets, text: Bytes, one: int, other: int) -> int:
 
 @numba.njit(nogil=True, cache=True)
 def compare_alleles(columns: AlleleColumns, one: int, other: int) -> int:
-    """Return -1, 0 or 1: how REF and ALT of two rows stand in the order of their bytes."""
+    """Compare (ref, alt) of two rows bytewise: -1 if ``one`` is smaller, 0 if they are equal, 1 if it is larger."""
     step = compare_texts(columns.ref_at, columns.ref_text, one, other)
     return step if step != 0 else compare_texts(columns.alt_at, columns.alt_text, one, other)
 
 
 @numba.njit(nogil=True, cache=True)
 def compare_neighbours(columns: AlleleColumns) -> npt.NDArray[np.int8]:
-    """Return int8, shape (rows - 1,): how each (pos, ref, alt) stands to the next: -1 before, 0 equal, 1 after."""
+    """Compare each (pos, ref, alt) with the next: int8, shape (rows - 1,): -1 smaller, 0 equal, 1 larger."""
     pos = columns.pos
     steps = np.empty(max(len(pos) - 1, 0), dtype=np.int8)
     for row in range(len(steps)):
@@ -143,12 +156,19 @@ def compare_neighbours(columns: AlleleColumns) -> npt.NDArray[np.int8]:
 
 @numba.njit(nogil=True, cache=True)
 def order_ties(order: Positions, columns: AlleleColumns) -> bool:
-    """Bring rows that ``order`` has sorted by position into the order of (pos, ref, alt), in place and stably.
+    """Sort rows of equal position by (ref, alt), in place and stably.
+
+    Parameters
+    ----------
+    order
+        int64, shape (rows,): row numbers sorted by position; afterwards sorted by (pos, ref, alt).
+    columns
+        The alleles.
 
     Returns
     -------
     bool
-        False if more than ``MOST_TIES`` alleles stand at one position: ``order`` is then no order to use.
+        False if one position has more than ``MOST_TIES`` alleles; ``order`` is then only partly sorted.
     """
     first = 0
     for i in range(1, len(order)):

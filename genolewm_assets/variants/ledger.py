@@ -1,6 +1,6 @@
-"""The account of a source's alleles: every one read is kept, rejected for a reason, or filtered for a reason.
+"""Counts of a source's alleles: each allele read is kept, rejected with a reason, or filtered with a reason.
 
-Belongs here: the closed sets of reasons and the counts. What makes an allele unusable is in
+Belongs here: the closed sets of reasons, the counts and the table of rejects. The rules for rejection are in
 :mod:`~genolewm_assets.variants.normal_form`.
 """
 
@@ -15,8 +15,7 @@ import pyarrow as pa
 from genolewm_assets.store.tables import repeated_text, text_column
 from genolewm_assets.variants.schema import REJECTS
 
-#: Columns that every spooled row begins with: the allele as the source spells it; ``raw_line`` and ``raw_pos`` are
-#: 1-based.
+#: First columns of every spooled row: the allele as the source spells it; ``raw_line`` and ``raw_pos`` are 1-based.
 RAW_FIELDS: tuple[tuple[str, pa.DataType], ...] = (
     ("raw_line", pa.int64()),
     ("raw_chrom", pa.string()),
@@ -27,12 +26,12 @@ RAW_FIELDS: tuple[tuple[str, pa.DataType], ...] = (
 )
 
 
-#: Rejects that become a table together.
+#: Number of buffered rejects from which on they are converted into a table.
 _GATHER_ROWS = 4_096
 
 
 class RejectReason(StrEnum):
-    """Why an allele is no usable sequence variant; one row each in ``rejects.parquet``."""
+    """Why an allele is not a usable sequence variant; each such allele has a row in ``rejects.parquet``."""
 
     MISSING_ALT = "missing_alt"
     IUPAC = "iupac"
@@ -48,7 +47,7 @@ class RejectReason(StrEnum):
 
 
 class FilterReason(StrEnum):
-    """Why a sound allele does not belong into the shard; counted, not listed."""
+    """Why a valid allele is left out of the shard; such alleles are counted, not listed."""
 
     OTHER_CONTIG = "other_contig"
     FILTER = "filter"
@@ -59,7 +58,7 @@ class FilterReason(StrEnum):
 
 
 class AlleleLedger:
-    """Counts every allele once: kept, rejected by reason, or filtered by reason.
+    """Counts alleles as kept, rejected by reason or filtered by reason, and collects the rejected ones.
 
     Parameters
     ----------
@@ -75,7 +74,7 @@ class AlleleLedger:
         self._filtered: Counter[FilterReason] = Counter()
         self._notes: dict[str, int] = {}
         self._rejects: list[pa.Table] = []
-        # Of rejects that are not in a table yet.
+        # Rejects that are not yet in a table of ``_rejects``.
         self._raw: list[pa.Table] = []
         self._reasons: list[RejectReason] = []
         self._details: list[str | None] = []
@@ -85,22 +84,22 @@ class AlleleLedger:
         self._read += alleles
 
     def keep(self, alleles: int) -> None:
-        """Count alleles that went into the shard."""
+        """Count alleles written to the shard."""
         self._kept += alleles
 
     def filter(self, reason: FilterReason, alleles: int = 1) -> None:
-        """Count alleles that the source's own figures rule out."""
+        """Count alleles left out because of the source's own values, such as AF or FILTER."""
         self._filtered[reason] += alleles
 
     def reject(self, raw: pa.Table, reasons: Sequence[RejectReason], details: Sequence[str | None]) -> None:
-        """Count and list alleles that are no usable sequence variants.
+        """Count and list alleles that are not usable sequence variants.
 
         Parameters
         ----------
         raw
             Columns ``RAW_FIELDS``, one row per allele; ``raw_chrom`` may be dictionary-encoded.
         reasons, details
-            One per row; a detail says what was found where the reason alone does not.
+            One per row; a detail states what was found if the reason alone is not enough, else None.
         """
         self._rejected.update(reasons)
         self._raw.append(raw)
@@ -110,16 +109,16 @@ class AlleleLedger:
             self._gather()
 
     def note(self, name: str, number: int) -> None:
-        """Add to a further figure, outside the account of alleles."""
+        """Add ``number`` to a count that is not part of the sum of alleles."""
         self._notes[name] = self._notes.get(name, 0) + number
 
     @property
     def accounted(self) -> bool:
-        """Whether every allele read has exactly one fate."""
+        """Whether the alleles read equal kept + rejected + filtered."""
         return self._read == self._kept + self._rejected.total() + self._filtered.total()
 
     def counts(self) -> dict[str, int]:
-        """Return flat counts: ``alleles_in``, ``kept``, ``rejected``, ``rejected.<reason>``, ``filtered``, ..."""
+        """Return ``alleles_in``, ``kept``, ``rejected``, ``filtered``, the counts by reason above 0, and the notes."""
         total = {
             "alleles_in": self._read,
             "kept": self._kept,
@@ -131,13 +130,13 @@ class AlleleLedger:
         return {**total, **rejected, **filtered, **self._notes}
 
     def rejects(self) -> pa.Table:
-        """Return the rejected alleles, sorted by line and spelling."""
+        """Return the rejected alleles: schema ``REJECTS``, sorted by line, ALT and reason."""
         self._gather()
         table = pa.concat_tables([pa.Table.from_batches([], REJECTS.arrow), *self._rejects])
         return table.sort_by([("line", "ascending"), ("alt", "ascending"), ("reason", "ascending")])
 
     def _gather(self) -> None:
-        """Make a table of the rejects that are in none yet."""
+        """Convert the buffered rejects into a table."""
         if not self._raw:
             return
         plain = pa.schema(RAW_FIELDS)

@@ -1,7 +1,7 @@
-"""The one authority on an allele's normal form: trimmed, left-aligned, REF checked; or why it has none.
+"""Normal form of a single allele: REF compared with the reference, trimmed, left-aligned; or a reason for rejection.
 
-Belongs here: alleles one at a time. Whole columns of them are in :mod:`~genolewm_assets.variants.settle`, which asks
-here for every allele that is not normal as it stands. The sequence arithmetic is in :mod:`genolewm_assets.genome`.
+Belongs here: one allele at a time. Whole columns are in :mod:`~genolewm_assets.variants.settle`, which calls this
+module for every allele that is not yet in normal form. The sequence arithmetic is in :mod:`genolewm_assets.genome`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from genolewm_assets.errors import ReferenceMismatchError
 from genolewm_assets.genome import Bases, Contig, Variant, normalise, trim_alleles
 from genolewm_assets.variants.ledger import RejectReason
 
-#: ClinVar's VCF holds variants shorter than 10 kb; nothing longer is a short sequence variant.
+#: Longest REF or ALT accepted: ClinVar's VCF holds variants shorter than 10 kb.
 MAX_ALLELE_BP = 10_000
 
 _BASES = frozenset("ACGT")
@@ -21,7 +21,7 @@ _IUPAC = frozenset("ACGTRYSWKMBDHVN")
 
 
 class NormalAllele(NamedTuple):
-    """Trimmed, left-aligned, upper-case; ``pos`` is 1-based."""
+    """An allele in normal form: trimmed, left-aligned, upper-case ACGT; ``pos`` is 1-based."""
 
     pos: int
     ref: str
@@ -29,21 +29,21 @@ class NormalAllele(NamedTuple):
 
 
 class Rejection(NamedTuple):
-    """A reason of the closed set, with what was found where the reason alone does not say."""
+    """Why an allele was rejected: a reason of the closed set, and a detail if the reason alone is not enough."""
 
     reason: RejectReason
     detail: str | None = None
 
 
 class AlleleNormaliser:
-    """Brings alleles into normal form.
+    """Normalises alleles one at a time.
 
     Parameters
     ----------
     reference
         Returns a contig as upper-case ASCII. None: alleles are trimmed but not left-aligned, and REF is not checked.
     max_allele_bp
-        Longest REF or ALT accepted.
+        Longest REF or ALT accepted, in bp.
     """
 
     def __init__(self, reference: Callable[[Contig], Bases] | None, *, max_allele_bp: int = MAX_ALLELE_BP) -> None:
@@ -53,17 +53,27 @@ class AlleleNormaliser:
         self._bases: Bases = b""
 
     def bases(self, contig: Contig) -> Bases | None:
-        """Return the contig that REF is checked against, or None; the contig last asked for stays in memory."""
+        """Return the bases of a contig, or None without a reference; the last contig returned stays in memory."""
         if self._reference is None:
             return None
         if self._contig != contig:
-            # The old contig is let go first: two chromosomes are half a gigabyte.
+            # Release the old contig before the next one is read: two chromosomes take half a gigabyte.
             self._bases, self._contig = b"", None
             self._bases, self._contig = self._reference(contig), contig
         return self._bases
 
     def normalise(self, contig: Contig, pos: int, ref: str, alt: str) -> NormalAllele | Rejection:
-        """Return the normal form of an allele, or why it has none."""
+        """Return the normal form of an allele, or the reason why it is rejected.
+
+        Parameters
+        ----------
+        contig
+            Contig of the allele.
+        pos
+            1-based, as in VCF.
+        ref, alt
+            One REF and one ALT as the source spells them, in either case.
+        """
         ref, alt = ref.upper(), alt.upper()
         problem = self._problem(contig, pos, ref, alt)
         if problem is not None:
@@ -95,14 +105,14 @@ class AlleleNormaliser:
 
     @staticmethod
     def _checked(allele: NormalAllele) -> NormalAllele | Rejection:
-        """Reject an allele whose normal form is anchored on a base that is not ACGT."""
+        """Reject an allele whose normal form contains a reference base other than ACGT."""
         if _BASES.issuperset(allele.ref) and _BASES.issuperset(allele.alt):
             return allele
         return Rejection(RejectReason.REF_NOT_ACGT, f"the normal form is {allele.pos}:{allele.ref}:{allele.alt}"[:120])
 
 
 def alt_problem(alt: str) -> RejectReason | None:
-    """Return why an upper-case ALT is no sequence of ACGT, or None (VCF 4.3, sections 1.6.1 and 5)."""
+    """Return the reason to reject an upper-case ALT, or None if it is a sequence of ACGT (VCF 4.3, §1.6.1 and §5)."""
     if _BASES.issuperset(alt) and alt:
         return None
     if alt in {".", ""}:

@@ -1,4 +1,4 @@
-"""The order of alleles, (pos, ref, alt) by byte: rows of one contig put into it without holding all of them."""
+"""Sort the alleles of one contig by (pos, ref, alt), bytewise, without holding all rows in memory."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from genolewm_assets.store.tables import number_column, numbers_of
 if TYPE_CHECKING:
     from genolewm_assets.variants.kernels import AlleleColumns
 
-#: Columns of the normal form; ``pos`` is 1-based.
+#: Columns of the normal form, which is the sort key; ``pos`` is 1-based.
 KEY: tuple[tuple[str, pa.DataType], ...] = (("pos", pa.int64()), ("ref", pa.string()), ("alt", pa.string()))
 
 _Ints = npt.NDArray[np.int64]
 _END = np.iinfo(np.int64).max
-#: Rows between two that are left out, on average, from which on they are copied together.
-_STRETCH_ROWS = 64
+#: If at most one row in this many is removed, the others are copied as slices; else a mask selects them.
+_SLICE_ROWS = 64
 
 
 class LowMarks:
-    """Smallest position of each of many batches, and so of all rows that follow a given one."""
+    """Smallest position of each batch of a sequence, and from these of all rows after a given one."""
 
     def __init__(self) -> None:
         self._ends: list[int] = []
@@ -34,7 +34,7 @@ class LowMarks:
         self._following: _Ints | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Note the next rows; they have a column ``pos``."""
+        """Record the next batch; it has a column ``pos``."""
         if batch.num_rows:
             before = self._ends[-1] if self._ends else 0
             self._ends.append(before + batch.num_rows)
@@ -42,7 +42,10 @@ class LowMarks:
             self._following = None
 
     def after(self, rows: int) -> int:
-        """Return a position that none of the rows that follow the first ``rows`` lies below."""
+        """Return a lower bound of the positions of all rows after the first ``rows``, 1-based.
+
+        The bound is the largest int64 if no row follows.
+        """
         if self._following is None:
             lows = np.array([*self._lows, _END], dtype=np.int64)
             self._following = np.minimum.accumulate(lows[::-1])[::-1]
@@ -50,16 +53,18 @@ class LowMarks:
 
 
 class OutOfOrderError(Exception):
-    """Rows came too late: of a position that was taken for final, or of a contig that was left."""
+    """A row came too late: its position, or its contig, was already treated as complete."""
 
 
 class SlidingMarks:
-    """What no later row is expected to lie below: so far behind the furthest row that no allele should move there.
+    """Assumed lower bound of later positions: ``reach_bp`` before the largest position seen.
+
+    Unlike :class:`LowMarks` it needs no second pass over the rows; a row below the bound is an error.
 
     Parameters
     ----------
     reach_bp
-        How far behind.
+        Distance of the bound from the largest position seen, in bp.
     """
 
     def __init__(self, reach_bp: int) -> None:
@@ -68,12 +73,12 @@ class SlidingMarks:
         self._bound = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Note the next rows.
+        """Record the next batch; it has a column ``pos``.
 
         Raises
         ------
         OutOfOrderError
-            If one lies below what :meth:`after` has returned.
+            If a position is below a bound that :meth:`after` has returned.
         """
         if batch.num_rows:
             pos = numbers_of(batch["pos"])
@@ -82,40 +87,41 @@ class SlidingMarks:
             self._furthest = max(self._furthest, int(pos.max()))
 
     def after(self, rows: int) -> int:
-        """Return the position from which on rows are still expected; it is the same for any number of ``rows``."""
+        """Return the assumed lower bound of the positions of later rows, 1-based; ``rows`` is ignored."""
         del rows
         self._bound = max(self._bound, self._furthest - self._reach_bp)
         return self._bound
 
 
 class _Run(NamedTuple):
-    """Rows in order, and their positions."""
+    """A sorted batch and its positions."""
 
     batch: pa.RecordBatch
     pos: _Ints
 
     def below(self, pos: int) -> int:
-        """Return how many rows lie below a position."""
+        """Return how many rows have a position below ``pos``."""
         return int(np.searchsorted(self.pos, pos))
 
     def part(self, start: int, end: int) -> _Run:
+        """Return the rows ``start`` to ``end``, exclusive."""
         return _Run(self.batch.slice(start, end - start), self.pos[start:end])
 
 
 def order_alleles(batches: Iterable[pa.RecordBatch], marks: LowMarks | SlidingMarks) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in order; rows of one position come in one batch.
+    """Yield the rows sorted by ``KEY``; all rows of one position are in one batch.
 
     Parameters
     ----------
     batches
-        With the columns ``KEY``, cut anywhere.
+        Batches with the columns ``KEY``, of any size.
     marks
-        Of the same rows in the same order.
+        Lower bounds of later positions; the same batches have been, or are being, added to it in the same order.
 
     Notes
     -----
-    Rows are held until all that follow lie above them. They are merged only when half of those held are free to go, so
-    that no order of the rows makes the work more than that of sorting them a few times.
+    A row is final once its position is below the lower bound of all later rows. Held rows are merged only when at
+    least half of them are final, so that the total work is at most that of sorting all rows a few times.
     """
     held: list[_Run] = []
     seen = 0
@@ -127,14 +133,20 @@ def order_alleles(batches: Iterable[pa.RecordBatch], marks: LowMarks | SlidingMa
         bound = marks.after(seen)
         free = [run.below(bound) for run in held]
         if 2 * sum(free) >= sum(len(run.pos) for run in held):
-            yield from _merged([run.part(0, end) for run, end in zip(held, free, strict=True) if end])
+            yield from _merge_runs([run.part(0, end) for run, end in zip(held, free, strict=True) if end])
             held = [run.part(end, len(run.pos)) for run, end in zip(held, free, strict=True) if end < len(run.pos)]
-    yield from _merged(held)
+    yield from _merge_runs(held)
 
 
 def find_repeats(batch: pa.RecordBatch) -> tuple[_Ints, _Ints]:
-    """Return the rows of a sorted batch whose key another row has too, and a number per row that is one per key."""
-    same = _steps(batch) == 0
+    """Find the rows of a sorted batch that share their key with another row.
+
+    Returns
+    -------
+    rows, groups : ndarray
+        int64, shape (n,): row numbers, ascending, and a number per row that is equal exactly for equal keys.
+    """
+    same = _compare_rows(batch) == 0
     if not same.any():
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     rows = np.flatnonzero(np.append(same, [False]) | np.insert(same, 0, [False]))
@@ -143,42 +155,42 @@ def find_repeats(batch: pa.RecordBatch) -> tuple[_Ints, _Ints]:
 
 
 def without_rows(batch: pa.RecordBatch, rows: _Ints) -> pa.RecordBatch:
-    """Leave out some rows, given in ascending order.
+    """Return a batch without the given rows, which are in ascending order.
 
-    If they are few, what lies between them is copied in stretches: a fifth of the time that a mask takes.
+    If few rows are removed, the rows between them are copied as slices, which takes a fifth of the time of a mask.
     """
     if not len(rows):
         return batch
-    if len(rows) > batch.num_rows // _STRETCH_ROWS:
+    if len(rows) > batch.num_rows // _SLICE_ROWS:
         keep = np.ones(batch.num_rows, dtype=bool)
         keep[rows] = False
         return batch.filter(number_column(keep))
     borders = [-1, *rows.tolist(), batch.num_rows]
-    stretches = [batch.slice(start + 1, end - start - 1) for start, end in pairwise(borders)]
-    return pa.concat_batches(stretches)
+    slices = [batch.slice(start + 1, end - start - 1) for start, end in pairwise(borders)]
+    return pa.concat_batches(slices)
 
 
 def columns_of(batch: pa.RecordBatch, pos: str = "pos", ref: str = "ref", alt: str = "alt") -> AlleleColumns:
-    """Return three columns for compiled loops, without copying them."""
+    """Return three columns as arrays for the compiled loops, without copying them."""
     from genolewm_assets.variants.kernels import AlleleColumns
 
     return AlleleColumns(numbers_of(batch[pos]), *_texts(batch[ref]), *_texts(batch[alt]))
 
 
 def _texts(column: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Return where each text of a string column begins, shape (rows + 1,), and all bytes."""
+    """Return the offsets of a string column, int32, shape (rows + 1,), and its bytes, uint8."""
     if not len(column):
         column = pa.array([""], pa.string())
     _, offsets, text = column.buffers()
     starts = np.frombuffer(offsets, dtype=np.int32)[column.offset : column.offset + len(column) + 1]
     letters = np.frombuffer(text or b"", dtype=np.uint8)
-    # Of one kind always: loops are compiled once for read-only arrays and once for others.
+    # Always read-only: numba compiles a loop again for writable arrays.
     starts.flags.writeable = letters.flags.writeable = False
     return starts, letters
 
 
-def _steps(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
-    """Return how each row stands to the next: -1 before it, 0 equal, 1 after it."""
+def _compare_rows(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
+    """Compare each row with the next: int8, shape (rows - 1,): -1 smaller, 0 equal, 1 larger."""
     from genolewm_assets.variants.kernels import compare_neighbours
 
     steps: npt.NDArray[np.int8] = compare_neighbours(columns_of(batch))
@@ -186,8 +198,8 @@ def _steps(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
 
 
 def _sorted_run(batch: pa.RecordBatch) -> _Run:
-    """Return rows in order; they are moved only if they are not."""
-    if (_steps(batch) > 0).any():
+    """Return a batch sorted by ``KEY``; a batch that is already sorted is not copied."""
+    if (_compare_rows(batch) > 0).any():
         batch = batch.take(number_column(_order(batch)))
     return _Run(batch, numbers_of(batch["pos"]))
 
@@ -204,26 +216,26 @@ def _order(batch: pa.RecordBatch) -> _Ints:
     return numbers_of(found).astype(np.int64)
 
 
-def _merged(runs: Sequence[_Run]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all runs in order; runs that lie apart are not touched."""
+def _merge_runs(runs: Sequence[_Run]) -> Iterator[pa.RecordBatch]:
+    """Merge sorted runs; runs that overlap no other are yielded unchanged."""
     together: list[_Run] = []
     reach = 0
     for run in sorted(runs, key=lambda each: int(each.pos[0])):
         if together and run.pos[0] > reach:
-            yield from _interleaved(together)
+            yield from _merge_overlapping(together)
             together, reach = [], 0
         together.append(run)
         reach = max(reach, int(run.pos[-1]))
     if together:
-        yield from _interleaved(together)
+        yield from _merge_overlapping(together)
 
 
-def _interleaved(runs: list[_Run]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of overlapping runs, sorted by their first position, in order; sort only where two overlap."""
+def _merge_overlapping(runs: list[_Run]) -> Iterator[pa.RecordBatch]:
+    """Merge overlapping runs, given by ascending first position; only the part where runs overlap is sorted."""
     if len(runs) == 1:
         yield runs[0].batch
         return
-    # Below the second run's begin there are rows of the first one only; above the last end but one, of one run too.
+    # Only the first run has rows below the second run's start, and only one run has rows above the second-largest end.
     begin = int(runs[1].pos[0])
     last = max(range(len(runs)), key=lambda at: int(runs[at].pos[-1]))
     end = max(int(run.pos[-1]) for at, run in enumerate(runs) if at != last)

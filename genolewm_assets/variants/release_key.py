@@ -1,4 +1,4 @@
-"""Release keys: the one grammar of ``YYYY-MM-DD[.N]``, and the one order."""
+"""Release keys ``YYYY-MM-DD[.N]``: parsing and order."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _KEY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:\.([2-9]|[1-9][0-9]{1,5}))?")
 
 @dataclass(frozen=True, slots=True, order=True)
 class ReleaseKey:
-    """The key of a release; its text, ``str(key)``, names folders and partitions.
+    """Key of a release; its text, ``str(key)``, names folders and partitions.
 
     Attributes
     ----------
     day
         Date of the release's file.
     number
-        1 for the first file of a day, which the text leaves out; each further one has the next number, to 999,999.
+        1 for the first file of a day, omitted in the text; 2, 3, ... up to 999,999 for further files of that day.
 
     Examples
     --------
@@ -34,12 +34,12 @@ class ReleaseKey:
 
     @classmethod
     def parse(cls, text: str) -> ReleaseKey:
-        """Read a key.
+        """Parse the text of a key.
 
         Raises
         ------
         InputError
-            If the text is none.
+            If the text is not a release key.
         """
         match = _KEY.fullmatch(text)
         try:
@@ -53,7 +53,7 @@ class ReleaseKey:
 
 
 def is_release_key(text: str) -> bool:
-    """Tell whether a text is a release key."""
+    """Return whether a text is a release key."""
     try:
         ReleaseKey.parse(text)
     except InputError:
@@ -62,10 +62,10 @@ def is_release_key(text: str) -> bool:
 
 
 def is_before(release: str, other: str) -> bool:
-    """Tell whether both texts are release keys, and the first comes before the other."""
+    """Return whether both texts are release keys and ``release`` is before ``other``."""
     return all(map(is_release_key, (release, other))) and ReleaseKey.parse(release) < ReleaseKey.parse(other)
 
 
 def in_order(texts: Iterable[str]) -> list[str]:
-    """Return those of the texts that are release keys, oldest first."""
+    """Return the release keys among the texts, oldest first; other texts are left out."""
     return sorted(filter(is_release_key, texts), key=ReleaseKey.parse)

@@ -1,7 +1,7 @@
-"""Schemas of the allele tables: the shards of gnomAD and ClinVar, what they reject, what a release changes.
+"""Schemas of the allele tables: shards of gnomAD and ClinVar, rejected alleles, changes between ClinVar releases.
 
-Writers cast to a schema, asset checks validate against it, ``docs/data_model.md`` and the column schemas in the Dagster
-UI are made from it. ``pos`` is 1-based as in VCF.
+Writers cast to a schema and asset checks validate against it; ``docs/data_model.md`` and the column schemas in the
+Dagster UI are generated from it. ``pos`` is 1-based as in VCF.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from genolewm_assets.store.tables import TableSchema, column, nullable
 
 
 def allele_fields() -> list[pa.Field]:
-    """Declare the columns of ``ALLELE_KEY``."""
+    """Return the fields of the columns ``ALLELE_KEY``."""
     return [
         column("chrom", pa.string(), "canonical contig name"),
         column("pos", pa.int64(), "1-based position of the first base of ref, left-aligned and trimmed"),
@@ -23,7 +23,7 @@ def allele_fields() -> list[pa.Field]:
     ]
 
 
-#: Genetic ancestry groups of gnomAD; ``oth`` of old releases is ``remaining``.
+#: Genetic ancestry groups of gnomAD; the group ``oth`` of old releases is named ``remaining``.
 ANCESTRY_GROUPS: tuple[str, ...] = ("afr", "ami", "amr", "asj", "eas", "fin", "mid", "nfe", "sas", "remaining")
 
 
@@ -31,6 +31,7 @@ def _group_fields(groups: Sequence[str]) -> list[pa.Field]:
     return [nullable(f"af_{g}", pa.float64(), f"allele frequency in the group {g!r}, 0 to 1") for g in groups]
 
 
+#: Columns that identify an allele, in sort order.
 ALLELE_KEY = ("chrom", "pos", "ref", "alt")
 
 GNOMAD_VARIANTS = TableSchema(

@@ -1,10 +1,9 @@
-"""From the spelling of a source to one normal form per allele, whole columns at once.
+"""Normalise, sort and de-duplicate the alleles of one contig, column-wise.
 
-Belongs here: bringing the rows of one contig into normal form and order, and leaving out duplicates. The normal form
-of a single allele is in :mod:`~genolewm_assets.variants.normal_form`, the account of what was kept and rejected in
-:mod:`~genolewm_assets.variants.ledger`, the order in :mod:`~genolewm_assets.variants.order`. Contig names
-are in :mod:`~genolewm_assets.sources.vcf.contig_names`; what a field means is in
-:mod:`~genolewm_assets.sources.gnomad.layouts` and :mod:`~genolewm_assets.sources.clinvar.terms`.
+Not here: the normal form of a single allele (:mod:`~genolewm_assets.variants.normal_form`), the counts of kept and
+rejected alleles (:mod:`~genolewm_assets.variants.ledger`), sorting (:mod:`~genolewm_assets.variants.order`), contig
+names (:mod:`~genolewm_assets.sources.vcf.contig_names`) and the meaning of fields
+(:mod:`~genolewm_assets.sources.gnomad.layouts`, :mod:`~genolewm_assets.sources.clinvar.terms`).
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from genolewm_assets.variants.order import (
     without_rows,
 )
 
-#: Ranks the rows of one normal form: the smallest is kept.
+#: Sort key among rows of equal normal form: the row with the smallest key is kept.
 Preference = Callable[[Mapping[str, object]], tuple[object, ...]]
 
-#: Rows that become Python objects at a time.
+#: Rows converted to Python objects at a time.
 _ROWS_AT_ONCE = 4_096
-# Twice the longest allele: repeats over which an allele rolls further are a matter of hand-picked exceptions.
+# Bases that one-pass sorting allows an allele to move left: twice the longest allele. Longer repeats are rare.
 _REACH_BP = 20_000
 _RAW = [name for name, _ in RAW_FIELDS]
 
@@ -58,24 +57,28 @@ def settle_alleles(
     Parameters
     ----------
     batches
-        Columns ``RAW_FIELDS`` and the shard's own; one row per allele, cut anywhere, in any order.
+        Columns ``RAW_FIELDS`` and the shard's own columns; one row per allele, in any order and any batch size.
+    contig, normaliser
+        Contig of all rows, and the normaliser of its alleles.
+    ledger
+        Counts kept, rejected and duplicate alleles; complete after the last table is taken.
     preference
-        Of several rows with one normal form the one with the smallest value is kept; what is still equal is decided
-        by the rest of the row, never by the order of the file.
+        Sort key of a row. Of several rows with one normal form the row with the smallest key is kept. If keys are
+        equal, the other columns decide, and the line number only between rows that are otherwise identical.
     folder
-        Where rows wait, in a temporary folder of its own, if there are many.
+        Rows that do not fit in memory are spooled to a temporary folder inside this one.
 
     Yields
     ------
     pa.Table
-        The columns of ``batches`` with ``chrom``, ``pos``, ``ref``, ``alt`` added, sorted by them, unique, also from
-        one table to the next. The ledger is complete once the last one is taken.
+        The columns of ``batches``, then ``chrom``, ``pos`` (1-based), ``ref``, ``alt``; sorted by and unique in these
+        four columns, within and across tables.
 
     Notes
     -----
-    An allele may move to the left by any distance, so that nothing is final before the last row is normalised: rows
-    are put aside once more, with the smallest position of each batch. Then those below every later batch are final.
-    Memory is that of a few batches if the rows are about sorted; of all that is out of order otherwise.
+    An allele may move left by any distance, so no row is final until the last row is normalised. Normalised rows are
+    therefore spooled, with the smallest position of each batch; on reading them back, rows below all later batches
+    are final. Memory holds a few batches if the rows are nearly sorted, else all rows that are out of order.
     """
     incoming = iter(batches)
     first = next(incoming, None)
@@ -86,7 +89,7 @@ def settle_alleles(
     schema = pa.schema([*first.schema, *KEY])
     with BatchSpool(schema, folder) as normal:
         for batch in chain([first], incoming):
-            settled = _normal_rows(batch, contig, normaliser, ledger)
+            settled = _normalise_batch(batch, contig, normaliser, ledger)
             marks.add(settled)
             normal.append(contig.name, settled)
             done += batch.num_rows
@@ -101,19 +104,19 @@ def settle_sorted_alleles(
     ledger: AlleleLedger,
     preference: Preference,
 ) -> Iterator[pa.Table]:
-    """Do as :func:`settle_alleles`, in one pass and a few batches of memory, for rows that are about sorted.
+    """Do the same as :func:`settle_alleles` for nearly sorted rows, in one pass and with a few batches in memory.
 
     Raises
     ------
     OutOfOrderError
-        If a row belongs before rows that were yielded: the rows are not sorted, or an allele moves further to the
-        left than ``_REACH_BP``. Nothing that came out of it may be used then, the ledger included.
+        If a row sorts before rows already yielded: the input is not sorted, or an allele moves left by more than
+        ``_REACH_BP``. The caller must then discard all tables yielded so far, and the ledger.
     """
     marks = SlidingMarks(_REACH_BP)
 
     def normal() -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            settled = _normal_rows(batch, contig, normaliser, ledger)
+            settled = _normalise_batch(batch, contig, normaliser, ledger)
             marks.add(settled)
             yield settled
 
@@ -123,16 +126,17 @@ def settle_sorted_alleles(
 def _unique_tables(
     batches: Iterable[pa.RecordBatch], contig: Contig, ledger: AlleleLedger, preference: Preference
 ) -> Iterator[pa.Table]:
+    """Yield sorted batches without duplicates, as tables with the column ``chrom``; count the rows kept."""
     for batch in batches:
-        unique = _without_duplicates(batch, contig, ledger, preference)
+        unique = _drop_duplicates(batch, contig, ledger, preference)
         ledger.keep(unique.num_rows)
-        yield _with_contig(unique, contig)
+        yield _add_contig_column(unique, contig)
 
 
-def _normal_rows(
+def _normalise_batch(
     batch: pa.RecordBatch, contig: Contig, normaliser: AlleleNormaliser, ledger: AlleleLedger
 ) -> pa.RecordBatch:
-    """Return the rows that have a normal form, which is appended as ``KEY``; the others go into the ledger."""
+    """Return the rows that can be normalised, with the columns ``KEY`` appended; reject the others in the ledger."""
     from genolewm_assets.variants.kernels import NORMAL_IN_UPPER_CASE, UNDECIDED
 
     pos, ref, alt = batch["raw_pos"], batch["raw_ref"], batch["raw_alt"]
@@ -141,13 +145,14 @@ def _normal_rows(
         ref, alt = pc.ascii_upper(ref), pc.ascii_upper(alt)
     undecided = np.flatnonzero(answer == UNDECIDED)
     if undecided.size:
-        at, found, rejected = _one_by_one(batch, undecided, contig, normaliser, ledger)
-        pos, ref, alt = _replaced((pos, ref, alt), at, found)
+        at, found, rejected = _normalise_rows(batch, undecided, contig, normaliser, ledger)
+        pos, ref, alt = _replace_rows((pos, ref, alt), at, found)
     keyed = pa.RecordBatch.from_arrays([*batch.columns, pos, ref, alt], schema=pa.schema([*batch.schema, *KEY]))
     return without_rows(keyed, rejected) if undecided.size else keyed
 
 
 def _classify(batch: pa.RecordBatch, contig: Contig, normaliser: AlleleNormaliser) -> npt.NDArray[np.uint8]:
+    """Return the answers of ``classify_alleles`` for all rows: uint8, shape (rows,)."""
     from genolewm_assets.variants.kernels import classify_alleles
 
     bases, pos = normaliser.bases(contig), numbers_of(batch["raw_pos"])
@@ -162,19 +167,19 @@ def _classify(batch: pa.RecordBatch, contig: Contig, normaliser: AlleleNormalise
     return np.concatenate(answers)
 
 
-def _one_by_one(
+def _normalise_rows(
     batch: pa.RecordBatch,
     rows: npt.NDArray[np.int64],
     contig: Contig,
     normaliser: AlleleNormaliser,
     ledger: AlleleLedger,
 ) -> tuple[npt.NDArray[np.int64], list[NormalAllele], npt.NDArray[np.int64]]:
-    """Normalise the given rows one at a time; return where which normal form belongs, and the rows rejected."""
+    """Normalise the given rows one at a time; return the rows normalised, their normal forms, and the rows rejected."""
     raw = batch.select(_RAW).take(number_column(rows))
     found: list[NormalAllele] = []
     refused: list[Rejection] = []
     sound = np.zeros(len(rows), dtype=bool)
-    for at, spelling in enumerate(_spellings(raw)):
+    for at, spelling in enumerate(_iter_raw_alleles(raw)):
         outcome = normaliser.normalise(contig, *spelling)
         if isinstance(outcome, Rejection):
             refused.append(outcome)
@@ -187,16 +192,17 @@ def _one_by_one(
     return rows[sound], found, rows[~sound]
 
 
-def _spellings(raw: pa.RecordBatch) -> Iterator[tuple[int, str, str]]:
+def _iter_raw_alleles(raw: pa.RecordBatch) -> Iterator[tuple[int, str, str]]:
+    """Yield POS, REF and ALT of each row as the source gives them."""
     for start in range(0, raw.num_rows, _ROWS_AT_ONCE):
         part = raw.slice(start, _ROWS_AT_ONCE)
         yield from zip(*(part[name].to_pylist() for name in ("raw_pos", "raw_ref", "raw_alt")), strict=True)
 
 
-def _replaced(
+def _replace_rows(
     columns: tuple[pa.Array, ...], rows: npt.NDArray[np.int64], alleles: list[NormalAllele]
 ) -> Iterator[pa.Array]:
-    """Yield pos, ref and alt with other values in the given rows."""
+    """Yield pos, ref and alt with the values of ``alleles`` in the given rows."""
     mask = np.zeros(len(columns[0]), dtype=bool)
     mask[rows] = True
     where = number_column(mask)
@@ -209,10 +215,10 @@ def _replaced(
         yield pc.replace_with_mask(column, where, changed)
 
 
-def _without_duplicates(
+def _drop_duplicates(
     batch: pa.RecordBatch, contig: Contig, ledger: AlleleLedger, preference: Preference
 ) -> pa.RecordBatch:
-    """Keep one row per normal form of a sorted batch."""
+    """Keep one row per normal form of a sorted batch; reject the others in the ledger as duplicates."""
     rows, groups = find_repeats(batch)
     if not rows.size:
         return batch
@@ -221,7 +227,7 @@ def _without_duplicates(
         part = slice(start, start + _ROWS_AT_ONCE)
         table = batch.take(number_column(rows[part])).to_pylist()
         for at, group, row in zip(rows[part].tolist(), groups[part].tolist(), table, strict=True):
-            rank = (*preference({**row, "chrom": contig.name}), _content(row), row["raw_line"])
+            rank = (*preference({**row, "chrom": contig.name}), _text_without_line(row), row["raw_line"])
             if group not in best or rank < best[group][0]:
                 kept = f"{contig.name}:{row['pos']} as {row['raw_pos']}:{row['raw_ref']}:{row['raw_alt']}"
                 best[group] = (rank, at, f"kept is {kept}"[:120])
@@ -232,12 +238,12 @@ def _without_duplicates(
     return without_rows(batch, rows[lost])
 
 
-def _content(row: Mapping[str, object]) -> str:
-    """Return a text that orders rows by what they say, not by where they stand."""
+def _text_without_line(row: Mapping[str, object]) -> str:
+    """Return all columns of a row but its line number as a text, to order rows independently of the file's order."""
     return repr([(name, value) for name, value in row.items() if name != "raw_line"])
 
 
-def _with_contig(batch: pa.RecordBatch, contig: Contig) -> pa.Table:
-    """Return a batch as a table with ``chrom`` before the other columns of the key."""
+def _add_contig_column(batch: pa.RecordBatch, contig: Contig) -> pa.Table:
+    """Return a batch as a table with the column ``chrom`` inserted before ``pos``."""
     column = repeated_text(contig.name, batch.num_rows)
     return pa.Table.from_batches([batch.add_column(batch.num_columns - len(KEY), "chrom", column)])

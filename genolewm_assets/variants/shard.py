@@ -1,4 +1,4 @@
-"""What a shard is made of: the names of its files, what its build reports, what its files say of their origin."""
+"""Shards: file names, the report of a build, and the metadata in which files state their origin."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from genolewm_assets.store.artefacts import InputRef
 from genolewm_assets.store.files import JsonValue
 
-#: The table of a shard that is one file, and the table of what it does not hold.
+#: File of all alleles if a shard is one file, and file of the rejected alleles.
 VARIANTS_FILE = "variants.parquet"
 REJECTS_FILE = "rejects.parquet"
 
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
-    """What a build wrote.
+    """Counts of one shard build.
 
     Attributes
     ----------
     counts
-        Alleles by fate, as the builder counted them.
+        Counts by name, as the builder reports them; of a shard of alleles, the counts of its ``AlleleLedger``.
     rows
-        Per file name.
+        Rows written, by file name.
     alleles_in_source
         ALT alleles in the source, as :class:`~genolewm_assets.sources.vcf.count.AlleleCount` counts them;
-        none in a source of sequences.
+        0 for a source of sequences.
     """
 
     counts: Mapping[str, int]
@@ -35,7 +35,7 @@ class ShardReport:
 
 
 def state_origin(code_version: str, recipe: Mapping[str, JsonValue], inputs: Iterable[InputRef] = ()) -> dict[str, str]:
-    """Return what a shard's files say of how they were made: code version, parameters, digests of the inputs."""
+    """Return the file metadata that states a shard's origin: code version, parameters, digests of the inputs."""
     digests = {"/".join(filter(None, (each.asset, each.partition))): each.manifest_sha256 for each in inputs}
     texts = {"parameters": json.dumps(dict(recipe), sort_keys=True), "inputs": json.dumps(digests, sort_keys=True)}
     return {"code_version": code_version, **texts}

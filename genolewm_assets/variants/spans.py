@@ -1,6 +1,6 @@
-"""Spans and keys of alleles, whole columns at a time.
+"""Reference spans and text keys of alleles, column-wise.
 
-Not here: which spans meet which intervals (``footprints``).
+Not here: overlap of spans with intervals (:mod:`genolewm_assets.lewm.holdouts`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ Int64s = npt.NDArray[np.int64]
 
 
 def allele_spans(table: pa.Table) -> tuple[Int64s, Int64s]:
-    """Return start and end, 0-based half-open, of the reference bases of each allele: int64, shape (n_rows,)."""
+    """Return start and end of each allele's REF, 0-based half-open: two int64 arrays of shape (n_rows,)."""
     start = start_from_pos(table["pos"].to_numpy().astype(np.int64))
     return start, start + pc.binary_length(table["ref"]).to_numpy().astype(np.int64)
 
 
 def allele_keys(table: pa.Table) -> pa.Array:
-    """Return one text per allele, equal exactly for equal alleles: string, shape (n_rows,)."""
+    """Return chrom, pos, ref and alt of each allele as one tab-separated text: string, shape (n_rows,)."""
     return join_columns(table["chrom"], pc.cast(table["pos"], pa.string()), table["ref"], table["alt"])
 
 
 def join_columns(*columns: pa.ChunkedArray) -> pa.Array:
-    """Return one text per row, made of its values with tabs between."""
+    """Join string columns row by row with tabs: string, shape (n_rows,); a null in a row gives null."""
     joined = pc.binary_join_element_wise(*columns, "\t")
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
 

@@ -203,7 +203,7 @@ def test_another_schema_stops_the_other_checks(compared: Comparison) -> None:
 def test_rows_of_a_contig_that_the_genome_lacks_are_missed_in_the_sum(compared: Comparison) -> None:
     rows = sum(table.num_rows for table in compared.changes.values())
     found = replace(compared, rows=rows + 1).check()["changes_add_up"]
-    assert found.figures["problems"] == ["rows lie outside the contigs"]
+    assert found.figures["problems"] == ["rows are on other contigs"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Checks of the corpus tables against the corpus itself, by code that shares neither tiling, slicing nor placement.
+"""Checks of the corpus tables against the corpus, by code that shares no tiling, slicing or placement with the builder.
 
-Everything is streamed: the tables in their order, the records read a second time, nothing held but digests.
+Tables and records are streamed in their order, the records read a second time; only digests of the records are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from genolewm_assets.lewm.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, 
 from genolewm_assets.store.artefacts import CheckResult
 from genolewm_assets.store.tables import TableSchema
 
-#: Names of the checks of :func:`check_corpus_windows`, in its order.
+#: Names of the checks of :func:`check_corpus_windows`, in the order of the results.
 CORPUS_CHECKS = (
     "schema_as_declared",
     "windows_follow_tiling",
@@ -50,18 +50,25 @@ def check_corpus_windows(
     contigs: ContigSet,
     bases: Callable[[str, int, int], bytes],
 ) -> tuple[CheckResult, ...]:
-    """Run every content check of ``corpus/windows``.
+    """Run all content checks of ``corpus/windows``.
 
     Parameters
     ----------
     windows, skipped
-        Both tables, each in pieces and in file order, at least one piece each.
+        Both tables in pieces, in file order; at least one piece each.
     records
-        The corpus, read again.
+        The records of the source, read again in the same order.
     counts
-        As the builder reports them.
+        Counts as the builder reports them.
+    contigs
+        Contigs of the reference genome.
     bases
-        ``(contig, start, end)`` to upper-case bases of the reference, 0-based half-open.
+        Maps ``(contig, start, end)`` to upper-case bases of the reference, 0-based half-open.
+
+    Returns
+    -------
+    tuple of CheckResult
+        In the order of :data:`CORPUS_CHECKS`.
     """
     audit = _Audit(params, contigs, bases)
     audit.sweep(audit.rows(windows, CORPUS_WINDOWS), audit.rows(skipped, CORPUS_SKIPPED), records)
@@ -69,7 +76,7 @@ def check_corpus_windows(
 
 
 class _Audit:
-    """What a walk over the records and both tables, side by side, finds."""
+    """Findings of one pass over the records and both tables in parallel."""
 
     def __init__(self, params: CorpusParams, contigs: ContigSet, bases: Callable[[str, int, int], bytes]) -> None:
         self.params, self.contigs, self.bases = params, contigs, bases
@@ -79,18 +86,18 @@ class _Audit:
         self._seen: dict[bytes, set[bytes]] = {}
 
     def rows(self, tables: Iterable[pa.Table], schema: TableSchema) -> Iterator[Row]:
-        """Yield the rows of a table; a piece of another schema is noted and left out."""
+        """Yield the rows of a table; a piece with another schema is a finding, and its rows are left out."""
         for table in tables:
             try:
                 schema.check(table.schema, where=schema.name)
                 table.validate(full=True)
             except (CorruptResourceError, pa.ArrowInvalid) as error:
-                self._note("schema_as_declared", str(error))
+                self._add_finding("schema_as_declared", str(error))
                 continue
             yield from table.to_pylist()
 
     def sweep(self, windows: Iterator[Row], skipped: Iterator[Row], records: Iterable[CorpusRecord]) -> None:
-        """Compare every record with its rows, which must stand in the records' order."""
+        """Compare every record with its rows; both tables must be in the order of the records."""
         groups = ((name, list(rows)) for name, rows in groupby(windows, key=itemgetter("record_id")))
         group, skip = next(groups, None), next(skipped, None)
         for record in records:
@@ -98,14 +105,14 @@ class _Audit:
             if not self._is_in_slice(record.record_id):
                 self.recount["skipped.sliced_out"] += 1
                 continue
-            name, again = self._name(record)
-            expected = [] if again else self._expected(record.sequence, name)
-            self._recount_bases(record.sequence, expected, again=again)
-            if group is not None and group[0] == name and not again:
+            name, repeated = self._name(record)
+            expected = [] if repeated else self._expected(record.sequence, name)
+            self._recount_bases(record.sequence, expected, repeated=repeated)
+            if group is not None and group[0] == name and not repeated:
                 self._compare(record, group[1], expected)
                 group = next(groups, None)
             elif expected:
-                self._note("windows_follow_tiling", f"{name}: {len(expected)} windows missing")
+                self._add_finding("windows_follow_tiling", f"{name}: {len(expected)} windows missing")
             if not expected:
                 self.recount["records_skipped"] += 1
                 if skip is not None and (skip["record_id"], skip["length_bp"]) == (
@@ -114,23 +121,26 @@ class _Audit:
                 ):
                     skip = next(skipped, None)
                 else:
-                    self._note("every_record_accounted", f"{name}: not among the skipped records")
+                    self._add_finding("every_record_accounted", f"{name}: not among the skipped records")
         if group is not None:
-            self._note("windows_follow_tiling", f"{group[0]}: rows of no record, or out of order")
+            self._add_finding("windows_follow_tiling", f"{group[0]}: rows without a record, or out of order")
         if skip is not None:
-            self._note("every_record_accounted", f"{skip['record_id']}: skipped, but no such record")
+            self._add_finding(
+                "every_record_accounted",
+                f"{skip['record_id']}: listed as skipped, but no such record, or out of order",
+            )
 
     def results(self, counts: Mapping[str, int]) -> tuple[CheckResult, ...]:
-        """Turn the findings into results; ``counts`` are the builder's, and must agree with those taken here."""
+        """Compare the builder's ``counts`` with those of this pass, and return all results."""
         recount = dict(self.recount)
         skipped = sum(n for name, n in counts.items() if name.startswith("skipped."))
         recount["records_skipped"] = recount.get("records_skipped", 0)
         stated = {**counts, "records_skipped": skipped - counts["skipped.sliced_out"]}
         for name, n in recount.items():
             if stated.get(name, 0) != n:
-                self._note("every_record_accounted", f"{name}: counted {stated.get(name, 0)}, found {n}")
+                self._add_finding("every_record_accounted", f"{name}: counted {stated.get(name, 0)}, found {n}")
         if counts["records_in"] != counts["records_used"] + skipped:
-            self._note("every_record_accounted", "records used and skipped are not all")
+            self._add_finding("every_record_accounted", "records_in is not records_used + skipped")
         return tuple(
             CheckResult(
                 name,
@@ -141,12 +151,13 @@ class _Audit:
             for name in CORPUS_CHECKS
         )
 
-    def _note(self, check: str, example: str) -> None:
+    def _add_finding(self, check: str, example: str) -> None:
+        """Count a finding; the first of each check is kept as an example."""
         self.wrong[check] += 1
         self.examples.setdefault(check, example)
 
     def _is_in_slice(self, record_id: str) -> bool:
-        """Compare the hash as a fraction, where the builder compares integers."""
+        """Return whether a record is in the slice, comparing hashes as fractions; the builder compares integers."""
         return self._bits("slice", record_id) / 2**64 < self.params.slice_fraction
 
     def _bits(self, purpose: str, record_id: str) -> int:
@@ -154,16 +165,16 @@ class _Audit:
         return int(hashlib.blake2b(message, digest_size=8).hexdigest(), 16)
 
     def _name(self, record: CorpusRecord) -> tuple[str, bool]:
-        """Return the id that the record's rows bear, and whether id and sequence have come before."""
+        """Return the unique id of the record's rows, and whether id and sequence equal those of an earlier record."""
         digest = hashlib.sha256(record.sequence).digest()[:4]
         before = self._seen.setdefault(hashlib.md5(record.record_id.encode(), usedforsecurity=False).digest(), set())
         name = f"{record.record_id}~{digest.hex()}" if before else record.record_id
-        again = digest in before
+        repeated = digest in before
         before.add(digest)
-        return name, again
+        return name, repeated
 
     def _expected(self, sequence: bytes, name: str) -> list[tuple[int, int]]:
-        """Return the windows that the specification's arithmetic gives, run by run."""
+        """Return the windows ``[start, end)`` of each ACGT run, recomputed by the rules of ``tile_record``."""
         margin, stride, full = (
             self.params.profile.margin_bp,
             self.params.profile.stride_bp,
@@ -184,61 +195,61 @@ class _Audit:
                 windows.append((at, at + size))
         return windows
 
-    def _recount_bases(self, sequence: bytes, expected: list[tuple[int, int]], *, again: bool) -> None:
+    def _recount_bases(self, sequence: bytes, expected: list[tuple[int, int]], *, repeated: bool) -> None:
         self.recount["bases_in"] += len(sequence)
-        if again:
+        if repeated:
             self.recount["bases_duplicate"] += len(sequence)
             return
         acgt = sum(sequence.count(base) for base in (b"A", b"C", b"G", b"T"))
-        held = bytearray(len(sequence))
+        covered = bytearray(len(sequence))
         for start, end in expected:
-            held[start:end] = b"\1" * (end - start)
+            covered[start:end] = b"\1" * (end - start)
         self.recount["windows"] += len(expected)
         self.recount["bases_lost_non_acgt"] += len(sequence) - acgt
-        self.recount["bases_in_windows"] += held.count(1)
-        self.recount["bases_in_no_window"] += acgt - held.count(1)
+        self.recount["bases_in_windows"] += covered.count(1)
+        self.recount["bases_in_no_window"] += acgt - covered.count(1)
 
     def _compare(self, record: CorpusRecord, rows: list[Row], expected: list[tuple[int, int]]) -> None:
         found = [(row["window_index"], row["start"], row["end"], row["window_bp"]) for row in rows]
         if found != [(index, start, end, end - start) for index, (start, end) in enumerate(expected)]:
-            self._note("windows_follow_tiling", f"{rows[0]['record_id']}: expected windows {expected}")
+            self._add_finding("windows_follow_tiling", f"{rows[0]['record_id']}: expected windows {expected}")
         for row in rows:
             self._check_content(row, record)
             if not self._placement_holds(row, record):
-                self._note("placements_hold", _cited(row))
+                self._add_finding("placements_hold", _name_of_window(row))
 
     def _check_content(self, row: Row, record: CorpusRecord) -> None:
-        """Cut, hash and read the window again."""
+        """Compare a row with the bases, flanks, hash, GC share and annotations recomputed from its record."""
         margin, start, end = self.params.profile.margin_bp, row["start"], row["end"]
         cut = record.sequence[start - margin : start], record.sequence[start:end], record.sequence[end : end + margin]
         texts = row["left_flank"], row["sequence"], row["right_flank"]
         labels = row["source"], row["taxonomy"], row["note"], row["maybe_human"]
         stated = str(record.source), record.taxonomy, record.note, record.maybe_human
         if tuple(part.decode() for part in cut) != texts or labels != stated:
-            self._note("windows_cut_from_records", _cited(row))
+            self._add_finding("windows_cut_from_records", _name_of_window(row))
         flanks_fit = len(texts[0]) == len(texts[2]) == margin
         if not flanks_fit or len(texts[1]) % 6 or not all(_ACGT.fullmatch(text) for text in texts if text):
-            self._note("windows_hold_only_acgt", _cited(row))
+            self._add_finding("windows_hold_only_acgt", _name_of_window(row))
         fresh = hashlib.sha256(texts[1].encode())
         gc = len(texts[1].translate(_NOT_GC)) / max(1, len(texts[1]))
         if (fresh.digest(), fresh.hexdigest()[:32]) != (row["window_hash"], row["window_id"]) or abs(
             gc - row["gc"]
         ) > 1e-6:
-            self._note("window_hashes_right", _cited(row))
+            self._add_finding("window_hashes_right", _name_of_window(row))
 
     def _placement_holds(self, row: Row, record: CorpusRecord) -> bool:
-        """Compare a placement with what its kind must state, and with the reference's bases."""
+        """Return whether a placement has the columns of its kind, is inside its contig, and is exact as stated."""
         how, contig = row["placement_how"], row["placed_contig"]
         place = row["placed_start"], row["placed_end"], row["strand"]
         aligned = row["identity"], row["coverage"]
         located = how in ("coordinates", "mappy")
-        states_its_parts = (
+        has_its_columns = (
             how in ("coordinates", "mappy", "contig_name", "none")
             and (contig is not None) == (how != "none")
             and all((part is not None) == located for part in place)
             and all((part is not None) == (how == "mappy") and 0 <= (part or 0) <= 1 for part in aligned)
         )
-        if not states_its_parts or (how != "none" and not record.maybe_human):
+        if not has_its_columns or (how != "none" and not record.maybe_human):
             return False
         if not located:
             return not row["placement_exact"]
@@ -259,5 +270,5 @@ class _Audit:
         return bool(genomic.decode() == row["sequence"])
 
 
-def _cited(row: Row) -> str:
+def _name_of_window(row: Row) -> str:
     return f"{row['record_id']} window {row['window_index']}"

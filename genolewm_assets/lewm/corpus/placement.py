@@ -1,7 +1,7 @@
-"""Where on the reference the windows of a corpus record lie: by its coordinates, by alignment, by its contig's name.
+"""Place windows of corpus records on the reference: by stated coordinates, by alignment, or by contig name alone.
 
-Stated coordinates are believed only as far as the reference does not contradict them. Pure: the bases of the reference
-and the aligner are handed in (``sources.placement`` has both).
+Stated coordinates are used unless the reference contradicts them. The bases of the reference and the aligner are
+arguments; ``sources.corpus.aligner`` provides both.
 """
 
 from __future__ import annotations
@@ -17,18 +17,22 @@ from genolewm_assets.errors import UnknownContigError
 from genolewm_assets.genome import GRCH38, ContigSet, reverse_complement
 from genolewm_assets.lewm.corpus.records import CorpusRecord
 
-#: ``(contig, start, end)`` to upper-case bases; canonical name, 0-based half-open.
+#: Maps ``(contig, start, end)`` to upper-case bases; canonical contig name, 0-based half-open.
 ReferenceBases = Callable[[str, int, int], bytes]
 Span = tuple[int, int]
 
-#: Share of the known reference bases that a record must agree with, and how few of them decide nothing.
+#: Coordinates are confirmed if the record equals the reference in at least this share of the bases known in both.
 MIN_AGREEMENT = 0.95
+# With fewer bases known in both, coordinates can be neither confirmed nor refuted.
 _MIN_KNOWN_BASES = 20
 _KNOWN = np.frombuffer(b"ACGT", dtype=np.uint8)
 
 
 class PlacementHow(StrEnum):
-    """What a placement rests on."""
+    """Evidence of a placement.
+
+    ``CONTIG_NAME``: the contig is stated, the position is unknown. ``NONE``: not placed.
+    """
 
     COORDINATES = "coordinates"
     MAPPY = "mappy"
@@ -37,7 +41,10 @@ class PlacementHow(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What the reference says to a record's coordinates."""
+    """Result of comparing a record's stated coordinates with the reference.
+
+    ``UNVERIFIABLE``: the genome lacks the contig, or too few bases are known to compare.
+    """
 
     NOT_STATED = "not_stated"
     UNKNOWN_CONTIG = "unknown_contig"
@@ -48,9 +55,26 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Place of one window; ``start``, ``end`` are 0-based half-open on ``contig``.
+    """Placement of one window on the reference.
 
-    ``exact``: the window's bases are the reference's there. ``identity`` and ``coverage`` (0 to 1) are the alignment's.
+    Attributes
+    ----------
+    how
+        Evidence of the placement.
+    contig
+        Canonical name; None: not placed.
+    start, end
+        0-based half-open on ``contig``; None: position unknown. Of a spliced record placed by coordinates, those of
+        the whole record.
+    strand
+        ``-`` if the window is the reverse complement of the reference, else ``+``; None: position unknown.
+    spliced
+        Whether introns are, or may be, cut out of the window.
+    exact
+        Whether the window equals the reference there, base for base.
+    identity, coverage
+        Of an alignment, 0 to 1: share of matching columns, and share of the window's bases that are aligned; else
+        None.
     """
 
     how: PlacementHow
@@ -65,10 +89,23 @@ class Placement:
 
 
 class WindowAligner(Protocol):
-    """Finds the one place on the reference that a sequence comes from."""
+    """Finds the unique place of a sequence on the reference."""
 
     def align(self, sequence: bytes, *, contig: str | None) -> Placement | None:
-        """Return the place, ``exact`` left open; None where there is none, or several. ``contig``: look only there."""
+        """Return the place of a sequence, or None if there is no place or more than one.
+
+        Parameters
+        ----------
+        sequence
+            Upper-case bases.
+        contig
+            Canonical name of the only contig to search; None: all.
+
+        Returns
+        -------
+        Placement or None
+            With ``exact`` not set; the caller compares the bases.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +115,11 @@ class CorpusPlacer:
     Parameters
     ----------
     contigs
-        Of the reference genome.
+        Contigs of the reference genome.
     bases
-        Gives stretches of it.
+        Returns bases of an interval of the reference.
     aligner
-        For what may be human and has no coordinates; None: such windows stay unplaced.
+        Places windows that may be human and have no usable coordinates; None: such windows are not aligned.
     """
 
     contigs: ContigSet
@@ -90,11 +127,23 @@ class CorpusPlacer:
     aligner: WindowAligner | None = None
 
     def place(self, record: CorpusRecord, windows: Sequence[Span]) -> tuple[Verdict, list[Placement]]:
-        """Return what became of the record's coordinates, and the placement of each window ``[start, end)`` of it.
+        """Place the windows of a record.
+
+        Parameters
+        ----------
+        record
+            The record.
+        windows
+            Windows ``[start, end)`` in the record, 0-based.
+
+        Returns
+        -------
+        tuple
+            The verdict on the record's coordinates, and one placement per window.
 
         Notes
         -----
-        A record of another organism is not placed: its ``chr17`` is not ours.
+        A record of another organism is not placed, because its ``chr17`` is not the reference's.
         """
         if not record.maybe_human:
             return Verdict.NOT_STATED, [Placement(PlacementHow.NONE, spliced=record.spliced)] * len(windows)
@@ -110,9 +159,9 @@ class CorpusPlacer:
         ]
 
     def _canonical(self, name: str | None) -> str | None:
-        """Return the genome's name of a contig, or GRCh38's where the genome lacks it.
+        """Return the canonical name of a contig in the genome or, if the genome lacks it, in GRCh38.
 
-        Another name counts as none: the chr21 of an older assembly (NC_000021.8) must not pass for some other contig.
+        Any other name gives None, so that the chr21 of an older assembly (NC_000021.8) is not taken for a contig here.
         """
         for contigs in (self.contigs, GRCH38) if name else ():
             try:
@@ -138,7 +187,7 @@ class CorpusPlacer:
         return self._compare_bases(record, contig)
 
     def _compare_bases(self, record: CorpusRecord, contig: str) -> Verdict:
-        """Compare the record, or the outer exons of a transcript, with the reference where that has bases."""
+        """Compare a record, or the outer exons of a transcript, with the reference over the bases known in both."""
         (start, end), size = record.span or (0, 0), len(record.sequence)
         first, last = (size, size) if not record.spliced else (0, size)
         if record.junctions:
@@ -149,15 +198,18 @@ class CorpusPlacer:
             genomic += reverse_complement(self.bases(contig, start, start + len(tail)))
         else:
             genomic = self.bases(contig, start, start + first) + self.bases(contig, end - len(tail), end)
-        theirs, ours = np.frombuffer(genomic, np.uint8), np.frombuffer(head + tail, np.uint8)
-        known = np.isin(theirs, _KNOWN) & np.isin(ours, _KNOWN)
+        reference, observed = np.frombuffer(genomic, np.uint8), np.frombuffer(head + tail, np.uint8)
+        known = np.isin(reference, _KNOWN) & np.isin(observed, _KNOWN)
         if np.count_nonzero(known) < _MIN_KNOWN_BASES:
             return Verdict.UNVERIFIABLE
-        agreement = np.count_nonzero(theirs[known] == ours[known]) / np.count_nonzero(known)
+        agreement = np.count_nonzero(reference[known] == observed[known]) / np.count_nonzero(known)
         return Verdict.CONFIRMED if agreement >= MIN_AGREEMENT else Verdict.REFUTED
 
     def _by_sequence(self, record: CorpusRecord, contig: str | None, window: Span) -> Placement:
-        """Align where the genome has the contig, or no contig is named; else its name is all there is."""
+        """Place a window by alignment, or by its contig's name alone.
+
+        A window is aligned unless it states a contig that the genome lacks.
+        """
         if self.aligner is not None and (contig is None or contig in self.contigs):
             found = self.aligner.align(record.sequence[slice(*window)], contig=contig)
             if found is not None:
@@ -176,7 +228,7 @@ class CorpusPlacer:
 
 
 def _by_coordinates(record: CorpusRecord, contig: str | None, window: Span) -> Placement:
-    """Place a window inside the record's span; of a spliced record the whole span, since introns are unknown."""
+    """Place a window inside the record's span; a window of a spliced record gets the whole span."""
     start, end = record.span or (0, 0)
     strand = record.strand or "+"
     if record.spliced:

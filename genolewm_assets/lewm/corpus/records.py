@@ -1,4 +1,4 @@
-"""One record of the pretraining corpus, whatever file it came from, and why a record gives no window."""
+"""Records of the pretraining corpus, independent of file layout, and the reasons why a record gives no window."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ class CorpusSource(StrEnum):
 
     @property
     def is_transcribed(self) -> bool:
-        """Whether introns are cut out of its sequences."""
+        """Whether the sequences of this source are transcripts, with introns cut out."""
         return self in (CorpusSource.MRNA_EVO2, CorpusSource.MRNA_SPLICE_EVO2)
 
 
 class SkipReason(StrEnum):
-    """Why a record gives no window."""
+    """Why a record gives no window.
+
+    ``SLICED_OUT``: not in the slice of the corpus used. ``DUPLICATE``: same id and sequence as an earlier record.
+    ``SPLIT_TOO_SHORT``: long enough as a whole, but all its ACGT runs are too short.
+    """
 
     SLICED_OUT = "sliced_out"
     DUPLICATE = "duplicate"
@@ -32,26 +36,26 @@ class SkipReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CorpusRecord:
-    """A sequence of the corpus with what its file says about it.
+    """A sequence of the corpus with the annotations of its file.
 
     Parameters
     ----------
     source
-        The configuration it belongs to.
+        Configuration of the corpus that the record belongs to.
     record_id
-        As the file gives it; need not be unique.
+        Id as in the file; need not be unique.
     sequence
-        ASCII, upper-case, U as T; may hold symbols other than ACGT. In the gene's orientation, 5' to 3'.
+        ASCII, upper-case, U replaced by T; may hold symbols other than ACGT. In the gene's orientation, 5' to 3'.
     taxonomy
         Organism as stated; None: not stated.
     contig
-        Contig as spelt, where the record names one.
+        Contig name as spelt in the record; None: not stated.
     span
-        Stated place on that contig, 0-based half-open; the whole gene for a transcript.
+        Stated interval on that contig, 0-based half-open; of a transcript the whole gene. None: not stated.
     strand
-        ``-`` where the sequence is the reverse complement of the contig; else ``+``, or None: not stated.
+        ``-`` if the sequence is the reverse complement of the contig, else ``+``; None: not stated.
     junctions
-        Offsets in the sequence at which introns were cut out, ascending; empty for a single exon, None: not stated.
+        Offsets in the sequence, in bases, at which introns were cut out, ascending; empty: one exon; None: not stated.
     note
         The record's own note.
     """
@@ -68,12 +72,15 @@ class CorpusRecord:
 
     @property
     def maybe_human(self) -> bool:
-        """False only where the record names another organism, or is a bacterium's: holdouts must fail closed."""
+        """Whether the record can be human: unless its source is prokaryotic or it states another organism.
+
+        A record without a stated organism counts as human, so that holdouts apply to it.
+        """
         if self.source is CorpusSource.PROKARYOTE_EVO2:
             return False
         return self.taxonomy is None or "homo sapiens" in self.taxonomy.lower()
 
     @property
     def spliced(self) -> bool:
-        """Whether introns are, or may be, cut out."""
+        """Whether introns are cut out; without stated junctions, whether the source is of transcripts."""
         return self.source.is_transcribed if self.junctions is None else bool(self.junctions)

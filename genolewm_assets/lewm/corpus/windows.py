@@ -1,7 +1,6 @@
-"""Windows of the pretraining corpus: which records are used, how they are tiled, and the tables that result.
+"""Windows of the pretraining corpus: choose records, tile them, and build the tables of windows and skipped records.
 
-Not here: the corpus's file layouts (``sources.carbon_corpus``), alignment (``sources.placement``), checks of the tables
-(``lewm.corpus_checks``).
+Not here: file layouts of the corpus and alignment (``sources.corpus``), checks of the tables (``lewm.corpus.checks``).
 """
 
 from __future__ import annotations
@@ -20,9 +19,10 @@ from genolewm_assets.lewm.corpus.records import CorpusRecord, SkipReason
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema, column, nullable
 
-#: Shortest stretch of ACGT that gives a short window, in bases.
+#: Shortest ACGT run that gives a short window, in bases.
 SHORTEST_BP = 2_048
 
+#: Rows, of both tables together, from which on a batch is yielded.
 _ROWS_PER_TABLE = 512
 _FOREIGN_TO_N = bytes(c if chr(c) in "ACGT" else ord("N") for c in range(256))
 
@@ -80,24 +80,30 @@ CORPUS_SKIPPED = TableSchema(
     ("source", "record_id", "reason"),
 )
 
+#: The tables that this module declares.
 TABLES: tuple[TableSchema, ...] = (CORPUS_WINDOWS, CORPUS_SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusParams:
-    """How a corpus becomes windows.
+    """Parameters of corpus windows.
 
     Parameters
     ----------
     profile
-        Window size, stride and margin in bases; ``cover_tails`` is for reference contigs only.
+        Window size, stride and margin in bases; ``cover_tails`` is ignored, it is for reference contigs only.
     slice_fraction
-        Share of records used, 0 to 1, chosen by hash of their ids: a smaller slice lies within a larger one.
+        Share of records used, above 0, up to 1, chosen by hash of their ids; a larger share includes a smaller one.
     seed
-        Of slice and phases.
+        Seed of the slice and of the phases (see :func:`tile_record`).
     short_windows
-        Give a stretch of 2,048 bp or more that is too short for the profile one window of the largest multiple of
-        6 bp that leaves both margins.
+        Whether an ACGT run of 2,048 bp or more that is too short for the profile gives one shorter window; its size
+        is the largest multiple of 6 bp that leaves both margins.
+
+    Raises
+    ------
+    ConfigurationError
+        If ``slice_fraction`` is not above 0 and up to 1.
     """
 
     profile: WindowProfile = PROFILES["default"]
@@ -108,16 +114,18 @@ class CorpusParams:
     def __post_init__(self) -> None:
         if not 0 < self.slice_fraction <= 1:
             got = f"{self.slice_fraction}"
-            raise ConfigurationError("corpus.slice_fraction", "impossible share", expected="above 0, up to 1", got=got)
+            raise ConfigurationError(
+                "corpus.slice_fraction", "share out of range", expected="above 0, up to 1", got=got
+            )
 
     def as_recipe(self) -> dict[str, JsonValue]:
-        """Return everything the windows depend on, as JSON values."""
+        """Return all parameters as JSON values."""
         return asdict(self)
 
 
 @dataclass(slots=True)
 class CorpusLedger:
-    """Counts records and bases by what became of them, for one source."""
+    """Counts records, windows and bases of one source by outcome."""
 
     figures: Counter[str] = field(default_factory=Counter)
 
@@ -132,14 +140,17 @@ class CorpusLedger:
 
 @dataclass(frozen=True, slots=True)
 class CorpusBatch:
-    """Some rows of both tables, in the order of the records."""
+    """Rows of both tables for some consecutive records, in the order of the records."""
 
     windows: pa.Table
     skipped: pa.Table
 
 
 def is_in_slice(record_id: str, *, fraction: float, seed: int) -> bool:
-    """Tell whether a record belongs to the slice: order-free, and nested in every larger fraction of that seed."""
+    """Return whether a record belongs to the slice.
+
+    The answer depends on id and seed alone, not on order; a record in a slice is also in every larger one of that seed.
+    """
     return draw_bits("slice", seed, record_id) < int(fraction * 2**64)
 
 
@@ -149,19 +160,20 @@ def tile_record(runs: Sequence[Span], record_id: str, params: CorpusParams) -> l
     Parameters
     ----------
     runs
-        Maximal ACGT runs, 0-based half-open, ascending.
+        Maximal ACGT runs of the record, 0-based half-open, ascending.
     record_id
-        Keys the phase, with the seed.
+        Unique id; with the seed it determines the phase, the offset of the first window in a run.
 
     Returns
     -------
     list of (start, end)
-        0-based half-open in the record, ascending; every window has ``margin_bp`` bases of its run on either side.
+        0-based half-open in the record, ascending; every window has ``margin_bp`` bases of its run on each side.
 
     Notes
     -----
-    Starts in a run are margin + phase + n x stride, the phase uniform over what leaves at least one window. A run
-    too short for a window gives none, or a short one (``params.short_windows``).
+    Starts in a run are margin + phase + n x stride. The phase is uniform over 0 to stride - 1, or to the largest value
+    that leaves room for one window. A run too short for a window gives none, or a short one
+    (``params.short_windows``).
     """
     margin, stride = params.profile.margin_bp, params.profile.stride_bp
     bits = draw_bits("phase", params.seed, record_id)
@@ -176,7 +188,7 @@ def tile_record(runs: Sequence[Span], record_id: str, params: CorpusParams) -> l
 
 
 def _window_bp(run_bp: int, params: CorpusParams) -> int:
-    """Return the size of a run's windows; 0 where it has none."""
+    """Return the size of the windows of a run, in bases; 0 if it has no window."""
     room = run_bp - 2 * params.profile.margin_bp
     if room >= params.profile.window_bp:
         return params.profile.window_bp
@@ -186,20 +198,22 @@ def _window_bp(run_bp: int, params: CorpusParams) -> int:
 def build_corpus_windows(
     records: Iterable[CorpusRecord], params: CorpusParams, placer: CorpusPlacer, ledger: CorpusLedger
 ) -> Iterator[CorpusBatch]:
-    """Turn records into windows, some hundred rows at a time.
+    """Tile and place records, and yield the rows of both tables in batches of some hundred rows.
 
     Parameters
     ----------
     records
-        Of one source, in the order of its files.
+        Records of one source, in the order of its files.
+    params, placer
+        Tiling, and placement on the reference.
     ledger
-        Filled while the batches are taken.
+        Receives the counts; complete after the last batch is taken.
 
     Yields
     ------
     CorpusBatch
-        Tables of the schemas :data:`CORPUS_WINDOWS` and :data:`CORPUS_SKIPPED` (what the slice leaves out is counted,
-        not listed).
+        Tables of the schemas :data:`CORPUS_WINDOWS` and :data:`CORPUS_SKIPPED`. Records outside the slice are
+        counted, not listed.
     """
     builder = _Builder(params, placer, ledger)
     for record in records:
@@ -210,13 +224,13 @@ def build_corpus_windows(
 
 
 class RecordNamer:
-    """Makes record ids unique: an id that comes again with another sequence gets that sequence's digest behind it."""
+    """Makes record ids unique: appends ``~`` and a digest of the sequence if an id repeats with another sequence."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
 
     def name(self, record: CorpusRecord) -> str | None:
-        """Return the id to use; None for an id and a sequence that have come together before."""
+        """Return the unique id of a record; None if an earlier record had the same id and sequence."""
         sequence_hex = hashlib.sha256(record.sequence).hexdigest()[:8]
         plain, full = (_short_digest(text) for text in (record.record_id, f"{record.record_id}~{sequence_hex}"))
         if full in self._seen:
@@ -231,7 +245,7 @@ def _short_digest(text: str) -> bytes:
 
 
 class _Builder:
-    """Rows of both tables as they grow."""
+    """Collects the rows of both tables, and the counts."""
 
     def __init__(self, params: CorpusParams, placer: CorpusPlacer, ledger: CorpusLedger) -> None:
         self._params, self._placer, self._figures = params, placer, ledger.figures
@@ -241,18 +255,18 @@ class _Builder:
 
     @property
     def waiting(self) -> int:
-        """Rows not taken yet."""
+        """Number of rows collected since the last :meth:`take`."""
         return len(self._windows) + len(self._skipped)
 
     def take(self) -> CorpusBatch:
-        """Return the rows and forget them."""
+        """Return the collected rows as tables and clear them."""
         windows = pa.Table.from_pylist(self._windows, schema=CORPUS_WINDOWS.arrow)
         skipped = pa.Table.from_pylist(self._skipped, schema=CORPUS_SKIPPED.arrow)
         self._windows, self._skipped = [], []
         return CorpusBatch(windows, skipped)
 
     def add(self, record: CorpusRecord) -> None:
-        """Use a record, or count why not."""
+        """Add the windows of a record, or count and list it as skipped."""
         self._figures["records_in"] += 1
         params = self._params
         if not is_in_slice(record.record_id, fraction=params.slice_fraction, seed=params.seed):
@@ -281,12 +295,12 @@ class _Builder:
 
     def _count_bases(self, record: CorpusRecord, runs: Sequence[Span], windows: Sequence[Span]) -> None:
         acgt = sum(end - start for start, end in runs)
-        # Windows ascend and overlap their predecessor at most, so the union needs no sorting.
-        reach = [0, *(end for _, end in windows)]
-        held = sum(end - max(start, before) for (start, end), before in zip(windows, reach, strict=False))
+        # Windows ascend by start and by end, so the size of their union needs no sorting.
+        ends_before = [0, *(end for _, end in windows)]
+        covered = sum(end - max(start, before) for (start, end), before in zip(windows, ends_before, strict=False))
         self._figures["bases_lost_non_acgt"] += len(record.sequence) - acgt
-        self._figures["bases_in_windows"] += held
-        self._figures["bases_in_no_window"] += acgt - held
+        self._figures["bases_in_windows"] += covered
+        self._figures["bases_in_no_window"] += acgt - covered
 
     def _use(self, record: CorpusRecord, record_id: str, windows: Sequence[Span]) -> None:
         verdict, placements = self._placer.place(record, windows)

@@ -1,7 +1,7 @@
-"""A cache of states as the Parquet shard of RFC-0002, for programs that know that layout.
+"""Export a cache of states as a Parquet shard of RFC-0002, for programs that read that layout.
 
-The layout stores one vector per window, so a row's blocks are averaged over the whole window, and float16 alone. What
-the cache holds besides (the blocks, and their precision) is in ``store.array_export``'s file.
+The layout stores one float16 vector per window, so the blocks of a row are averaged over the whole window.
+``store.arrays.export_array_store`` exports the blocks in the cache's own precision.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ RFC_0002 = pa.schema(
     ]
 )
 
-# What a window is named by: a contig, or the corpus record that it was cut from.
-_PLACE = {"windows/index": "contig", "corpus/windows": "record_id"}
+# Column that is exported as ``chrom``, by asset: contig, or the corpus record that the window was cut from.
+_CHROM_COLUMNS = {"windows/index": "contig", "corpus/windows": "record_id"}
 _DTYPES = {"float16": "fp16", "float32": "fp32"}
 
 
@@ -56,19 +56,19 @@ def export_states(
     overwrite: bool = False,
     progress: Progress = NO_PROGRESS,
 ) -> int:
-    """Write a published cache of states in the columns of :data:`RFC_0002`, one row per window.
+    """Write a published cache of states with the columns of :data:`RFC_0002`, one row per window.
 
-    ``encoder_hash`` is the digest of the model's weights, ``chrom`` of a corpus window its record, ``created_at`` 0.
-    Parameters, result and errors as of :func:`export_array_store`; besides:
+    ``encoder_hash`` is the SHA-256 of the model's weights; ``chrom`` of a corpus window is its record's id;
+    ``created_at`` is 0. Parameters, result and errors are those of :func:`export_array_store`, and in addition:
 
     Raises
     ------
     InputError
         If a mean does not fit float16.
     MissingResourceError
-        If it is no published cache, or its window table is not in the root.
+        If ``directory`` is not a published cache, or its window table is not in the root.
     CorruptResourceError
-        If the window table differs from what was written, or is no table of this cache.
+        If the window table differs from what was written, or does not belong to this cache.
     """
     check_output(output, overwrite=overwrite)
     reader = ArrayStoreReader(directory, check=True, access="sequential")
@@ -76,7 +76,7 @@ def export_states(
     root = enclosing_root(reader.directory)
     if root is None:
         raise MissingResourceError(
-            str(directory), "lies in no root, so its window table is unknown", remedy="Name the published cache"
+            str(directory), "is not in a root, so its window table is unknown", remedy="Name the published cache"
         )
     manifest = read_manifest(reader.directory)
     table = window_table_of(manifest, find_window_tables(root))
@@ -90,8 +90,9 @@ def export_states(
 def _batches(
     reader: ArrayStoreReader, table: WindowTable, encoder: Mapping[str, JsonValue], progress: Progress
 ) -> Iterator[pa.RecordBatch]:
-    place, block_tokens = _PLACE[table.artefact.asset], int(cast("int", encoder["block_tokens"]))
-    same = {
+    """Yield the rows of the export, schema :data:`RFC_0002`, in the order of the cache."""
+    chrom_column, block_tokens = _CHROM_COLUMNS[table.artefact.asset], int(cast("int", encoder["block_tokens"]))
+    constants = {
         "encoder_hash": bytes.fromhex(str(encoder["weights_sha256"])),
         "state_layer": encoder["layer"],
         "pool_type": "global_mean",
@@ -102,15 +103,16 @@ def _batches(
         "schema_version": "1.0.0",
     }
     batch_rows = rows_at_once(sum(spec.row_bytes for spec in reader.layout.arrays))
-    windows_read = table.read_batches([place, "start", "end", "window_hash"], batch_rows)
+    windows_read = table.read_batches([chrom_column, "start", "end", "window_hash"], batch_rows)
     for first, stop, windows in by_rows(windows_read, reader.n_rows, progress):
         n_tokens = (windows.column("end").to_numpy() - windows.column("start").to_numpy()) // TOKEN_BP
         means = _means(reader.get_slice(first, stop), n_tokens, block_tokens, f"{reader.directory}, rows from {first}")
         columns = {
             **{
-                name: pa.repeat(pa.scalar(value, RFC_0002.field(name).type), len(means)) for name, value in same.items()
+                name: pa.repeat(pa.scalar(value, RFC_0002.field(name).type), len(means))
+                for name, value in constants.items()
             },
-            "chrom": windows.column(place),
+            "chrom": windows.column(chrom_column),
             "start_bp": windows.column("start"),
             "end_bp": windows.column("end"),
             "window_hash": windows.column("window_hash"),
@@ -124,7 +126,7 @@ def _batches(
 def _means(
     states: npt.NDArray[Any], n_tokens: npt.NDArray[np.int64], block_tokens: int, where: str
 ) -> npt.NDArray[np.float16]:
-    """Return the mean over each window's tokens: float16, shape (n, hidden)."""
+    """Return the mean state over the tokens of each window: float16, shape (n_windows, hidden)."""
     means = np.empty((len(states), states.shape[2]), np.float16)
     for length in np.unique(n_tokens).tolist():
         chosen = n_tokens == length

@@ -1,7 +1,7 @@
-"""Which cached rows a window hash has: ``<root>/embeddings.sqlite`` over every published cache of states of a root.
+"""Index from window hashes to cached rows, ``<root>/embeddings.sqlite``, over all published caches of states of a root.
 
-Derived from the caches' manifests and their window tables, covered by no manifest itself, and made again as a whole
-whenever a cache is published. A hash may stand at many places, so an answer is a list.
+The index is derived from the manifests and window tables of the caches and is rebuilt as a whole whenever a cache is
+published; no manifest covers it. Windows of equal sequence have equal hashes, so one hash can have several rows.
 """
 
 from __future__ import annotations
@@ -25,28 +25,30 @@ from genolewm_assets.store.files import (
     split_generation_name,
 )
 
-#: The file, and the folder whose caches it covers; root-relative.
+#: Path of the index and of the folder whose caches it covers, relative to the root.
 CACHE_INDEX, CACHES = "embeddings.sqlite", "embeddings"
 
 _REMEDY = "Make it again: genolewm cache index"
-# Differences that a message names.
-_NAMED = 3
+# Most differences that a message lists.
+_MAX_LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class CacheIndexReport:
-    """What an index covers.
+    """Content of an index.
 
     Attributes
     ----------
+    path
+        The index file.
     caches
-        Stores covered.
+        The caches covered.
     omitted
-        Why others are not: reasons by location.
+        The caches not covered: location to reason.
     hashes, rows
-        Distinct hashes, and rows.
+        Number of distinct hashes and of rows.
     rebuilt
-        False where the index was current already.
+        Whether this call rebuilt the index; False if it was current.
     """
 
     path: str
@@ -63,30 +65,30 @@ class CacheIndexReport:
 
 @dataclass(slots=True)
 class _Caches:
-    """The published caches of a root with their window tables, and those that cannot be covered, by location."""
+    """Published caches of a root by location: with window table if covered, with a reason if omitted."""
 
     covered: dict[str, tuple[IndexedStore, WindowTable]] = field(default_factory=dict)
     omitted: dict[str, str] = field(default_factory=dict)
 
     def any(self) -> bool:
-        """Tell whether anything is published."""
+        """Return whether any cache is published."""
         return bool(self.covered or self.omitted)
 
     def differences(self, index: RowIndex) -> Iterator[str]:
-        """Yield in what an index is not that of these caches, a line each."""
+        """Yield one line per difference between an index and these caches."""
         known, omitted = {store.location: store for store in index.stores}, index.omitted
         for location, (store, _) in self.covered.items():
             if location not in known:
                 yield f"{location} ({store.label}) is not covered: {omitted.get(location, 'published since')}"
             elif known[location] != store:
                 yield f"{location} ({store.label}) was replaced"
-        yield from (f"{location} is covered and no longer there" for location in known if location not in self.covered)
+        yield from (f"{location} is covered but no longer exists" for location in known if location not in self.covered)
         for location, reason in self.omitted.items():
             if location not in known and location not in omitted:
-                yield f"{location} is not mentioned: {reason}"
+                yield f"{location} is neither covered nor listed as omitted: {reason}"
 
     def check_tables(self, progress: Progress) -> None:
-        """Hash every window table; caches of damaged ones, and of such as are no table of theirs, are omitted."""
+        """Hash every window table; omit the caches whose table is damaged or has another number of rows."""
         count = ByteCount(progress, sum(table.size_bytes for _, table in self.covered.values()))
         for location, (store, table) in list(self.covered.items()):
             try:
@@ -98,17 +100,17 @@ class _Caches:
 
 
 def parse_window_hash(text: str) -> bytes:
-    """Return the bytes of a ``window_hash``, or of the half of it that is a ``window_id``.
+    """Return the bytes of a ``window_hash`` (32) or of a ``window_id`` (16, its first half), given in hexadecimal.
 
     Raises
     ------
     InputError
-        If it is neither.
+        If the text is neither.
     """
     if not re.fullmatch(r"[0-9a-fA-F]{32}([0-9a-fA-F]{32})?", text):
         raise InputError(
             repr(text),
-            "is no window hash",
+            "is not a window hash",
             expected="64 hex digits, or the 32 of a window_id",
             got=f"{len(text)} characters",
             remedy="Copy a window_id from the table of windows/index",
@@ -119,28 +121,28 @@ def parse_window_hash(text: str) -> bytes:
 def refresh_cache_index(
     root: Root, *, force: bool = False, wait_s: float | None = None, progress: Progress = NO_PROGRESS
 ) -> CacheIndexReport:
-    """Make the index that of the caches published now; where it is that already, nothing is done.
+    """Rebuild the index if it differs from the caches that are published.
 
     Parameters
     ----------
     force
-        Make it again in any case.
+        Rebuild in any case.
     wait_s
-        Seconds to wait for another process that is at it; None for the root's own setting.
+        Seconds to wait while another process rebuilds the index; None: the root's setting.
 
     Raises
     ------
     MissingResourceError
-        If the folder is no root.
+        If the folder is not a root.
     BusyError
-        If another process was at it all that time.
+        If another process still holds the lock of the index after that time.
     ResourceError
-        If the storage refuses; the former index stays.
+        If the file system refuses; the former index stays.
     """
     root.check_is_root()
     with root.storage_errors(CACHE_INDEX), root.lock(CACHE_INDEX, wait_s=wait_s) as lease:
         root.sweep(CACHE_INDEX, lease)
-        # Listed under the lock: what is published later is the business of whoever waits for it.
+        # Caches are listed under the lock: a process that publishes one later waits for the lock and rebuilds again.
         caches = _find_caches(root)
         with RowIndex(root.path_of(CACHE_INDEX)) as index:
             rebuilt = force or not _is_current(caches, index)
@@ -153,19 +155,19 @@ def refresh_cache_index(
 
 
 def open_cache_index(root: Root) -> RowIndex:
-    """Open the index of a root after comparing what it covers with the caches that are published.
+    """Open the index of a root after comparing it with the caches that are published.
 
     Raises
     ------
     MissingResourceError
-        If there is none.
+        If there is no index.
     CorruptResourceError
-        If it is damaged, or out of date; its text names the caches.
+        If the index is damaged or out of date; the message names the caches.
     """
     root.check_is_root()
     index = RowIndex(root.path_of(CACHE_INDEX))
     differences = _find_caches(root).differences(index)
-    if first := list(islice(differences, _NAMED)):
+    if first := list(islice(differences, _MAX_LISTED)):
         index.close()
         more = sum(1 for _ in differences)
         problem = f"is out of date: {'; '.join(first)}{f'; and {more} more' if more else ''}"
@@ -174,7 +176,7 @@ def open_cache_index(root: Root) -> RowIndex:
 
 
 def check_cache_index(root: Root) -> CacheIndexReport:
-    """Read the whole index, besides what :func:`open_cache_index` looks at; raises as it does."""
+    """Run the comparison of :func:`open_cache_index` and read the whole index; raises the same errors."""
     with open_cache_index(root) as index:
         for problem in index.verify():
             raise CorruptResourceError(str(index.path), problem, remedy=_REMEDY)
@@ -182,14 +184,14 @@ def check_cache_index(root: Root) -> CacheIndexReport:
 
 
 def find_index_faults(root: Root) -> list[Finding]:
-    """Say what is wrong with a root's index, beside the findings of :func:`verify_root`.
+    """Return the faults of a root's index, in addition to the findings of :func:`verify_root`.
 
-    A root without index and without caches has nothing wrong.
+    A root without index and without caches has no faults.
 
     Raises
     ------
     ResourceError
-        If the folder is no root, or a folder in it cannot be read.
+        If the folder is not a root, or a folder in it cannot be read.
     """
     root.check_is_root()
     try:
@@ -218,7 +220,7 @@ def _is_current(caches: _Caches, index: RowIndex) -> bool:
 
 
 def _find_caches(root: Root) -> _Caches:
-    """Look at every published cache; none is passed over without a word."""
+    """Find all published caches; a cache that cannot be covered is listed as omitted, with the reason."""
     caches, tables = _Caches(), find_window_tables(root.path)
     with reading(root.path):
         found = [link for link in links(root.path / CACHES) if is_published_link(link)]
@@ -228,16 +230,16 @@ def _find_caches(root: Root) -> _Caches:
             directory = resolve_generation(link)
             manifest = read_manifest(directory)
             table = window_table_of(manifest, tables)
-            caches.covered[location] = _indexed(location, directory.name, manifest), table
+            caches.covered[location] = _indexed_store(location, directory.name, manifest), table
         except ResourceError as err:
             caches.omitted[location] = str(err)
     return caches
 
 
-def _indexed(location: str, generation: str, manifest: Manifest) -> IndexedStore:
+def _indexed_store(location: str, generation: str, manifest: Manifest) -> IndexedStore:
     parts = split_generation_name(generation)
     if parts is None or parts[1] != manifest.sha256[:12]:
         raise CorruptResourceError(location, "its manifest was altered", remedy=f"Rebuild {manifest.where}")
     if "windows" not in manifest.counts:
-        raise CorruptResourceError(location, "does not count its windows", remedy=f"Rebuild {manifest.where}")
+        raise CorruptResourceError(location, "its manifest has no count of windows", remedy=f"Rebuild {manifest.where}")
     return IndexedStore(location, manifest.where, manifest.sha256, manifest.counts["windows"])

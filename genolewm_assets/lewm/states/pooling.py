@@ -1,8 +1,8 @@
-"""Arithmetic on states: block means, which blocks lie round an edit, and their mean.
+"""Pooling of encoder states: block means, the blocks around an edit, and the mean of blocks.
 
-A window's cached row holds the means of consecutive blocks of DNA tokens (tags excluded, block 0 starts at the first
-DNA token, the last block may be shorter). The same functions pool the source from the cache and the target from the
-encoder. Not here: encoding (``encoders``), reading of caches (``store``).
+A cached row holds, for one window, the means of consecutive blocks of DNA tokens: tags are excluded, block 0 starts at
+the first DNA token, the last block may be shorter. The same functions pool the source state, from the cache, and the
+target state, from the encoder. Not here: encoding (``encoders``), reading caches (``store.arrays``).
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
 
-#: DNA tokens whose states one block averages.
+#: DNA tokens per block.
 BLOCK_TOKENS = 64
 
-#: Tokens on either side of an edit that belong to its neighbourhood.
+#: Tokens on each side of an edit that belong to its neighbourhood.
 RADIUS_TOKENS = 256
 
-#: ``both``: the neighbourhood on either side; ``right``: from the block of the locus on (a causal model's states left
-#: of an edit do not change).
+#: ``both``: the neighbourhood on both sides of the locus; ``right``: from the block of the locus on, because the states
+#: of a causal model left of an edit do not change.
 PoolSide = Literal["both", "right"]
 
 
 def block_count(n_tokens: int, block_tokens: int = BLOCK_TOKENS) -> int:
-    """Return how many blocks a window of ``n_tokens`` DNA tokens has, a shorter last one included."""
+    """Return the number of blocks of a window of ``n_tokens`` DNA tokens, including a shorter last block."""
     if n_tokens < 1 or block_tokens < 1:
         raise InputError(
-            "blocks", "impossible size", expected="at least 1 token", got=f"{n_tokens} in blocks of {block_tokens}"
+            "blocks", "size out of range", expected="at least 1 token", got=f"{n_tokens} in blocks of {block_tokens}"
         )
     return -(-n_tokens // block_tokens)
 
@@ -41,17 +41,19 @@ def block_means(states: NDArray[np.float32], block_tokens: int = BLOCK_TOKENS) -
     ----------
     states
         float32, shape (n_tokens, hidden): DNA tokens only, tags excluded.
+    block_tokens
+        DNA tokens per block.
 
     Returns
     -------
     ndarray
-        float32, shape (n_blocks, hidden). The last block averages the tokens it has.
+        float32, shape (n_blocks, hidden). The last block is the mean of its own tokens, if it is shorter.
     """
     n_tokens, hidden = states.shape
     n_blocks = block_count(n_tokens, block_tokens)
     whole = n_tokens // block_tokens
     means = np.empty((n_blocks, hidden), dtype=np.float64)
-    # Sums in double precision: the order of addition cannot then show in the float32 result.
+    # Sums in float64, so that the order of addition does not change the float32 result.
     blocks = states[: whole * block_tokens].reshape(whole, block_tokens, hidden)
     blocks.mean(axis=1, dtype=np.float64, out=means[:whole])
     if n_blocks > whole:
@@ -76,17 +78,21 @@ def locus_blocks(
         DNA tokens of the window.
     radius_tokens
         Tokens ``token - radius_tokens`` to ``token + radius_tokens``, both included and clipped to the window, are
-        covered; a block that holds one of them counts whole.
+        covered; every block that contains one of them is returned.
+    block_tokens
+        DNA tokens per block.
+    side
+        ``right`` covers tokens from ``token`` on only.
 
     Returns
     -------
     tuple[int, int]
-        Block indices, 0-based half-open. Where nothing is clipped: 9 blocks of 64 tokens; 5 for ``right``.
+        Block indices, 0-based half-open. With the defaults and without clipping: 9 blocks; 5 for ``right``.
 
     Raises
     ------
     InputError
-        If the locus is not in the window, or a size or the side is impossible.
+        If the locus is not in the window, a size is out of range, or the side is unknown.
 
     Examples
     --------
@@ -97,12 +103,12 @@ def locus_blocks(
     if not 0 <= token < n_tokens or radius_tokens < 0:
         raise InputError(
             f"locus token {token}",
-            "no such neighbourhood",
+            "locus or radius out of range",
             expected=f"a token from 0 to {n_tokens - 1} and a radius from 0",
             got=f"token {token}, radius {radius_tokens}",
         )
     if side not in {"both", "right"}:
-        raise InputError("pooling", "no such side", expected="'both' or 'right'", got=repr(side))
+        raise InputError("pooling", "unknown side", expected="'both' or 'right'", got=repr(side))
     first = token if side == "right" else max(0, token - radius_tokens)
     return first // block_tokens, min(n_blocks, (token + radius_tokens) // block_tokens + 1)
 
@@ -110,17 +116,17 @@ def locus_blocks(
 def pool_blocks(
     states: NDArray[Any], start: int, stop: int, n_tokens: int, block_tokens: int = BLOCK_TOKENS
 ) -> NDArray[np.float32]:
-    """Return the mean state over the tokens of some blocks.
+    """Return the mean state over the tokens of consecutive blocks.
 
     Parameters
     ----------
     states
-        Floating, shape (..., n_blocks, hidden): block means. Blocks beyond the window's own (padding of a fixed-shape
-        store) are never read.
+        Floating, shape (..., n_blocks, hidden): block means. Blocks past the end of the window (padding of a
+        fixed-shape store) are never read.
     start, stop
         Block indices, 0-based half-open.
     n_tokens
-        DNA tokens of the window; a shorter last block counts by its tokens.
+        DNA tokens of the window; a shorter last block is weighted by its number of tokens.
 
     Returns
     -------
@@ -130,7 +136,7 @@ def pool_blocks(
     Raises
     ------
     InputError
-        If the blocks are not the window's, or the states hold fewer.
+        If the blocks are not in the window, or the states have fewer blocks than the window.
     """
     n_blocks = block_count(n_tokens, block_tokens)
     if not 0 <= start < stop <= n_blocks or states.ndim < 2 or states.shape[-2] < n_blocks:
@@ -140,7 +146,7 @@ def pool_blocks(
             expected=f"0 <= start < stop <= {n_blocks} and states of {n_blocks} blocks",
             got=f"states of shape {states.shape}",
         )
-    # Sums in double precision: the order of addition cannot then show in the float32 result.
+    # Sums in float64, so that the order of addition does not change the float32 result.
     total = states[..., start:stop, :].sum(axis=-2, dtype=np.float64)
     missing = n_blocks * block_tokens - n_tokens if stop == n_blocks else 0
     if missing:

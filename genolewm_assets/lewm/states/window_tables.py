@@ -1,7 +1,7 @@
-"""The window tables of a root by the digest of their bytes: what the rows of a cache of states belong to.
+"""Find the window table that the rows of a cache of states belong to, by the SHA-256 of its file.
 
-Row i of a cache belongs to row i of the table whose SHA-256 the cache's recipe states, whatever has been published at
-the table's place since.
+Row i of a cache belongs to row i of the table whose SHA-256 the cache's recipe states, even if another table has been
+published at the same location since.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts import ArtefactId, Manifest, generations, measure_file, read_manifest
 from genolewm_assets.store.files import reading
 
-#: Top folder of a root by asset that publishes window tables there.
+#: Assets that publish window tables, and the top folder of a root in which each publishes.
 WINDOW_ASSETS: Mapping[str, str] = {"windows/index": "windows", "corpus/windows": "corpus"}
 
 _TABLE, _ROWS_READ = "windows.parquet", 65_536
@@ -29,7 +29,17 @@ _TABLE, _ROWS_READ = "windows.parquet", 65_536
 
 @dataclass(frozen=True, slots=True)
 class WindowTable:
-    """A window table of a published generation."""
+    """A window table in a published generation.
+
+    Attributes
+    ----------
+    artefact
+        The artefact that the table is a file of.
+    path
+        The file.
+    sha256, size_bytes
+        Digest and size that the manifest states.
+    """
 
     artefact: ArtefactId
     path: Path
@@ -37,7 +47,7 @@ class WindowTable:
     size_bytes: int
 
     def check_bytes(self, count: ByteCount) -> None:
-        """Raise :class:`CorruptResourceError` unless every byte is what was published."""
+        """Raise :class:`CorruptResourceError` unless the file has the SHA-256 that was published."""
         try:
             found = measure_file(self.path, count)[1]
         except OSError as err:
@@ -46,11 +56,11 @@ class WindowTable:
             raise self._damaged("content differs", f"sha256 {self.sha256}", f"sha256 {found}")
 
     def check_rows(self, n_rows: int) -> None:
-        """Raise :class:`CorruptResourceError` unless it has so many rows and a hash for each."""
+        """Raise :class:`CorruptResourceError` unless the table has ``n_rows`` rows and the column ``window_hash``."""
         with reading(self.path), pq.ParquetFile(self.path) as file:
             found, schema = file.metadata.num_rows, file.schema_arrow
         if found != n_rows:
-            raise self._damaged("has not one row per row of the cache", f"{n_rows} rows", f"{found} rows")
+            raise self._damaged("does not have one row per row of the cache", f"{n_rows} rows", f"{found} rows")
         if "window_hash" not in schema.names or schema.field("window_hash").type != pa.binary(32):
             raise self._damaged("has no column window_hash of 32 bytes")
 
@@ -59,12 +69,12 @@ class WindowTable:
         return CorruptResourceError(str(self.path), problem, expected=expected, got=got, remedy=remedy)
 
     def read_batches(self, columns: list[str], batch_rows: int = _ROWS_READ) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, in the order of the rows."""
+        """Yield batches of the given columns, in the order of the rows."""
         with reading(self.path):
             yield from pq.ParquetFile(self.path).iter_batches(batch_rows, columns=columns)
 
     def read_hashes(self) -> Iterator[npt.NDArray[np.uint8]]:
-        """Yield ``window_hash`` of every row: uint8, shape (n, 32)."""
+        """Yield ``window_hash`` of all rows in batches: uint8, shape (n, 32)."""
         for batch in self.read_batches(["window_hash"]):
             hashes = batch.column(0)
             size = hashes.type.byte_width
@@ -73,7 +83,7 @@ class WindowTable:
 
 
 def find_window_tables(root: Path) -> dict[str, WindowTable]:
-    """Return every window table of a root by its SHA-256, superseded ones that are still there included.
+    """Return all window tables of a root by SHA-256, including those of superseded generations that still exist.
 
     Raises
     ------
@@ -84,7 +94,7 @@ def find_window_tables(root: Path) -> dict[str, WindowTable]:
     with reading(root):
         for asset, folder in WINDOW_ASSETS.items():
             for generation in generations(root / folder):
-                # A damaged manifest is for `verify` to report; its table is not found.
+                # A table with a damaged manifest is left out; `verify` reports the manifest.
                 with suppress(ResourceError):
                     manifest = read_manifest(generation)
                     for entry in manifest.files if manifest.asset == asset else ():
@@ -101,9 +111,9 @@ def window_table_of(cache: Manifest, tables: Mapping[str, WindowTable]) -> Windo
     Raises
     ------
     CorruptResourceError
-        If the cache's manifest names none.
+        If the cache's manifest names no window table.
     MissingResourceError
-        If it is not in the root.
+        If the table is not in the root.
     """
     sha256 = cache.recipe.get("windows_sha256")
     if not isinstance(sha256, str):

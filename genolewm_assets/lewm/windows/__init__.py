@@ -1,4 +1,8 @@
-"""Tile contigs into reference windows, and check the tiling."""
+"""Tile contigs into reference windows, describe each window, and check the table.
+
+Belongs here: the window index and its schemas. Does not belong here: windows of corpus records (``lewm.corpus``), the
+tiling arithmetic (``genome``), reading FASTA and BED files (``sources.reference``).
+"""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Checks of a window table by code that does not share the builder's tiling."""
+"""Checks of a window table, by code that shares no tiling code with the builder."""
 
 from __future__ import annotations
 
@@ -13,14 +13,29 @@ from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets.store.artefacts import CheckResult
 from genolewm_assets.store.tables import check_schema, not_run
 
-#: Names of the checks of :func:`check_window_table`, in its order.
+#: Names of the checks of :func:`check_window_table`, in the order of the results.
 WINDOW_CHECKS = ("schema_as_declared", "windows_tile_contig", "windows_hold_only_acgt", "window_hashes_right")
 
 _RUN = re.compile(rb"[ACGT]+")
 
 
 def check_window_table(table: pa.Table, sequence: bytes, profile: WindowProfile) -> tuple[CheckResult, ...]:
-    """Run every content check of ``windows/index`` against the upper-case contig ``sequence``."""
+    """Run all content checks of ``windows/index`` on the table of one contig.
+
+    Parameters
+    ----------
+    table
+        The window table.
+    sequence
+        The whole contig, upper-case ASCII.
+    profile
+        The profile that the table was built with.
+
+    Returns
+    -------
+    tuple of CheckResult
+        In the order of :data:`WINDOW_CHECKS`.
+    """
     first = check_schema(table, WINDOWS)
     if not first.passed:
         return (first, *map(not_run, WINDOW_CHECKS[1:]))
@@ -33,7 +48,7 @@ def check_window_table(table: pa.Table, sequence: bytes, profile: WindowProfile)
 
 
 def check_tiling(table: pa.Table, sequence: bytes, profile: WindowProfile) -> CheckResult:
-    """Compare the starts with the arithmetic of the specification, run by run (RFC-0006 §3.2)."""
+    """Compare starts and ends with the tiling of each ACGT run as RFC-0006 §3.2 specifies it."""
     first, reach = profile.margin_bp, profile.window_bp + profile.margin_bp
     expected: list[int] = []
     for run in _RUN.finditer(sequence):
@@ -51,7 +66,7 @@ def check_tiling(table: pa.Table, sequence: bytes, profile: WindowProfile) -> Ch
 
 
 def check_only_acgt(table: pa.Table, sequence: bytes) -> CheckResult:
-    """Count non-ACGT bases in the windows by a cumulative sum over the contig."""
+    """Count non-ACGT bases in the windows, by a cumulative sum over the contig."""
     bases = np.frombuffer(sequence, dtype=np.uint8)
     foreign = np.concatenate(([0], np.cumsum(~np.isin(bases, np.frombuffer(b"ACGT", dtype=np.uint8)))))
     found = foreign[table["end"].to_numpy()] - foreign[table["start"].to_numpy()]
@@ -60,7 +75,7 @@ def check_only_acgt(table: pa.Table, sequence: bytes) -> CheckResult:
 
 
 def check_hashes(table: pa.Table, sequence: bytes) -> CheckResult:
-    """Hash every window's bases again and compare both identity columns."""
+    """Hash the bases of every window again and compare ``window_hash`` and ``window_id``."""
     wrong = 0
     for start, end, digest, window_id in zip(
         *(table[name].to_pylist() for name in ("start", "end", "window_hash", "window_id")), strict=True

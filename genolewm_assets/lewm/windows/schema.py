@@ -1,4 +1,4 @@
-"""Schemas of the window index and of the genome's contigs; ``start``, ``end`` are 0-based half-open."""
+"""Schemas of the window index and of the table of contigs; ``start``, ``end`` are 0-based half-open."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The window index of one contig: reference windows with their hash, composition and strata.
+"""Build the window index of one contig: coordinates, hash, GC share and annotation shares of each window.
 
-Not here: the tiling arithmetic (``genome.windows``), reading FASTA or BED files (``sources``).
+Not here: the tiling arithmetic (``genome.windows``), reading FASTA and BED files (``sources.reference``).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from genolewm_assets.genome import TOKEN_BP, Contig, IntervalArray, WindowProfil
 from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets.progress import NO_PROGRESS, Progress
 
-#: Columns of the window table that a catalogue's BED tracks fill.
+#: Columns of the window table that are computed from the BED tracks of a catalogue.
 TRACK_COLUMNS: tuple[str, ...] = ("segmental_duplication", "excluded_region", "repeat")
 
+#: Windows hashed between two reports of progress.
 _HASHED_AT_ONCE = 1_024
 
 
@@ -46,7 +47,7 @@ def build_window_table(
     Returns
     -------
     pyarrow.Table
-        Schema ``lewm.window_schema.WINDOWS``, sorted by ``start``; coordinates 0-based half-open.
+        Schema :data:`~genolewm_assets.lewm.windows.schema.WINDOWS`, sorted by ``start``; coordinates 0-based half-open.
     """
     runs = acgt_runs(sequence)
     windows = profile.tile(contig, runs)
@@ -71,6 +72,7 @@ def build_window_table(
 
 
 def _hash_spans(spans: Sequence[bytes], progress: Progress) -> Iterator[bytes]:
+    """Yield the SHA-256 of each sequence."""
     for done, span in enumerate(spans, start=1):
         yield hashlib.sha256(span).digest()
         if done % _HASHED_AT_ONCE == 0 or done == len(spans):
@@ -86,14 +88,29 @@ def gc_share(sequence: bytes, windows: IntervalArray) -> npt.NDArray[np.float32]
 
 
 def gap_distance(windows: IntervalArray, runs: IntervalArray, *, margin_bp: int) -> npt.NDArray[np.int64]:
-    """Return the bases between each footprint ``[start, end + margin)`` and the border of its ACGT run: int64, (n,)."""
-    home = np.searchsorted(runs.start, windows.start, side="right") - 1
-    distance = np.minimum(windows.start - runs.start[home], runs.end[home] - (windows.end + margin_bp))
+    """Return the distance of each window to the nearest end of its ACGT run.
+
+    Parameters
+    ----------
+    windows, runs
+        Windows and maximal ACGT runs of one contig, 0-based half-open; every footprint is inside a run.
+    margin_bp
+        Bases after a window that belong to its footprint.
+
+    Returns
+    -------
+    ndarray
+        int64, shape (n_windows,), in bp: distance of the footprint ``[start, end + margin_bp)`` to the nearer end.
+    """
+    run_of_window = np.searchsorted(runs.start, windows.start, side="right") - 1
+    distance = np.minimum(
+        windows.start - runs.start[run_of_window], runs.end[run_of_window] - (windows.end + margin_bp)
+    )
     return np.asarray(distance, dtype=np.int64)
 
 
 def coverage_counts(table: pa.Table, sequence: bytes, profile: WindowProfile) -> dict[str, int]:
-    """Count windows, runs and bases; ``bases_in_no_window`` are ACGT bases that no window holds."""
+    """Count windows, ACGT runs and bases of a contig; ``bases_in_no_window`` counts ACGT bases outside all windows."""
     runs = acgt_runs(sequence)
     covered = IntervalArray(table["start"].to_numpy(), table["end"].to_numpy()).merge()
     acgt = int((runs.end - runs.start).sum())
@@ -110,5 +127,6 @@ def coverage_counts(table: pa.Table, sequence: bytes, profile: WindowProfile) ->
 
 
 def _track_share(windows: IntervalArray, track: IntervalArray) -> npt.NDArray[np.float32]:
+    """Return the share of each window that a track covers: float32, shape (n_windows,), 0 to 1."""
     share = track.overlap_bases(windows) / np.maximum(windows.end - windows.start, 1)
     return np.asarray(share, dtype=np.float32)

@@ -1,4 +1,8 @@
-"""The YAML catalogue as validated settings."""
+"""Read a YAML catalogue as validated settings.
+
+Belongs here: the sections of the catalogue, their field types and the messages of errors. Does not belong here: reading
+the sources that a catalogue names (the other rooms of ``sources``), the assets built from them (``defs``).
+"""
 
 import lazy_loader
 

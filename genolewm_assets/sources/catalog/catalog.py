@@ -1,7 +1,7 @@
-"""Catalogues: the YAML files that name a genome, its contigs and every source of a data set.
+"""Catalogues: YAML files that name the genome, its contigs and every source of a data set.
 
-Definitions read one at import, so this module imports neither pysam nor fsspec and opens no file but the YAML.
-Every mistake is one :class:`CatalogError` with the file and the path of the key, such as
+Dagster definitions read a catalogue at import, so this module imports neither pysam nor fsspec and opens no file but
+the YAML. An invalid catalogue raises one :class:`CatalogError` with the file and the path of the key, such as
 ``grch38.yaml (genome.contigs[3].md5)``.
 """
 
@@ -36,11 +36,12 @@ from genolewm_assets.sources.catalog.training import EncoderSection, HoldoutsSec
 from genolewm_assets.sources.files import SCHEME
 from genolewm_assets.variants import MAX_REF_MISMATCH_FRACTION, MIN_AF, MIN_AN_FRACTION, in_order, is_before
 
+#: Folder of the catalogues that ship with the package.
 BUILT_IN_FOLDER = Path(__file__).resolve().parents[2] / "catalogs"
 
 
 class ContigEntry(Section):
-    """One contig of the genome; ``aliases`` come on top of the usual ones (``21``, ``MT``)."""
+    """One contig of the genome; ``aliases`` are added to the standard aliases (``21``, ``MT``)."""
 
     name: FolderName
     length: Annotated[int, Field(gt=0)]
@@ -50,7 +51,7 @@ class ContigEntry(Section):
 
     @cached_property
     def contig(self) -> Contig:
-        """The contig with every name it goes by."""
+        """The contig with all its aliases."""
         aliases = dict.fromkeys((*standard_aliases(self.name), *self.aliases))
         return Contig(
             self.name,
@@ -62,7 +63,7 @@ class ContigEntry(Section):
 
 
 class Tracks(Section):
-    """BED files whose share of each window becomes a column of the window index."""
+    """BED files; the share of each window that a file covers becomes a column of the window index."""
 
     segmental_duplication: Url | None = None
     excluded_region: Url | None = None
@@ -70,12 +71,12 @@ class Tracks(Section):
 
     @property
     def urls(self) -> dict[str, str]:
-        """The tracks that the catalogue gives: name to URL."""
+        """Tracks of the catalogue: name to URL; tracks that are not given are left out."""
         return {name: url for name in type(self).model_fields if (url := getattr(self, name)) is not None}
 
 
 class GenomeSection(Section):
-    """The reference genome: one FASTA, pinned by the MD5 of each contig (and of the file, where ``md5`` is given)."""
+    """The reference genome: one FASTA, pinned by the MD5 of each contig and, if ``md5`` is given, of the file."""
 
     name: FolderName
     fasta: Url
@@ -100,7 +101,7 @@ class GenomeSection(Section):
 
 
 class WindowsSection(Section):
-    """The tiling: a built-in profile by its name alone, or a new name with ``window_bp`` and ``stride_bp``."""
+    """The tiling: the name of a built-in profile, or a new name with ``window_bp`` and ``stride_bp``."""
 
     profile: FolderName = "default"
     window_bp: int | None = None
@@ -110,7 +111,7 @@ class WindowsSection(Section):
 
     @cached_property
     def window_profile(self) -> WindowProfile:
-        """The profile these numbers state."""
+        """The window profile of this section."""
         built_in = PROFILES.get(self.profile)
         stated = {name: value for name, value in self if name != "profile" and value is not None}
         if built_in is not None:
@@ -149,9 +150,10 @@ class WindowsSection(Section):
 class GnomadSource(Section):
     """The gnomAD VCF of one contig.
 
-    ``md5`` is the file's, or ``published`` for the one in ``<url>.md5``. ``accept_unfiltered`` keeps records whose
-    FILTER is ``.``; ``joint_rescue`` keeps alleles of joint files that only one data type filters. ``read: ranges``
-    reads only the contig's part of a remote indexed file and downloads nothing, so that no ``md5`` can be checked.
+    ``md5`` is the MD5 of the file, or ``published`` if ``<url>.md5`` states it. ``accept_unfiltered`` keeps records
+    whose FILTER is ``.``. ``joint_rescue`` keeps alleles of joint files that fail the filters of one data type only,
+    with the frequencies of the other. ``read: ranges`` reads only the contig's part of a remote indexed file instead of
+    downloading the file; an ``md5`` cannot be checked then, so none may be given.
     """
 
     url: Url
@@ -165,16 +167,16 @@ class GnomadSource(Section):
     def _check_md5_can_be_checked(self) -> GnomadSource:
         if self.read == "ranges" and self.md5 is not None:
             raise refusal(
-                "gives an md5 for a file that is read in ranges",
+                "md5 is given for a file that is read in ranges",
                 expected="read: download, or no md5",
                 got="read: ranges",
-                remedy="An MD5 is of the whole file",
+                remedy="The MD5 of the whole file cannot be checked when only ranges are read",
             )
         return self
 
 
 class GnomadSection(Section):
-    """Common-variant rules and the source of each contig; a contig without one gets a declared-empty shard."""
+    """Rules for common variants, and the source of each contig; a contig without a source gets an empty shard."""
 
     min_af: Share = MIN_AF
     min_an_fraction: Share = MIN_AN_FRACTION
@@ -183,9 +185,9 @@ class GnomadSection(Section):
 
 
 class FreshnessSection(Section):
-    """After how many days without a new release people are warned, and after how many it counts as a failure.
+    """Days without a new release after which the freshness policy warns, and after which it fails.
 
-    Dagster's shortest window is a minute.
+    The minimum of 1/1440 day is one minute, the shortest window that Dagster accepts.
     """
 
     warn_days: Annotated[float, Field(ge=1 / 1440, le=36_525)] = 35
@@ -195,16 +197,18 @@ class FreshnessSection(Section):
     def _warning_comes_first(self) -> FreshnessSection:
         if self.warn_days >= self.fail_days:
             expected = f"less than fail_days ({self.fail_days:g})"
-            raise refusal("warning does not come first", key="warn_days", expected=expected, got=f"{self.warn_days:g}")
+            raise refusal(
+                "warning is not before failure", key="warn_days", expected=expected, got=f"{self.warn_days:g}"
+            )
         return self
 
 
 class ClinvarSection(Section):
-    """Where ClinVar releases appear.
+    """The listing of ClinVar releases, and which releases are used.
 
-    ``releases`` limits the listing to these keys, ``packaged`` the releases that get a package; both default to all.
-    ``predecessors`` names the release that a release's changes are counted against (default: the newest one before it
-    that was published when it arrived). The listing is read every ``listing_interval_s`` seconds.
+    ``releases`` lists the releases to use, ``packaged`` the releases that get a package; the default of both is all.
+    ``predecessors`` maps a release to the release it is compared with; by default that is the newest earlier release
+    published when the changes are first computed. The listing is read every ``listing_interval_s`` seconds.
     """
 
     listing: Url
@@ -237,8 +241,8 @@ class ClinvarSection(Section):
 class Catalog(Section):
     """A validated catalogue.
 
-    URLs are kept as written, so that recipes made from them do not depend on the folder; :meth:`resolve_url` gives
-    the place to read from.
+    URLs are kept as written, so that recipes do not depend on the folder of the catalogue; :meth:`resolve_url` returns
+    the URL or path to read from.
     """
 
     name: FolderName
@@ -268,29 +272,29 @@ class Catalog(Section):
 
     @cached_property
     def genome_digest(self) -> str:
-        """SHA-256 (hex) over names, lengths and MD5s of the contigs."""
+        """Hexadecimal SHA-256 over the names, lengths and MD5s of the contigs."""
         return genome_digest(self.contigs)
 
     @property
     def window_profile(self) -> WindowProfile:
-        """How contigs are tiled."""
+        """The window profile that contigs are tiled with."""
         return self.windows.window_profile
 
     def resolve_url(self, url: str, *, root: Path) -> str:
-        """Return where a URL of this catalogue points.
+        """Return the absolute URL or path for a URL of this catalogue.
 
         Parameters
         ----------
         url
-            As the catalogue writes it.
+            URL or path as the catalogue writes it.
         root
-            Replaces ``{root}``.
+            Folder that replaces ``{root}``.
 
         Returns
         -------
         str
-            A URL with a scheme, or an absolute path. Relative paths are joined to ``base``, and that to the folder
-            of the catalogue file.
+            A URL with a scheme, or an absolute path. A relative path is joined to ``base``, and a relative ``base``
+            to the folder of the catalogue file.
         """
         place, base = (text.replace("{root}", str(root.absolute())) for text in (url, self.base))
         if SCHEME.match(place):
@@ -341,7 +345,8 @@ def load_catalog(name_or_path: str | Path) -> Catalog:
     Raises
     ------
     CatalogError
-        One line with the file, the path of the first key at fault and what was expected there.
+        If the catalogue does not exist or is invalid; the message names the file, the path of the first invalid key and
+        the expected value.
     """
     file = _catalog_file(name_or_path)
     data = read_yaml(file)
@@ -363,6 +368,6 @@ def _catalog_file(name_or_path: str | Path) -> Path:
             str(name_or_path),
             "no such catalogue",
             expected=f"a built-in name ({', '.join(built_in_catalogs())}) or a YAML file",
-            got="a folder" if file.is_dir() else "nothing there",
+            got="a folder" if file.is_dir() else "no such path",
         )
     return file

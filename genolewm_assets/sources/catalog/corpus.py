@@ -1,4 +1,4 @@
-"""The catalogue's section on the pretraining corpus: where it is, which share is used, how it becomes windows."""
+"""Section of the catalogue for the pretraining corpus: its files, the share used, and the tiling."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from genolewm_assets.genome import WindowProfile
 from genolewm_assets.lewm.corpus import CorpusParams, CorpusSource
 from genolewm_assets.sources.catalog.fields import Section, Url, refusal
 
+#: Names of the configurations of the corpus.
 CORPUS_SOURCES = tuple(source.value for source in CorpusSource)
 
 _CORPUS = CorpusParams()
 
 
 class CorpusSourceEntry(Section):
-    """One configuration of the pretraining corpus: a Parquet file, a folder of them, or a pattern with ``*``."""
+    """One configuration of the corpus; ``url`` is a Parquet file, a folder of them, or a pattern with ``*``."""
 
     url: Url
 
 
 class CorpusSection(Section):
-    """The pretraining corpus: which share of its records, and how they become windows.
+    """The pretraining corpus: files, the share of records used, and the tiling.
 
-    ``slice_fraction`` of the records are taken by hash of their ids with ``seed``; ``short_windows`` gives a sequence
-    too short for the window profile one shorter window. A source left out has no partition.
+    ``slice_fraction`` is the share of records used, chosen by hash of their ids with ``seed``. With ``short_windows`` a
+    sequence too short for the window profile gives one shorter window. A source that is not listed has no partition.
     """
 
     slice_fraction: Annotated[float, Field(gt=0, le=1)] = _CORPUS.slice_fraction
@@ -35,7 +36,7 @@ class CorpusSection(Section):
     sources: dict[str, CorpusSourceEntry] = Field(default_factory=dict)
 
     def params(self, profile: WindowProfile) -> CorpusParams:
-        """Return how the corpus becomes windows of a profile."""
+        """Return the parameters of corpus windows of a profile."""
         return CorpusParams(profile, **self.model_dump(exclude={"sources"}))
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The field types of catalogue YAML, and how a mistake in one of them reads."""
+"""Field types of the catalogue, the base class of its sections, and the messages of its errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MD5 = re.compile(r"[0-9a-f]{32}")
 def refusal(
     problem: str, *, key: str = "", expected: str | None = None, got: str | None = None, remedy: str = ""
 ) -> PydanticCustomError:
-    """Make the error that :func:`catalog_error` turns into a house message; ``key`` is relative to the section."""
+    """Return an error that :func:`catalog_error` turns into a message; ``key`` is relative to the section."""
     facts = {"problem": problem, "key": key, "expected": expected, "got": got, "remedy": remedy}
     return PydanticCustomError("catalog", "{problem}", facts)
 
@@ -36,7 +36,7 @@ def _check_url(url: str) -> str:
     scheme = SCHEME.match(url)
     if scheme and scheme[1] not in _SCHEMES:
         raise refusal("unknown URL scheme", expected=" or ".join(_SCHEMES), got=repr(scheme[1]))
-    # A recipe, and with it every manifest and package, repeats the URL.
+    # URLs are copied to recipes, and so to every manifest and package.
     if scheme and urlsplit(url).username is not None:
         raise refusal(
             "URL holds credentials", remedy="Give them to the server's client, such as ~/.netrc or AWS_PROFILE"
@@ -48,7 +48,7 @@ def _check_url(url: str) -> str:
 
 
 def _check_folder_name(name: str) -> str:
-    # Contigs, releases and profiles name folders of the root and partitions of assets.
+    # Names of contigs, releases and profiles are used as folder names in the root and as partition keys.
     if not FOLDER_NAME.fullmatch(name):
         raise refusal("cannot name a folder", expected="letters, digits, '_', '-' and inner '.'", got=repr(name))
     return name
@@ -76,13 +76,13 @@ FolderName: TypeAlias = Annotated[str, AfterValidator(_check_folder_name)]
 Md5: TypeAlias = Annotated[str, AfterValidator(_check_md5)]
 FileMd5: TypeAlias = Annotated[str, AfterValidator(_check_file_md5)]
 Release: TypeAlias = Annotated[str, AfterValidator(_check_release_key)]
-#: YAML has lists only; strict validation would ask for a tuple.
+#: Not strict, because YAML has lists only and strict validation would require a tuple.
 Keys: TypeAlias = Annotated[tuple[Release, ...], Field(strict=False)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 
 class Section(BaseModel):
-    """One mapping of the YAML: immutable, strict types, unknown keys refused by name."""
+    """One mapping of the YAML: immutable, with strict types; an unknown key is an error that names the key."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -90,7 +90,7 @@ class Section(BaseModel):
     @classmethod
     def _refuse_unknown_keys(cls, data: object) -> object:
         if not isinstance(data, Mapping):
-            raise refusal("not a mapping", expected=f"keys {', '.join(cls.model_fields)}", got=_shown(data))
+            raise refusal("not a mapping", expected=f"keys {', '.join(cls.model_fields)}", got=_short_repr(data))
         for key in data:
             if key not in cls.model_fields:
                 near = difflib.get_close_matches(str(key), list(cls.model_fields), 1)
@@ -104,11 +104,11 @@ class Section(BaseModel):
 
 
 class PolicySection(Section):
-    """A section that states a policy, which alone has its defaults and says which values go together."""
+    """A section with the fields of a policy class, which defines the defaults and checks combinations of values."""
 
     @property
     def policy(self) -> object:
-        """The policy that the section states."""
+        """The settings of the section as a policy."""
         raise NotImplementedError
 
     @model_validator(mode="after")
@@ -124,7 +124,7 @@ class PolicySection(Section):
 
 
 def catalog_error(file: Path, errors: list[ErrorDetails]) -> CatalogError:
-    """Turn pydantic's findings into one message about the first of them."""
+    """Turn the errors of pydantic into one error about the first of them, with the number of the others."""
     first = errors[0]
     context = first.get("ctx", {})
     key = "".join(_path_parts(first["loc"]))
@@ -134,7 +134,11 @@ def catalog_error(file: Path, errors: list[ErrorDetails]) -> CatalogError:
     elif first["type"] == "missing":
         problem, expected, got = "key is missing", None, None
     else:
-        problem, expected, got = "wrong value", first["msg"].removeprefix("Input should be "), _shown(first["input"])
+        problem, expected, got = (
+            "wrong value",
+            first["msg"].removeprefix("Input should be "),
+            _short_repr(first["input"]),
+        )
     remedy = context.get("remedy", "")
     if first["type"] == "string_type" and isinstance(first["input"], int | float):
         remedy = "Put it in quotes"
@@ -145,6 +149,7 @@ def catalog_error(file: Path, errors: list[ErrorDetails]) -> CatalogError:
 
 
 def _path_parts(location: tuple[int | str, ...]) -> Iterator[str]:
+    """Yield the parts of a key's path, such as ``.contigs`` and ``[3]``."""
     for part in location:
         if isinstance(part, int):
             yield f"[{part}]"
@@ -152,6 +157,7 @@ def _path_parts(location: tuple[int | str, ...]) -> Iterator[str]:
             yield f".{part}"
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
+    """Return ``repr(value)``, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

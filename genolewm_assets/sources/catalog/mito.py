@@ -1,4 +1,4 @@
-"""The catalogue's section on mitochondrial genomes: where they are, which are fit, how they are divided."""
+"""Section of the catalogue for mitochondrial genomes: files, quality control, and the division into splits."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _SPLIT = SplitPolicy()
 
 
 class MitoFile(Section):
-    """One file; ``md5`` is its own, or ``published`` for the one in ``<url>.md5``."""
+    """One file; ``md5`` is the MD5 of the file, or ``published`` if ``<url>.md5`` states it."""
 
     url: Url
     md5: FileMd5 | None = None
 
 
 class MitoCollection(MitoFile):
-    """A collection of genomes; ``format`` where the name does not tell it."""
+    """A file with a collection of genomes; ``format`` is needed if the name does not show it."""
 
     format: Literal["fasta", "genbank"] | None = None
 
 
 class MitoQc(PolicySection):
-    """Which genomes are fit; the fields are those of ``mito.genome_qc.GenomeQcPolicy``."""
+    """Which genomes are accepted; the fields are those of :class:`~genolewm_assets.mito.genomes.GenomeQcPolicy`."""
 
     min_length_bp: Annotated[int, Field(gt=0)] = DEFAULT_POLICY.min_length_bp
     max_length_bp: Annotated[int, Field(gt=0)] = DEFAULT_POLICY.max_length_bp
@@ -36,12 +36,12 @@ class MitoQc(PolicySection):
 
     @property
     def policy(self) -> GenomeQcPolicy:
-        """The policy that the section states."""
+        """The settings of the section as a policy."""
         return GenomeQcPolicy(**dict(self))
 
 
 class MitoSplit(PolicySection):
-    """How genomes are divided; the fields are those of ``mito.genome_split.SplitPolicy``."""
+    """Division of genomes into splits; the fields are those of :class:`~genolewm_assets.mito.genomes.SplitPolicy`."""
 
     max_differences: Annotated[int, Field(ge=0)] = _SPLIT.max_differences
     validation: Share = _SPLIT.validation
@@ -51,15 +51,15 @@ class MitoSplit(PolicySection):
 
     @property
     def policy(self) -> SplitPolicy:
-        """The policy that the section states."""
+        """The settings of the section as a policy."""
         return SplitPolicy(**dict(self))
 
 
 class MitoSection(Section):
-    """Mitochondrial genomes; without collections the assets of the track are declared empty.
+    """Mitochondrial genomes; without collections the mitochondrial assets are published empty.
 
-    ``heteroplasmy`` are VCFs with FORMAT AF or HL, whose samples are named as the genomes are. ``k`` is the bases of a
-    token; ``het_pool`` says how the levels of its bases become one.
+    ``heteroplasmy`` lists VCFs with FORMAT AF or HL whose sample names equal the names of genomes. ``k`` is the number
+    of bases per token; ``het_pool`` states how the heteroplasmy levels of a token's bases are pooled into one.
     """
 
     genomes: Annotated[tuple[MitoCollection, ...], Field(strict=False)] = ()
@@ -71,7 +71,7 @@ class MitoSection(Section):
 
     @model_validator(mode="after")
     def _files_are_told_apart(self) -> MitoSection:
-        # Tables say by its name which file a genome is from.
+        # Tables identify the file of a genome by the file name alone.
         seen: set[str] = set()
         for kind, files in (("genomes", self.genomes), ("heteroplasmy", self.heteroplasmy)):
             for index, file in enumerate(files):

@@ -1,6 +1,6 @@
-"""YAML as data: mappings, lists and scalars, with what YAML leaves ambiguous refused.
+"""Read a YAML file as mappings, lists and scalars.
 
-A repeated key is an error (YAML libraries keep the last one) and ``2026-02-26`` stays text.
+A repeated key is an error, although YAML libraries keep the last one; ``2026-02-26`` is read as text, not as a date.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 class _StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Safe loader (libyaml's where PyYAML was built with it) without dates and without repeated keys."""
+    """Safe loader that reads dates as text and refuses repeated keys; libyaml's loader if PyYAML has it."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, object]]]] = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
@@ -36,12 +36,12 @@ class _StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ign
 
 
 def read_yaml(file: Path) -> object:
-    """Return the one document of a YAML file.
+    """Return the document of a YAML file.
 
     Raises
     ------
     CatalogError
-        If the file cannot be read, is not UTF-8 or not YAML; the message has line and column.
+        If the file cannot be read, is not UTF-8 or is not YAML; a syntax error is reported with line and column.
     """
     try:
         return yaml.load(file.read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506 - a safe loader

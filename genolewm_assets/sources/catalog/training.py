@@ -1,4 +1,4 @@
-"""The catalogue's sections on training: which model encodes the windows, and what is held out."""
+"""Sections of the catalogue for training: encoder, holdouts and packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from genolewm_assets.lewm.holdouts import HoldoutPolicy
 from genolewm_assets.lewm.states import BLOCK_TOKENS
 from genolewm_assets.sources.catalog.fields import FolderName, PolicySection, Section, Share
 
-#: Model of a catalogue that names none: a tiny random one, written on first use (``encoders.tiny_llama``).
+#: Default model: a tiny Llama with random weights, written on first use (``encoders.tiny_llama``).
 BUILT_IN_MODEL = "tiny-llama-random"
 
 _HOLDOUTS = HoldoutPolicy()
@@ -19,9 +19,9 @@ _HOLDOUTS = HoldoutPolicy()
 class EncoderSection(Section):
     """The causal language model whose states are cached.
 
-    ``model`` is the built-in name, a folder in Hugging Face format (beginning with ``.``, ``/``, ``{root}``), or a hub
-    id, which needs ``revision``. ``trusted_code`` repeats the model's name where its own code may run. On which device
-    it runs is not part of the catalogue.
+    ``model`` is the built-in name, a folder in Hugging Face format (beginning with ``.``, ``/`` or ``{root}``), or a
+    hub id, which needs ``revision``. If the model's own code may run, ``trusted_code`` repeats the value of ``model``.
+    The device is not part of the catalogue.
     """
 
     model: str = BUILT_IN_MODEL
@@ -33,11 +33,11 @@ class EncoderSection(Section):
 
 
 class HoldoutsSection(PolicySection):
-    """What never reaches training; the fields are those of ``lewm.holdout_policy.HoldoutPolicy``.
+    """What is held out of training; the fields are those of :class:`~genolewm_assets.lewm.holdouts.HoldoutPolicy`.
 
-    ``clinvar_genes`` names held-out genes; without it ``clinvar_gene_fraction`` of the gene components is chosen by
-    hash, and an empty list holds out none. The temporal holdout of a release is against the one that its
-    changes were counted against.
+    ``clinvar_genes`` names held-out genes; an empty list holds out none. If it is missing, ``clinvar_gene_fraction`` of
+    the gene components is chosen by hash. The temporal holdout of a release compares it with the predecessor of its
+    ``clinvar/changes``.
     """
 
     contigs_validation: Annotated[tuple[FolderName, ...], Field(strict=False)] = _HOLDOUTS.contigs_validation
@@ -59,10 +59,11 @@ class HoldoutsSection(PolicySection):
 
 
 class PackagesSection(Section):
-    """What a package's windows are drawn for.
+    """The mix of corpus sources in a package.
 
-    ``mix`` is the share of emitted tuples by corpus source; reference windows count to ``eukaryote_generator``. A
-    package whose windows cannot realise it to two points is refused, unless ``mix_declared`` has its card say so.
+    ``mix`` is the share of emitted tuples by corpus source, 0 to 1; reference windows count as ``eukaryote_generator``.
+    A package whose windows cannot realise the mix to within two percentage points is refused; with ``mix_declared`` it
+    is accepted and its card states the deviation.
     """
 
     mix: dict[str, Share] | None = None

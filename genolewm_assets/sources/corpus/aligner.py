@@ -1,7 +1,7 @@
-"""Alignment to the reference, and stretches of it: what places corpus windows that state no coordinates.
+"""Align corpus windows that state no coordinates to the reference, and read slices of the reference.
 
-The one module that imports mappy (minimap2). The index of a whole human genome takes some 12 GB of memory and is made
-only when the first sequence is aligned.
+This is the only module that imports mappy (minimap2). The minimap2 index of a whole human genome takes about 12 GB of
+memory and is built only when the first sequence is aligned.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import ContigSet
 from genolewm_assets.lewm.corpus import Placement, PlacementHow
 
-#: A hit places a window when so much of the window is aligned, and so much of the alignment matches.
+#: Smallest share of the window that is aligned, and of alignment columns that match, for a hit to be accepted; 0 to 1.
 MIN_COVERAGE = 0.9
 MIN_IDENTITY = 0.95
 
-#: BAM operation for a skipped stretch of the reference: an intron (SAM specification 1.6, section 4.2).
+#: BAM operation N: skipped reference bases, an intron (SAM specification 1.6, §4.2).
 _INTRON = 3
 
 
 class GenomeSlices:
-    """Stretches of an indexed FASTA file, without reading whole contigs.
+    """Reads slices of an indexed FASTA file, without reading whole contigs.
 
     Parameters
     ----------
     fasta
-        Plain or bgzipped, with its ``.fai`` (and ``.gzi``) beside it.
+        Plain or bgzipped file, with its ``.fai`` (and ``.gzi``) beside it.
     contigs
-        Give the file's contigs their canonical names.
+        Contigs of the genome; map the file's contig names to canonical names.
 
     Raises
     ------
@@ -55,7 +55,7 @@ class GenomeSlices:
                 self._spelling[contigs.resolve(spelt).name] = spelt
 
     def spelling(self, contig: str) -> str:
-        """Return the file's name of a contig.
+        """Return the name that the file uses for a contig, given by its canonical name.
 
         Raises
         ------
@@ -67,11 +67,17 @@ class GenomeSlices:
         return self._spelling[contig]
 
     def canonical(self, spelt: str) -> str | None:
-        """Return the canonical name of one of the file's contigs, None for one that the genome does not name."""
+        """Return the canonical name of a contig of the file; None if the genome does not have it."""
         return next((name for name, theirs in self._spelling.items() if theirs == spelt), None)
 
     def __call__(self, contig: str, start: int, end: int) -> bytes:
-        """Return upper-case bases, ``start`` and ``end`` 0-based half-open."""
+        """Return the upper-case bases ``[start, end)``, 0-based, of a contig given by its canonical name.
+
+        Raises
+        ------
+        UnknownContigError
+            If the file has no such contig.
+        """
         if start >= end:
             return b""
         return str(self._file.fetch(self.spelling(contig), start, end)).upper().encode("ascii")
@@ -85,7 +91,12 @@ class MappyAligner:
     genome
         The reference.
     spliced
-        Align across introns.
+        Whether to align across introns (preset ``splice:hq``); else the preset is ``asm10``.
+
+    Raises
+    ------
+    FastaError
+        From :meth:`align`, if minimap2 cannot index the reference.
     """
 
     def __init__(self, genome: GenomeSlices, *, spliced: bool) -> None:
@@ -100,20 +111,20 @@ class MappyAligner:
         return aligner
 
     def align(self, sequence: bytes, *, contig: str | None) -> Placement | None:
-        """Return the one place of a sequence.
+        """Return the unique place of a sequence.
 
         Parameters
         ----------
         sequence
             Upper-case bases.
         contig
-            Canonical name of the only contig to look at; None: all.
+            Canonical name of the only contig to search; None: all.
 
         Returns
         -------
-        Placement
-            The best hit; None unless it reaches :data:`MIN_COVERAGE` and :data:`MIN_IDENTITY` and is the only one of
-            its score (mapping quality above 0).
+        Placement or None
+            The primary hit with the most matching bases; None unless it reaches :data:`MIN_COVERAGE` and
+            :data:`MIN_IDENTITY`. Ambiguous hits (mapping quality 0) are ignored.
         """
         hits = [hit for hit in self._aligner.map(sequence.decode("ascii")) if hit.is_primary and hit.mapq]
         hits = [hit for hit in hits if contig is None or self._genome.canonical(hit.ctg) == contig]

@@ -1,6 +1,6 @@
-"""The pretraining corpus: its Parquet files, read record by record, and the files of windows made of them.
+"""Read the Parquet files of the pretraining corpus record by record, and write and check the files of corpus windows.
 
-What a row says is understood in ``sources.corpus_layouts``.
+Not here: the meaning of a row (:mod:`~genolewm_assets.sources.corpus.layouts`).
 """
 
 from __future__ import annotations
@@ -37,24 +37,26 @@ from genolewm_assets.variants import ShardReport
 WINDOWS_NAME = "windows.parquet"
 SKIPPED_NAME = "skipped.parquet"
 
+#: Rows read from a corpus file at a time.
 _READ_ROWS = 64
 _WILDCARD = re.compile(r"[*?\[]")
 
 
 def list_corpus_files(url: str) -> tuple[str, ...]:
-    """Return the Parquet files of a place, sorted.
+    """Return the Parquet files of a path or URL, sorted.
 
     Parameters
     ----------
     url
-        A file, a folder (its ``*.parquet``) or a pattern with ``*``: a path, or a URL of any protocol of fsspec.
+        Path, or URL of any fsspec protocol, of a file, of a folder (stands for its ``*.parquet``), or a pattern with
+        ``*``, ``?`` or ``[``.
 
     Raises
     ------
     InputError
-        If there is none.
+        If there is no such file.
     FetchError
-        If the place cannot be read.
+        If the path or URL cannot be read.
     """
     if url.startswith(("http://", "https://")) and url.endswith(".parquet") and not _WILDCARD.search(url):
         return (url,)
@@ -67,10 +69,10 @@ def list_corpus_files(url: str) -> tuple[str, ...]:
     if not found:
         raise InputError(
             url,
-            "no corpus file there",
+            "no corpus file at this path",
             expected="a Parquet file, a folder of them or a pattern",
             got="nothing",
-            remedy="Correct the catalogue's corpus section, or put the files there",
+            remedy="Correct the catalogue's corpus section, or copy the files to this path",
         )
     local = "://" not in url
     return tuple(file if local else filesystem.unstrip_protocol(file) for file in found)
@@ -84,18 +86,20 @@ def read_records(
     Parameters
     ----------
     paths
-        Parquet files, in either layout.
+        Local Parquet files, in either layout.
+    source
+        Configuration of the corpus that the files belong to.
 
     Yields
     ------
     CorpusRecord
-        Coordinates 0-based half-open; sequence upper-case, U as T, everything else as it stands.
+        Coordinates 0-based half-open; sequence upper-case with U replaced by T, other symbols unchanged.
 
     Raises
     ------
     InputError
-        With file and row: a file that is missing or not Parquet, of an unknown layout, or a row whose id is missing or
-        whose coordinates cannot be.
+        If a file is missing, is not Parquet or has an unknown layout, or if the id of a row is missing or its
+        coordinates or junctions are invalid. The message names the file and the row.
     """
     total = sum(_open(path).metadata.num_rows for path in paths)
     done = 0
@@ -122,6 +126,11 @@ def write_corpus_windows(
 ) -> ShardReport:
     """Write ``windows.parquet`` and ``skipped.parquet`` of one source into ``out_dir``.
 
+    Returns
+    -------
+    ShardReport
+        Counts of :class:`~genolewm_assets.lewm.corpus.CorpusLedger`, and rows by file name.
+
     Raises
     ------
     InputError
@@ -143,7 +152,7 @@ def audit_corpus_windows(
     counts: Mapping[str, int],
     progress: Progress = NO_PROGRESS,
 ) -> tuple[CheckResult, ...]:
-    """Check the files of :func:`write_corpus_windows` against the corpus, read a second time, and the reference."""
+    """Check the files of :func:`write_corpus_windows` against the corpus, read again, and against the reference."""
     return check_corpus_windows(
         _tables(folder / WINDOWS_NAME),
         _tables(folder / SKIPPED_NAME),
@@ -156,7 +165,7 @@ def audit_corpus_windows(
 
 
 def _write_batches(batches: Iterable[CorpusBatch], out_dir: Path) -> dict[str, int]:
-    """Write both tables as they come; a row group is a batch, so that one window is read without many."""
+    """Write both tables, one row group per batch, so that a reader of one window reads few others."""
     out_dir.mkdir(parents=True, exist_ok=True)
     rows = {WINDOWS_NAME: 0, SKIPPED_NAME: 0}
     with ExitStack() as stack:
@@ -173,6 +182,7 @@ def _write_batches(batches: Iterable[CorpusBatch], out_dir: Path) -> dict[str, i
 
 
 def _tables(path: Path) -> Iterator[pa.Table]:
+    """Yield an empty table with the schema of a file, then its row groups."""
     with pq.ParquetFile(path) as file:
         yield file.schema_arrow.empty_table()
         for group in range(file.num_row_groups):

@@ -1,8 +1,8 @@
-"""What a row of the pretraining corpus says, in either of its two layouts.
+"""Parse rows of the pretraining corpus, which has two file layouts.
 
-Genes: ``record_id``, ``sequence``, with ``taxonomy`` and 0-based half-open ``chrom``, ``start``, ``end``, ``strand``.
-Texts: ``record``, ``text``, with a ``metadata`` of ``source`` and ``note``, which may begin with 1-based coordinates:
-``chr17:42458880-42522582(+) exons=21 junctions=84,248,...``.
+Gene layout: ``record_id``, ``sequence``, and optionally ``taxonomy``, ``chrom``, ``start``, ``end`` (0-based half-open)
+and ``strand``. Text layout: ``record``, ``text``, and optionally ``metadata`` with ``source`` and ``note``; a note may
+begin with 1-based coordinates: ``chr17:42458880-42522582(+) exons=21 junctions=84,248,...``.
 """
 
 from __future__ import annotations
@@ -22,25 +22,33 @@ Row = Mapping[str, object]
 _COORDINATES = re.compile(r"([^\s:]+):(\d+)-(\d+)\(([+-])\)(?:\s+exons=(\d+))?(?:\s+junctions=(\S+))?")
 _CONTIG_WORD = re.compile(r"(?<![A-Za-z0-9])chr(?:[0-9]{1,2}|X|Y|M|MT)(?![A-Za-z0-9])")
 _ACCESSION = re.compile(r"[A-Z]{2}_\d+\.\d+")
-#: What the files write for "no junction".
+#: Text of the field ``junctions`` for "no junction".
 _NO_JUNCTION = "."
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusLayout:
-    """``parse`` turns a row, its source and its place in the files into a record; ``columns`` are the ones it needs."""
+    """A file layout.
+
+    Attributes
+    ----------
+    parse
+        Turns a row, its source and its place (file and row, for errors) into a record.
+    columns
+        Columns of the file that ``parse`` reads.
+    """
 
     parse: Callable[[Row, CorpusSource, str], CorpusRecord]
     columns: list[str]
 
 
 def find_layout(schema: pa.Schema, *, where: str) -> CorpusLayout:
-    """Return the layout of a file.
+    """Return the layout of a file, given its schema.
 
     Raises
     ------
     InputError
-        If it has neither; names the columns looked for and the ones found.
+        If the schema fits neither layout; the message names the columns expected and found.
     """
     layouts = (
         (_parse_gene, ("record_id", "sequence"), ("taxonomy", "chrom", "start", "end", "strand")),
@@ -94,7 +102,7 @@ def _parse_text(row: Row, source: CorpusSource, where: str) -> CorpusRecord:
         words = (_CONTIG_WORD.search(text) for text in (note, origin) if text)
         return replace(record, contig=next((word[0] for word in words if word), None))
     contig, first, last, strand, exons, junctions = stated.groups()
-    # POS 0 lies before the contig: handed on as an interval that cannot be.
+    # Position 0 is before the contig; start -1 makes _span reject it.
     start = start_from_pos(int(first)) if int(first) else -1
     return replace(
         record,
@@ -106,13 +114,13 @@ def _parse_text(row: Row, source: CorpusSource, where: str) -> CorpusRecord:
 
 
 def _junctions(exons: str | None, text: str | None, where: str) -> tuple[int, ...] | None:
-    """Return the offsets of the exon borders; None where the note gives neither them nor a single exon."""
+    """Return the offsets of the exon junctions; None if they are not stated and the note does not state one exon."""
     if text is None:
         return () if exons == "1" else None
     try:
         offsets = () if text == _NO_JUNCTION else tuple(int(part) for part in text.split(","))
     except ValueError as error:
-        raise InputError(where, "junctions are no numbers", expected="'84,248' or '.'", got=repr(text)) from error
+        raise InputError(where, "junctions are not numbers", expected="'84,248' or '.'", got=repr(text)) from error
     if list(offsets) != sorted(set(offsets)) or (exons is not None and len(offsets) + 1 != int(exons)):
         expected = f"{int(exons) - 1} ascending offsets" if exons else "ascending offsets"
         raise InputError(where, "junctions do not fit the exons", expected=expected, got=repr(text))
@@ -128,15 +136,16 @@ def _record_id(value: object, where: str) -> str:
 def _span(start: int, end: int, where: str) -> tuple[int, int]:
     if not 0 <= start < end:
         got = f"[{start}, {end}) (0-based)"
-        raise InputError(where, "coordinates cannot be", expected="0 <= start < end", got=got)
+        raise InputError(where, "invalid coordinates", expected="0 <= start < end", got=got)
     return start, end
 
 
 def _bases(sequence: object) -> bytes:
-    """Return ASCII, upper-case, U as T; a null is empty, a symbol beyond ASCII is '?', which is no base."""
+    """Return upper-case ASCII with U replaced by T; empty for a null; '?', which is not a base, for non-ASCII."""
     text = sequence if isinstance(sequence, str) else ""
     return text.encode("ascii", "replace").upper().replace(b"U", b"T")
 
 
 def _text(value: object) -> str | None:
+    """Return a non-empty text, else None."""
     return value if isinstance(value, str) and value else None

@@ -1,4 +1,4 @@
-"""The reference genome: a checked FASTA, its indexes and what its contigs measure."""
+"""The reference genome: check, index and read a FASTA file, and measure its contigs."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ CONTIGS_NAME = "contigs.parquet"
 #: Bases and ambiguity codes of IUPAC, upper-case.
 _IUPAC = b"ACGTURYKMSWBDHVN"
 _CHUNK_BYTES = 1 << 22
-#: Pieces of a contig that stay in memory, and reads of each, on average, after which all do.
+#: Pieces of a contig kept in memory; average number of reads per piece after which all pieces read are kept.
 _PIECES_KEPT, _READS = 8, 8
 
 
 class ContigPieces:
-    """A contig's bases, 0-based, of which only the few pieces last read are in memory.
+    """Bases of a contig, indexed from 0, read on demand in pieces of which eight are kept in memory.
 
-    If pieces are read again and again, because they are not asked for in order, they stay: the contig is read nine
-    times at most.
+    If access out of order reads pieces again and again, all pieces read from then on are kept, so that the contig is
+    read at most nine times.
 
     Parameters
     ----------
     length
-        In bases.
+        Length of the contig, in bases.
     read
-        Returns the bases from a start up to an end.
+        Returns the bases ``[start, end)``, 0-based.
     piece_bp
-        Bases that are read at once.
+        Bases per piece.
     """
 
     def __init__(self, length: int, read: Callable[[int, int], bytes], *, piece_bp: int = 1 << 20) -> None:
@@ -64,7 +64,7 @@ class ContigPieces:
     @overload
     def __getitem__(self, at: slice, /) -> bytes: ...
     def __getitem__(self, at: int | slice, /) -> int | bytes:
-        """Return one base, or those of a slice without a step; as of ``bytes``."""
+        """Return one base as an integer, or a slice as ``bytes``; the step of a slice is ignored."""
         if not isinstance(at, slice):
             number, place = divmod(range(self._length)[at], self._piece_bp)
             return self._piece(number)[place]
@@ -86,30 +86,30 @@ class ContigPieces:
 
 
 class FastaReader:
-    """Read contigs of a FASTA file, plain or bgzipped.
+    """Reads contigs of a FASTA file, plain or bgzipped.
 
     Parameters
     ----------
     path
-        The FASTA. ``.fai`` (and ``.gzi``) beside it are used when present and not older; else an index is built in
-        a temporary folder.
+        The FASTA. ``.fai`` (and ``.gzi``) beside it are used if they exist and are not older; else an index is built
+        in a temporary folder.
     contigs
-        Gives contigs their canonical names: the file may spell ``chr21`` as ``21`` or ``NC_000021.9``.
+        Maps names in the file, such as ``21`` or ``NC_000021.9``, to canonical names; None: names are not changed.
     label
-        What errors call the file; default: the path.
+        Name of the file in errors; default: the path.
 
     Raises
     ------
     FastaError
-        If the file is missing, empty, truncated, not FASTA, or gzipped without blocks; or if two of its records are
-        the same contig.
+        If the file is missing, empty, truncated, not FASTA, or compressed with gzip instead of bgzip, or if two of
+        its records are the same contig.
     """
 
     def __init__(self, path: Path, contigs: ContigSet | None = None, *, label: str | None = None) -> None:
         self.path = path
         self._label = where = label or str(path)
         if check_fasta(path) is Compression.GZIP:
-            raise FastaError(where, "gzip without blocks has no random access", remedy="Compress it with bgzip")
+            raise FastaError(where, "gzip does not allow random access", remedy="Compress it with bgzip")
         with tempfile.TemporaryDirectory() as folder, _quiet_htslib():
             fai, gzi = _usable_index(path) or _write_index(path, Path(folder) / "index", label=where)
             try:
@@ -136,10 +136,10 @@ class FastaReader:
         return self._read(name, 0, self._length(name))
 
     def open_contig(self, name: str) -> ContigPieces:
-        """Return the same, read as it is asked for: by one thread, and only while the reader is open.
+        """Return a contig that is read on demand, by one thread only and while the reader is open.
 
-        Errors are those of :meth:`read_contig`, once what they are about is read; both ends are read at once, so that
-        an index that does not fit the file is found.
+        Errors are those of :meth:`read_contig`, raised when the bases concerned are read. Both ends of the contig are
+        read immediately, to find an index that does not fit the file.
         """
         contig = ContigPieces(self._length(name), partial(self._read, name))
         _ = contig[:1] + contig[-1:]
@@ -147,7 +147,9 @@ class FastaReader:
 
     def _length(self, name: str) -> int:
         if name not in self._spelling:
-            raise UnknownContigError(self._label, "no such contig", expected=_some(self._spelling), got=repr(name))
+            raise UnknownContigError(
+                self._label, "no such contig", expected=_first_names(self._spelling), got=repr(name)
+            )
         return self.contigs[name]
 
     def _read(self, name: str, start: int, end: int) -> bytes:
@@ -158,8 +160,8 @@ class FastaReader:
             except (OSError, ValueError, KeyError) as error:
                 raise FastaError(where, f"cannot be read ({error})", remedy="Fetch the file again") from error
         if len(sequence) != end - start:
-            expected, got = f"{end:,} bases by its index", f"{start + len(sequence):,}"
-            raise FastaError(where, "length", expected=expected, got=got, remedy="Remove the index files")
+            expected, got = f"{end:,} bases, as its index states", f"{start + len(sequence):,}"
+            raise FastaError(where, "wrong length", expected=expected, got=got, remedy="Remove the index files")
         foreign = sequence.translate(None, _IUPAC)
         if foreign:
             base = start + sequence.index(foreign[:1]) + 1
@@ -180,12 +182,12 @@ class FastaReader:
 
 
 def check_fasta(path: Path) -> Compression:
-    """Return how a FASTA is packed.
+    """Return the compression of a FASTA file.
 
     Raises
     ------
     FastaError
-        If it is missing, no regular file, empty, truncated, or does not begin with ``>``.
+        If the file is missing, not a regular file, empty or truncated, or does not begin with ``>``.
     """
     if not check_local_file(path, expected="a FASTA file", error=FastaError):
         raise FastaError(str(path), "the file is empty", remedy="Fetch the file again")
@@ -200,27 +202,27 @@ def check_fasta(path: Path) -> Compression:
 
 
 def prepare_genome(source: Path, out: Path, contigs: ContigSet, *, progress: Progress = NO_PROGRESS) -> pa.Table:
-    """Write a genome's files and measure its contigs.
+    """Write the files of a genome and measure its contigs.
 
     Parameters
     ----------
     source
-        FASTA; bgzipped input is copied as it is, plain or gzipped input is packed with bgzip.
+        FASTA file; a bgzipped one is copied unchanged, a plain or gzipped one is compressed with bgzip.
     out
-        Existing folder; gets ``genome.fa.gz``, its ``.fai`` and ``.gzi``, and ``contigs.parquet``.
+        Existing folder; ``genome.fa.gz``, its ``.fai`` and ``.gzi``, and ``contigs.parquet`` are written to it.
     contigs
         The contigs to measure; others stay in the FASTA and are not measured.
 
     Returns
     -------
     pyarrow.Table
-        Schema ``GENOME_CONTIGS``: the contigs that the FASTA has, in the order of ``contigs``. Whether they are the
-        pinned ones is for :func:`compare_contigs` to say.
+        Schema ``GENOME_CONTIGS``: the contigs that the FASTA has, in the order of ``contigs``.
+        :func:`compare_contigs` compares them with the pinned ones.
 
     Raises
     ------
     FastaError
-        If the source is not a FASTA that can be indexed. ``out`` then holds unfinished files.
+        If the source is not a FASTA file that can be indexed. ``out`` may then contain incomplete files.
     """
     compression = check_fasta(source)
     fasta = out / FASTA_NAME
@@ -244,14 +246,14 @@ def prepare_genome(source: Path, out: Path, contigs: ContigSet, *, progress: Pro
 
 
 def compare_contigs(measured: pa.Table, contigs: ContigSet) -> list[str]:
-    """Return what differs between a FASTA and the pinned contigs, one line each; empty when it is the same genome.
+    """Return the differences between a FASTA and the pinned contigs, one line each; empty if there are none.
 
     Parameters
     ----------
     measured
-        What :func:`prepare_genome` returned.
+        Table that :func:`prepare_genome` returned.
     contigs
-        The catalogue's; a contig without ``md5`` is compared by length alone.
+        Contigs of the catalogue; a contig without ``md5`` is compared by length alone.
     """
     rows = {row["contig"]: row for row in measured.to_pylist()}
     differences = []
@@ -267,6 +269,7 @@ def compare_contigs(measured: pa.Table, contigs: ContigSet) -> list[str]:
 
 
 def _measure(contig: Contig, sequence: bytes) -> dict[str, object]:
+    """Return a row of ``GENOME_CONTIGS``."""
     runs = acgt_runs(sequence)
     return {
         "contig": contig.name,
@@ -290,7 +293,7 @@ def _text(path: Path, compression: Compression) -> Iterator[bytes]:
 
 
 def _pack(source: Path, compression: Compression, target: Path, progress: Progress) -> int:
-    """Copy bgzipped input as it is, bgzip any other; return how many records the text has."""
+    """Copy a bgzipped file, compress any other with bgzip; return the number of FASTA records."""
     if compression is Compression.BGZF:
         shutil.copyfile(source, target)
         return _count_records(_ascii_text(source, compression, progress))
@@ -299,6 +302,7 @@ def _pack(source: Path, compression: Compression, target: Path, progress: Progre
 
 
 def _ascii_text(source: Path, compression: Compression, progress: Progress) -> Iterator[bytes]:
+    """Yield the decompressed text in chunks; a byte that is not ASCII is an error."""
     done = 0
     for chunk in _text(source, compression):
         if not chunk.isascii():
@@ -310,12 +314,14 @@ def _ascii_text(source: Path, compression: Compression, progress: Progress) -> I
 
 
 def _tee(chunks: Iterable[bytes], out: pysam.BGZFile) -> Iterator[bytes]:
+    """Yield each chunk after writing it to ``out``."""
     for chunk in chunks:
         out.write(chunk)
         yield chunk
 
 
 def _count_records(chunks: Iterable[bytes]) -> int:
+    """Count the lines that begin with ``>``."""
     count, before = 0, b"\n"
     for chunk in chunks:
         count += chunk.count(b"\n>") + (before == b"\n" and chunk.startswith(b">"))
@@ -324,7 +330,7 @@ def _count_records(chunks: Iterable[bytes]) -> int:
 
 
 def _usable_index(path: Path) -> tuple[Path, Path | None] | None:
-    """Return the index files beside a FASTA unless one is missing or older than the FASTA."""
+    """Return the index files beside a FASTA; None if one of them is missing or older than the FASTA."""
     fai, gzi = path.with_name(f"{path.name}.fai"), path.with_name(f"{path.name}.gzi")
     with path.open("rb") as file:
         needed = [fai, gzi] if detect_compression(file) is Compression.BGZF else [fai]
@@ -335,9 +341,10 @@ def _usable_index(path: Path) -> tuple[Path, Path | None] | None:
 
 
 def _write_index(path: Path, stem: Path, *, label: str) -> tuple[Path, Path | None]:
+    """Write ``<stem>.fai`` and, for a bgzipped file, ``<stem>.gzi``; return their paths."""
     fai, gzi = stem.with_name(f"{stem.name}.fai"), stem.with_name(f"{stem.name}.gzi")
     try:
-        # gzi is written for bgzipped files only
+        # The .gzi is written for bgzipped files only.
         pysam.faidx(str(path), "--fai-idx", str(fai), "--gzi-idx", str(gzi))
     except SamtoolsError as error:
         detail = " ".join(str(error).split())
@@ -349,7 +356,7 @@ def _write_index(path: Path, stem: Path, *, label: str) -> tuple[Path, Path | No
 
 
 def _canonical_names(where: str, spellings: Sequence[str], contigs: ContigSet | None) -> dict[str, str]:
-    """Map each contig's name to the file's spelling; records unknown to ``contigs`` keep theirs."""
+    """Map canonical names to the names in the file; names unknown to ``contigs`` are not changed."""
     names: dict[str, str] = {}
     for spelt in spellings:
         name = spelt
@@ -359,19 +366,20 @@ def _canonical_names(where: str, spellings: Sequence[str], contigs: ContigSet | 
             except UnknownContigError:
                 name = spelt
         if name in names:
-            raise FastaError(where, f"contig {name!r} is there twice", got=f"{names[name]!r} and {spelt!r}")
+            raise FastaError(where, f"contig {name!r} occurs twice", got=f"{names[name]!r} and {spelt!r}")
         names[name] = spelt
     return names
 
 
-def _some(names: Mapping[str, str]) -> str:
+def _first_names(names: Mapping[str, str]) -> str:
+    """Return the first five names, for an error message."""
     first = list(names)[:5]
     return f"one of {', '.join(first)}{', ...' if len(names) > len(first) else ''}"
 
 
 @contextmanager
 def _quiet_htslib() -> Iterator[None]:
-    """Keep htslib from writing to stderr; what it found reaches the caller as an error."""
+    """Keep htslib from writing to stderr; its errors reach the caller as exceptions."""
     before = pysam.set_verbosity(0)
     try:
         yield

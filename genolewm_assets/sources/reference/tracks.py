@@ -1,4 +1,4 @@
-"""BED tracks: intervals per contig, merged."""
+"""Read BED tracks as merged intervals per contig."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ def read_bed_track(path: Path, contigs: ContigSet) -> dict[str, IntervalArray]:
     Parameters
     ----------
     path
-        Three columns or more, separated by tabs or blanks; comments, ``track`` and ``browser`` lines are skipped.
+        Three columns or more, separated by tabs or spaces; comments, ``track`` and ``browser`` lines are skipped.
     contigs
-        Resolves the names; lines of other contigs (alternates, decoys) are left out.
+        Contigs of the genome; lines on other contigs (alternates, decoys) are left out.
 
     Returns
     -------
     dict
         Canonical contig name to intervals, for every contig of ``contigs`` in its order: 0-based half-open, sorted,
-        disjoint; empty where the track has none.
+        disjoint; no intervals for a contig that the track does not mention.
 
     Raises
     ------
     InputError
-        With file and line: on too few columns, coordinates that are no numbers, ``end < start``, an interval beyond
-        its contig, a truncated file; or if no line is of a known contig.
+        If a line has too few columns, coordinates that are not numbers, ``end < start`` or an interval outside its
+        contig, if the file is missing or truncated, or if no line is on a known contig. The message names the file
+        and, for a line, its number.
     """
     starts = {contig.name: array("q") for contig in contigs}
     ends = {contig.name: array("q") for contig in contigs}
@@ -57,7 +58,7 @@ def read_bed_track(path: Path, contigs: ContigSet) -> dict[str, IntervalArray]:
         names = ", ".join(sorted(name.decode("utf-8", "replace") for name in resolved)[:3])
         raise InputError(
             str(path),
-            "no line is of a contig of the genome",
+            "no line is on a contig of the genome",
             expected=", ".join(contigs.names),
             got=names or "no lines",
         )
@@ -65,6 +66,7 @@ def read_bed_track(path: Path, contigs: ContigSet) -> dict[str, IntervalArray]:
 
 
 def _coordinates(fields: list[bytes], contig: Contig, where: str) -> tuple[int, int]:
+    """Return start and end of a BED line, 0-based half-open."""
     try:
         start, end = int(fields[1]), int(fields[2])
     except (IndexError, ValueError) as error:
@@ -73,10 +75,10 @@ def _coordinates(fields: list[bytes], contig: Contig, where: str) -> tuple[int, 
     if not 0 <= start <= end <= contig.length:
         raise InputError(
             where,
-            f"interval does not lie on {contig.name}",
+            f"interval is not inside {contig.name}",
             expected=f"0 <= start <= end <= {contig.length:,}",
             got=f"{start}-{end}",
-            remedy="Check that the track is of this assembly",
+            remedy="Check that the track is for this assembly",
         )
     return start, end
 
@@ -89,6 +91,7 @@ def _resolve(spelt: bytes, contigs: ContigSet) -> Contig | None:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, plain or gzipped."""
     if not path.is_file():
         raise InputError(str(path), "is a folder, not a BED file" if path.is_dir() else "no such file")
     with path.open("rb") as file:

@@ -105,7 +105,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     windows.file("windows.parquet").with_name("manifest.json").unlink()
     with pytest.raises(MissingResourceError, match="its window table is not in the root"):
         export_states(cache.directory, output)
-    with pytest.raises(MissingResourceError, match="lies in no root"):
+    with pytest.raises(MissingResourceError, match="is not in a root"):
         export_states(finish(tmp_path / "plain", 3), output)
     assert not output.exists()
     output.touch()

@@ -99,7 +99,7 @@ def test_an_index_that_is_out_of_date_names_the_caches(root: Root, built: tuple[
     with pytest.raises(CorruptResourceError, match=rf"{location(cache)} \(embeddings/cache\[chr20\]\) was replaced\."):
         open_cache_index(root)
     (root.path / location(cache)).unlink()
-    with pytest.raises(CorruptResourceError, match=f"{location(cache)} is covered and no longer there"):
+    with pytest.raises(CorruptResourceError, match=f"{location(cache)} is covered but no longer exists"):
         open_cache_index(root)
     assert refresh_cache_index(root).rows == sum(map(len, places(others.values()).values()))
     publish_cache(root, windows)
@@ -203,7 +203,7 @@ def test_one_table_that_cannot_be_used_does_not_keep_the_others_out(root: Root) 
     other = publish_cache(root, publish_windows(root, "windows/index", "chr20", table))
     report = refresh_cache_index(root)
     assert len(report.caches) == 7
-    assert "has not one row per row of the cache: expected 99 rows, got" in report.omitted[location(cache)]
+    assert "does not have one row per row of the cache: expected 99 rows, got" in report.omitted[location(cache)]
     assert "has no column window_hash of 32 bytes" in report.omitted[location(other)]
 
 

@@ -134,12 +134,12 @@ REFUSED: dict[str, tuple[str, object, str]] = {
     "warned too late": (
         "clinvar.freshness",
         {"warn_days": 45},
-        "(clinvar.freshness.warn_days): warning does not come first: expected less than fail_days (45), got 45.",
+        "(clinvar.freshness.warn_days): warning is not before failure: expected less than fail_days (45), got 45.",
     ),
     "an md5 of what is not downloaded": (
         "gnomad.sources",
         {"chr1": {"url": "https://host/x.vcf.bgz", "release": "4.1", "read": "ranges", "md5": MD5}},
-        "(gnomad.sources.chr1): gives an md5 for a file that is read in ranges: expected read: download, or no md5,",
+        "(gnomad.sources.chr1): md5 is given for a file that is read in ranges: expected read: download, or no md5,",
     ),
     "read in another way": (
         "gnomad.sources",

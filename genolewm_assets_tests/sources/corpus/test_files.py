@@ -41,7 +41,7 @@ class TestListing:
     @pytest.mark.parametrize("name", ["absent", "absent/*.parquet", "empty"])
     def test_nothing_there_is_an_error(self, tmp_path: Path, name: str) -> None:
         (tmp_path / "empty").mkdir()
-        with pytest.raises(InputError, match="no corpus file there: expected a Parquet file"):
+        with pytest.raises(InputError, match="no corpus file at this path: expected a Parquet file"):
             list_corpus_files(str(tmp_path / name))
 
     def test_a_protocol_that_cannot_be_spoken(self) -> None:

@@ -101,15 +101,15 @@ def test_metadata_may_be_plain_text(tmp_path: Path) -> None:
     [
         (gene_row(record_id=None), "record has no id: expected text, got None"),
         (gene_row(record_id=""), "record has no id: expected text, got ''"),
-        (gene_row(start=140, end=140), "coordinates cannot be: expected 0 <= start < end, got [140, 140) (0-based)"),
-        (gene_row(start=-1), "coordinates cannot be"),
-        (text_row("chr17:0-100(+)"), "coordinates cannot be: expected 0 <= start < end, got [-1, 100) (0-based)"),
-        (text_row("chr17:100-9(+)"), "coordinates cannot be"),
+        (gene_row(start=140, end=140), "invalid coordinates: expected 0 <= start < end, got [140, 140) (0-based)"),
+        (gene_row(start=-1), "invalid coordinates"),
+        (text_row("chr17:0-100(+)"), "invalid coordinates: expected 0 <= start < end, got [-1, 100) (0-based)"),
+        (text_row("chr17:100-9(+)"), "invalid coordinates"),
         (text_row("chr17:1-90(+) exons=3 junctions=5"), "junctions do not fit the exons: expected 2 ascending offsets"),
         (text_row("chr17:1-90(+) exons=3 junctions=9,5"), "junctions do not fit the exons"),
         (
             text_row("chr17:1-90(+) exons=2 junctions=five"),
-            "junctions are no numbers: expected '84,248' or '.', got 'f",
+            "junctions are not numbers: expected '84,248' or '.', got 'f",
         ),
     ],
 )

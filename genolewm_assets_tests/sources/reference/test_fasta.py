@@ -146,7 +146,7 @@ def test_other_spellings_become_canonical(tmp_path: Path, spellings: tuple[str, 
 def test_one_contig_under_two_names_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "source.fa"
     source.write_bytes(fasta_text({"chr1": "ACGT", "1": "ACGT"}))
-    with pytest.raises(FastaError, match="contig 'chr1' is there twice"):
+    with pytest.raises(FastaError, match="contig 'chr1' occurs twice"):
         prepare_genome(source, tmp_path, CONTIGS)
 
 

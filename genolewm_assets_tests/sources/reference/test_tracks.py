@@ -70,12 +70,12 @@ BAD = {
     "two columns": ("chr1\t5\n", ":1: not a BED line: expected contig, start, end, got"),
     "words": ("chr1\t1\t2\nchr1\tx\t9\n", ":2: not a BED line"),
     "float": ("chr1\t1.0\t9\n", ":1: not a BED line"),
-    "reversed": ("chr1\t9\t5\n", r":1: interval does not lie on chr1: expected 0 <= start <= end <= 1,000, got 9-5"),
-    "negative": ("chr1\t-1\t5\n", ":1: interval does not lie on chr1"),
-    "beyond the contig": ("#\nchr1\t1\t1001\n", ":2: interval does not lie on chr1"),
-    "other genome": ("LG1\t0\t5\nLG2\t0\t5\n", "no line is of a contig of the genome: .* got LG1, LG2"),
-    "empty": ("", "no line is of a contig of the genome: .* got no lines"),
-    "not BED": ("##fileformat=VCFv4.2\n", "no line is of a contig of the genome"),
+    "reversed": ("chr1\t9\t5\n", r":1: interval is not inside chr1: expected 0 <= start <= end <= 1,000, got 9-5"),
+    "negative": ("chr1\t-1\t5\n", ":1: interval is not inside chr1"),
+    "beyond the contig": ("#\nchr1\t1\t1001\n", ":2: interval is not inside chr1"),
+    "other genome": ("LG1\t0\t5\nLG2\t0\t5\n", "no line is on a contig of the genome: .* got LG1, LG2"),
+    "empty": ("", "no line is on a contig of the genome: .* got no lines"),
+    "not BED": ("##fileformat=VCFv4.2\n", "no line is on a contig of the genome"),
 }
 
 
