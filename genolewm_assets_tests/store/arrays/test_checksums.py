@@ -44,11 +44,11 @@ def test_row_counts_that_are_none(n_rows: object) -> None:
 @pytest.mark.parametrize("crc", [None, 5, "", "0", "0123456g", "0x123456", "0123456A", "012345678", ["0" * 8]])
 def test_checksums_that_are_none(directory: Path, document: dict[str, Any], crc: object) -> None:
     layout = layout_from_json(json.loads((directory / "shapes.json").read_bytes()), "x")
-    with pytest.raises(CorruptResourceError, match="holds no checksums of files"):
+    with pytest.raises(CorruptResourceError, match="has no checksums of files"):
         file_checksums_from_json({**document, "files": {"shapes.json": crc}}, "x")
     for crcs in ([crc] * 3, crc, ["0" * 8] * 2):
         wrong = {**document, "arrays": {**document["arrays"], "mask": crcs}}
-        with pytest.raises(CorruptResourceError, match="checksums of array 'mask': expected 3 of 8 hex digits"):
+        with pytest.raises(CorruptResourceError, match="wrong checksums of array 'mask': expected 3 of 8 hex digits"):
             batch_checksums_from_json(wrong, layout, ROWS, "x")
 
 
