@@ -60,7 +60,7 @@ def fit_rows(spec: ArraySpec, values: npt.ArrayLike, n_rows: int, where: str) ->
         return np.ascontiguousarray(array).reshape(array.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         fitted = array.astype(spec.disk_dtype, order="C")
-        # Compared in both dtypes: int64 2**53 + 1 equals a float64 as float64, int8 -1 equals uint8 255 as int8.
+        # Compared in both dtypes: as float64, int64 2**53 + 1 equals its rounded copy; as int8, -1 equals uint8 255.
         same = _equal(fitted, array) & _equal(fitted.astype(array.dtype), array)
     if not same.all():
         first = tuple(int(n) for n in np.argwhere(~same)[0])

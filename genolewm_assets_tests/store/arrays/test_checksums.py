@@ -37,7 +37,7 @@ def test_what_was_written_is_read(directory: Path, document: dict[str, Any]) -> 
 @pytest.mark.parametrize("n_rows", [-1, MOST + 1, 10**30, 21.0, "21", True, None, [], float("nan")])
 def test_row_counts_that_are_none(n_rows: object) -> None:
     for document in ({"n_rows": n_rows}, n_rows, {}):
-        with pytest.raises(CorruptResourceError, match="x: row count: expected 0 to"):
+        with pytest.raises(CorruptResourceError, match="x: invalid row count: expected 0 to"):
             rows_from_json(document, "x")
 
 

@@ -232,7 +232,7 @@ def test_a_closed_writer_says_so(tmp_path: Path) -> None:
 
 def test_a_fingerprint_that_is_none_is_refused_before_anything_is_finished(tmp_path: Path) -> None:
     with open_writer(tmp_path) as writer:
-        with pytest.raises(ConfigurationError, match="does not cover its contents"):
+        with pytest.raises(ConfigurationError, match="does not match its content"):
             writer.finalize({"sha256": "x"})
         writer.finalize(FINGERPRINT)
 
