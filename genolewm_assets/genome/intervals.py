@@ -218,11 +218,6 @@ class IntervalArray:
         last = np.flatnonzero(first)[1:] - 1
         return IntervalArray(start[first], reach[np.concatenate((last, [start.size - 1]))] if start.size else end)
 
-    @property
-    def covered_bases(self) -> int:
-        """Number of bases in at least one interval."""
-        return int(self.merge().size.sum())
-
     def overlap_bases(self, query: IntervalArray) -> Int64Array:
         """Count the bases of each query interval that are in at least one interval of this array.
 
