@@ -125,8 +125,8 @@ def test_verify_looks_at_the_index(
     assert run(monkeypatch, "verify", "--root", root) == 0
     for statement, problem in {
         "DELETE FROM addresses WHERE row = 30": "rows are missing: expected 36, got 35",
-        "UPDATE addresses SET row = 31 WHERE row = 30": "a row differs from what was written",
-        "DELETE FROM stores": "what it says of its stores differs from what was written",
+        "UPDATE addresses SET row = 31 WHERE row = 30": "a record differs from what was written",
+        "DELETE FROM stores": "the list of stores differs from what was written",
     }.items():
         with closing(sqlite3.connect(root / "embeddings.sqlite", isolation_level=None)) as file:
             file.execute(statement)

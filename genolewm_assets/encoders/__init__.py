@@ -1,12 +1,9 @@
-"""State encoders: from windows to block-pooled hidden states of a DNA language model.
+"""State encoders: compute block-pooled hidden states of windows with a DNA language model.
 
-Belongs here: Hugging Face causal language models behind one class, the DNA tokens of their vocabularies, the identity
-that cache keys are made from, block means, the null-edit bound, and a tiny random model in the same format. Does not
-belong here: what is done with cached states (``lewm.state_pooling``), how they are stored (``store``), which windows
-are encoded and where the results go (``defs``).
-
-``torch`` and ``transformers`` are imported by ``encoders.causal_lm`` alone, when ``CausalLMStateEncoder`` is first
-asked for.
+Here: the encoder class for Hugging Face causal language models, their DNA tokens, the encoder identity used in cache
+keys, the cache of states and its checks, and a tiny random model. Not here: use of cached states (``lewm.states``),
+array storage (``store``), which windows are encoded (``defs``). In this package only ``causal_lm`` imports ``torch``
+and ``transformers``; it is loaded at the first access to ``CausalLMStateEncoder``.
 """
 
 import lazy_loader

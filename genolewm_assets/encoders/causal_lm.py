@@ -1,4 +1,4 @@
-"""A Hugging Face causal language model as a state encoder. The only module that imports torch and transformers."""
+"""State encoder based on a Hugging Face causal language model; it imports torch and transformers."""
 
 from __future__ import annotations
 
@@ -19,40 +19,41 @@ from genolewm_assets.encoders.tokens import CLOSE_TAG, OPEN_TAG, DnaTokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
 from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count, block_means
 
-#: Every 6-mer shape that a window can hold: all bases, lower case, ambiguity.
+#: Sequence for comparing tokenizers: all bases, lower case, ambiguity codes.
 _PROBE = "ACGTTGCAAGCTTTTTTTNNNNNNGATTACACGTNRacgtgaCCGGATCTGACT"
 
 
 class CausalLMStateEncoder:
-    """Block-pooled hidden states of a causal language model.
+    """Encoder that computes block-pooled hidden states of a causal language model.
 
     Parameters
     ----------
     model
-        Folder in Hugging Face format, or hub id. A folder never touches the network.
+        Folder in Hugging Face format, or hub id. A folder is used without the network.
     revision
         Full commit hash; required for a hub id.
     layer
-        Index into the model's hidden states: 0 the embeddings, -1 the last, after the final norm.
+        Index of the hidden state: 0 the embeddings, -1 the last, after the final norm.
     block_tokens
-        DNA tokens whose states one block averages.
+        DNA tokens per block; a block is the mean of their states.
     dtype
-        Of the states handed out, ``float32`` or ``float16``. Whatever the weights' dtype, computing is in float32.
+        Dtype of the returned states, ``float32`` or ``float16``. The model always computes in float32.
     device
-        Where the model runs, as torch names it; ``auto`` is the first CUDA device, or else the CPU.
+        Torch device that runs the model; ``auto`` is the first CUDA device, or the CPU if there is none.
     trusted_code
-        Repeats ``model`` where the model's own Python code may run; token ids are then checked against its tokenizer.
+        The value of ``model`` again, to allow the model's own Python code to run; the token ids are then compared with
+        those of the model's tokenizer. None: the code may not run.
     batch_windows
-        Windows in one forward pass on an accelerator. On the CPU it is always one, so that a window's bits do not
-        depend on what stands beside it.
+        Windows per forward pass on an accelerator. On the CPU always one, so that the bits of a window's states do not
+        depend on the other windows.
     cpu_threads
-        Threads of one forward pass on the CPU. One by default: bits that do not depend on the number of cores, and no
-        threads that wait for each other where several processes share them.
+        Threads of a forward pass on the CPU. With one, the default, the bits of the states do not depend on the number
+        of cores, and processes that share the cores do not slow each other down.
 
     Raises
     ------
     ConfigurationError
-        If a parameter is impossible, or the model is none that reads tagged 6-mers.
+        If a parameter is out of range, or the model does not read tagged 6-mers.
     MissingResourceError, CorruptResourceError, FetchError
         If the model's files are missing, damaged, or cannot be downloaded.
     """
@@ -76,7 +77,9 @@ class CausalLMStateEncoder:
         self._device = _usable_device(device, self._where)
         for name, count in (("batch_windows", batch_windows), ("cpu_threads", cpu_threads)):
             if count < 1:
-                raise ConfigurationError(f"{self._where}: {name}", "impossible", expected="at least 1", got=f"{count}")
+                raise ConfigurationError(
+                    f"{self._where}: {name}", "out of range", expected="at least 1", got=f"{count}"
+                )
         self._batch_windows = 1 if self._device.type == "cpu" else batch_windows
         self._cpu_threads = cpu_threads
         self._tokens = DnaTokens.from_tokenizer_files(files.folder)
@@ -87,7 +90,7 @@ class CausalLMStateEncoder:
 
     @property
     def identity(self) -> EncoderIdentity:
-        """All that decides the states; device and batch size do not count."""
+        """Everything that the states depend on; device and batch size are not part of it."""
         return self._identity
 
     @property
@@ -97,32 +100,33 @@ class CausalLMStateEncoder:
 
     @property
     def tokens(self) -> DnaTokens:
-        """The DNA part of the model's vocabulary."""
+        """DNA tokens of the model's vocabulary."""
         return self._tokens
 
     def encode_windows(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
-        """Return the block states of windows.
+        """Compute the block states of windows.
 
         Parameters
         ----------
         sequences
-            Bases, either case; each window may have its own length.
+            Bases of each window, IUPAC symbols in either case; windows may differ in length.
         n_blocks
-            Blocks in every row, for stores of one shape; by default those of the longest window.
+            Number of blocks in every row of the result; by default that of the longest window.
 
         Returns
         -------
         ndarray
-            float32 or float16, shape (n_windows, n_blocks, hidden_size): block ``b`` of a window is the mean state of
-            its DNA tokens ``64 b`` to ``64 b + 63``, tags excluded; the last block averages the tokens it has. NaN
-            behind the last block of a window that has fewer than ``n_blocks``.
+            float32 or float16, shape (n_windows, n_blocks, hidden_size). Block ``b`` of a window is the mean state of
+            its DNA tokens ``b * block_tokens`` to ``(b + 1) * block_tokens - 1``, tags excluded; the last block may
+            have fewer tokens. Blocks past the end of a shorter window are NaN.
 
         Raises
         ------
         SequenceError
-            If a window is shorter than a token, longer than the model's context or than ``n_blocks``, or no sequence.
+            If a window has fewer than 6 bases or a symbol outside the IUPAC alphabet, or is longer than the model's
+            context or than ``n_blocks`` blocks.
         ConfigurationError
-            If a state does not fit float16.
+            If a state exceeds the range of float16.
         CorruptResourceError
             If a state is not finite.
         """
@@ -142,10 +146,10 @@ class CausalLMStateEncoder:
         return rows
 
     def encode_edited(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
-        """Return the block states of edited windows, the targets of training; see :meth:`encode_windows`.
+        """Compute the block states of edited windows, the targets of training; see :meth:`encode_windows`.
 
-        They take the very path of the cached ones, rounding to the stored dtype included: blocks that an edit does not
-        reach then differ by nothing, and not by the rounding of one side.
+        The computation is that of the cached states, with the same rounding to the stored dtype. Blocks that an edit
+        does not affect are therefore equal to the cached blocks.
         """
         return self.encode_windows(sequences, n_blocks=n_blocks)
 
@@ -168,8 +172,8 @@ class CausalLMStateEncoder:
         if self._tokens.largest_id >= rows:
             raise ConfigurationError(
                 self._where,
-                "vocabulary file and weights do not belong together",
-                expected=f"token ids under {rows:,}",
+                "the vocabulary file does not match the weights",
+                expected=f"token ids below {rows:,}",
                 got=f"{self._tokens.largest_id:,}",
             )
 
@@ -180,7 +184,7 @@ class CausalLMStateEncoder:
                 raise SequenceError(
                     f"window {row}",
                     f"longer than the context of {self._where}",
-                    expected=f"at most {context:,} tokens with tags",
+                    expected=f"at most {context:,} tokens, tags included",
                     got=f"{len(one):,}",
                 )
             if n_blocks is not None and width > n_blocks:
@@ -190,7 +194,7 @@ class CausalLMStateEncoder:
 
 
 def _load_model(files: ModelFiles) -> Any:
-    """Load the weights as float32, without the network and without a word."""
+    """Load the weights as float32, without the network and without output on the terminal."""
     try:
         with _silent_loading():
             model, report = transformers.AutoModel.from_pretrained(
@@ -205,28 +209,28 @@ def _load_model(files: ModelFiles) -> Any:
         raise ConfigurationError(
             f"encoder {files.model_id}",
             f"the model cannot be built ({err})",
-            remedy="Use an architecture that transformers knows; code of its own runs only where trusted_code names it",
+            remedy="Use an architecture that transformers supports; a model's own code runs only with trusted_code",
         ) from err
     except Exception as err:
         raise CorruptResourceError(
             f"encoder {files.model_id}",
             f"the model cannot be loaded ({err})",
-            remedy="Copy or download its files again, whole",
+            remedy="Copy or download the whole model again",
         ) from err
-    # The library fills what the files lack with random numbers and carries on.
+    # transformers initialises missing tensors with random numbers and raises no error.
     if report["missing_keys"]:
         raise CorruptResourceError(
             f"encoder {files.model_id}",
             "the weight files lack tensors of the model",
             got=", ".join(sorted(report["missing_keys"])[:3]),
             expected="every tensor",
-            remedy="Copy or download the model again, whole",
+            remedy="Copy or download the whole model again",
         )
     return model.eval().requires_grad_(requires_grad=False)
 
 
 def _check_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
-    """Compare our ids with those of the model's own tokenizer."""
+    """Raise :class:`ConfigurationError` unless the model's own tokenizer gives the same ids as ``tokens``."""
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             files.folder, local_files_only=True, trust_remote_code=True
@@ -234,7 +238,9 @@ def _check_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
         theirs = tokenizer(f"{OPEN_TAG}{_PROBE}{CLOSE_TAG}", add_special_tokens=False)["input_ids"]
     except Exception as err:
         raise ConfigurationError(
-            f"encoder {files.model_id}", f"its own tokenizer does not work ({err})", remedy="Leave trusted_code out"
+            f"encoder {files.model_id}",
+            f"the model's own tokenizer does not work ({err})",
+            remedy="Omit trusted_code",
         ) from err
     ours = tokens.encode(_PROBE).tolist()
     if list(theirs) != ours:
@@ -254,13 +260,13 @@ def _usable_device(device: str, where: str) -> torch.device:
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError) as err:
         raise ConfigurationError(
-            f"{where}: device", f"cannot be used ({err})", got=repr(device), expected="a device of this machine"
+            f"{where}: device", f"cannot be used ({err})", got=repr(device), expected="a torch device of this machine"
         ) from err
     return chosen
 
 
 def _equal_length_batches(ids: Sequence[NDArray[np.int64]], batch_windows: int) -> Iterator[list[int]]:
-    """Yield rows of one token count together: no padding, hence no mask."""
+    """Group rows of equal token count into batches, which then need no padding and no attention mask."""
     by_length: dict[int, list[int]] = {}
     for row, one in enumerate(ids):
         by_length.setdefault(len(one), []).append(row)
@@ -272,12 +278,21 @@ def _equal_length_batches(ids: Sequence[NDArray[np.int64]], batch_windows: int) 
 def store_states(states: NDArray[np.float32], dtype: StateDtype, *, where: str) -> NDArray[Any]:
     """Round states to their stored dtype.
 
+    Parameters
+    ----------
+    states
+        float32, any shape.
+    dtype
+        Stored dtype.
+    where
+        Start of the error message.
+
     Raises
     ------
     CorruptResourceError
-        If a state is not finite: the model's weights are damaged.
+        If a state is not finite, as with damaged weights.
     ConfigurationError
-        If a state is too large for the dtype.
+        If a state exceeds the range of the dtype.
     """
     if not np.isfinite(states).all():
         raise CorruptResourceError(where, "hidden states are not finite", remedy="Check the model's weights")
@@ -285,17 +300,17 @@ def store_states(states: NDArray[np.float32], dtype: StateDtype, *, where: str) 
     if dtype is StateDtype.FLOAT16 and largest > float(np.finfo(np.float16).max):
         raise ConfigurationError(
             where,
-            "a state does not fit float16",
+            "a state exceeds the range of float16",
             expected=f"at most {np.finfo(np.float16).max:g}",
             got=f"{largest:g}",
-            remedy="Store the states as float32, or choose a layer behind a norm",
+            remedy="Store the states as float32, or choose a layer after a norm",
         )
     return states.astype(dtype.value)
 
 
 @contextmanager
 def _plain_float32(device_type: str, cpu_threads: int) -> Iterator[None]:
-    """Compute in float32 whatever the trainer around us has switched on: autocast, TF32 or bf16 products."""
+    """Compute in full float32, even if the calling program has enabled autocast, TF32 or bfloat16 products."""
     backends: Any = torch.backends
     products = (backends.cuda.matmul, backends.mkldnn.matmul)
     former, threads = [product.fp32_precision for product in products], torch.get_num_threads()
@@ -313,7 +328,7 @@ def _plain_float32(device_type: str, cpu_threads: int) -> Iterator[None]:
 
 @contextmanager
 def _silent_loading() -> Iterator[None]:
-    """Keep the library's bars, warnings and reports off the terminal; what matters in them is raised."""
+    """Suppress progress bars, warnings and reports of transformers; :func:`_load_model` raises the errors in them."""
     log: Any = transformers.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     with warnings.catch_warnings():

@@ -1,6 +1,6 @@
-"""Who encoded: all that decides an encoder's states, as a value that cache keys are made from.
+"""Identity of an encoder: everything its states depend on, as a value for cache keys.
 
-Nothing here imports the model library; reading an identity hashes the model's files and loads nothing.
+This module does not import the model library; reading an identity hashes the model's files without loading the model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count
 
 
 class StateDtype(StrEnum):
-    """How states are stored. Never bfloat16: its 8 bits of mantissa drown the difference that one SNV makes."""
+    """Stored dtype of states. Never bfloat16: with 8 bits of mantissa the difference made by one SNV is lost."""
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
@@ -29,29 +29,29 @@ class StateDtype(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EncoderIdentity:
-    """All that decides which states a window gets.
+    """Everything that the states of a window depend on, apart from the window.
 
     Parameters
     ----------
     model_id, revision
-        Hub id and commit, or the name of a local folder and what its owner states.
+        Hub id and commit, or the name of a local folder and the revision given with it.
     weights_sha256
-        Over the ``sha256sum`` lines of the weight files.
+        SHA-256, in hex, of the weight files' ``sha256sum`` lines.
     settings_sha256
-        The same over configuration, vocabulary and, where it may run, the model's own code.
+        The same for configuration, vocabulary and, if it may run, the model's own code.
     layer
-        Index into the hidden states: 0 the embeddings, ``n_layers`` the last, after the final norm. Never negative, so
-        that two spellings of one layer share a cache.
+        Index of the hidden state: 0 the embeddings, ``n_layers`` the last, after the final norm. Never negative:
+        :func:`read_identity` converts negative indices, so that both forms of an index share a cache.
     block_tokens
-        DNA tokens whose states one block averages.
+        DNA tokens per block; a block is the mean of their states.
     dtype
-        Of the stored states; computed in float32.
+        Dtype of the stored states; they are computed in float32.
     hidden_size
         Length of one state.
     pooling, normalisation
-        What is done to the hidden states: block means, and nothing else.
+        Processing of the hidden states: block means, no normalisation.
     prompt_template
-        How a sequence is handed to the model.
+        Model input for a sequence.
     """
 
     model_id: str
@@ -67,25 +67,25 @@ class EncoderIdentity:
     prompt_template: str = PROMPT_TEMPLATE
 
     def as_recipe(self) -> dict[str, str | int | None]:
-        """Return the fields as JSON values, for recipes and cache keys; the same on every machine."""
+        """Return the fields as JSON values for recipes and cache keys; they do not depend on the machine."""
         return {**asdict(self), "dtype": self.dtype.value}
 
     def row_shape(self, window_bp: int) -> tuple[int, int]:
-        """Return the shape of one window's states: (n_blocks, hidden_size)."""
+        """Return the shape (n_blocks, hidden_size) of the states of a window of ``window_bp`` bases."""
         return block_count(window_bp // TOKEN_BP, self.block_tokens), self.hidden_size
 
     def row_bytes(self, window_bp: int) -> int:
-        """Return the size of one window's states, in bytes."""
+        """Return the size in bytes of the states of a window of ``window_bp`` bases."""
         n_blocks, hidden = self.row_shape(window_bp)
         return n_blocks * hidden * (2 if self.dtype is StateDtype.FLOAT16 else 4)
 
 
 class StateEncoder(Protocol):
-    """What turns windows into block states; a test hands in a fake one."""
+    """Interface of an encoder that computes block states of windows; tests pass a fake encoder."""
 
     @property
     def identity(self) -> EncoderIdentity:
-        """All that decides the states."""
+        """Everything that the states depend on."""
         ...
 
     @property
@@ -94,11 +94,14 @@ class StateEncoder(Protocol):
         ...
 
     def encode_windows(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
-        """Return block states, shape (n_windows, n_blocks, hidden_size)."""
+        """Return block states, float32 or float16, shape (n_windows, n_blocks, hidden_size).
+
+        ``n_blocks`` is by default that of the longest window; blocks past the end of a shorter window are NaN.
+        """
         ...
 
     def encode_edited(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
-        """Return the block states of edited windows, shape (n_windows, n_blocks, hidden_size)."""
+        """Return block states of edited windows, in the form of :meth:`encode_windows`."""
         ...
 
 
@@ -111,26 +114,28 @@ def read_identity(
     dtype: str = StateDtype.FLOAT32,
     trusted_code: str | None = None,
 ) -> EncoderIdentity:
-    """Return the identity of an encoder without loading it; parameters as of ``CausalLMStateEncoder``.
+    """Return the identity of an encoder without loading the model; parameters as for ``CausalLMStateEncoder``.
 
     Raises
     ------
     ConfigurationError
-        If a parameter is impossible for the model; see also :func:`locate_model`.
+        If a parameter is invalid for the model; see also :func:`locate_model`.
     MissingResourceError, CorruptResourceError
-        If the model's files are.
+        If a file of the model is missing or damaged.
+    FetchError
+        If the model cannot be downloaded.
     """
     files = locate_model(model, revision=revision, trusted_code=trusted_code)
     return identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype)
 
 
 def identify(files: ModelFiles, *, layer: int, block_tokens: int, dtype: str) -> EncoderIdentity:
-    """Return the identity of an encoder over a model folder; see :func:`read_identity`."""
+    """Return the identity of an encoder from its model files; parameters and errors are those of ``read_identity``."""
     where = f"encoder {files.model_id}"
     if dtype not in set(StateDtype):
-        raise ConfigurationError(f"{where}: dtype", "not a dtype of states", expected="float32 or float16", got=dtype)
+        raise ConfigurationError(f"{where}: dtype", "not supported", expected="float32 or float16", got=dtype)
     if block_tokens < 1:
-        raise ConfigurationError(f"{where}: block_tokens", "impossible", expected="at least 1", got=f"{block_tokens}")
+        raise ConfigurationError(f"{where}: block_tokens", "out of range", expected="at least 1", got=f"{block_tokens}")
     n_layers = files.config_int("num_hidden_layers", "n_layer")
     if not -n_layers - 1 <= layer <= n_layers:
         raise ConfigurationError(

@@ -1,6 +1,7 @@
-"""The files of a Hugging Face model on this machine: where they are, what they say, what they hash to.
+"""Files of a Hugging Face model on this machine: location, configuration, digests.
 
-Nothing here imports the model library: identity and size of an encoder are known before anything heavy is loaded.
+This module does not import the model library, so identity and state size of an encoder are available without loading
+it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Fet
 
 CONFIG_FILE = "config.json"
 
-#: Files that decide which token gets which id; those of them that a model has count towards its identity.
+#: Files that assign ids to tokens; those that a model has are part of its identity.
 VOCABULARY_FILES = ("added_tokens.json", "dna_config.json", "tokenizer.json", "vocab.json")
 
 _WEIGHTS, _WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -27,18 +28,18 @@ _DOWNLOADED = ("*.json", "*.safetensors")
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """A model folder.
+    """The folder of a model.
 
     Parameters
     ----------
     folder
-        Where the files lie.
+        Folder that holds the files.
     model_id
-        Hub id, or the name of a local folder (not its path, so that a recipe is the same wherever it is built).
+        Hub id, or the name of a local folder (not its path, so that recipes do not depend on the machine).
     revision
-        Commit of the hub repository; of a local folder whatever its owner states, or none.
+        Commit of the hub repository. For a local folder: any text given by the caller, or None.
     code_trusted
-        The model's own Python code may run.
+        Whether the model's own Python code may run.
     """
 
     folder: Path
@@ -48,16 +49,21 @@ class ModelFiles:
 
     @property
     def config(self) -> dict[str, object]:
-        """The model's ``config.json``."""
+        """Content of ``config.json``; errors are those of :func:`read_json_object`."""
         return read_json_object(self.folder / CONFIG_FILE)
 
     def config_int(self, *names: str) -> int:
-        """Return the first of these entries of ``config.json`` that is there; model families name them differently.
+        """Return the first entry of ``config.json`` that exists among several names; model families differ in names.
+
+        Parameters
+        ----------
+        names
+            Names of the entry, in order of preference.
 
         Raises
         ------
         ConfigurationError
-            If none is there, or it is not a positive whole number.
+            If no entry exists, or its value is not a positive integer.
         """
         config = self.config
         found = next((config[name] for name in names if name in config), None)
@@ -77,9 +83,9 @@ class ModelFiles:
         Raises
         ------
         ConfigurationError
-            If the weights are not in safetensors format: pickled ones can run code.
+            If the folder has no weights in safetensors format; pickled weights can run code and are not read.
         CorruptResourceError
-            If the index of sharded weights is malformed or names a file elsewhere.
+            If the index of sharded weights is malformed or names a file outside the folder.
         """
         if (self.folder / _WEIGHTS).is_file():
             return [_WEIGHTS]
@@ -96,16 +102,16 @@ class ModelFiles:
         names = sorted({str(name) for name in placed.values()}) if isinstance(placed, dict) else []
         if not names or any(Path(name).name != name for name in names):
             raise CorruptResourceError(
-                f"{self.model_id} ({_WEIGHTS_INDEX})", "weight_map does not name files of this folder"
+                f"{self.model_id} ({_WEIGHTS_INDEX})", "weight_map does not name files in this folder"
             )
         return names
 
     def weights_sha256(self) -> str:
-        """Return the SHA-256 over the ``sha256sum`` lines of the weight files, hex."""
+        """Return the SHA-256, in hex, of the weight files' ``sha256sum`` lines."""
         return self._listing_sha256(self.weights())
 
     def settings_sha256(self) -> str:
-        """Return the same over what else decides the states: configuration, vocabulary and trusted code."""
+        """Return the SHA-256, in hex, of the ``sha256sum`` lines of configuration, vocabulary and trusted code."""
         names = [CONFIG_FILE, *(name for name in VOCABULARY_FILES if (self.folder / name).is_file())]
         if self.code_trusted:
             names += [path.name for path in self.folder.glob("*.py")]
@@ -119,35 +125,40 @@ class ModelFiles:
                     lines.append(f"{hashlib.file_digest(handle, 'sha256').hexdigest()}  {name}\n")
             except FileNotFoundError as err:
                 raise MissingResourceError(
-                    f"{self.model_id} ({name})", "the model lacks this file", remedy="Copy or download it again, whole"
+                    f"{self.model_id} ({name})",
+                    "the model lacks this file",
+                    remedy="Copy or download the whole model again",
                 ) from err
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def locate_model(model: str | Path, *, revision: str | None = None, trusted_code: str | None = None) -> ModelFiles:
-    """Find a model's files; a hub repository is downloaded at one commit, a local folder never touches the network.
+    """Return the files of a model; download a hub repository at one commit, use a local folder without the network.
 
     Parameters
     ----------
     model
-        A folder, or a hub id ``owner/name``.
+        Local folder, or hub id ``owner/name``.
     revision
-        The full commit hash for a hub id; a branch or tag may move, so none is accepted.
+        Full commit hash, required for a hub id. Branches and tags are rejected because they can move.
     trusted_code
-        Repeats ``model`` where the model's own Python code may run.
+        The value of ``model`` again, to allow the model's own Python code to run; None: the code may not run.
 
     Raises
     ------
     ConfigurationError
-        If the id or revision is malformed, or ``trusted_code`` names another model.
+        If the revision of a hub model is not a commit hash, ``trusted_code`` names another model, or trusted code
+        comes from another repository.
     MissingResourceError
-        If there is no such folder.
+        If ``model`` is neither an existing folder nor a hub id, or ``config.json`` is missing.
+    CorruptResourceError
+        If ``config.json`` is not a JSON object.
     FetchError
-        If the download failed.
+        If the download fails.
     """
     if trusted_code is not None and trusted_code != str(model):
         raise ConfigurationError(
-            "trusted_code", "names another model than the encoder's", expected=repr(str(model)), got=repr(trusted_code)
+            "trusted_code", "names another model", expected=repr(str(model)), got=repr(trusted_code)
         )
     folder = Path(model).expanduser()
     if folder.is_dir():
@@ -157,8 +168,8 @@ def locate_model(model: str | Path, *, revision: str | None = None, trusted_code
     if revision is None or not _COMMIT.fullmatch(revision):
         raise ConfigurationError(
             f"encoder {model}",
-            "no such folder, and a hub model needs its commit",
-            expected="revision of 40 hexadecimal digits",
+            "not a local folder, and a hub model needs a commit hash as revision",
+            expected="40 hexadecimal digits",
             got=repr(revision),
             remedy="Copy the commit hash from the model's page",
         )
@@ -167,12 +178,14 @@ def locate_model(model: str | Path, *, revision: str | None = None, trusted_code
 
 
 def read_json_object(path: Path) -> dict[str, object]:
-    """Read a JSON file that holds an object.
+    """Read a JSON file whose content is an object.
 
     Raises
     ------
-    MissingResourceError, CorruptResourceError
-        If there is no such file, or it holds something else.
+    MissingResourceError
+        If the file does not exist.
+    CorruptResourceError
+        If the file cannot be read or is not a JSON object.
     """
     try:
         value = json.loads(path.read_bytes())
@@ -186,23 +199,23 @@ def read_json_object(path: Path) -> dict[str, object]:
 
 
 def _with_safe_code(files: ModelFiles) -> ModelFiles:
-    """Refuse trusted code that would come from a third repository, whose commit nobody pinned."""
+    """Raise an error if trusted code would come from another repository, whose commit is not pinned."""
     hooks = files.config.get("auto_map")
     if files.code_trusted and isinstance(hooks, dict):
         foreign = sorted(str(hook) for hook in hooks.values() if "--" in str(hook))
         if foreign:
             raise ConfigurationError(
                 f"{files.model_id} ({CONFIG_FILE})",
-                "auto_map takes code from another repository",
+                "auto_map loads code from another repository",
                 expected="code beside the weights",
                 got=", ".join(foreign),
-                remedy="Copy that code into the model folder and name it there",
+                remedy="Copy the code into the model folder and change auto_map to name it",
             )
     return files
 
 
 def _download(model: str, revision: str, *, with_code: bool) -> Path:
-    # Here and not above: a local folder needs no hub client.
+    # Imported here because a local folder does not need the hub client.
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
@@ -211,5 +224,5 @@ def _download(model: str, revision: str, *, with_code: bool) -> Path:
         return Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as err:
         raise FetchError(
-            f"encoder {model}@{revision}", f"download failed ({err})", remedy="Try again, or hand in a local folder"
+            f"encoder {model}@{revision}", f"download failed ({err})", remedy="Try again, or pass a local folder"
         ) from err

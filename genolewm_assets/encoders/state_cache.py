@@ -1,4 +1,4 @@
-"""Fill an array store with the states of windows, in their order, from where an interrupted run stopped."""
+"""Write the states of windows into an array store, one row per window, continuing an interrupted run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema, column
 
-#: Name of the one array of such a store.
+#: Name of the only array of a store of states.
 STATES = "states"
 
-#: What a reader of the store sees; ``row`` and ``key`` lie in ``index.parquet``, the states in ``states.bin``.
+#: Columns of a store of states: ``row`` and ``key`` are in ``index.parquet``, the states in ``states.bin``.
 STATE_ROWS = TableSchema(
     "state_rows",
     "window",
@@ -26,7 +26,11 @@ STATE_ROWS = TableSchema(
         [
             column("row", pa.int64(), "row of the window in its table"),
             column("key", pa.string(), "contig:start of a reference window, record_id:window_index of a corpus window"),
-            column("states", pa.list_(pa.list_(pa.float32())), "block means, (n_blocks, hidden); NaN behind the end"),
+            column(
+                "states",
+                pa.list_(pa.list_(pa.float32())),
+                "block means, (n_blocks, hidden); NaN past the end of a shorter window",
+            ),
         ]
     ),
     ("row",),
@@ -34,22 +38,26 @@ STATE_ROWS = TableSchema(
 
 TABLES: tuple[TableSchema, ...] = (STATE_ROWS,)
 
-#: Rows under one checksum; the bytes of the store depend on it. Each is committed: a row is dearer than a sync.
+#: Rows per checksum, which the bytes of the store depend on, and rows per commit: syncing costs less than encoding.
 BATCH_ROWS = 64
 
-#: Windows handed to the encoder at once; nothing depends on it.
+#: Windows per call of the encoder; the result does not depend on it.
 ENCODED_AT_ONCE = 64
 
 
 def state_config(identity: EncoderIdentity, *, windows_sha256: str, window_bp: int) -> dict[str, JsonValue]:
-    """Return all that decides a cache: rebuilt windows or another encoder are another cache, beside the old one.
+    """Return the configuration of a cache of states; its key names the cache.
+
+    Rebuilt windows or another encoder give another key, so that the new cache is stored beside the old one.
 
     Parameters
     ----------
+    identity
+        Identity of the encoder.
     windows_sha256
         SHA-256 of the window table's Parquet file.
     window_bp
-        Size of the longest window, in base pairs; every row has room for its blocks.
+        Size of the longest window, in bases; every row has as many blocks as this window.
     """
     shape: list[JsonValue] = list(identity.row_shape(window_bp))
     return {"encoder": dict(identity.as_recipe()), "windows_sha256": windows_sha256, "row_shape": shape}
@@ -71,18 +79,29 @@ def write_states(
     Parameters
     ----------
     directory
-        New, or what an interrupted call left.
+        Folder of the store: new, or with the rows of an interrupted call, which are kept.
     config
-        Of :func:`state_config`.
+        Configuration from :func:`state_config`.
+    encoder
+        Encoder with the identity in ``config``.
     keys, sequences
-        One per window, in the order of the rows; keys are distinct.
+        Unique key and bases of every window, in row order.
+    window_bp
+        Size of the longest window, in bases.
     sources
-        SHA-256 of what the windows came from, by name.
+        SHA-256 of every source of the windows, by name.
+    progress
+        Receives the number of windows encoded, then checked.
 
     Returns
     -------
     BuildReport
-        Rows, bytes, and the checks of :mod:`genolewm_assets.encoders.state_checks`.
+        Number of rows, size in bytes, and the checks of :mod:`genolewm_assets.encoders.state_checks`.
+
+    Raises
+    ------
+    ConfigurationError, BusyError, VersionError, InputError, ResourceError
+        As :class:`ArrayStoreWriter`; also the errors of the encoder.
     """
     shape = encoder.identity.row_shape(window_bp)
     spec = ArraySpec(STATES, shape, encoder.identity.dtype.value)

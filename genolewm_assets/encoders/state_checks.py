@@ -1,6 +1,7 @@
-"""Checks of cached states: what any cache must satisfy, and a second opinion from the encoder itself.
+"""Checks of cached states: row count, finite values, norms, comparison with newly encoded states, null edits.
 
-The null edit tells how much of an edit's effect is an artefact of how source and target were computed.
+A null edit (ALT = REF) measures how much of an edit's effect comes from differences in how source and target states
+are computed.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from genolewm_assets.store.artefacts import CheckResult
 #: Names of the checks, in the order of :func:`check_states`.
 STATE_CHECKS = ("rows_equal_windows", "states_finite", "norms_plausible", "states_reproducible", "null_edit_bounded")
 
-#: Rows that are encoded again.
+#: Number of rows that are encoded again.
 REENCODED_ROWS = 32
-#: Windows that get a null edit and a SNV.
+#: Number of windows that get a null edit and an SNV.
 NULL_EDIT_ROWS = 8
-#: A null edit may move the pooled state by this share of what a SNV moves it by.
+#: A null edit must change the pooled state by less than this share of the change made by an SNV.
 NULL_EDIT_BOUND = 0.02
-#: A block's norm may be so many times above or below the median one.
+#: The norm of a block must be within this factor of the median norm.
 _NORM_FACTOR = 100.0
 
-#: From row numbers to states, shape (n, n_blocks, hidden).
+#: Returns the states of rows, shape (n_rows, n_blocks, hidden), by row numbers.
 ReadRows = Callable[[Sequence[int]], NDArray[np.floating]]
 
 
@@ -43,16 +44,27 @@ def check_states(
     n_blocks: int,
     progress: Progress = NO_PROGRESS,
 ) -> tuple[CheckResult, ...]:
-    """Run every check of a cache.
+    """Run all checks of a cache.
 
     Parameters
     ----------
     read
-        Gives rows of the finished cache.
+        Reads rows of the finished cache.
+    n_rows
+        Number of rows of the cache.
+    encoder
+        Encoder that wrote the cache.
     sequences
-        The windows, in the order of the rows.
+        Bases of the windows, in row order.
     n_blocks
-        Blocks of every row; those behind a shorter window's last one are NaN.
+        Blocks in every row; blocks past the end of a shorter window are NaN.
+    progress
+        Receives the number of windows checked.
+
+    Returns
+    -------
+    tuple of CheckResult
+        One result per name in :data:`STATE_CHECKS`. If the row count is wrong, all checks fail and no row is read.
     """
     lengths = [block_count(len(sequence) // TOKEN_BP, encoder.identity.block_tokens) for sequence in sequences]
     counted = CheckResult(
@@ -80,30 +92,34 @@ def null_edit_ratio(
     radius_tokens: int = RADIUS_TOKENS,
     side: PoolSide = "both",
 ) -> float:
-    """Compare null edits with SNVs at the same places.
+    """Compare the effect of null edits with that of SNVs at the same positions.
 
-    Every null edit (ALT = REF) takes the whole path of an edit: it is applied to its window, encoded among the edited
-    windows, pooled round its locus, and compared with the source state.
+    A null edit (ALT = REF) is processed as any edit: it is applied to its window, encoded with the edited windows,
+    pooled around its locus, and compared with the source state.
 
     Parameters
     ----------
+    encoder
+        Encoder of the states.
     windows
-        Unedited windows, upper-case, of one length.
+        Unedited windows, upper-case, all of the same length.
     snvs
         One single-base edit per window.
     cached
-        The windows' block states as a cache holds them, shape (n_windows, n_blocks, hidden); encoded here if absent.
+        Block states of the windows from a cache, shape (n_windows, n_blocks, hidden); None: they are encoded here.
+    radius_tokens, side
+        Region around the locus whose blocks are pooled, as for :func:`~genolewm_assets.lewm.states.locus_blocks`.
 
     Returns
     -------
     float
-        Largest difference that a null edit makes, over the median difference that the SNVs make (Euclidean norms of
-        pooled states). To stay under :data:`NULL_EDIT_BOUND`; infinite where half of the SNVs make no difference.
+        Largest difference made by a null edit, divided by the median difference made by the SNVs (Euclidean norms of
+        differences of pooled states). It should be below :data:`NULL_EDIT_BOUND`; infinite if the median is 0.
 
     Raises
     ------
     EditError
-        If there is no window, not one SNV per window, or an edit is no SNV.
+        If there is no window, the numbers of windows and SNVs differ, or an edit is not an SNV.
     """
     _check_snvs(windows, snvs)
     source = encoder.encode_windows(windows) if cached is None else cached
@@ -126,14 +142,14 @@ def null_edit_ratio(
 
 
 def spread(n_rows: int, wanted: int) -> list[int]:
-    """Return up to ``wanted`` row numbers, evenly over all rows."""
+    """Return up to ``wanted`` row numbers, evenly spaced over all rows and sorted."""
     return np.unique(np.linspace(0, n_rows - 1, min(wanted, n_rows)).round().astype(int)).tolist() if n_rows else []
 
 
 def _sweep(
     read: ReadRows, lengths: Sequence[int], progress: Progress, *, step: int = 256
 ) -> tuple[CheckResult, CheckResult]:
-    """Look at every block once: all finite but for the padding, and no norm far from the others."""
+    """Check every block: finite inside the window, NaN after it, and with a norm near the median norm."""
     wrong, norms = 0, [np.zeros(0)]
     for first in range(0, len(lengths), step):
         rows = range(first, min(first + step, len(lengths)))
@@ -156,21 +172,21 @@ def _sweep(
 def _reencode(
     read: ReadRows, encoder: StateEncoder, sequences: Sequence[str], rows: Sequence[int], n_blocks: int
 ) -> CheckResult:
-    """Encode some rows again, in another order; bits are equal on a CPU, and close on an accelerator."""
+    """Encode some rows again, in reverse order, and compare: equal bits on a CPU, close values on an accelerator."""
     backwards = list(reversed(rows))
-    again = encoder.encode_windows([sequences[row] for row in backwards], n_blocks=n_blocks) if rows else np.zeros(0)
+    encoded = encoder.encode_windows([sequences[row] for row in backwards], n_blocks=n_blocks) if rows else np.zeros(0)
     stored = read(backwards) if rows else np.zeros(0)
-    difference = np.abs(again.astype(np.float64) - stored.astype(np.float64))
+    difference = np.abs(encoded.astype(np.float64) - stored.astype(np.float64))
     largest = float(np.nanmax(difference, initial=0.0))
     scale = float(np.nanmax(np.abs(stored.astype(np.float64)), initial=0.0))
-    passed = bool((np.isnan(again) == np.isnan(stored)).all()) and largest <= 0.01 * scale
+    passed = bool((np.isnan(encoded) == np.isnan(stored)).all()) and largest <= 0.01 * scale
     return CheckResult(
         "states_reproducible", passed=passed, figures={"rows": len(rows), "largest_difference": largest, "scale": scale}
     )
 
 
 def _null_edit(read: ReadRows, encoder: StateEncoder, sequences: Sequence[str], rows: Sequence[int]) -> CheckResult:
-    """Compare a null edit through the whole edit path with a SNV at the same place, against the cached source."""
+    """Apply a null edit and an SNV to the middle base of some windows and compare both with the cached states."""
     longest = max((len(sequences[row]) for row in rows), default=0)
     rows = [row for row in rows if len(sequences[row]) == longest]
     if not rows:
@@ -189,8 +205,11 @@ def _null_edit(read: ReadRows, encoder: StateEncoder, sequences: Sequence[str], 
 def _check_snvs(windows: Sequence[str], snvs: Sequence[RelEdit]) -> None:
     if not windows or len(windows) != len(snvs):
         raise EditError(
-            "null edit", "needs one SNV per window", expected=f"{max(1, len(windows))}", got=f"{len(snvs)} SNVs"
+            "null edit",
+            "one SNV per window is required",
+            expected=f"{max(1, len(windows))} SNVs",
+            got=f"{len(snvs)} SNVs",
         )
     for snv in snvs:
         if len(snv.ref) != 1 or len(snv.alt) != 1 or snv.ref == snv.alt:
-            raise EditError(f"edit {snv}", "is no SNV", expected="one base for another")
+            raise EditError(f"edit {snv}", "is not an SNV", expected="one base replaced by another")

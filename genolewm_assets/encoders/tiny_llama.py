@@ -1,7 +1,8 @@
-"""A tiny Llama with random weights, in Hugging Face format: the encoder of the sample.
+"""A tiny Llama model with random weights, in Hugging Face format: the encoder of the sample catalogue.
 
-It shows that the pipeline runs and that states react to edits; it knows nothing of biology, and its card says so.
-Written without the model library, from integers that NumPy promises to keep, so that every machine gets the same bytes.
+It shows that the pipeline runs and that states change with edits; it has learnt no biology, and its card says so. The
+files are written without the model library, from the raw integers of a NumPy generator, which do not change between
+NumPy versions; every machine writes the same bytes.
 """
 
 from __future__ import annotations
@@ -29,12 +30,17 @@ _PAD = "<pad>"
 def write_tiny_llama(folder: Path) -> None:
     """Write the sample encoder: hidden size 64, 2 layers, 4 heads, a vocabulary of 6-mers and tags.
 
-    Files that hold the right bytes already stay as they are; the others appear whole or not at all.
+    Files that already have the right content are not written; each other file is written atomically.
+
+    Parameters
+    ----------
+    folder
+        Folder of the model; made if missing.
 
     Raises
     ------
     OSError
-        If the file system refuses.
+        If writing to disk fails.
     """
     tokens = [_PAD, *TAGS, *(decode_kmer(index, TOKEN_BP) for index in range(N_KMERS))]
     vocab = {token: ident for ident, token in enumerate(tokens)}
@@ -57,7 +63,21 @@ def write_tiny_llama(folder: Path) -> None:
 def write_model(
     folder: Path, *, name: str, vocab_size: int, tokenizer: Mapping[str, object], extra: Mapping[str, object]
 ) -> None:
-    """Write a model of this architecture for a vocabulary; files that hold the right bytes stay as they are."""
+    """Write a model of this architecture for a given vocabulary; files with the right content are not written.
+
+    Parameters
+    ----------
+    folder
+        Folder of the model; made if missing.
+    name
+        Name of the model, for its card.
+    vocab_size
+        Number of tokens, which is the number of rows of the embedding.
+    tokenizer
+        Content of ``tokenizer.json``.
+    extra
+        Content of further JSON files, by name.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"config.json": _config(vocab_size), "tokenizer.json": tokenizer, **extra}
     files = {
@@ -96,7 +116,7 @@ def _config(vocab_size: int) -> dict[str, object]:
 
 
 def _weights(vocab_size: int) -> dict[str, NDArray[np.float32]]:
-    """Return every tensor, drawn so that states keep about unit size through the layers."""
+    """Return all tensors by name, scaled so that the magnitude of states stays near 1 through the layers."""
     shapes = {"model.embed_tokens.weight": (vocab_size, _HIDDEN)}
     for layer in range(_LAYERS):
         prefix = f"model.layers.{layer}"
@@ -115,7 +135,10 @@ def _weights(vocab_size: int) -> dict[str, NDArray[np.float32]]:
 
 
 def _unit_draws(bits: np.random.PCG64, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """Uniform draws of mean 0 and variance 1, by operations that IEEE 754 defines exactly (unlike ``Generator``'s)."""
+    """Draw uniform values of mean 0 and variance 1, using only operations that IEEE 754 defines exactly.
+
+    The methods of ``np.random.Generator`` give no such guarantee.
+    """
     raw = np.asarray(bits.random_raw(shape[0] * shape[1]), dtype=np.uint64)
     uniform = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
     draws: NDArray[np.float64] = ((uniform - 0.5) * np.sqrt(12.0)).reshape(shape)
@@ -123,7 +146,7 @@ def _unit_draws(bits: np.random.PCG64, shape: tuple[int, int]) -> NDArray[np.flo
 
 
 def _kmer_tokenizer(vocab: Mapping[str, int]) -> dict[str, object]:
-    """Describe the tokenizer that cuts non-overlapping 6-mers; what is no 6-mer over ACGT becomes ``<oov>``."""
+    """Return ``tokenizer.json`` of a tokenizer for non-overlapping 6-mers; other 6-mers become ``<oov>``."""
     special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     tokenizer = wrap_vocabulary({"type": "WordLevel", "vocab": dict(vocab), "unk_token": OOV})
     tokenizer["added_tokens"] = [
@@ -139,7 +162,7 @@ def _kmer_tokenizer(vocab: Mapping[str, int]) -> dict[str, object]:
 
 
 def wrap_vocabulary(model: Mapping[str, object]) -> dict[str, object]:
-    """Wrap a vocabulary in the format of the ``tokenizers`` library."""
+    """Wrap a vocabulary model in the ``tokenizer.json`` format of the ``tokenizers`` library."""
     absent = dict.fromkeys(("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder"))
     return {"version": "1.0", **absent, "added_tokens": [], "model": dict(model)}
 

@@ -1,7 +1,7 @@
-"""DNA token ids, from a model's own vocabulary file.
+"""DNA token ids, read from a model's vocabulary files.
 
-A DNA language model of the Carbon kind reads ``<dna>``, non-overlapping 6-mers, ``</dna>``; a 6-mer with any base but
-A, C, G and T is ``<oov>``. Which id each has differs between models and is never assumed: it comes from the files
+The input of a Carbon-style DNA language model is ``<dna>``, non-overlapping 6-mers, ``</dna>``; a 6-mer with a base
+other than A, C, G and T is the token ``<oov>``. The ids differ between models, so they are always read from the files
 beside the weights.
 """
 
@@ -19,15 +19,17 @@ from genolewm_assets.encoders.model_files import read_json_object
 from genolewm_assets.errors import ConfigurationError, SequenceError
 from genolewm_assets.genome import NO_KMER, TOKEN_BP, decode_kmer, encode_kmers, encode_sequence
 
+#: Special tokens: begin and end of DNA, and a 6-mer with a base other than A, C, G and T.
 OPEN_TAG, CLOSE_TAG, OOV = "<dna>", "</dna>", "<oov>"
 TAGS = (OPEN_TAG, CLOSE_TAG, OOV)
 
-#: How a window is handed to the model.
+#: Model input for the sequence of a window.
 PROMPT_TEMPLATE = f"{OPEN_TAG}{{sequence}}{CLOSE_TAG}"
 
+#: Number of 6-mers over ACGT.
 N_KMERS = 4**TOKEN_BP
 
-#: Carbon's tokenizer numbers its 6-mers in the order of ``itertools.product("ATCG", repeat=6)``.
+#: Order of the bases in Carbon's tokenizer, which numbers 6-mers as ``itertools.product("ATCG", repeat=6)`` does.
 CARBON_BASE_ORDER = "ATCG"
 
 _DNA_CONFIG = "dna_config.json"
@@ -36,14 +38,14 @@ _SHIFTS = np.arange(2 * TOKEN_BP - 2, -2, -2)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DnaTokens:
-    """The DNA part of a model's vocabulary.
+    """The DNA tokens of a model's vocabulary.
 
     Parameters
     ----------
     kmer_ids
-        int64, shape (4096,): the id of each 6-mer, by its lexicographic index over ACGT.
+        int64, shape (4096,): the token id of each 6-mer, indexed by its lexicographic rank over ACGT.
     open_id, close_id, oov_id
-        Ids of the two tags and of a 6-mer with any other base.
+        Token ids of ``<dna>``, ``</dna>`` and ``<oov>``.
     """
 
     kmer_ids: NDArray[np.int64]
@@ -53,19 +55,25 @@ class DnaTokens:
 
     @classmethod
     def from_tokenizer_files(cls, folder: Path) -> Self:
-        """Read the vocabulary of a model folder.
+        """Read the DNA tokens from a model folder.
 
-        Notes
-        -----
-        ``dna_config.json`` (Carbon's hybrid tokenizer: the 6-mers are numbered behind a BPE vocabulary and stand in no
-        list) goes before ``tokenizer.json``, and that before ``vocab.json`` with ``added_tokens.json``.
+        Parameters
+        ----------
+        folder
+            Folder of a model in Hugging Face format.
 
         Raises
         ------
         ConfigurationError
-            If the vocabulary lacks a 6-mer or tag, or gives one two ids or two one id.
+            If the vocabulary lacks a 6-mer or special token, a token has two ids, or two tokens have the same id.
         MissingResourceError, CorruptResourceError
-            If there is no vocabulary file, or it is malformed.
+            If the folder has no vocabulary file, or the file is malformed.
+
+        Notes
+        -----
+        The first of these files that exists is read: ``dna_config.json``, ``tokenizer.json``, ``vocab.json`` (the last
+        together with ``added_tokens.json``). ``dna_config.json`` belongs to Carbon's hybrid tokenizer, whose 6-mers
+        are in no list: their ids follow those of a BPE vocabulary.
         """
         source = next((name for name in (_DNA_CONFIG, "tokenizer.json") if (folder / name).is_file()), "vocab.json")
         where = f"{folder.name} ({source})"
@@ -91,22 +99,22 @@ class DnaTokens:
         tags = [ids[tag] for tag in TAGS]
         kmer_ids = np.array([ids[decode_kmer(index, TOKEN_BP)] for index in range(N_KMERS)], dtype=np.int64)
         if len({*tags, *kmer_ids.tolist()}) != N_KMERS + len(TAGS):
-            raise ConfigurationError(where, "two DNA tokens have one id")
+            raise ConfigurationError(where, "two DNA tokens have the same id")
         kmer_ids.flags.writeable = False
         return cls(kmer_ids, *tags)
 
     @property
     def largest_id(self) -> int:
-        """The largest id in use: the model's embedding has more rows than this."""
+        """Largest DNA token id; the model's embedding must have more rows than this."""
         return max(int(self.kmer_ids.max()), self.open_id, self.close_id, self.oov_id)
 
     def encode(self, sequence: str) -> NDArray[np.int64]:
-        """Return the token ids of a sequence with its tags.
+        """Return the token ids of a sequence, tags included.
 
         Parameters
         ----------
         sequence
-            Bases of the IUPAC alphabet, either case; U counts as T. Bases behind the last whole 6-mer are left out.
+            IUPAC bases in either case; U is read as T. Bases after the last whole 6-mer are dropped.
 
         Returns
         -------
@@ -116,7 +124,7 @@ class DnaTokens:
         Raises
         ------
         SequenceError
-            On a symbol outside the alphabet, or fewer than 6 bases.
+            If a symbol is outside the IUPAC alphabet, or the sequence has fewer than 6 bases.
         """
         if len(sequence) < TOKEN_BP:
             raise SequenceError(
@@ -130,7 +138,7 @@ class DnaTokens:
 
 
 def carbon_ranks() -> NDArray[np.int64]:
-    """Return the rank of each 6-mer in Carbon's order: int64, shape (4096,), by lexicographic index over ACGT."""
+    """Return each 6-mer's rank in Carbon's order: int64, shape (4096,), indexed by lexicographic rank over ACGT."""
     digits = np.arange(N_KMERS, dtype=np.int64)[:, None] >> _SHIFTS & 3
     carbon_digit = np.array([CARBON_BASE_ORDER.index(base) for base in "ACGT"], dtype=np.int64)
     ranks: NDArray[np.int64] = (carbon_digit[digits] << _SHIFTS).sum(axis=1)
@@ -144,7 +152,7 @@ def _dna_tokens() -> Iterator[str]:
 
 
 def _numbered_ids(where: str, config: Mapping[str, object]) -> dict[str, int]:
-    """Give the special tokens the ids from ``dna_start_id`` on, and the 6-mers those behind, as Carbon's tokenizer."""
+    """Assign ids as Carbon's tokenizer does: special tokens from ``dna_start_id`` on, then the 6-mers."""
     k, first, size = (config.get(name) for name in ("k", "dna_start_id", "dna_vocab_size"))
     special = config.get("dna_special_tokens", list(TAGS))
     if (
@@ -170,15 +178,15 @@ def _listed_ids(where: str, tokenizer: Mapping[str, object]) -> list[tuple[str, 
     """Return the (token, id) pairs of a ``tokenizer.json``: the model's vocabulary and the tokens added to it."""
     model, added = tokenizer.get("model"), tokenizer.get("added_tokens", [])
     vocab = model.get("vocab") if isinstance(model, dict) else None
-    if isinstance(vocab, list):  # Unigram models list [piece, score] in the order of the ids.
+    if isinstance(vocab, list):  # A Unigram model lists [piece, score] pairs in the order of their ids.
         vocab = {piece[0]: ident for ident, piece in enumerate(vocab)}
     if not isinstance(vocab, dict) or not isinstance(added, list):
-        raise ConfigurationError(where, "holds no vocabulary", expected="model.vocab and added_tokens")
+        raise ConfigurationError(where, "has no vocabulary", expected="model.vocab and added_tokens")
     return [*vocab.items(), *((token["content"], token["id"]) for token in added)]
 
 
 def _unambiguous(where: str, listed: list[tuple[str, object]]) -> dict[str, int]:
-    """Keep the DNA tokens; one that has two ids is refused, since only the model's own code could tell them apart."""
+    """Return the ids of the DNA tokens; a token with two ids is an error, since only the model's code could choose."""
     wanted = set(_dna_tokens())
     ids: dict[str, int] = {}
     for token, ident in listed:
@@ -186,5 +194,7 @@ def _unambiguous(where: str, listed: list[tuple[str, object]]) -> dict[str, int]
             continue
         if not isinstance(ident, int) or ident < 0 or ids.setdefault(token, ident) != ident:
             got = f"{ids[token]} and {ident!r}" if token in ids else repr(ident)
-            raise ConfigurationError(where, f"token {token!r} has no single id", expected="one number", got=got)
+            raise ConfigurationError(
+                where, f"token {token!r} has no unique id", expected="one non-negative integer", got=got
+            )
     return ids

@@ -1,9 +1,8 @@
-"""Electropherograms of forensic DNA profiles, without the edge: what a profile is, and how profiles are kept and read.
+"""Forensic DNA profiles: pre-processed electropherograms, and a cache that stores them.
 
-Belongs here: pre-processed profiles, their cache, and what turns the traces of a run into profiles: sizing, panels,
-allelic ladders, annotations, the data set that a trainer opens. Does not belong here: finding and fetching files
-(``sources``), arrays on disk, checksums and locks (``store``), the asset graph (``defs``). Imports neither Dagster nor
-pysam.
+Here: profiles, the cache writer and reader, and the conversion of a run's traces to profiles (sizing, panels, allelic
+ladders, annotations, data set for trainers). Not here: finding and fetching files (``sources``), arrays on disk,
+checksums and locks (``store``), the asset graph (``defs``). Imports neither Dagster nor pysam.
 """
 
 import lazy_loader

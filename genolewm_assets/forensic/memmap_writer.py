@@ -1,4 +1,4 @@
-"""Write pre-processed profiles into the cache of the specification: ``<cache_dir>/<key>/``."""
+"""Write pre-processed profiles into the cache of a configuration, ``<cache_dir>/<key>/``."""
 
 from __future__ import annotations
 
@@ -16,48 +16,50 @@ from genolewm_assets.forensic.profile import PreprocessedProfile
 from genolewm_assets.store.arrays import ArrayCacheWriter, ArraySpec
 from genolewm_assets.store.files import JsonValue
 
-#: Names of the arrays, their files without ``.bin``.
+#: Names of the arrays; each array's file is ``<name>.bin``.
 DATA, ANNOTATION, SCALER = "data", "annotation", "scaler"
-#: Names of the values that many profiles share; ``panels.json``, ``alleles.json``.
+#: Names of the side-cars, values that many profiles share; their files are ``panels.json`` and ``alleles.json``.
 PANEL, ALLELE = "panel", "allele"
+#: Column of the index: False if the annotation array holds zeros because the profile has no annotation.
 HAS_ANNOTATION = "has_annotation"
 
 
 class MemmapCacheWriter:
-    """Writes the cache of one configuration; a context manager that holds the cache's lock.
+    """Writer of the cache of one configuration; a context manager that holds the cache's lock.
 
-    Opened again after a kill it goes on after the last committed profile; where the published cache is made from the
-    files as they are already, :meth:`resume_paths` names all of its profiles and only :meth:`finalize` is left to do.
+    After a kill, a new writer continues after the last committed profile. If the published cache already matches the
+    files, :meth:`resume_paths` returns all of its profiles and only :meth:`finalize` may be called.
 
     Parameters
     ----------
     cache_dir
-        The folder of all keys.
+        Folder that holds the caches of all configurations; made if missing.
     config
         Every parameter that the profiles depend on; its key names the cache.
     shape
-        Dyes and scan points of every profile.
+        (n_dyes, n_scanpoints) of every profile.
     files
-        Every input, by root-relative name: samples, ladders, annotations, mapping tables, the panel.
+        Path of every input, by root-relative name: samples, ladders, annotations, mapping tables, the panel.
     allow_missing_annotations
-        Keep profiles without annotation, with zeros in place of it; False: drop them.
+        Store profiles without annotation, with zeros as annotation; False: drop these profiles.
     strict
-        Trust no modification time: read files to find out whether they changed.
+        Compare files by content; False: a file with the size and modification time of its stamp counts as unchanged.
     commit_rows, commit_ms
-        Profiles are committed together after so many, or when the oldest has waited so many milliseconds.
+        Profiles are committed in groups: after ``commit_rows`` profiles, or when the oldest uncommitted profile has
+        waited ``commit_ms`` milliseconds.
     lock_wait_s
-        Seconds to wait while another process builds the same cache.
+        Seconds to wait for the lock while another process builds the same cache.
 
     Attributes
     ----------
     directory
-        ``<cache_dir>/<key>``: where readers find the cache when it is finished.
+        ``<cache_dir>/<key>``: link to the finished cache.
     dropped_paths
-        Profiles that were dropped since the writer was opened, in order.
+        Paths of the profiles dropped since the writer was opened, in order.
 
     Raises
     ------
-    ConfigurationError, BusyError, ResourceError
+    ConfigurationError, BusyError, VersionError, ResourceError
         As :class:`ArrayCacheWriter`.
     """
 
@@ -105,27 +107,32 @@ class MemmapCacheWriter:
         self._cache.__exit__(kind, error, trace)
 
     def resume_paths(self) -> set[str]:
-        """Return the paths of the profiles that need not be written again."""
+        """Return the paths of the profiles that are stored already and must not be written again."""
         return set(self._cache.resume_keys())
 
     def write(self, image: PreprocessedProfile) -> bool:
         """Append one profile.
 
+        Parameters
+        ----------
+        image
+            Profile with the shape given to the writer and a stamp for each of its files.
+
         Returns
         -------
         bool
-            False if it was dropped for want of an annotation.
+            False if the profile was dropped because it has no annotation.
 
         Raises
         ------
         InputError
-            If a shape or value does not fit, a stamp is missing, or the path was written before.
+            If a shape or value does not fit, the sample's stamp is missing, or the path was written before.
         SourceChangedError
-            If a file that earlier profiles were made from has changed since.
+            If a file has changed since earlier profiles were made from it.
         ConfigurationError
-            If a stamp is of a file that was not declared.
+            If a stamp belongs to a file that was not declared in ``files``.
         ResourceError
-            If the storage refuses; committed profiles are kept.
+            If writing to disk fails; committed profiles are kept.
         """
         if image.path not in image.stamps:
             raise InputError(
@@ -136,7 +143,7 @@ class MemmapCacheWriter:
                 remedy="Read files with read_stamped",
             )
         if image.annotation is None and not self._allow_missing:
-            # What is annotated later is another content of a file that counts, and makes the cache outdated.
+            # With these stamps, finalize detects an annotation that was added to one of the files meanwhile.
             self._cache.add_stamps(image.stamps)
             self.dropped_paths.append(image.path)
             return False
@@ -156,30 +163,30 @@ class MemmapCacheWriter:
         return {DATA: image.data, ANNOTATION: annotation, SCALER: _as_float32(image.scaler)}
 
     def commit(self) -> None:
-        """Make every profile given so far survive a kill and a power cut."""
+        """Sync all profiles written so far to disk, so that they survive a kill or a power cut."""
         self._cache.commit()
 
     def finalize(self) -> Path:
-        """Stamp what was not read for a profile, publish the cache, and close; may be called again.
+        """Stamp the files that no profile was made from, publish the cache, and close; may be called again.
 
         Returns
         -------
         Path
-            The generation that :attr:`directory` stands for now.
+            The generation that :attr:`directory` links to now.
 
         Raises
         ------
         SourceChangedError
-            If a file has changed since profiles were made from it; building again starts from nothing.
+            If a file has changed since profiles were made from it; the next build starts with no profiles.
         InputError
             If a file cannot be read.
         ResourceError
-            If the storage refuses; committed profiles are kept.
+            If writing to disk fails; committed profiles are kept.
         """
         return self._cache.finalize(self._cache.fingerprint())
 
     def close(self) -> None:
-        """Give up the lock; profiles after the last commit are dropped."""
+        """Release the lock; profiles after the last commit are lost."""
         self._cache.close()
 
 
@@ -191,7 +198,7 @@ def _json_text(value: JsonValue, where: str) -> str:
 
 
 def _as_float32(values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Round floats to float32; what would overflow is left as it is, for the store to refuse."""
+    """Round floats to float32; if a value overflows, return the array unrounded, which the store then rejects."""
     array = np.asarray(values)
     with np.errstate(over="ignore"):
         rounded = array.astype(np.float32) if array.dtype.kind == "f" else array

@@ -1,4 +1,4 @@
-"""One electropherogram after pre-processing: what a model sees of a sample, and what it was made from."""
+"""One pre-processed electropherogram: arrays for a model, and stamps of the files it was made from."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from genolewm_assets.store.files import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class PreprocessedProfile:
-    """One sample.
+    """The pre-processed electropherogram of one sample.
 
     Attributes
     ----------
     path
-        Name of the sample's file, relative to the root of the data; distinct among the profiles of a cache.
+        Name of the sample's file relative to the root of the data; unique among the profiles of a cache.
     data
-        Fluorescence, shape (n_dyes, n_scanpoints), relative fluorescence units; whole numbers within int16.
+        Fluorescence in relative fluorescence units, shape (n_dyes, n_scanpoints); whole numbers in the range of int16.
     scaler
         Size in base pairs at each scan point, shape (n_scanpoints,); rounded to float32.
-    annotation
-        Mask of the scan points that belong to an allele, shape (n_dyes, n_scanpoints), whole numbers within int8; None
-        for a sample that nobody annotated.
-    panel
-        The panel adjusted to the sample's allelic ladder, JSON values only.
-    alleles
-        The alleles called, JSON values only.
-    meta
-        What else is known of the sample, JSON values only.
     stamps
-        By root-relative name: every file that the profile was made from, stamped when it was read. ``path`` is one of
-        them; ladder, annotation, mapping tables and panel are the others.
+        Stamps of every file that the profile was made from, by root-relative name: ``path`` itself, ladder,
+        annotation, mapping tables, panel. Each was taken when the file was read.
+    annotation
+        Mask of the scan points that belong to an allele, shape (n_dyes, n_scanpoints), whole numbers in the range of
+        int8; None if the sample has no annotation.
+    panel
+        Panel adjusted to the sample's allelic ladder; JSON values only.
+    alleles
+        Alleles called; JSON values only.
+    meta
+        Further facts about the sample; JSON values only.
     """
 
     path: str

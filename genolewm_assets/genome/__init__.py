@@ -1,8 +1,8 @@
-"""The genome vocabulary that every other part shares: pure values and arithmetic.
+"""Values and arithmetic of genomes, shared by all other packages.
 
-Here: contigs, intervals (the only +-1 conversions), sequence codes, k-mers, windows, variants, edits, the names of
-clinical classes and splits, keyed draws. Not here: files (``sources``, ``store``), tables and what is learnt from them
-(``lewm``), anything Dagster (``defs``).
+Here: contigs, intervals (the only conversions between 0-based and 1-based), sequence codes, k-mers, windows, variants,
+edits, clinical classes, splits, keyed random draws. Not here: files (``sources``, ``store``), tables and training data
+(``lewm``), Dagster code (``defs``).
 """
 
 import lazy_loader

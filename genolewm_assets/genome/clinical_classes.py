@@ -1,4 +1,4 @@
-"""Classes of clinical variants, as this platform spells ClinVar's, and the sets of them that are asked for."""
+"""Clinical classes of alleles, abbreviated from ClinVar's classifications, and sets of classes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from enum import StrEnum
 
 
 class Label(StrEnum):
-    """Class of an allele, from its aggregate germline classification alone."""
+    """Clinical class of an allele, from its aggregate germline classification in ClinVar.
+
+    P pathogenic, LP likely pathogenic, LB likely benign, B benign, VUS uncertain significance, OTHER anything else.
+    """
 
     P = "P"
     LP = "LP"
@@ -16,8 +19,9 @@ class Label(StrEnum):
     OTHER = "OTHER"
 
 
-#: From harmful to harmless: the order of every from -> to matrix.
+#: All classes, from pathogenic to benign: the order of rows and columns in matrices of class changes.
 CLASSES: tuple[str, ...] = ("P", "LP", "VUS", "LB", "B", "OTHER")
+#: Pathogenic classes.
 HARMFUL: tuple[str, ...] = ("P", "LP")
-#: Classes that say harmful or harmless.
+#: Pathogenic and benign classes: the allele's effect is decided.
 DECIDED: tuple[str, ...] = ("P", "LP", "B", "LB")

@@ -1,4 +1,4 @@
-"""Contigs: names, lengths, topology, digests, and the one place where a spelling becomes a canonical name."""
+"""Contigs: names, lengths, topology, digests, and the mapping from aliases to canonical names."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Contig:
     name
         Canonical name, such as ``chr21``.
     length
-        Bases.
+        Length in bases, at least 1.
     circular
-        Topology; a window on a circular contig may wrap.
+        Whether the contig is circular; a window on a circular contig may wrap around the origin.
     md5
-        MD5 of the upper-case sequence (``M5`` of a SAM sequence dictionary), 32 lower-case hex digits; None: not
-        pinned.
+        MD5 of the upper-case sequence (``M5`` in a SAM sequence dictionary), 32 lower-case hex digits. None: unknown;
+        a sequence is then not compared with it.
     aliases
-        Other spellings that resolve to this contig.
+        Other names of this contig.
 
     Raises
     ------
     ConfigurationError
-        On an empty name or one with white space, a length under 1, or a malformed digest.
+        If a name or alias is empty or contains white space, the length is under 1, or the MD5 is malformed.
     """
 
     name: str
@@ -64,9 +64,15 @@ class Contig:
 
 
 class ContigSet:
-    """The contigs of one genome, in the genome's order.
+    """The contigs of one genome, in the order given.
 
-    Names are matched exactly first, then without regard to case where that is unambiguous (``CHR21``, ``mt``).
+    :meth:`resolve` matches names and aliases exactly first, then ignoring case if the match is unambiguous (``CHR21``,
+    ``mt``). Indexing takes canonical names only.
+
+    Parameters
+    ----------
+    contigs
+        Contigs in the genome's order.
 
     Raises
     ------
@@ -88,7 +94,7 @@ class ContigSet:
                     raise ConfigurationError(
                         f"contig {contig.name!r}",
                         f"name or alias {spelling!r} already belongs to {other.name!r}",
-                        remedy="Give every contig its own names",
+                        remedy="Names and aliases must be unique in a genome",
                     )
                 self._spellings[spelling] = contig
             self._contigs[contig.name] = contig
@@ -105,7 +111,7 @@ class ContigSet:
         return name in self._contigs
 
     def __getitem__(self, name: str) -> Contig:
-        """Return the contig with this canonical name."""
+        """Return the contig with this canonical name; an unknown name raises :class:`UnknownContigError`."""
         try:
             return self._contigs[name]
         except KeyError:
@@ -131,12 +137,12 @@ class ContigSet:
         return tuple(contig for contig in self if not contig.circular)
 
     def resolve(self, name: str) -> Contig:
-        """Return the contig that a canonical name or alias means.
+        """Return the contig with this canonical name or alias.
 
         Raises
         ------
         UnknownContigError
-            With the nearest known spellings.
+            If no contig matches; the message lists similar names.
         """
         contig = self._spellings.get(name) or self._folded.get(name.casefold())
         if contig is None:
@@ -155,9 +161,9 @@ class ContigSet:
 
 
 def standard_aliases(name: str) -> tuple[str, ...]:
-    """Return the usual other spellings of a contig name, whatever the assembly.
+    """Return the usual aliases of a contig name: with and without ``chr``, and the four names of the mitochondrion.
 
-    Accessions belong to one assembly and are not among them; see the aliases of :data:`GRCH38`.
+    Accessions are excluded because each belongs to one assembly; :data:`GRCH38` has them as aliases.
 
     Examples
     --------
@@ -170,7 +176,12 @@ def standard_aliases(name: str) -> tuple[str, ...]:
 
 
 def genome_digest(contigs: Iterable[Contig]) -> str:
-    """Return the identity of a genome: SHA-256, in hex, over ``name<TAB>length<TAB>md5<LF>`` lines sorted by name.
+    """Compute the identity of a genome from its contigs' names, lengths and MD5s.
+
+    Returns
+    -------
+    str
+        SHA-256 in hex of ``name<TAB>length<TAB>md5<LF>`` lines, sorted by name.
 
     Raises
     ------
@@ -181,15 +192,15 @@ def genome_digest(contigs: Iterable[Contig]) -> str:
     for contig in sorted(contigs, key=lambda c: c.name):
         if contig.md5 is None:
             raise ConfigurationError(
-                f"contig {contig.name!r}", "has no MD5", remedy="A genome is identified by its sequence: pin the MD5"
+                f"contig {contig.name!r}", "has no MD5", remedy="Add the MD5: it is part of the genome's identity"
             )
         lines.append(f"{contig.name}\t{contig.length}\t{contig.md5}\n")
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-# name, length, RefSeq accession, GenBank accession, M5. Lengths and accessions: NCBI assembly report of
-# GCF_000001405.26. M5: sequence dictionary of the GRCh38 analysis sets (no-alt and full agree on these contigs),
-# in which the pseudo-autosomal regions of chrY are masked with N.
+# Columns: name, length, RefSeq accession, GenBank accession, M5. Lengths and accessions: NCBI assembly report of
+# GCF_000001405.26. M5: sequence dictionary of the GRCh38 analysis sets (the no-alt and full sets agree on these
+# contigs), in which the pseudo-autosomal regions of chrY are masked with N.
 _GRCH38 = """
 chr1  248956422 NC_000001.11 CM000663.2 6aef897c3d6ff0c78aff06ac189178dd
 chr2  242193529 NC_000002.12 CM000664.2 f98db672eb0993dcfdabafe2a882905c
@@ -224,5 +235,5 @@ def _parse_contig(line: str) -> Contig:
     return Contig(name, int(length), name == "chrM", md5, (*standard_aliases(name), refseq, genbank))
 
 
-#: GRCh38: chr1-22, X, Y of the no-alt analysis set, and chrM (rCRS), the only circular one.
+#: GRCh38: chr1-22, X and Y of the no-alt analysis set, and chrM (rCRS), the only circular contig.
 GRCH38 = ContigSet(_parse_contig(line) for line in _GRCH38.strip().splitlines())

@@ -1,4 +1,4 @@
-"""Random bits that are functions of what they are for."""
+"""Keyed random numbers: the value depends on the key alone, not on order, worker or time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,21 @@ import hashlib
 
 
 def draw_bits(purpose: str, seed: int, unit: str) -> int:
-    """Return 64 random bits that depend on nothing but the arguments.
+    """Return 64 random bits that depend on the arguments alone.
+
+    Parameters
+    ----------
+    purpose
+        What the value is used for; values of different purposes are independent.
+    seed
+        Seed of the data set or run.
+    unit
+        Identifier of what the value is drawn for, such as a record.
+
+    Returns
+    -------
+    int
+        In ``[0, 2**64)``: BLAKE2b of the three arguments, first 8 bytes, big-endian.
 
     Examples
     --------

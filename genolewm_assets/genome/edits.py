@@ -1,4 +1,4 @@
-"""Edits: absolute, relative to a window, and applied to a window that keeps its length."""
+"""Edits of DNA, in reference or window coordinates, and their application to a window of constant length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 from genolewm_assets.errors import EditError, ReferenceMismatchError
 from genolewm_assets.genome.intervals import pos_from_start, start_from_pos
 from genolewm_assets.genome.sequence import reverse_complement
-from genolewm_assets.genome.variants import EditType, Variant, canonical_alleles
+from genolewm_assets.genome.variants import EditType, canonical_alleles
 from genolewm_assets.genome.windows import TOKEN_BP
 
 __all__ = [
@@ -22,38 +22,36 @@ __all__ = [
     "RelEdit",
     "apply_edit",
     "apply_edits",
-    "check_inset",
-    "invert_edit",
     "is_inset",
     "reverse_complement_edit",
-    "unapply_edits",
 ]
 
-#: Bases at either end of a window that no edit touches.
+#: Bases at each end of a window that no edit may touch.
 INSET_BP = 64
 
-#: Which side gives or takes the bases by which an edit changes the length. ``opposite``: the side away from the edit;
-#: ``left_flank`` is the mirror image of ``right_flank``, for windows read on the other strand.
+#: Flank that supplies the bases pulled in by a deletion and takes the bases pushed out by an insertion. ``opposite``:
+#: the flank farther from the edits. ``left_flank`` mirrors ``right_flank``, for windows read on the other strand.
 LengthPolicy = Literal["right_flank", "left_flank", "opposite"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class EditSpec:
-    """An edit at its place on the reference.
+    """An edit in reference coordinates.
 
     Parameters
     ----------
     chrom
         Canonical contig name.
     pos
-        1-based position of the first base of ``ref``.
+        1-based position of the first base of ``ref``, as in VCF.
     ref, alt
-        Alleles, upper-cased here and never empty; equal ones make the null edit.
+        Alleles over ACGT, never empty; converted to upper case. Equal alleles make a null edit. N is accepted in
+        ``ref``, and in ``alt`` as the anchor that it shares with ``ref``.
 
     Raises
     ------
     AlleleError
-        If an allele is not a sequence.
+        If an allele is empty or holds another symbol.
     IntervalError
         If ``pos`` is under 1.
     """
@@ -69,13 +67,18 @@ class EditSpec:
         object.__setattr__(self, "ref", ref)
         object.__setattr__(self, "alt", alt)
 
-    @classmethod
-    def from_variant(cls, variant: Variant) -> EditSpec:
-        """Return the edit that makes a variant."""
-        return cls(variant.chrom, variant.pos, variant.ref, variant.alt)
-
     def relative_to(self, window_start: int) -> RelEdit:
-        """Return the edit in the coordinates of a window that starts at a 0-based position.
+        """Convert to the coordinates of a window.
+
+        Parameters
+        ----------
+        window_start
+            0-based start of the window on the same contig.
+
+        Returns
+        -------
+        RelEdit
+            The same alleles at ``pos - 1 - window_start``. The end of the window is not checked.
 
         Raises
         ------
@@ -87,19 +90,20 @@ class EditSpec:
 
 @dataclass(frozen=True, slots=True, order=True)
 class RelEdit:
-    """An edit inside a window.
+    """An edit in window coordinates.
 
     Parameters
     ----------
     rel_pos
         0-based index, in the unedited window, of the first base of ``ref``.
     ref, alt
-        Alleles, upper-cased here and never empty; equal ones make the null edit.
+        Alleles over ACGT, never empty; converted to upper case. Equal alleles make a null edit. N is accepted in
+        ``ref``, and in ``alt`` as the anchor that it shares with ``ref``.
 
     Raises
     ------
     AlleleError
-        If an allele is not a sequence.
+        If an allele is empty or holds another symbol.
     EditError
         If ``rel_pos`` is negative.
     """
@@ -122,42 +126,50 @@ class RelEdit:
 
     @property
     def rel_end(self) -> int:
-        """Index after the last base of ``ref``."""
+        """0-based index of the base after ``ref``, in the unedited window."""
         return self.rel_pos + len(self.ref)
 
     @property
     def length_change(self) -> int:
-        """Bases gained; negative: lost."""
+        """Length of ``alt`` minus length of ``ref``, in bases; negative for a deletion."""
         return len(self.alt) - len(self.ref)
 
     @property
     def kind(self) -> EditType:
-        """Type of the change, padding aside."""
+        """Type of the edit after trimming; a null edit has none and raises :class:`AlleleError`."""
         return EditType.of(self.ref, self.alt)
 
     def absolute(self, chrom: str, window_start: int) -> EditSpec:
-        """Return the edit on the reference, for a window that starts at a 0-based position."""
+        """Convert to reference coordinates.
+
+        Parameters
+        ----------
+        chrom
+            Canonical name of the window's contig.
+        window_start
+            0-based start of the window on that contig.
+        """
         return EditSpec(chrom, pos_from_start(window_start + self.rel_pos), self.ref, self.alt)
 
 
 @dataclass(frozen=True, slots=True)
 class EditedWindow:
-    """A window after its edits, with all that is needed to take them back.
+    """A window with its edits applied, and the data that reverts them.
 
     Parameters
     ----------
     sequence
-        The edited window, as long as the unedited one.
+        The edited window, as long as the unedited window.
     edits
-        The edits applied, sorted, in the coordinates of the unedited window.
+        The edits applied, sorted by position, in the coordinates of the unedited window.
     left_flank, right_flank
-        The flanks that were handed in, less the bases pulled into the window, plus those pushed out of it:
+        The input flanks, minus the bases pulled into the window, plus the bases pushed out of it:
         ``left_flank + sequence + right_flank`` is the edited haplotype.
     origin_shift
-        How far bases left of every edit moved inside the window: 0 where the right flank absorbs the change,
-        ``-length_change`` where the left one does.
+        Shift, in bases, of the window's bases left of the first edit: 0 if the right flank absorbs the change of
+        length, ``-length_change`` if the left flank does.
     length_change
-        Bases gained by the haplotype; negative: lost.
+        Length of the edited haplotype minus that of the unedited one, in bases; negative if bases were lost.
     """
 
     sequence: str
@@ -169,14 +181,14 @@ class EditedWindow:
 
     @property
     def frame_shift(self) -> int:
-        """Change of length modulo 6: not 0 where the tokens beside the edit are re-framed."""
+        """``length_change`` modulo 6; if it is not 0, tokens beside the edit change their reading frame."""
         return self.length_change % TOKEN_BP
 
 
 def apply_edit(
     window: str, edit: RelEdit, *, right_flank: str, policy: LengthPolicy = "right_flank", left_flank: str = ""
 ) -> EditedWindow:
-    """Apply one edit to a window; see :func:`apply_edits`.
+    """Apply one edit to a window; parameters and errors are those of :func:`apply_edits`.
 
     Examples
     --------
@@ -194,27 +206,34 @@ def apply_edits(
     policy: LengthPolicy = "right_flank",
     left_flank: str = "",
 ) -> EditedWindow:
-    """Apply edits to a window, which keeps its length.
+    """Apply edits to a window and keep its length constant.
 
     Parameters
     ----------
     window
         Unedited sequence, upper-case.
     edits
-        In any order, each in the coordinates of the unedited window; two of them have at least one token (6 bp)
-        of unedited bases between them.
+        Edits in any order, each in the coordinates of the unedited window. Between two edits there are at least 6
+        unedited bases (one token).
     right_flank, left_flank
-        Reference bases that follow and precede the window: deletions pull from them, insertions push into them.
+        Reference bases after and before the window, upper-case. Deletions pull bases from a flank into the window,
+        insertions push bases from the window into it.
     policy
-        The side that absorbs the change of length. ``opposite`` takes the left one where the edits lie, taken
-        together, in the right half of the window.
+        The flank that absorbs the change of length. ``opposite`` is the left flank if the middle of the span from the
+        first to the last edit is in the right half of the window, otherwise the right flank.
+
+    Returns
+    -------
+    EditedWindow
+        The edited window, of ``len(window)`` bases, with the new flanks.
 
     Raises
     ------
     EditError
-        If an edit leaves the window, edits are too close, or the flank is too short or not ACGT where bases are pulled.
+        If an edit reaches past the end of the window, two edits are too close, the flank is too short, a base pulled
+        from the flank is not A, C, G or T, or the policy is unknown.
     ReferenceMismatchError
-        If an edit's ``ref`` differs from the window.
+        If the ``ref`` of an edit differs from the window.
     """
     ordered = tuple(sorted(edits))
     _check_edits(window, ordered)
@@ -226,10 +245,10 @@ def apply_edits(
     if len(pulled) < -change or (change < 0 and pulled.strip("ACGT")):
         raise EditError(
             f"edits {', '.join(map(str, ordered))}",
-            f"the {'left' if from_left else 'right'} flank cannot give the bases deleted",
+            f"the {'left' if from_left else 'right'} flank cannot replace the deleted bases",
             expected=f"{-change} ACGT bases",
             got=repr(pulled),
-            remedy="Hand in the reference bases beside the window, or redraw the edit",
+            remedy="Pass the reference bases beside the window as flank, or draw another edit",
         )
     if from_left:
         haplotype = left_flank + body
@@ -239,62 +258,34 @@ def apply_edits(
     return EditedWindow(haplotype[:size], ordered, left_flank, haplotype[size:], 0, change)
 
 
-def unapply_edits(edited: EditedWindow) -> tuple[str, str, str]:
-    """Take the edits of a window back.
-
-    Returns
-    -------
-    tuple[str, str, str]
-        Left flank, window and right flank as they were handed to :func:`apply_edits`.
-    """
-    size = len(edited.sequence)
-    haplotype = edited.left_flank + edited.sequence + edited.right_flank
-    first = len(edited.left_flank) + edited.origin_shift
-    last = first + size + edited.length_change
-    gained, inverse = 0, []
-    for edit in edited.edits:
-        inverse.append(RelEdit(edit.rel_pos + gained, edit.alt, edit.ref))
-        gained += edit.length_change
-    return haplotype[:first], _splice(haplotype[first:last], inverse), haplotype[last:]
-
-
-def invert_edit(edit: RelEdit) -> RelEdit:
-    """Return the edit that takes a single edit back, where the right flank absorbed its change of length."""
-    return RelEdit(edit.rel_pos, edit.alt, edit.ref)
-
-
 def reverse_complement_edit(edit: RelEdit, window_bp: int) -> RelEdit:
-    """Return the same edit on the window's other strand.
+    """Return the edit that makes the same change on the reverse complement of the window.
 
-    The base that anchors an indel is then on its right; both spellings are the same haplotype.
+    The anchor of an indel is then after the changed bases instead of before them; the haplotype is the same.
+
+    Parameters
+    ----------
+    edit
+        Edit in the coordinates of the window.
+    window_bp
+        Length of the window in bases.
 
     Raises
     ------
     EditError
-        If the edit leaves the window.
+        If the edit reaches past the end of the window.
     """
     _check_inside(edit, window_bp)
     return RelEdit(window_bp - edit.rel_end, reverse_complement(edit.ref), reverse_complement(edit.alt))
 
 
 def is_inset(edit: RelEdit, window_bp: int, inset_bp: int = INSET_BP) -> bool:
-    """Tell whether both alleles of an edit stay clear of the first and last ``inset_bp`` bases of the window."""
+    """Tell whether neither allele of an edit touches the first or last ``inset_bp`` bases of the window."""
     return edit.rel_pos >= inset_bp and edit.rel_pos + max(len(edit.ref), len(edit.alt)) <= window_bp - inset_bp
 
 
-def check_inset(edit: RelEdit, window_bp: int, inset_bp: int = INSET_BP) -> None:
-    """Raise :class:`EditError` unless :func:`is_inset`."""
-    if not is_inset(edit, window_bp, inset_bp):
-        raise EditError(
-            f"edit {edit}",
-            "too near the end of the window",
-            expected=f"bases {inset_bp} to {window_bp - inset_bp - 1}",
-            got=f"bases {edit.rel_pos} to {edit.rel_pos + max(len(edit.ref), len(edit.alt)) - 1}",
-        )
-
-
 def _splice(body: str, edits: Sequence[RelEdit]) -> str:
-    """Replace each ref by its alt, right to left, so that the positions still to come stay valid."""
+    """Replace each ref by its alt; from right to left, so that the positions of the remaining edits stay valid."""
     for edit in reversed(edits):
         body = body[: edit.rel_pos] + edit.alt + body[edit.rel_end :]
     return body
@@ -330,5 +321,8 @@ def _check_edits(window: str, edits: Sequence[RelEdit]) -> None:
 def _check_inside(edit: RelEdit, window_bp: int) -> None:
     if edit.rel_end > window_bp:
         raise EditError(
-            f"edit {edit}", "leaves the window", expected=f"an end of at most {window_bp}", got=f"{edit.rel_end}"
+            f"edit {edit}",
+            "reaches past the end of the window",
+            expected=f"an end of at most {window_bp}",
+            got=f"{edit.rel_end}",
         )

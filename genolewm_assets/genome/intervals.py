@@ -1,4 +1,4 @@
-"""Intervals: 0-based half-open, and the only conversions to and from 1-based VCF positions."""
+"""Intervals (0-based half-open), and the only conversions to and from 1-based VCF positions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ Position = TypeVar("Position", int, Int64Array)
 
 
 def start_from_pos(pos: Position) -> Position:
-    """Convert 1-based VCF POS to a 0-based start; an int or an int64 array.
+    """Convert 1-based VCF POS to a 0-based start.
+
+    Parameters
+    ----------
+    pos
+        An int or an int64 array of any shape; the result has the same type and shape.
 
     Raises
     ------
@@ -30,7 +35,12 @@ def start_from_pos(pos: Position) -> Position:
 
 
 def pos_from_start(start: Position) -> Position:
-    """Convert a 0-based start to 1-based VCF POS; an int or an int64 array.
+    """Convert a 0-based start to 1-based VCF POS.
+
+    Parameters
+    ----------
+    start
+        An int or an int64 array of any shape; the result has the same type and shape.
 
     Raises
     ------
@@ -45,14 +55,14 @@ def pos_from_start(start: Position) -> Position:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Interval:
-    """A stretch ``[start, end)`` of one contig.
+    """An interval ``[start, end)`` of one contig.
 
     Parameters
     ----------
     contig
         Canonical contig name.
     start, end
-        0-based half-open; an interval that wraps round a circular contig has ``end`` beyond the contig's length.
+        0-based half-open. If the interval wraps around a circular contig, ``end`` exceeds the contig's length.
 
     Raises
     ------
@@ -75,76 +85,56 @@ class Interval:
 
     @classmethod
     def from_vcf(cls, chrom: str, pos: int, ref: str) -> Interval:
-        """Return the bases that a VCF record's REF stands on."""
+        """Return the interval of a VCF record's REF allele.
+
+        Parameters
+        ----------
+        chrom
+            Canonical contig name.
+        pos
+            1-based position of the first base of ``ref``.
+        ref
+            REF allele; only its length is used.
+
+        Raises
+        ------
+        IntervalError
+            If ``pos`` is under 1.
+        """
         start = start_from_pos(pos)
         return cls(chrom, start, start + len(ref))
 
     @property
     def size(self) -> int:
-        """Bases."""
+        """Length in bases."""
         return self.end - self.start
 
     def overlap(self, other: Interval) -> int:
-        """Return the number of bases shared with another interval."""
+        """Return the number of bases in both intervals; 0 on different contigs."""
         if self.contig != other.contig:
             return 0
         return max(0, min(self.end, other.end) - max(self.start, other.start))
 
-    def intersects(self, other: Interval) -> bool:
-        """Tell whether at least one base is shared."""
-        return self.overlap(other) > 0
-
     def contains(self, other: Interval) -> bool:
-        """Tell whether every base of the other interval lies in this one."""
+        """Tell whether the other interval is on the same contig and within this interval's bounds."""
         return self.contig == other.contig and self.start <= other.start and other.end <= self.end
-
-
-def split_wrapping(interval: Interval, length: int) -> tuple[Interval, ...]:
-    """Split an interval of a circular contig where it passes the origin.
-
-    Parameters
-    ----------
-    length
-        Length of the contig in bases.
-
-    Returns
-    -------
-    tuple[Interval, ...]
-        One interval, or two: the part up to the origin, then the part from it.
-
-    Raises
-    ------
-    IntervalError
-        Unless ``start < length`` and the interval covers the circle at most once.
-    """
-    if interval.start >= length or interval.size > length:
-        raise IntervalError(
-            str(interval),
-            "cannot lie on the circular contig",
-            expected=f"start under {length} and at most {length} bases",
-            got=f"start {interval.start}, {interval.size} bases",
-        )
-    if interval.end <= length:
-        return (interval,)
-    return (
-        Interval(interval.contig, interval.start, length),
-        Interval(interval.contig, 0, interval.end - length),
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntervalArray:
-    """Intervals of one contig as two arrays.
+    """Intervals of one contig as two arrays; the contig's name is not stored.
 
     Parameters
     ----------
     start, end
-        int64, shape (n,), 0-based half-open, sorted by (start, end); read-only once held here. They may overlap.
+        int64, shape (n,), 0-based half-open, sorted by (start, end). Stored as read-only copies. Intervals may overlap
+        and may be empty.
 
     Raises
     ------
     IntervalError
-        On unequal lengths, ``start < 0``, ``end < start``, or another order (see :meth:`from_unsorted`).
+        If the shapes differ or are not one-dimensional, ``start < 0``, ``end < start``, or the intervals are not
+        sorted; :meth:`from_unsorted` sorts them.
     """
 
     start: Int64Array
@@ -162,9 +152,9 @@ class IntervalArray:
         if start.ndim != 1 or start.shape != end.shape:
             raise IntervalError(
                 "intervals",
-                "columns do not match",
-                expected="two 1-d arrays of one length",
-                got=f"{start.shape}, {end.shape}",
+                "start and end differ in shape or are not one-dimensional",
+                expected="two 1-d arrays of equal length",
+                got=f"shapes {start.shape} and {end.shape}",
             )
         wrong = np.flatnonzero((start < 0) | (end < start))
         if wrong.size:
@@ -175,12 +165,26 @@ class IntervalArray:
         wrong = np.flatnonzero((start[1:] < start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] < end[:-1])))
         if wrong.size:
             raise IntervalError(
-                f"interval {int(wrong[0]) + 1}", "lies before its predecessor: intervals must be sorted"
+                f"interval {int(wrong[0]) + 1}",
+                "precedes the interval before it",
+                expected="intervals sorted by (start, end)",
+                remedy="Use IntervalArray.from_unsorted",
             )
 
     @classmethod
     def from_unsorted(cls, start: ArrayLike, end: ArrayLike) -> IntervalArray:
-        """Sort by (start, end), then build."""
+        """Sort intervals by (start, end) and return them as an array.
+
+        Parameters
+        ----------
+        start, end
+            Array-likes convertible to int64, shape (n,), 0-based half-open, in any order.
+
+        Raises
+        ------
+        IntervalError
+            If the shapes differ or are not one-dimensional, ``start < 0``, or ``end < start``.
+        """
         start, end = np.asarray(start, dtype=np.int64), np.asarray(end, dtype=np.int64)
         if start.shape != end.shape:
             return cls(start, end)
@@ -202,11 +206,11 @@ class IntervalArray:
 
     @property
     def size(self) -> Int64Array:
-        """Bases of each interval: int64, shape (n,)."""
+        """Length of each interval in bases: int64, shape (n,)."""
         return self.end - self.start
 
     def merge(self) -> IntervalArray:
-        """Return the union as disjoint intervals; touching ones become one, empty ones vanish."""
+        """Return the union as disjoint intervals; adjacent intervals are joined, empty ones are removed."""
         filled = self.size > 0
         start, end = self.start[filled], self.end[filled]
         reach = np.maximum.accumulate(end)
@@ -214,28 +218,13 @@ class IntervalArray:
         last = np.flatnonzero(first)[1:] - 1
         return IntervalArray(start[first], reach[np.concatenate((last, [start.size - 1]))] if start.size else end)
 
-    @property
-    def covered_bases(self) -> int:
-        """Bases that lie in at least one interval."""
-        return int(self.merge().size.sum())
-
-    def coverage(self, total: int) -> float:
-        """Return the share, 0 to 1, of ``total`` bases that lies in at least one interval.
-
-        Raises
-        ------
-        IntervalError
-            If ``total`` is under 1 or under the bases covered.
-        """
-        covered = self.covered_bases
-        if total < max(1, covered):
-            raise IntervalError(
-                "coverage", "total is too small", expected=f"at least {max(1, covered)}", got=f"{total}"
-            )
-        return covered / total
-
     def overlap_bases(self, query: IntervalArray) -> Int64Array:
-        """Return how many bases of each query interval lie in at least one of these.
+        """Count the bases of each query interval that are in at least one interval of this array.
+
+        Parameters
+        ----------
+        query
+            Intervals of the same contig.
 
         Returns
         -------
@@ -246,7 +235,7 @@ class IntervalArray:
         return merged._covered_before(query.end) - merged._covered_before(query.start)
 
     def _covered_before(self, at: Int64Array) -> Int64Array:
-        """Return the covered bases left of each position; only for disjoint intervals."""
+        """Return the number of covered bases left of each position; the intervals must be disjoint."""
         total = np.concatenate(([0], np.cumsum(self.size)))
         ends = np.concatenate(([0], self.end))
         index = np.searchsorted(self.start, at, side="left")

@@ -1,4 +1,4 @@
-"""K-mers as lexicographic indices over ACGT."""
+"""K-mers over ACGT as integers: ranks in lexicographic order."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from genolewm_assets.errors import SequenceError
 from genolewm_assets.genome.sequence import AMBIGUOUS, Codes
 
-#: Index of a k-mer that holds a base other than A, C, G and T.
+#: Rank given to a k-mer that contains a base other than A, C, G and T.
 NO_KMER = -1
+#: Largest k supported.
 MAX_K = 12
-#: The largest k whose indices fit int16.
+#: Largest k whose ranks fit int16.
 MAX_K_INT16 = 7
 
 _Ranks = TypeVar("_Ranks", np.int16, np.int32)
@@ -28,7 +29,7 @@ def encode_kmers(
 def encode_kmers(
     codes: Codes, *, k: int, stride: int = 1, circular: bool = False, dtype: Any = np.int32
 ) -> NDArray[Any]:
-    """Index the k-mers of a sequence.
+    """Compute the ranks of the k-mers of a sequence.
 
     Parameters
     ----------
@@ -37,17 +38,18 @@ def encode_kmers(
     k
         Bases per k-mer, 1 to 12.
     stride
-        Step between k-mer starts in bases; starts are 0, stride, ...
+        Step between k-mer starts in bases, at least 1; starts are 0, stride, ...
     circular
-        Wrap the last k-mers round the origin, so that every start below ``n_bases`` has one.
+        Treat the sequence as circular: k-mers may wrap around the origin, and every multiple of the stride below
+        ``n_bases`` is a start.
     dtype
-        ``int32``, or ``int16``, which holds k up to 7.
+        ``int32``, or ``int16`` if k is at most 7.
 
     Returns
     -------
     ndarray
-        Shape (n_kmers,): the rank of the k-mer among all ``4**k`` in lexicographic order, -1 where a base is not
-        A, C, G or T. A sequence shorter than k has no k-mer.
+        ``dtype``, shape (n_kmers,): rank of each k-mer among all ``4**k`` in lexicographic order, or -1 if the k-mer
+        contains a base other than A, C, G and T. Empty if a linear sequence is shorter than k.
 
     Raises
     ------
@@ -67,20 +69,20 @@ def encode_kmers(
         codes = np.concatenate((codes, codes[: k - 1]))
     if len(codes) < k:
         return np.zeros(0, dtype=dtype)
-    # In the narrowest type that holds them: the work is bound by memory.
+    # Use the narrowest dtype that can hold the ranks: memory bandwidth limits the speed.
     narrow = np.int16 if k <= MAX_K_INT16 else np.int32
     index = np.ascontiguousarray(_join(codes.astype(narrow), k, bits=2)[::stride], dtype=dtype)
     if codes.max() >= AMBIGUOUS:
-        strange = _join((codes >= AMBIGUOUS).view(np.uint8), k, bits=0)[::stride]
-        index[np.flatnonzero(strange.view(np.bool_))] = NO_KMER
+        ambiguous = _join((codes >= AMBIGUOUS).view(np.uint8), k, bits=0)[::stride]
+        index[np.flatnonzero(ambiguous.view(np.bool_))] = NO_KMER
     return index
 
 
 def _join(values: NDArray[np.integer[Any]], k: int, *, bits: int) -> NDArray[np.integer[Any]]:
-    """Put the values of k neighbours together, the first in the highest bits (``bits`` 0: in the same ones).
+    """Combine each k consecutive values into one integer of ``k * bits`` bits, the first value in the highest bits.
 
-    By doubling: pairs from single values, fours from pairs, so that k = 6 takes three steps and not five. Multiplied
-    and not shifted, which NumPy does more slowly.
+    With ``bits=0`` the values are combined by bitwise OR. The width doubles at each step (1, 2, 4, ...), so k = 6
+    takes three steps instead of five. The code multiplies because NumPy shifts more slowly.
     """
     joined, width = values, 1
     for digit in f"{k:b}"[1:]:
@@ -93,12 +95,19 @@ def _join(values: NDArray[np.integer[Any]], k: int, *, bits: int) -> NDArray[np.
 
 
 def decode_kmer(index: int, k: int) -> str:
-    """Return the k-mer of an index.
+    """Return the k-mer with a given rank.
+
+    Parameters
+    ----------
+    index
+        Rank, as :func:`encode_kmers` returns it.
+    k
+        Bases per k-mer, 1 to 12.
 
     Raises
     ------
     SequenceError
-        If the index is not in ``[0, 4**k)``.
+        If the rank is not in ``[0, 4**k)`` or k is out of range.
 
     Examples
     --------

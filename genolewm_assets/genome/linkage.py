@@ -9,7 +9,17 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 def connect(links: Iterable[tuple[Item, Item]]) -> dict[Item, Item]:
-    """Return, for every linked item, one item of its group, the same for all of the group.
+    """Group items into the connected components of a set of pairs.
+
+    Parameters
+    ----------
+    links
+        Pairs of items; each pair is an edge.
+
+    Returns
+    -------
+    dict
+        Maps every item that occurs in a pair to one item of its component, the same for all items of the component.
 
     Examples
     --------

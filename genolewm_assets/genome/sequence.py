@@ -1,4 +1,4 @@
-"""Nucleotide sequences as uint8 codes: A 0, C 1, G 2, T 3, every other base 4."""
+"""Nucleotide sequences as uint8 codes: A 0, C 1, G 2, T 3, any other IUPAC base 4."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from genolewm_assets.genome.intervals import IntervalArray
 
 Codes = NDArray[np.uint8]
 
-#: Code of every base that is not A, C, G or T.
+#: Code of a base that is not A, C, G or T (U counts as T).
 AMBIGUOUS = 4
 
-#: Rows that begin in one stretch of this length are looked at together.
-_TOGETHER_BP = 1 << 22
+#: ``parts_around`` groups rows by the bin of this many bases in which they start.
+_BIN_BP = 1 << 22
 
 
 class Bases(Protocol):
-    """A contig as upper-case ASCII, 0-based: ``bytes``, or what reads them piece by piece as they are asked for."""
+    """A contig as upper-case ASCII with 0-based indices: ``bytes``, or an object that reads pieces on demand."""
 
     def __len__(self) -> int:
         """Return the contig's length in bases."""
@@ -45,7 +45,12 @@ _COMPLEMENT_CODES = np.array([3, 2, 1, 0, AMBIGUOUS], dtype=np.uint8)
 
 
 def encode_sequence(sequence: str | bytes) -> Codes:
-    """Encode a sequence; lower case counts as upper, U as T, IUPAC ambiguity as 4.
+    """Encode a sequence as codes.
+
+    Parameters
+    ----------
+    sequence
+        IUPAC nucleotide symbols in either case; U is read as T, ambiguity codes become 4.
 
     Returns
     -------
@@ -55,22 +60,27 @@ def encode_sequence(sequence: str | bytes) -> Codes:
     Raises
     ------
     SequenceError
-        On a symbol outside the IUPAC nucleotide alphabet (a gap ``-`` included).
+        If a symbol, such as a gap ``-``, is outside the IUPAC nucleotide alphabet.
     """
     raw = sequence.encode() if isinstance(sequence, str) else sequence
     codes = np.frombuffer(raw.translate(_ENCODE), dtype=np.uint8)
     if codes.max(initial=0) > AMBIGUOUS:
-        _checked(sequence)  # says which symbol it is
+        _checked(sequence)  # raises an error that names the symbol
     return codes
 
 
 def decode_sequence(codes: Codes) -> str:
-    """Return the upper-case sequence of codes; 4 becomes N.
+    """Decode codes into an upper-case sequence; 4 becomes N.
+
+    Parameters
+    ----------
+    codes
+        uint8, shape (n_bases,), values 0 to 4.
 
     Raises
     ------
     SequenceError
-        On a code above 4.
+        If a code exceeds 4 or the dtype is not uint8.
     """
     return _as_codes(codes).tobytes().translate(_DECODE).decode("ascii")
 
@@ -82,14 +92,23 @@ def reverse_complement(sequence: bytes) -> bytes: ...
 @overload
 def reverse_complement(sequence: Codes) -> Codes: ...
 def reverse_complement(sequence: str | bytes | Codes) -> str | bytes | Codes:
-    """Return the other strand, 5' to 3', in the type that came in.
+    """Return the reverse complement (the other strand, 5' to 3').
 
-    Case is kept, ambiguity codes are complemented (R <-> Y), U counts as T.
+    Parameters
+    ----------
+    sequence
+        Text, ASCII bytes, or uint8 codes of shape (n_bases,).
+
+    Returns
+    -------
+    str, bytes or ndarray
+        Same type and length as the argument. Case is kept, ambiguity codes are complemented (R <-> Y), U is read
+        as T.
 
     Raises
     ------
     SequenceError
-        On a symbol outside the IUPAC nucleotide alphabet, or a code above 4.
+        If a symbol is outside the IUPAC nucleotide alphabet, a code exceeds 4, or codes are not uint8.
     """
     if isinstance(sequence, np.ndarray):
         return _COMPLEMENT_CODES[_as_codes(sequence)[::-1]]
@@ -98,33 +117,54 @@ def reverse_complement(sequence: str | bytes | Codes) -> str | bytes | Codes:
 
 
 def parts_around(bases: Bases, start: NDArray[np.int64], end: NDArray[np.int64]) -> Iterator[tuple[slice, int, bytes]]:
-    """Yield rows that lie near one another, where the part of a contig begins that holds them all, and the part.
+    """Read the sequence around groups of neighbouring intervals, one read per group.
 
     Parameters
     ----------
+    bases
+        The contig.
     start, end
-        Of each row, 0-based half-open, int64, shape (rows,); what of them is outside of the contig is in no part.
+        Bounds of the intervals, one per row: int64, shape (n_rows,), 0-based half-open. Bounds outside the contig are
+        clipped to it.
 
     Yields
     ------
-    tuple
-        Rows that follow one another, in the order given: all of them come, each once. Rows that lie in order need as
-        many parts as there are stretches of 4 Mbp; in the worst case each has its own.
+    rows
+        Slice of consecutive rows. The slices come in order and cover every row once.
+    first
+        0-based position of the first base of ``part``.
+    part
+        Bases from the smallest ``start`` to the largest ``end`` of these rows.
+
+    Notes
+    -----
+    A group ends where the next row starts in another bin of 4 Mi bases. Sorted rows give at most one group per bin;
+    in the worst order every row is a group.
     """
     start, end = np.clip(start, 0, len(bases)), np.clip(end, 0, len(bases))
-    cuts = np.flatnonzero(np.diff(start // _TOGETHER_BP)) + 1
+    cuts = np.flatnonzero(np.diff(start // _BIN_BP)) + 1
     for low, high in pairwise([0, *cuts.tolist(), len(start)] if len(start) else []):
         first = int(start[low:high].min())
         yield slice(low, high), first, bases[first : int(end[low:high].max())]
 
 
 def acgt_runs(sequence: bytes | Codes) -> IntervalArray:
-    """Return the maximal runs of A, C, G and T (either case), 0-based half-open.
+    """Find the maximal runs of A, C, G and T (U counts as T).
+
+    Parameters
+    ----------
+    sequence
+        ASCII bytes in either case, or uint8 codes of shape (n_bases,).
+
+    Returns
+    -------
+    IntervalArray
+        Runs, 0-based half-open, disjoint and sorted.
 
     Raises
     ------
     SequenceError
-        On a symbol outside the IUPAC nucleotide alphabet.
+        If a symbol is outside the IUPAC nucleotide alphabet; codes are not checked.
     """
     codes = sequence if isinstance(sequence, np.ndarray) else encode_sequence(sequence)
     known = codes < AMBIGUOUS
@@ -134,7 +174,7 @@ def acgt_runs(sequence: bytes | Codes) -> IntervalArray:
 
 
 def _checked(sequence: str | bytes) -> bytes:
-    """Return ASCII bytes, all of them IUPAC symbols."""
+    """Return the sequence as ASCII bytes; raise :class:`SequenceError` if a symbol is not an IUPAC code."""
     raw = sequence.encode("utf-8") if isinstance(sequence, str) else sequence
     if raw.translate(None, _ALPHABET):
         text = sequence if isinstance(sequence, str) else sequence.decode("latin-1")
@@ -152,7 +192,7 @@ def _as_codes(codes: Codes) -> Codes:
     if codes.dtype != np.uint8 or codes.max(initial=0) > AMBIGUOUS:
         raise SequenceError(
             "base codes",
-            "not base codes",
+            "not valid codes",
             expected=f"uint8 from 0 to {AMBIGUOUS}",
             got=f"{codes.dtype} up to {codes.max(initial=0)}",
         )

@@ -1,4 +1,4 @@
-"""Splits of anything that a model is trained and judged on."""
+"""Names of the splits: train, validation, test."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from enum import StrEnum
 
 
 class Split(StrEnum):
-    """Training and its holdouts, under the names that Hugging Face datasets gives them."""
+    """Part of a data set, named as in Hugging Face datasets."""
 
     TRAIN = "train"
     VALIDATION = "validation"
     TEST = "test"
 
 
-#: The parts of a holdout: all splits but training.
+#: Splits used for evaluation: all except train. A holdout is divided into these two.
 EVALUATION: tuple[Split, ...] = (Split.VALIDATION, Split.TEST)

@@ -1,8 +1,7 @@
-"""Variants in VCF terms, and their one normal form: trimmed, left-aligned, checked against the reference."""
+"""Variants in VCF terms and their normal form: trimmed, left-aligned, REF checked against the reference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,13 +9,13 @@ from genolewm_assets.errors import AlleleError, IntervalError, ReferenceMismatch
 from genolewm_assets.genome.intervals import Interval, start_from_pos
 from genolewm_assets.genome.sequence import Bases
 
-# An ambiguity code of the reference counts as its alphabetically first base (VCF 4.3 section 1.6.1; GRCh38 chr3 holds
-# two). N stays N.
+# An ambiguity code in the reference is read as its alphabetically first base (VCF 4.3 section 1.6.1; GRCh38 chr3 has
+# two such codes). N stays N.
 _CONCRETE = bytes.maketrans(b"RYSWKMBDHV", b"ACCAGACAAA")
 
 
 class EditType(StrEnum):
-    """What an allele does to the sequence, padding aside."""
+    """Type of change that an allele makes, after trimming; as string, the lower-case member name."""
 
     SNV = "snv"
     MNV = "mnv"
@@ -26,7 +25,13 @@ class EditType(StrEnum):
 
     @classmethod
     def of(cls, ref: str, alt: str) -> EditType:
-        """Classify a pair of upper-case alleles by what is left of them after trimming.
+        """Classify a pair of upper-case alleles by the bases that remain after trimming.
+
+        Returns
+        -------
+        EditType
+            ``SNV`` or ``MNV`` for alleles of equal length; ``INS`` or ``DEL`` if the shorter allele is one base that
+            the longer one starts or ends with; otherwise ``DELINS``.
 
         Raises
         ------
@@ -44,7 +49,7 @@ class EditType(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Variant:
-    """One alternate allele, as a VCF record writes it.
+    """One alternate allele of a VCF record.
 
     Parameters
     ----------
@@ -53,13 +58,13 @@ class Variant:
     pos
         1-based position of the first base of ``ref``.
     ref, alt
-        Alleles over ACGT, never empty; upper-cased here. N is accepted in ``ref``, and in ``alt`` where ``ref`` has it
-        too (the anchor of an indel beside a gap).
+        Alleles over ACGT, never empty; converted to upper case. N is accepted in ``ref``, and in ``alt`` if ``ref``
+        has the same N (the anchor of an indel beside a gap of the reference).
 
     Raises
     ------
     AlleleError
-        On an empty, symbolic, missing or ambiguous allele, or equal alleles.
+        If an allele is empty, symbolic, missing (``.``) or ambiguous, or the alleles are equal.
     IntervalError
         If ``pos`` is under 1.
     """
@@ -84,36 +89,43 @@ class Variant:
 
     @property
     def kind(self) -> EditType:
-        """Type of the change, padding aside."""
+        """Type of the change, after trimming."""
         return EditType.of(self.ref, self.alt)
 
     @property
     def is_snv(self) -> bool:
-        """Whether one base is replaced by another."""
+        """Whether the allele replaces a single base, after trimming."""
         return self.kind is EditType.SNV
 
     @property
     def is_indel(self) -> bool:
-        """Whether the sequence changes its length."""
+        """Whether ``ref`` and ``alt`` differ in length."""
         return len(self.ref) != len(self.alt)
 
     @property
     def interval(self) -> Interval:
-        """Footprint of ``ref``, 0-based half-open."""
+        """Reference interval of ``ref``, 0-based half-open."""
         return Interval.from_vcf(self.chrom, self.pos, self.ref)
 
 
 def canonical_alleles(where: str, ref: str, alt: str) -> tuple[str, str]:
-    """Return both alleles in upper case, or raise if one is not a sequence.
+    """Validate a pair of alleles and return them in upper case.
+
+    Parameters
+    ----------
+    where
+        Start of the error message.
+    ref, alt
+        Alleles in either case.
 
     Raises
     ------
     AlleleError
-        If an allele is empty, ``ref`` holds anything but ACGTN, or ``alt`` anything but ACGT apart from an N
-        that ``ref`` has too.
+        If an allele is empty, ``ref`` has a symbol outside ACGTN, or ``alt`` has a symbol outside ACGT other than an N
+        that it shares with ``ref``.
     """
     ref, alt = ref.upper(), alt.upper()
-    # str.strip leaves nothing exactly when every character is in the set.
+    # str.strip returns an empty string exactly if every character is in the set.
     if not ref or ref.strip("ACGTN"):
         raise AlleleError(where, "ref is not a sequence", expected="letters of ACGTN", got=repr(ref))
     if not alt or (alt.strip("ACGT") and _without_shared_n(ref, alt).strip("ACGT")):
@@ -122,7 +134,12 @@ def canonical_alleles(where: str, ref: str, alt: str) -> tuple[str, str]:
 
 
 def trim_alleles(pos: int, ref: str, alt: str) -> tuple[int, str, str]:
-    """Remove the bases that both alleles share, on the right first, keeping one base of each.
+    """Remove shared bases from both alleles, on the right first; at least one base of each remains.
+
+    Parameters
+    ----------
+    pos, ref, alt
+        1-based position and alleles in the same case.
 
     Returns
     -------
@@ -131,7 +148,7 @@ def trim_alleles(pos: int, ref: str, alt: str) -> tuple[int, str, str]:
 
     Notes
     -----
-    Right before left is what makes the result left-most within the alleles' own bases (Tan et al. 2015).
+    Trimming right before left gives the left-most result possible within the alleles' own bases (Tan et al. 2015).
     """
     spare = min(len(ref), len(alt)) - 1
     tail = 0
@@ -144,28 +161,28 @@ def trim_alleles(pos: int, ref: str, alt: str) -> tuple[int, str, str]:
 
 
 def left_align(pos: int, ref: str, alt: str, reference: Bases) -> tuple[int, str, str]:
-    """Trim, then move an insertion or deletion to the left-most place that spells the same haplotype.
+    """Trim alleles, then move an insertion or deletion to the left-most position that gives the same haplotype.
 
     Parameters
     ----------
     pos, ref, alt
-        1-based position and upper-case alleles; ``ref`` agrees with the reference.
+        1-based position and upper-case alleles; ``ref`` equals the reference (this is not checked).
     reference
         The whole contig, upper-case ASCII.
 
     Returns
     -------
     tuple[int, str, str]
-        1-based position, ref, alt; an indel keeps the base before it as anchor. At the contig's start, where there is
-        none, the base after it stays (VCF 4.3 section 1.6.1).
+        1-based position, ref, alt. An indel keeps the base before it as anchor; at the start of the contig it keeps
+        the base after it (VCF 4.3 section 1.6.1).
 
     Notes
     -----
-    Time is proportional to the shift. The same form as ``bcftools norm``.
+    Time is proportional to the shift. The result is that of ``bcftools norm``.
     """
     pos, ref, alt = trim_alleles(pos, ref, alt)
     short, long = (ref, alt) if len(ref) < len(alt) else (alt, ref)
-    # Only where the shorter allele is a suffix of the longer is there a pure insertion or deletion left to move.
+    # An insertion or deletion can move only if, after trimming, one allele is the last base of the other.
     if len(ref) == len(alt) or len(short) > 1 or long[-1] != short or pos == 1:
         return pos, ref, alt
     event = long[:-1]
@@ -177,32 +194,34 @@ def left_align(pos: int, ref: str, alt: str, reference: Bases) -> tuple[int, str
 
 
 def normalise(variant: Variant, reference: Bases) -> Variant:
-    """Bring a variant into the normal form, as ``bcftools norm`` does.
+    """Return the normal form of a variant, as ``bcftools norm`` does.
 
     Parameters
     ----------
+    variant
+        Variant to normalise.
     reference
-        The whole contig as upper-case ASCII.
+        The whole contig, upper-case ASCII.
 
     Returns
     -------
     Variant
-        The same object where nothing had to change. Its alleles hold an N only beside or in a gap of the reference.
+        The same object if it was in normal form. Its alleles have an N only inside or beside a gap of the reference.
 
     Raises
     ------
     ReferenceMismatchError
         If ``ref`` differs from the reference.
     IntervalError
-        If ``ref`` reaches beyond the contig.
+        If ``ref`` reaches past the end of the contig.
     """
     start = variant.pos - 1
     end = start + len(variant.ref)
     if end > len(reference):
         raise IntervalError(
             f"{variant.chrom}:{variant.pos}",
-            "ref allele reaches beyond the contig",
-            expected=f"up to {len(reference)}",
+            "ref allele reaches past the end of the contig",
+            expected=f"an end of at most {len(reference)}",
             got=f"{end}",
         )
     bases = _bases(reference, start, end)
@@ -212,7 +231,7 @@ def normalise(variant: Variant, reference: Bases) -> Variant:
             "ref allele differs from the reference",
             expected=repr(bases),
             got=repr(variant.ref),
-            remedy="Check that the file and the reference are of one assembly",
+            remedy="Check that the file and the reference are of the same assembly",
         )
     pos, ref, alt = left_align(variant.pos, variant.ref, variant.alt, reference)
     if len(ref) == len(variant.ref) and pos == variant.pos:
@@ -220,18 +239,8 @@ def normalise(variant: Variant, reference: Bases) -> Variant:
     return Variant(variant.chrom, pos, ref, alt)
 
 
-def decompose(pos: int, ref: str, alts: Iterable[str]) -> tuple[tuple[int, str, str], ...]:
-    """Split a record into one (pos, ref, alt) per alternate allele, in the record's order, each trimmed.
-
-    Alleles that are not sequences (``.``, ``*``, ``<DEL>``, breakends) come back as they are.
-    """
-    return tuple(
-        (pos, ref, alt) if alt.upper().strip("ACGTN") else trim_alleles(pos, ref.upper(), alt.upper()) for alt in alts
-    )
-
-
 def _without_shared_n(ref: str, alt: str) -> str:
-    """Return alt less what trimming removes and, on one side, an N that anchors both alleles."""
+    """Return alt without the bases that trimming removes and without one N that both alleles start or end with."""
     _, ref, alt = trim_alleles(1, ref, alt)
     if ref[0] == alt[0] == "N":
         return alt[1:]
@@ -239,10 +248,13 @@ def _without_shared_n(ref: str, alt: str) -> str:
 
 
 def _roll_left(event: bytes, anchor: int, reference: Bases) -> int:
-    """Return the 0-based anchor after moving an event that follows ``anchor`` as far left as it goes."""
+    """Return the 0-based anchor of an inserted or deleted sequence after moving it left as far as possible.
+
+    ``event`` is the sequence; before the move it follows the base ``anchor``.
+    """
     size, first = len(event), anchor
-    # While the base left of the event equals the event's last base, the event may start one base earlier. The first
-    # `size` comparisons read the event itself, later ones the reference bases that it has rolled over.
+    # If the base left of the event equals the event's last base, the event can start one base earlier. The first
+    # `size` comparisons read the event, later ones the reference bases that the event has moved over.
     while anchor > 0:
         last = event[anchor - first - 1] if first - anchor < size else _CONCRETE[reference[anchor + size]]
         if _CONCRETE[reference[anchor]] != last:

@@ -134,7 +134,7 @@ def test_a_window_may_fill_the_context(encoder: CausalLMStateEncoder) -> None:
 @pytest.mark.parametrize(
     ("windows", "n_blocks", "says"),
     [
-        (["ACGT" * 12_287], None, "expected at most 8,192 tokens with tags"),
+        (["ACGT" * 12_287], None, "expected at most 8,192 tokens, tags included"),
         (["ACGTACGT", "ACG"], None, "at least 6 bp, got 3 bp"),
         (["ACGTAC!"], None, "not a nucleotide symbol"),
         (["ACGT" * 192], 1, "window 0: has more blocks than a row: expected at most 1, got 2"),
@@ -192,7 +192,7 @@ def change_weights(folder: Path, **tensors: torch.Tensor | None) -> None:
 
 @pytest.mark.parametrize(
     ("scale", "error", "says"),
-    [(1e6, ConfigurationError, "does not fit float16"), (float("nan"), CorruptResourceError, "not finite")],
+    [(1e6, ConfigurationError, "exceeds the range of float16"), (float("nan"), CorruptResourceError, "not finite")],
 )
 def test_states_that_cannot_be_stored_are_refused(
     scale: float, error: type[GenoLeWMError], says: str, model_copy: Path
@@ -222,7 +222,7 @@ def test_an_embedding_that_lacks_rows_is_refused(model_copy: Path) -> None:
     change_weights(model_copy, model__embed_tokens__weight=rows.clone())
     config = json.loads((model_copy / "config.json").read_text())
     (model_copy / "config.json").write_text(json.dumps(config | {"vocab_size": 4_099}))
-    with pytest.raises(ConfigurationError, match="token ids under 4,099, got 4,099"):
+    with pytest.raises(ConfigurationError, match="token ids below 4,099, got 4,099"):
         CausalLMStateEncoder(model_copy)
 
 
@@ -315,7 +315,7 @@ def test_states_are_stored_in_the_asked_dtype() -> None:
 def test_a_state_that_float16_cannot_hold_is_refused(value: float) -> None:
     values = np.array([[0.0, value]], dtype=np.float32)
     assert np.isfinite(store_states(values, StateDtype.FLOAT32, where="x")).all()
-    with pytest.raises(ConfigurationError, match="does not fit float16"):
+    with pytest.raises(ConfigurationError, match="exceeds the range of float16"):
         store_states(values, StateDtype.FLOAT16, where="encoder x")
 
 

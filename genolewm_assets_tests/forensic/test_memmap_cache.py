@@ -237,7 +237,7 @@ def test_what_a_profile_must_have(tmp_path: Path, files: dict[str, Path]) -> Non
         with pytest.raises(InputError, match="cannot be written as JSON"):
             writer.write(replace(profile, meta={"size": float("nan")}))
         writer.write(profile)
-        with pytest.raises(InputError, match="a row of this key was written before"):
+        with pytest.raises(InputError, match="a row with this key was written before"):
             writer.write(profile)
 
 

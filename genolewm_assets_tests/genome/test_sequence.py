@@ -46,7 +46,7 @@ def test_strange_symbol_is_named(sequence: str, where: str) -> None:
 @pytest.mark.parametrize("codes", [np.array([5], dtype=np.uint8), np.array([1], dtype=np.int64)])
 def test_strange_code_is_an_error(codes: np.ndarray) -> None:
     for function in (decode_sequence, reverse_complement):
-        with pytest.raises(SequenceError, match="not base codes"):
+        with pytest.raises(SequenceError, match="not valid codes"):
             function(codes)
 
 
@@ -81,19 +81,19 @@ def test_runs_equal_a_regular_expression(sequence: str) -> None:
     st.integers(1, 50),
 )
 def test_parts_hold_every_row_once_and_no_more_than_their_stretch(
-    rows: list[tuple[int, int]], ordered: bool, together_bp: int
+    rows: list[tuple[int, int]], ordered: bool, bin_bp: int
 ) -> None:
     bases = bytes(range(100))
     start = np.array([row[0] for row in (sorted(rows) if ordered else rows)], np.int64)
     end = start + np.array([row[1] for row in (sorted(rows) if ordered else rows)], np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("genolewm_assets.genome.sequence._TOGETHER_BP", together_bp)
+        patch.setattr("genolewm_assets.genome.sequence._BIN_BP", bin_bp)
         parts = list(parts_around(bases, start, end))
     assert [row for rows_of, _, _ in parts for row in range(rows_of.start, rows_of.stop)] == list(range(len(start)))
     for rows_of, first, part in parts:
-        assert len(part) < together_bp + 9
+        assert len(part) < bin_bp + 9
         inside = (np.clip(bounds[rows_of], 0, 100).tolist() for bounds in (start, end))
         for low, high in zip(*inside, strict=True):
             assert part[low - first : high - first] == bases[low:high]
     if ordered:
-        assert len(parts) <= 100 // together_bp + 1
+        assert len(parts) <= 100 // bin_bp + 1

@@ -39,7 +39,7 @@ def gathered(rows: int, memory_bytes: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_spool, "_GATHER_ROWS", rows)
         patch.setattr(batch_spool, "_MEMORY_BYTES", memory_bytes)
-        patch.setattr("genolewm_assets.genome.sequence._TOGETHER_BP", rows)
+        patch.setattr("genolewm_assets.genome.sequence._BIN_BP", rows)
         yield
 
 

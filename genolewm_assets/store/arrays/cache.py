@@ -1,13 +1,13 @@
-"""A folder of array stores, one per configuration: ``<cache_dir>/<key>/`` as the cache specification has it.
+"""A folder of array stores, one per configuration: ``<cache_dir>/<key>/``.
 
 ::
 
     <cache_dir>/<key>                      relative link to the published generation
-    <cache_dir>/.gen/<key>.<digest12>/     array store and ``stamps.json``; named by the digest of its ``crc.json``
+    <cache_dir>/.gen/<key>.<digest12>/     array store and ``stamps.json``; digest12: SHA-256 of its ``crc.json``
     <cache_dir>/work/<key>/                lock; resume.<digest>: the unfinished store of one layout
 
-Readers open the link and keep what they found; a rebuild puts another generation beside it and switches the link.
-Such a folder needs no root around it and must not lie in one, whose manifests and checks it knows nothing of.
+A reader resolves the link once and keeps reading that generation; a rebuild adds another generation and switches the
+link. The folder must be outside every root, because its stores have no manifest and no asset checks.
 """
 
 from __future__ import annotations
@@ -47,46 +47,48 @@ from genolewm_assets.store.files import GENERATIONS, JsonValue, canonical_json, 
 
 
 class ArrayCacheWriter:
-    """Builds the cache of one configuration; a context manager that holds the cache's lock.
+    """Writer of the cache of one configuration; a context manager that holds the cache's lock.
 
-    Killed anywhere, it goes on after the last committed row when it is opened again, unless a file that a committed
-    row was made from has changed: rows cannot be replaced, so the build starts from nothing then. Where the published
-    cache is intact and made from the files as they are, another process having built it meanwhile, it is opened as
-    finished: :meth:`resume_keys` names its rows, and only :meth:`finalize` may be called.
+    After a kill, a new writer continues after the last committed row. If a file that a committed row was made from has
+    changed, the build starts again with no rows, because rows cannot be replaced. If the published cache is intact and
+    matches the files, for example because another process has built it, it is opened as finished:
+    :meth:`resume_keys` returns its keys and only :meth:`finalize` may be called.
 
     Parameters
     ----------
     cache_dir
-        The folder of all keys; made if missing.
+        Folder that holds the caches of all configurations; made if missing.
     config
         Every parameter that the rows depend on; its key names the cache.
     arrays
-        The arrays, each with the shape of one row.
+        Arrays, each with the shape of one row.
     files
-        Every source file, by root-relative name; None where rows are not made from files. A builder stamps each file
-        when it reads it and hands the stamp to :meth:`write` or :meth:`add_stamps`.
+        Path of every source file, by root-relative name; None if rows are not made from files. The caller stamps each
+        file when it reads it and passes the stamp to :meth:`write` or :meth:`add_stamps`.
     strict
-        Trust no modification time: read files to find out whether they changed.
+        Compare files by content; False: a file with the size and modification time of its stamp counts as unchanged.
     commit_rows, commit_ms, batch_rows, key_column, columns, sidecars
-        As of :class:`ArrayStoreWriter`.
+        As for :class:`ArrayStoreWriter`.
     lock_wait_s
-        Seconds to wait while another process builds the same cache.
+        Seconds to wait for the lock while another process builds the same cache.
 
     Attributes
     ----------
     key
-        16 hex digits.
+        Key of the configuration, 16 hex digits.
     directory
-        Where readers find the cache when it is finished.
+        ``<cache_dir>/<key>``: link to the finished cache.
 
     Raises
     ------
     ConfigurationError
-        If a declaration is not allowed, or the folder lies in a root.
+        If a declaration is not allowed, or the folder is inside a root.
     BusyError
-        If another process builds the same cache all that time.
-    VersionError, ResourceError
-        If another version of this code began it; if the storage refuses, or something else stands where it belongs.
+        If another process holds the lock for longer than ``lock_wait_s``.
+    VersionError
+        If another version of this code began the unfinished store.
+    ResourceError
+        If writing to disk fails, or a path of the cache is occupied by something else.
     """
 
     def __init__(
@@ -110,7 +112,7 @@ class ArrayCacheWriter:
         self.directory = cache_key_dir(self._root.path, self.key)
         _check_outside_roots(self._root.path)
         self._files, self._strict = files, strict
-        # Refuses names that a fingerprint cannot hold before any row is made.
+        # Raises an error for invalid file names before any row is written.
         compute_fingerprint({}, dict.fromkeys(files or (), "0" * 64))
         self._commit_rows, self._commit_ms = commit_rows, commit_ms
         named = tuple((columns or {}).items())
@@ -131,7 +133,7 @@ class ArrayCacheWriter:
     def _open(self) -> None:
         if not (self._root.path / GENERATIONS).exists():
             check_file_system(self._root.path / WORK / self.key)
-        # Without files only their maker knows what rows were made from.
+        # Without files it is unknown whether a published cache is current; the caller decides.
         found = self._site.generations() if self._files is not None else iter(())
         self._published = next(filter(self._is_finished, found), None)
         if self._published is not None:
@@ -143,7 +145,7 @@ class ArrayCacheWriter:
             self._open_work(self._site.work_dir())
 
     def _is_finished(self, generation: Path) -> bool:
-        """Tell whether a generation is intact, of this layout, and made from the files as they are."""
+        """Tell whether a generation is intact, has this layout, and was made from the current content of the files."""
         try:
             same = ArrayStoreReader(generation).layout == self._layout
             return same and self._is_current(generation) and not verify_array_store(generation)
@@ -154,7 +156,7 @@ class ArrayCacheWriter:
         return self._files is None or validate_sources(directory, self.config, self._files, strict=self._strict)
 
     def _open_work(self, work: Path) -> bool:
-        """Open the unfinished store; False if what its rows were made from has changed, or is not known."""
+        """Open the unfinished store; return False if the sources of its rows have changed or are unknown."""
         try:
             self._store = StampedStoreWriter(
                 work,
@@ -193,29 +195,36 @@ class ArrayCacheWriter:
 
     @property
     def n_rows(self) -> int:
-        """Rows given so far, since it was opened and before."""
+        """Number of rows written, by this writer and by interrupted ones before it."""
         return self._writable().n_rows if self._published is None else len(ArrayStoreReader(self._published))
 
     def resume_keys(self) -> list[str]:
-        """Return the keys of the rows that need not be written again, in order."""
+        """Return the keys of the rows that are stored already and must not be written again, in order."""
         if self._published is not None:
             return ArrayStoreReader(self._published).keys()
         return self._writable().resume_keys()
 
     @property
     def stamps(self) -> dict[str, RowStamp]:
-        """Stamps of the files that the rows so far were made from."""
+        """Stamps of the files that the rows were made from, by root-relative name."""
         return self._writable().stamps if self._published is None else read_stamps(self._published)
 
     def add_stamps(self, stamps: Mapping[str, RowStamp]) -> None:
-        """Keep the stamps of files that were read just now, whether or not a row comes of them.
+        """Record the stamps of files that were just read, whether or not a row is made from them.
+
+        Parameters
+        ----------
+        stamps
+            Stamps by root-relative name.
 
         Raises
         ------
         ConfigurationError
-            If a name is none of ``files``.
+            If a name is not in ``files``, or the cache is finished or closed.
         SourceChangedError
-            If a file had another content when an earlier row was made from it.
+            If the content of a file differs from its content when an earlier row was made from it.
+        ResourceError
+            If writing to disk fails.
         """
         if unknown := [name for name in stamps if name not in (self._files or ())]:
             raise ConfigurationError(
@@ -237,9 +246,9 @@ class ArrayCacheWriter:
         Parameters
         ----------
         row, key, meta, sidecars
-            As of :meth:`ArrayStoreWriter.write`.
+            As for :meth:`ArrayStoreWriter.write`.
         stamps
-            Of every file that the row was made from.
+            Stamps of all files that the row was made from, by root-relative name.
 
         Raises
         ------
@@ -261,19 +270,19 @@ class ArrayCacheWriter:
         sidecars: Sequence[Mapping[str, str]] | None = None,
         stamps: Mapping[str, RowStamp] | None = None,
     ) -> None:
-        """Append rows; parameters and errors as of :meth:`write` and :meth:`ArrayStoreWriter.write_batch`."""
+        """Append rows; parameters and errors are those of :meth:`write` and :meth:`ArrayStoreWriter.write_batch`."""
         if stamps:
             self.add_stamps(stamps)
         self._writable().write_batch(rows, keys=keys, metas=metas, sidecars=sidecars)
 
     def commit(self) -> None:
-        """Make every row given so far survive a kill and a power cut."""
+        """Sync all rows written so far to disk, so that they survive a kill or a power cut."""
         self._writable().commit()
 
     def fingerprint(self) -> dict[str, JsonValue]:
-        """Return the fingerprint of the configuration and ``files`` as they are now.
+        """Return the fingerprint of the configuration and of the current content of ``files``.
 
-        A file that looks untouched since it was read for a row keeps its stamp, unless ``strict``; others are read.
+        A file with the size and modification time of its stamp is not read again, unless ``strict`` is set.
 
         Raises
         ------
@@ -288,26 +297,28 @@ class ArrayCacheWriter:
         return compute_fingerprint(self.config, self._latest)
 
     def finalize(self, fingerprint: Mapping[str, JsonValue]) -> Path:
-        """Finish the store, publish it, and close; cut at any point, it is done again by opening and calling it again.
+        """Finish the store, publish it, and close.
+
+        After a kill at any point, open the cache again and call this method again.
 
         Parameters
         ----------
         fingerprint
-            Of the sources as they are now: :meth:`fingerprint`, or :func:`compute_fingerprint`.
+            Fingerprint of the current sources, from :meth:`fingerprint` or :func:`compute_fingerprint`.
 
         Returns
         -------
         Path
-            The generation. Called again, the same one.
+            The published generation; a second call returns the same path.
 
         Raises
         ------
         SourceChangedError
             If rows were made from other contents than the fingerprint states. The unfinished store is removed.
         ConfigurationError
-            If ``fingerprint`` is not one, or the cache was finished with another.
+            If ``fingerprint`` is malformed, or the cache was finished with another fingerprint.
         ResourceError
-            If the storage refuses; what was published before stays, and so do committed rows.
+            If writing to disk fails; the published generation and committed rows are kept.
         """
         check_fingerprint(fingerprint, str(self.directory))
         if self._published is None:
@@ -331,7 +342,7 @@ class ArrayCacheWriter:
             raise SourceChangedError(
                 str(self.directory),
                 f"sources changed since rows were made from them ({'; '.join(changed[:5])}; {len(changed)} in all)",
-                remedy="Build it again; it starts from nothing, because rows cannot be replaced",
+                remedy="Build the cache again; the build starts with no rows, because rows cannot be replaced",
             )
 
     def _publish(self, fingerprint: Mapping[str, JsonValue]) -> Path:
@@ -344,7 +355,7 @@ class ArrayCacheWriter:
         return self._site.publish(work, _digest12((work / CHECKSUMS).read_bytes()))
 
     def close(self) -> None:
-        """Give up the lock; rows after the last commit are dropped."""
+        """Release the lock; rows after the last commit are lost."""
         self._close_store()
         self._held.close()
 
@@ -368,6 +379,6 @@ def _check_outside_roots(cache_dir: Path) -> None:
     if (root := enclosing_root(cache_dir)) is not None:
         raise ConfigurationError(
             str(cache_dir),
-            f"lies in the root {root}, where every published directory needs a manifest",
-            remedy="Choose a folder outside, or publish the store as an artefact of the root",
+            f"is inside the root {root}, where every published directory needs a manifest",
+            remedy="Choose a folder outside the root, or publish the store as an artefact of the root",
         )

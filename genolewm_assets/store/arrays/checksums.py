@@ -1,8 +1,7 @@
-"""The checksums of a finished array store: what they say, and what on disk differs from it.
+"""Checksums of a finished array store: read them, and compare the files with them.
 
-A checksum tells that a file is as it was written, not that what was written makes sense: whoever writes a store can
-give nonsense a valid one. Of what ``shapes.json``, ``crc.json`` and side-cars say, nothing is used before every type
-and count has been compared here.
+A valid checksum shows that a file is unchanged, not that its content is valid. This module therefore validates types
+and counts in ``shapes.json``, ``crc.json`` and side-cars before anything else uses them.
 """
 
 from __future__ import annotations
@@ -43,24 +42,31 @@ from genolewm_assets.store.arrays.layout import (
 from genolewm_assets.store.arrays.memory import check_fits_memory
 from genolewm_assets.store.files import open_plain, read_plain
 
+#: Remedy in error messages about damaged stores.
 BUILD_AGAIN = "Build the array store again"
 _CRC = re.compile(r"[0-9a-f]{8}")
 _MARKER = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8})\n")
-# Bytes that one thread reads at a time, and threads: the disk is read while a checksum is computed.
+# Bytes per read and number of threads; with several threads, reading and checksumming overlap.
 _READ_BYTES = 1 << 23
 _THREADS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class StoreChecksums:
-    """What was written into a finished store.
+    """Layout, row count and checksums of a finished store.
 
     Attributes
     ----------
+    directory
+        Directory of the store.
+    layout
+        Layout of the store.
+    n_rows
+        Number of rows.
     files
-        CRC-32C of each file that is no array.
+        CRC-32C of each file other than arrays, by file name.
     arrays
-        CRC-32C of each batch of rows, by array; 8 hex digits.
+        CRC-32C of each batch of rows, 8 hex digits, by array.
     """
 
     directory: Path
@@ -70,11 +76,21 @@ class StoreChecksums:
     arrays: Mapping[str, Sequence[str]]
 
     def rows_of(self, batch: int) -> tuple[int, int]:
-        """Return the rows of a batch, half-open."""
+        """Return the rows of a batch as (first, stop), 0-based half-open."""
         return batch * self.layout.batch_rows, min((batch + 1) * self.layout.batch_rows, self.n_rows)
 
     def batch_problem(self, name: str, batch: int, data: npt.NDArray[Any]) -> str | None:
-        """Compare a batch of rows of an array with what was written; returns what differs."""
+        """Compare the checksum of a batch of rows; return a description of the difference, or None.
+
+        Parameters
+        ----------
+        name
+            Name of the array.
+        batch
+            0-based number of the batch.
+        data
+            The rows of the batch, or their bytes as uint8.
+        """
         found, wanted = f"{crc32c(data):08x}", self.arrays[name][batch]
         if found == wanted:
             return None
@@ -82,12 +98,12 @@ class StoreChecksums:
         return f"rows {first} to {stop - 1} differ from what was written: expected crc32c {wanted}, got crc32c {found}"
 
     def check_file(self, name: str) -> None:
-        """Compare a file that is no array with what was written.
+        """Compare the checksum of a file other than an array.
 
         Raises
         ------
         MissingResourceError, CorruptResourceError
-            If it cannot be read, or differs.
+            If the file is missing, cannot be read, or differs.
         """
         path, wanted = self.directory / name, self.files[name]
         found = crc32c_file(path)
@@ -101,12 +117,12 @@ class StoreChecksums:
             )
 
     def open_array(self, name: str) -> BinaryIO:
-        """Open an array's file, after comparing its size with its rows.
+        """Open the file of an array and compare its size with the number of rows.
 
         Raises
         ------
         MissingResourceError, CorruptResourceError
-            If it is gone, shorter or longer.
+            If the file is missing, shorter or longer.
         """
         (spec,) = (spec for spec in self.layout.arrays if spec.name == name)
         path, wanted = self.directory / spec.file_name, self.n_rows * spec.row_bytes
@@ -126,17 +142,18 @@ class StoreChecksums:
 
     @contextmanager
     def open_index(self) -> Iterator[pq.ParquetFile]:
-        """Open ``index.parquet``.
+        """Open ``index.parquet`` as a context manager.
 
         Raises
         ------
         MissingResourceError, CorruptResourceError
-            If it is gone, differs from what was written, is not the index of this store, or cannot be used inside.
+            If the file is missing, its checksum differs, it is the index of another store, or Arrow cannot read it (in
+            the body of the ``with`` statement as well).
         """
         self.check_file(INDEX)
         path = self.directory / INDEX
         try:
-            # Not pq.read_table: that takes `key=value` folders on the way to the file for partition columns.
+            # Not pq.read_table, which turns `key=value` folders in the path into partition columns.
             with pq.ParquetFile(path) as file:
                 same = file.schema_arrow.equals(self.layout.index_schema)
                 if not same or file.metadata.num_rows != self.n_rows:
@@ -153,7 +170,7 @@ class StoreChecksums:
         MissingResourceError, CorruptResourceError
             As :meth:`open_index`.
         MemoryLimitError
-            If it would take more than half of the memory that this process may use.
+            If the table would take more than half of the memory that this process may use.
         """
         with self.open_index() as file:
             groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
@@ -162,18 +179,21 @@ class StoreChecksums:
 
 
 def read_checksums(directory: Path) -> StoreChecksums:
-    """Read what a finished store says of itself, each file checked by the one before it, ``_COMPLETE`` first.
+    """Read layout, row count and checksums of a finished store.
+
+    Each file is checked with the checksum in the file before it: ``_COMPLETE``, then ``crc.json``, then
+    ``shapes.json``.
 
     Raises
     ------
     MissingResourceError
-        If there is no finished store.
+        If the directory has no finished store.
     CorruptResourceError
-        If a file was altered.
+        If one of these files was altered or has invalid content.
     """
     if not is_complete(directory):
         raise MissingResourceError(
-            str(directory), "holds no finished array store", expected=f"a file {COMPLETE!r}", remedy=BUILD_AGAIN
+            str(directory), "has no finished array store", expected=f"a file {COMPLETE!r}", remedy=BUILD_AGAIN
         )
     text = read_plain(directory / COMPLETE)
     match = _MARKER.fullmatch(text)
@@ -195,7 +215,15 @@ def read_checksums(directory: Path) -> StoreChecksums:
 
 
 def find_differences(checksums: StoreChecksums, progress: Progress) -> Iterator[str]:
-    """Read every file of a store and yield one line for each, or for each batch of rows, that differs."""
+    """Read every file of a store and yield one line for each file or batch of rows that differs.
+
+    Parameters
+    ----------
+    checksums
+        Checksums of the store.
+    progress
+        Receives the number of bytes of the arrays read.
+    """
     for name in sorted(checksums.files):
         try:
             checksums.check_file(name)
@@ -209,10 +237,10 @@ def find_differences(checksums: StoreChecksums, progress: Progress) -> Iterator[
 
 
 def _array_differences(checksums: StoreChecksums, spec: ArraySpec, count: ByteCount) -> Iterator[str]:
-    # One batch may be declared larger than the whole store.
+    # batch_rows may exceed the number of rows.
     batch_bytes = spec.row_bytes * min(checksums.layout.batch_rows, max(1, checksums.n_rows))
     n_batches, at_once = checksums.layout.n_batches(checksums.n_rows), max(1, _READ_BYTES // batch_bytes)
-    # Not through a mapping, by which a failing disk would end the process.
+    # Reads, not a memory mapping: a disk error in a mapping ends the process (SIGBUS).
     try:
         with open_plain(checksums.directory / spec.file_name) as handle, ThreadPoolExecutor(_THREADS) as pool:
 
@@ -233,27 +261,29 @@ def _array_differences(checksums: StoreChecksums, spec: ArraySpec, count: ByteCo
 
 
 def rows_from_json(document: object, where: str) -> int:
-    """Read the row count of ``shapes.json``.
+    """Return the row count in the document of ``shapes.json``.
 
     Raises
     ------
     CorruptResourceError
-        If it is none.
+        If the count is missing or not an integer in range.
     """
     n_rows = document.get("n_rows") if isinstance(document, dict) else None
     if type(n_rows) is not int or not 0 <= n_rows <= MOST:
         expected = f"0 to {MOST}"
-        raise CorruptResourceError(where, "row count", expected=expected, got=reprlib.repr(n_rows), remedy=BUILD_AGAIN)
+        raise CorruptResourceError(
+            where, "invalid row count", expected=expected, got=reprlib.repr(n_rows), remedy=BUILD_AGAIN
+        )
     return n_rows
 
 
 def file_checksums_from_json(document: object, where: str) -> dict[str, int]:
-    """Read the CRC-32C of each file from ``crc.json``; whether they are the files of a layout is left to the caller.
+    """Return the CRC-32C of each file in the document of ``crc.json``; the file names are not checked.
 
     Raises
     ------
     CorruptResourceError
-        If it is of another layout version, or not such a document.
+        If the document has another layout version or is not valid.
     """
     version = document.get("layout_version") if isinstance(document, dict) else None
     if not isinstance(document, dict) or version != CACHE_VERSION:
@@ -261,19 +291,19 @@ def file_checksums_from_json(document: object, where: str) -> dict[str, int]:
         raise CorruptResourceError(where, "cannot be read by this code", expected=expected, got=got, remedy=BUILD_AGAIN)
     files = document.get("files")
     if not isinstance(files, dict) or not all(_is_crc(crc) for crc in files.values()):
-        raise CorruptResourceError(where, "holds no checksums of files", remedy=BUILD_AGAIN)
+        raise CorruptResourceError(where, "has no checksums of files", remedy=BUILD_AGAIN)
     return {name: int(crc, 16) for name, crc in files.items()}
 
 
 def batch_checksums_from_json(
     document: Mapping[str, Any], layout: ArrayLayout, n_rows: int, where: str
 ) -> dict[str, list[str]]:
-    """Read the CRC-32C of each batch, 8 hex digits, by array from ``crc.json``, after comparing it with the layout.
+    """Return the CRC-32C of each batch, 8 hex digits, by array, from the document of ``crc.json``.
 
     Raises
     ------
     CorruptResourceError
-        If it describes other files, other arrays, or another number of batches.
+        If the document has other files, other arrays or another number of batches than the layout.
     """
     if set(document["files"]) != set(layout.described_files):
         expected, got = str(sorted(layout.described_files)), reprlib.repr(sorted(document["files"]))
@@ -287,22 +317,24 @@ def batch_checksums_from_json(
     for name, crcs in arrays.items():
         if not isinstance(crcs, list) or len(crcs) != layout.n_batches(n_rows) or not all(map(_is_crc, crcs)):
             expected, got = f"{layout.n_batches(n_rows)} of 8 hex digits", reprlib.repr(crcs)
-            problem = f"checksums of array {name!r}"
+            problem = f"wrong checksums of array {name!r}"
             raise CorruptResourceError(where, problem, expected=expected, got=got, remedy=BUILD_AGAIN)
     return arrays
 
 
 def sidecar_texts_from_json(document: object, where: str) -> list[str]:
-    """Read the texts of a side-car by key, which count from 0.
+    """Return the texts in the document of a side-car, in the order of their keys 0, 1, 2, ...
 
     Raises
     ------
     CorruptResourceError
-        If a key is missing or strange, or a value is no text.
+        If the keys are not 0 to n - 1, or a value is not text.
     """
     texts = [document.get(str(key)) for key in range(len(document))] if isinstance(document, dict) else [None]
     if not all(isinstance(text, str) for text in texts):
-        raise CorruptResourceError(where, "is no side-car", expected="texts by key from 0 on", remedy=BUILD_AGAIN)
+        raise CorruptResourceError(
+            where, "is not a valid side-car", expected="texts by key from 0 on", remedy=BUILD_AGAIN
+        )
     return cast("list[str]", texts)
 
 

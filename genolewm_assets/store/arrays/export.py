@@ -1,9 +1,9 @@
-"""Export a finished array store to one file that needs no code of this project to be read.
+"""Export a finished array store to one Parquet or Arrow IPC file that is read without code of this project.
 
-One row per row of the store; its columns are those of ``index.parquet``, the text of each side-car in a dictionary
-column, and each array: as Arrow's canonical ``arrow.fixed_shape_tensor``, as plain numbers where a row of it is one
-number, as nested fixed-size lists where the values are booleans, of which Arrow makes no tensors. Layout, key and
-fingerprint are in the metadata of the schema, under :data:`METADATA_KEY`.
+The file has one row per row of the store. Its columns are those of ``index.parquet``, one dictionary column per
+side-car with the JSON texts, and one column per array: Arrow's canonical ``arrow.fixed_shape_tensor``, plain numbers
+for arrays of one number per row, nested fixed-size lists for booleans, which Arrow tensors do not support. Layout, key
+and fingerprint are in the schema metadata under :data:`METADATA_KEY`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from genolewm_assets.store.arrays.reader import ArrayStoreReader
 from genolewm_assets.store.arrays.rows import compact_json
 from genolewm_assets.store.tables import TableFormat, check_output, write_table_file
 
-#: Key of the schema's metadata: JSON with ``key``, ``layout``, ``fingerprint``, and ``columns``: which column holds
-#: which array or side-car.
+#: Key in the schema metadata. Its value is JSON with ``key``, ``layout``, ``fingerprint``, and ``columns``: the names
+#: of the columns by array and by side-car.
 METADATA_KEY = b"genolewm.array_store"
 
-# Memory that one batch of the file takes, about; and rows at most, for arrays of few bytes.
+# Approximate size of a batch of the file in bytes, and its largest number of rows.
 _BATCH_BYTES = 1 << 24
 _BATCH_ROWS = 65_536
 
@@ -41,32 +41,38 @@ def export_array_store(
     overwrite: bool = False,
     progress: Progress = NO_PROGRESS,
 ) -> int:
-    """Write a finished store to one Parquet or Arrow IPC file, piece by piece, comparing every checksum on the way.
+    """Write a finished store to one Parquet or Arrow IPC file, in batches, and compare every checksum.
 
-    The same store gives the same bytes.
+    Equal stores give equal bytes.
 
     Parameters
     ----------
     directory
         The store, or a published link to it.
+    output
+        File to write.
+    form
+        Format of the file.
     overwrite
-        Replace a file of that name.
+        Replace an existing file.
+    progress
+        Receives the number of rows written.
 
     Returns
     -------
     int
-        Rows written.
+        Number of rows written.
 
     Raises
     ------
     InputError
-        If the output exists, its folder does not, or it lies in the store.
+        If the output exists, its folder does not exist, or the output is inside the store.
     MissingResourceError
-        If there is no finished store.
+        If the directory has no finished store.
     CorruptResourceError
-        If the store differs from what was written; no file is made then.
+        If the store is damaged; no file is written then.
     ResourceError
-        If the storage refuses.
+        If writing to disk fails.
     """
     check_output(output, overwrite=overwrite)
     reader = ArrayStoreReader(directory, check=True, access="sequential")
@@ -78,26 +84,38 @@ def export_array_store(
 
 
 def check_outside(output: Path, directory: Path) -> None:
-    """Raise :class:`InputError` if a file would lie in a published directory, which would no longer be its manifest's.
+    """Raise :class:`InputError` if an output file is inside a published directory, which must not change.
 
     Parameters
     ----------
+    output
+        File to write.
     directory
-        With its links resolved.
+        Published directory, links resolved.
     """
     if output.parent.resolve().is_relative_to(directory):
-        raise InputError(str(output), "lies in the store that is exported", remedy="Choose another output")
+        raise InputError(str(output), "is inside the store that is exported", remedy="Choose another output")
 
 
 def rows_at_once(row_bytes: int) -> int:
-    """Return how many rows one batch of an exported file holds."""
+    """Return the number of rows per batch of an exported file, for rows of ``row_bytes`` bytes; at least 1."""
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
 
 
 def by_rows(
     batches: Iterable[pa.RecordBatch], n_rows: int, progress: Progress
 ) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-    """Yield batches with the rows that they are, half-open, saying how far it has come."""
+    """Yield (first, stop, batch) for consecutive batches, rows 0-based half-open, and report progress.
+
+    Parameters
+    ----------
+    batches
+        Batches in row order.
+    n_rows
+        Number of rows of all batches.
+    progress
+        Receives the number of rows after each batch was used.
+    """
     first = 0
     for batch in batches:
         stop = first + batch.num_rows
@@ -107,13 +125,13 @@ def by_rows(
 
 
 def read_index(directory: Path, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield a store's ``index.parquet`` piece by piece, after comparing its checksum; nothing of it is kept."""
+    """Yield the rows of a store's ``index.parquet`` in batches, after comparing the file's checksum."""
     with read_checksums(directory).open_index() as file:
         yield from file.iter_batches(batch_rows)
 
 
 def _column_names(reader: ArrayStoreReader) -> dict[str, dict[str, str]]:
-    """Name the columns that the index has not: of side-cars and arrays, ``_`` behind a name that is taken."""
+    """Choose the column names of side-cars and arrays; a name already in use gets ``_`` appended."""
     taken = set(reader.layout.index_schema.names)
 
     def free(name: str) -> str:
@@ -149,7 +167,7 @@ def _schema(reader: ArrayStoreReader, names: Mapping[str, Mapping[str, str]]) ->
 def _batches(
     reader: ArrayStoreReader, schema: pa.Schema, names: Mapping[str, Mapping[str, str]], progress: Progress
 ) -> Iterator[pa.RecordBatch]:
-    # One array for all batches: an Arrow file has one dictionary per column.
+    # The same array for all batches, because an Arrow file has one dictionary per column.
     texts = {name: pa.array(reader.sidecar_texts(name), pa.string()) for name in names["sidecars"]}
     batch_rows = rows_at_once(sum(spec.row_bytes for spec in reader.layout.arrays))
     for first, stop, index in by_rows(read_index(reader.directory, batch_rows), reader.n_rows, progress):
@@ -163,12 +181,12 @@ def _texts(reader: ArrayStoreReader, name: str, index: pa.RecordBatch, by_key: p
         return pa.DictionaryArray.from_arrays(index.column(sidecar_column(name)), by_key)
     except pa.ArrowException as err:
         raise CorruptResourceError(
-            str(reader.directory / INDEX), f"has a key that side-car {name!r} has not ({err})", remedy=BUILD_AGAIN
+            str(reader.directory / INDEX), f"has a key that is not in side-car {name!r} ({err})", remedy=BUILD_AGAIN
         ) from err
 
 
 def tensor_type(spec: ArraySpec) -> pa.DataType:
-    """Return the Arrow type of an array's rows."""
+    """Return the Arrow type of one row of an array: number, fixed-shape tensor, or nested lists of booleans."""
     kind = pa.from_numpy_dtype(np.dtype(spec.dtype))
     if not spec.shape:
         return kind
@@ -180,7 +198,7 @@ def tensor_type(spec: ArraySpec) -> pa.DataType:
 
 
 def tensor_array(spec: ArraySpec, rows: npt.NDArray[Any]) -> pa.Array:
-    """Return rows, shape (n, *spec.shape), as an Arrow array of :func:`tensor_type`; numbers are not copied."""
+    """Convert rows, shape (n, *spec.shape), to an Arrow array of :func:`tensor_type`; numbers are not copied."""
     values = pa.array(rows.reshape(-1))
     if not spec.shape:
         return values

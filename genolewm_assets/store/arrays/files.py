@@ -1,4 +1,4 @@
-"""The open files of an array store that is being written, in a directory that nobody else writes."""
+"""Open files of an array store that is being written, and the lock of its directory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from genolewm_assets.store.locks import lock_folder
 
 
 class WrittenFiles:
-    """Files that grow at their end. The lock is the operating system's: it goes with the process.
+    """Append-only files of one directory, with a lock that the operating system releases when the process ends.
 
     Parameters
     ----------
     directory
-        Exists; its path must go on leading to it as long as files are committed.
+        Existing directory; its path must not be moved or replaced during the writing (:meth:`check_in_place`).
 
     Raises
     ------
@@ -42,16 +42,16 @@ class WrittenFiles:
 
     @property
     def are_open(self) -> bool:
-        """Whether anything can be written."""
+        """Whether files are open for writing."""
         return bool(self._handles)
 
     def open_at(self, name: str, length: int) -> None:
-        """Open a file, made if missing, and cut it to a length in bytes.
+        """Open a file, made if missing, and truncate it to a length in bytes.
 
         Raises
         ------
         ResourceError
-            If it is no regular file: a link would have another file cut.
+            If the path is not a regular file; through a link, another file would be truncated.
         """
         path = self._directory / name
         handle = os.fdopen(open_to_write(path), "r+b")
@@ -61,21 +61,21 @@ class WrittenFiles:
         os.fsync(handle.fileno())
 
     def write(self, name: str, data: bytes | npt.NDArray[Any]) -> None:
-        """Append to a file; nothing is known to be on disk before :meth:`sync`."""
+        """Append to a file; the data are safely on disk only after :meth:`sync`."""
         self._handles[name].write(data.data if isinstance(data, np.ndarray) else data)
 
     def sync(self, name: str) -> None:
-        """Have all of a file on disk."""
+        """Flush a file and sync it to disk."""
         self._handles[name].flush()
         os.fsync(self._handles[name].fileno())
 
     def take_back(self, name: str, length: int) -> None:
-        """Cut a file whose end could not be synced: the cache of the disk may still show it (fsync(2), EIO)."""
+        """Truncate a file to ``length`` bytes after a failed sync; the page cache may still show its end (fsync(2))."""
         with suppress(OSError):
             os.ftruncate(self._handles[name].fileno(), length)
 
     def check_in_place(self) -> None:
-        """Raise :class:`ResourceError` if the directory's path no longer leads to the directory."""
+        """Raise :class:`ResourceError` if the path no longer leads to the directory that was opened."""
         assert self._lock is not None
         with suppress(FileNotFoundError):
             if os.path.samestat(self._directory.stat(), os.fstat(self._lock)):
@@ -83,13 +83,13 @@ class WrittenFiles:
         raise ResourceError(
             str(self._directory),
             "the directory was removed or replaced while it was written",
-            remedy="Leave it alone, and run it again",
+            remedy="Do not change the directory during a build, and run it again",
         )
 
     def close(self) -> None:
-        """Give up the files and the lock; closing again does nothing."""
+        """Close the files and release the lock; closing again has no effect."""
         for handle in self._handles.values():
-            # What could not be flushed was not committed either.
+            # Data that cannot be flushed belong to uncommitted rows.
             with suppress(OSError):
                 handle.close()
         self._handles = {}
@@ -99,16 +99,21 @@ class WrittenFiles:
 
 
 def open_to_write(path: Path) -> int:
-    """Open a regular file for reading and writing, made if missing; never through a link, never waiting for a pipe.
+    """Open a regular file for reading and writing, made if missing; links are not followed, pipes do not block.
+
+    Returns
+    -------
+    int
+        File descriptor.
 
     Raises
     ------
     ResourceError
-        If something else stands there.
+        If the path exists and is not a regular file.
     """
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(path.lstat().st_mode):
             raise ResourceError(
-                str(path), "is not a regular file", expected="what a writer left", remedy="Remove it and run this again"
+                str(path), "is not a regular file", expected="a file of a writer", remedy="Remove it and run this again"
             )
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)

@@ -1,4 +1,4 @@
-"""Turn committed rows into a finished array store: index, side-cars, checksums, and ``_COMPLETE`` after all of them."""
+"""Finish an array store: write index, side-cars and checksums of the committed rows, then ``_COMPLETE``."""
 
 from __future__ import annotations
 
@@ -39,19 +39,25 @@ def finish_store(
     n_rows: int,
     fingerprint: Mapping[str, JsonValue],
 ) -> None:
-    """Write what a finished store has beside its arrays; the commit log is still there afterwards.
+    """Write the files of a finished store other than the arrays; the commit log is kept.
 
     Parameters
     ----------
+    directory
+        Directory of the store.
+    layout
+        Layout of the store.
     crc
-        Per array: CRC-32C of every batch.
+        CRC-32C of every batch, by array.
     n_rows
-        Rows that the commit log counts.
+        Number of committed rows.
+    fingerprint
+        Content of ``fingerprint.json``.
 
     Raises
     ------
     CorruptResourceError
-        If an array or the commit log does not hold so many: another process changed it since it was opened.
+        If an array or the commit log has another number of rows, because another process changed it meanwhile.
     """
     where = str(directory)
     for spec in layout.arrays:
@@ -63,7 +69,7 @@ def finish_store(
     write_atomic(directory / FINGERPRINT, canonical_json(dict(fingerprint), where))
     checksums = _checksums(directory, layout, crc)
     write_atomic(directory / CHECKSUMS, checksums)
-    # Nothing may be missing from disk once _COMPLETE is there.
+    # All other files must be on disk before _COMPLETE exists.
     sync_tree(directory)
     write_atomic(directory / COMPLETE, complete_text(checksums))
 
@@ -77,17 +83,17 @@ def _check_equal(path: Path, what: str, expected: int, got: int) -> None:
     if got != expected:
         raise CorruptResourceError(
             str(path),
-            "was changed while it was written",
+            "was changed by another process while it was written",
             expected=f"{expected} {what}",
             got=f"{got} {what}",
-            remedy="Leave it alone, and run it again",
+            remedy="Do not change the directory during a build, and run it again",
         )
 
 
 def _write_index(path: Path, layout: ArrayLayout, entries: Iterator[Entry]) -> int:
-    """Write ``index.parquet`` in row groups of a fixed size, whatever the commits were; returns the rows."""
+    """Write ``index.parquet`` in row groups of 65,536 rows, independent of the commits; return the number of rows."""
     schema, first = layout.index_schema, 0
-    # What a killed writer left there, or a link that would have another file written.
+    # Remove the file of a killed writer, or a link, which would redirect the writing to another file.
     path.unlink(missing_ok=True)
     with pq.ParquetWriter(path, schema, compression="zstd", compression_level=3) as writer:
         while group := list(islice(entries, _ROW_GROUP_ROWS)):
@@ -106,7 +112,7 @@ def _write_sidecars(directory: Path, layout: ArrayLayout) -> None:
 
 
 def _checksums(directory: Path, layout: ArrayLayout, crc: Mapping[str, Sequence[int]]) -> bytes:
-    """Return ``crc.json``."""
+    """Return the content of ``crc.json``."""
     document = {
         "layout_version": CACHE_VERSION,
         "arrays": {name: [f"{value:08x}" for value in values] for name, values in crc.items()},

@@ -1,8 +1,8 @@
-"""Key and fingerprint of an array store: where a configuration's rows lie, and whether they are still true.
+"""Key and fingerprint of an array store: the name of its directory, and whether its rows are current.
 
-The *key* is made from the configuration alone and names the directory; another parameter means another directory. The
-*fingerprint* also covers every source by its content digest; a source that changed means that the rows of the
-existing directory are out of date.
+The *key* is computed from the configuration alone and names the directory, so that every configuration has its own
+directory. The *fingerprint* also covers the content digest of every source; if a source has changed, the rows in the
+directory are out of date.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.store.arrays.stamps import RowStamp, changed_files, read_stamps
 from genolewm_assets.store.files import JsonValue, canonical_json, normal_json, parse_json, read_plain
 
-#: Version of the layout on disk. Part of every key: stores of another version are missed, and built again.
+#: Version of the layout on disk. It is part of every key, so stores of another version are not found and built again.
 CACHE_VERSION = 1
+#: File of the fingerprint in a finished store.
 FINGERPRINT = "fingerprint.json"
 _KEY = re.compile(r"[0-9a-f]{16}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def compute_key(config: Mapping[str, JsonValue]) -> str:
-    """Return the 16 hex digits that name the directory of a configuration.
+    """Compute the key of a configuration, 16 hex digits, which names its directory.
 
     Parameters
     ----------
@@ -34,19 +35,26 @@ def compute_key(config: Mapping[str, JsonValue]) -> str:
     Raises
     ------
     ConfigurationError
-        If a value is not JSON, or not finite.
+        If a value is not a JSON value, or not finite.
     """
     document = {"cache_version": CACHE_VERSION, "config": dict(config)}
     return hashlib.sha256(canonical_json(document, "array store key")).hexdigest()[:16]
 
 
 def cache_key_dir(root: Path, key: str) -> Path:
-    """Return the directory of a key below the folder that holds all of them.
+    """Return the directory of a key.
+
+    Parameters
+    ----------
+    root
+        Folder that holds the directories of all keys.
+    key
+        Key from :func:`compute_key`.
 
     Raises
     ------
     ConfigurationError
-        If ``key`` is not what :func:`compute_key` gives, so that no text can lead out of ``root``.
+        If ``key`` is not 16 hex digits; a path in ``key`` could otherwise leave ``root``.
     """
     if not _KEY.fullmatch(key):
         raise ConfigurationError(str(root), "malformed array store key", expected="16 hex digits", got=repr(key))
@@ -54,26 +62,32 @@ def cache_key_dir(root: Path, key: str) -> Path:
 
 
 def compute_fingerprint(config: Mapping[str, JsonValue], sources: Mapping[str, str | RowStamp]) -> dict[str, JsonValue]:
-    """Return what ``fingerprint.json`` says: configuration, digest of every source, and one digest over all of it.
+    """Return the content of ``fingerprint.json``: configuration, digest of every source, and a digest of both.
 
     Parameters
     ----------
+    config
+        Every parameter that the rows depend on, JSON values only.
     sources
-        SHA-256 (64 hex digits), or stamp, of everything that the rows were made from, by root-relative name: sample
-        files, but also ladders, annotations, panels, mapping tables and the manifests of upstream artefacts. Of a
-        stamp only the digest counts.
+        SHA-256 (64 hex digits) or stamp of every source of the rows, by root-relative name: sample files, ladders,
+        annotations, panels, mapping tables, manifests of upstream artefacts. Only the digest of a stamp is used.
+
+    Returns
+    -------
+    dict
+        ``cache_version``, ``config``, ``sources`` (SHA-256 by name) and ``sha256`` of the canonical JSON of these.
 
     Raises
     ------
     ConfigurationError
-        If a name is absolute or leaves the root, a digest is malformed, or the configuration is not JSON.
+        If a name is absolute or leaves the root, a digest is malformed, or a configuration value is not a JSON value.
     """
     digests = {name: source.sha256 if isinstance(source, RowStamp) else source for name, source in sources.items()}
     for name, digest in digests.items():
         parts = name.split("/")
         if PurePosixPath(name).is_absolute() or {"", ".", ".."} & set(parts):
             raise ConfigurationError(
-                "fingerprint", "source name", expected="a name relative to the root", got=repr(name)
+                "fingerprint", "invalid source name", expected="a name relative to the root", got=repr(name)
             )
         if not _SHA256.fullmatch(digest):
             raise ConfigurationError(
@@ -93,9 +107,9 @@ def read_fingerprint(directory: Path) -> dict[str, JsonValue]:
     Raises
     ------
     MissingResourceError
-        If there is none.
+        If the file does not exist.
     CorruptResourceError
-        If it is not JSON, or its own digest does not cover what it says.
+        If the file is not JSON, or its digest does not match its content.
     """
     path = directory / FINGERPRINT
     document = parse_json(read_plain(path), str(path))
@@ -110,7 +124,7 @@ def read_fingerprint(directory: Path) -> dict[str, JsonValue]:
 
 
 def check_fingerprint(document: object, where: str) -> None:
-    """Raise :class:`ConfigurationError` unless a document is what :func:`compute_fingerprint` gives."""
+    """Raise :class:`ConfigurationError` unless the digest in a fingerprint matches its content."""
     stated = document.get("sha256") if isinstance(document, Mapping) else None
     body = (
         {name: value for name, value in document.items() if name != "sha256"} if isinstance(document, Mapping) else {}
@@ -118,7 +132,7 @@ def check_fingerprint(document: object, where: str) -> None:
     if stated != _digest(body):
         raise ConfigurationError(
             where,
-            "the fingerprint's digest does not cover its contents",
+            "the fingerprint's digest does not match its content",
             expected=_digest(body),
             got=repr(stated),
             remedy="Use compute_fingerprint",
@@ -128,10 +142,17 @@ def check_fingerprint(document: object, where: str) -> None:
 def validate_fingerprint(directory: Path, fingerprint: Mapping[str, JsonValue]) -> bool:
     """Tell whether a finished store was made from exactly this configuration and these sources.
 
+    Parameters
+    ----------
+    directory
+        The store.
+    fingerprint
+        Fingerprint to compare with, from :func:`compute_fingerprint`.
+
     Raises
     ------
     MissingResourceError, CorruptResourceError
-        As :func:`read_fingerprint`: no answer, rather than a wrong one.
+        As :func:`read_fingerprint`; a damaged store is an error, not False.
     """
     return read_fingerprint(directory)["sha256"] == fingerprint.get("sha256")
 
@@ -139,16 +160,21 @@ def validate_fingerprint(directory: Path, fingerprint: Mapping[str, JsonValue]) 
 def validate_sources(
     directory: Path, config: Mapping[str, JsonValue], files: Mapping[str, Path], *, strict: bool = False
 ) -> bool:
-    """Tell whether a finished store was made from exactly this configuration and these files as they are now.
+    """Tell whether a finished store was made from exactly this configuration and the current content of these files.
 
-    A file whose size and modification time are those in ``stamps.json`` is not read; of any other the content decides.
+    A file with the size and modification time in ``stamps.json`` counts as unchanged; other files are read and
+    compared by SHA-256.
 
     Parameters
     ----------
+    directory
+        The store.
+    config
+        Every parameter that the rows depend on.
     files
-        Every source, by root-relative name.
+        Path of every source, by root-relative name.
     strict
-        Read every file all the same.
+        Read every file.
 
     Raises
     ------
@@ -157,7 +183,7 @@ def validate_sources(
     """
     stored = read_fingerprint(directory)
     sources = stored["sources"]
-    assert isinstance(sources, Mapping), "a fingerprint whose digest is right holds what compute_fingerprint put in"
+    assert isinstance(sources, Mapping), "a fingerprint with a valid digest was made by compute_fingerprint"
     digests = {name: str(digest) for name, digest in sources.items()}
     wanted = compute_fingerprint(config, {})
     if set(files) != set(digests) or any(wanted[part] != stored[part] for part in ("cache_version", "config")):
@@ -168,7 +194,10 @@ def validate_sources(
 
 
 def fingerprint_differences(stored: Mapping[str, JsonValue], wanted: Mapping[str, JsonValue]) -> list[str]:
-    """Name what differs between two fingerprints, one line each, sorted: for messages about why a store is rebuilt."""
+    """List the differences between two fingerprints, one line each, for messages about why a store is rebuilt.
+
+    The lines name parameters (sorted), then sources (sorted), then the layout version.
+    """
     lines = []
     for part in ("config", "sources"):
         old, new = stored.get(part), wanted.get(part)
@@ -177,7 +206,7 @@ def fingerprint_differences(stored: Mapping[str, JsonValue], wanted: Mapping[str
                 if name not in old:
                     lines.append(f"{part}: {name!r} is new")
                 elif name not in new:
-                    lines.append(f"{part}: {name!r} is gone")
+                    lines.append(f"{part}: {name!r} was removed")
                 elif old[name] != new[name]:
                     lines.append(f"{part}: {name!r} changed")
     if stored.get("cache_version") != wanted.get("cache_version"):

@@ -1,19 +1,18 @@
-"""What the files of an array store are called and hold, and the arithmetic of rows, batches and checksums.
+"""Names and contents of the files of an array store; rows, batches and checksums.
 
 ::
 
-    <array>.bin        rows of one array: C order, little-endian, the same shape for each
+    <array>.bin        rows of one array: C order, little-endian, all of the same shape
     index.parquet      row, key, the caller's columns, <side-car>_key, meta_json
     <side-car>s.json   values that many rows share, by small integer key
     shapes.json        row count, arrays, batch size, columns
     fingerprint.json   configuration and digests of the sources
-    crc.json           CRC-32C of every batch of every array, and of the files above
-    _COMPLETE          CRC-32C of crc.json and its complement; there only when all else is on disk
-    manifest.jsonl     the commit log, while rows are being written
-    sidecars.jsonl     side-car values in the order first seen, while rows are being written
+    crc.json           CRC-32C of every batch of every array, and of the index, side-cars, shapes and fingerprint
+    _COMPLETE          CRC-32C of crc.json and its complement; written after all other files are on disk
+    manifest.jsonl     the commit log; exists while rows are being written
+    sidecars.jsonl     side-car values in the order of first use; exists while rows are being written
 
-The finished files depend on the rows and their order alone: not on how they were grouped into calls, nor on a crash in
-between.
+The finished files depend only on the rows and their order, not on the number of rows per call or on interruptions.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from genolewm_assets.store.files import JsonValue, parse_json, read_blocks, read
 
 INDEX, SHAPES, CHECKSUMS, COMPLETE = "index.parquet", "shapes.json", "crc.json", "_COMPLETE"
 COMMIT_LOG, SIDECAR_LOG = "manifest.jsonl", "sidecars.jsonl"
-#: NumPy 1 has no more dimensions; the other is the most rows, bytes of a row and rows of a batch: far beyond any disk.
+#: Limits: dimensions of a row (that of NumPy 1); rows, bytes per row and rows per batch, larger than any disk needs.
 _MOST_DIMENSIONS, MOST = 32, 1 << 40
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _DTYPES = frozenset({"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}) | {
@@ -49,7 +48,7 @@ _DTYPES = frozenset({"bool", "int8", "int16", "int32", "int64", "uint8", "uint16
     "float32",
     "float64",
 }
-#: Types a caller's column may have: those whose values survive the JSON of the commit log unchanged.
+#: Types allowed for a caller's column: values of these types are unchanged after the JSON of the commit log.
 COLUMN_TYPES: Mapping[str, pa.DataType] = {
     name: pa.type_for_alias(name) for name in ("bool", "int8", "int16", "int32", "int64", "float64", "string")
 }
@@ -59,12 +58,12 @@ _OWN_FILES = frozenset({INDEX, SHAPES, FINGERPRINT, CHECKSUMS, COMPLETE, COMMIT_
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """One array of a store.
+    """Name, row shape and dtype of one array of a store.
 
     Attributes
     ----------
     name
-        Lower-case identifier; the file is ``<name>.bin``.
+        Lower-case identifier; the array's file is ``<name>.bin``.
     shape
         Shape of one row; ``()`` for one value per row.
     dtype
@@ -73,7 +72,7 @@ class ArraySpec:
     Raises
     ------
     ConfigurationError
-        If a name, a dimension or a type is not allowed.
+        If the name, a dimension or the dtype is not allowed.
     """
 
     name: str
@@ -88,16 +87,16 @@ class ArraySpec:
             raise ConfigurationError(where, "unknown dtype", expected=f"one of {sorted(_DTYPES)}", got=repr(self.dtype))
         if self.row_bytes > MOST:
             got = f"{self.row_bytes} bytes"
-            raise ConfigurationError(where, "row shape", expected=f"a row of at most {MOST} bytes", got=got)
+            raise ConfigurationError(where, "invalid row shape", expected=f"a row of at most {MOST} bytes", got=got)
 
     @property
     def disk_dtype(self) -> np.dtype[Any]:
-        """The dtype with the byte order that the file has."""
+        """NumPy dtype of the file, little-endian."""
         return np.dtype(self.dtype).newbyteorder("<")
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row."""
+        """Size of one row in bytes."""
         return math.prod(self.shape) * self.disk_dtype.itemsize
 
     @property
@@ -110,30 +109,37 @@ def _dimensions(shape: Sequence[int], where: str) -> tuple[int, ...]:
     try:
         found = tuple(int(operator.index(n)) for n in shape)
     except TypeError as err:
-        raise ConfigurationError(where, "row shape", expected="integers", got=reprlib.repr(shape)) from err
-    # One dimension is looked at before any are multiplied: the product of many large ones takes for ever.
+        raise ConfigurationError(where, "invalid row shape", expected="integers", got=reprlib.repr(shape)) from err
+    # Each dimension is checked before they are multiplied: the product of many huge integers would take very long.
     if len(found) > _MOST_DIMENSIONS or any(not 1 <= n <= MOST for n in found):
         expected = f"at most {_MOST_DIMENSIONS} positive dimensions"
-        raise ConfigurationError(where, "row shape", expected=expected, got=reprlib.repr(found))
+        raise ConfigurationError(where, "invalid row shape", expected=expected, got=reprlib.repr(found))
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayLayout:
-    """What does not change while rows are appended.
+    """Properties of a store that are fixed before its first row.
 
     Attributes
     ----------
     key
         :func:`compute_key` of the configuration that the rows depend on.
+    arrays
+        The arrays, in order.
     batch_rows
-        Rows under one checksum; batches begin at multiples of it.
+        Rows per batch; a batch has one checksum and starts at a multiple of this number.
     key_column
-        What ``index.parquet`` calls the column of row keys: ``key``, or ``path`` where rows are files.
+        Name of the column of row keys in ``index.parquet``, such as ``key``, or ``path`` if keys are file names.
     columns
-        The caller's columns of ``index.parquet`` and their types, in order.
+        Name and type of the caller's columns of ``index.parquet``, in order.
     sidecars
         Names of the side-cars, in order.
+
+    Raises
+    ------
+    ConfigurationError
+        If a name or type is not allowed, two names collide, or there is no array.
     """
 
     key: str
@@ -146,10 +152,10 @@ class ArrayLayout:
     def __post_init__(self) -> None:
         if not self.arrays:
             raise ConfigurationError("array store", "no arrays are declared", remedy="Declare at least one ArraySpec")
-        object.__setattr__(self, "batch_rows", int(integer(self.batch_rows, "rows under one checksum")))
+        object.__setattr__(self, "batch_rows", int(integer(self.batch_rows, "batch_rows")))
         if not 1 <= self.batch_rows <= MOST:
             expected, got = f"at least 1, at most {MOST}", reprlib.repr(self.batch_rows)
-            raise ConfigurationError("array store", "rows under one checksum", expected=expected, got=got)
+            raise ConfigurationError("array store", "batch_rows out of range", expected=expected, got=got)
         for name, kind in self.columns:
             check_name(name, "column")
             if kind not in COLUMN_TYPES:
@@ -164,7 +170,7 @@ class ArrayLayout:
 
     @property
     def index_schema(self) -> pa.Schema:
-        """Schema of ``index.parquet``; a side-car key is null where the row has none."""
+        """Arrow schema of ``index.parquet``; a side-car key is null if the row has no such side-car."""
         return pa.schema(
             [
                 pa.field("row", pa.int64(), nullable=False),
@@ -177,26 +183,26 @@ class ArrayLayout:
 
     @property
     def described_files(self) -> tuple[str, ...]:
-        """Files of a finished store whose checksum ``crc.json`` holds, those of arrays aside."""
+        """Files of a finished store, other than arrays, that have a checksum in ``crc.json``."""
         return (INDEX, SHAPES, FINGERPRINT, *map(sidecar_file, self.sidecars))
 
     def as_json(self) -> dict[str, JsonValue]:
-        """Return the document that :func:`layout_from_json` reads."""
+        """Return the layout as JSON values; :func:`layout_from_json` reads them."""
         document = json.loads(json.dumps({"layout_version": CACHE_VERSION, **asdict(self)}))
         return cast("dict[str, JsonValue]", document)
 
     def n_batches(self, n_rows: int) -> int:
-        """Return how many batches hold ``n_rows`` rows."""
+        """Return the number of batches in ``n_rows`` rows."""
         return -(-n_rows // self.batch_rows)
 
 
 def layout_from_json(document: object, where: str) -> ArrayLayout:
-    """Read what :meth:`ArrayLayout.as_json` gives; further fields are left to the caller.
+    """Parse the document of :meth:`ArrayLayout.as_json`; other fields in it are ignored.
 
     Raises
     ------
     CorruptResourceError
-        If it is of another layout version, or not such a document.
+        If the document has another layout version or is not a valid layout.
     """
     try:
         record = cast("dict[str, Any]", document)
@@ -219,35 +225,41 @@ def layout_from_json(document: object, where: str) -> ArrayLayout:
         _check_types(layout, record)
     except (ConfigurationError, KeyError, TypeError, ValueError, RecursionError) as err:
         raise CorruptResourceError(
-            where, f"is not the layout of an array store ({err})", remedy="Build the array store again"
+            where, f"is not a valid layout of an array store ({err})", remedy="Build the array store again"
         ) from err
     return layout
 
 
 def _check_types(layout: ArrayLayout, record: Mapping[str, Any]) -> None:
-    """Tell True from 1, and text from a list of letters, which the constructors take for the same."""
+    """Compare a layout with its JSON source: the constructors also accept True for 1 and a text for a list of letters.
+
+    Raises
+    ------
+    ConfigurationError
+        If a field has another type than :meth:`ArrayLayout.as_json` writes.
+    """
     written = layout.as_json()
     read = {name: record[name] for name in written}
     if json.dumps(written, sort_keys=True) != json.dumps(read, sort_keys=True):
-        raise ConfigurationError("array store", "a field has another type than is written")
+        raise ConfigurationError("array store", "a field has a wrong type")
 
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One row of the index, in the terms of the cache specification.
+    """One row of the index, with the field names of the cache specification.
 
     Attributes
     ----------
     row
-        0-based position in every array.
+        0-based row number, the same in every array.
     path
-        Key of the row: a root-relative file name, or what the writer was given as ``key``.
+        Key of the row; in caches of profiles a root-relative file name.
     has_annotation
-        False where the annotation array holds a placeholder; True in stores without such a column.
+        False if the annotation array holds zeros because there is no annotation; True in stores without such a column.
     panel_key, allele_key
-        Keys into the side-cars ``panel`` and ``allele``; None without.
+        Keys of the row's values in the side-cars ``panel`` and ``allele``; None if the row has none.
     meta_json
-        What else the writer was told of the row, as a JSON object.
+        Further metadata of the row, as text of a JSON object.
     """
 
     row: int
@@ -259,7 +271,7 @@ class IndexEntry:
 
 
 def sidecar_file(name: str) -> str:
-    """Return the file of a side-car: ``panel`` -> ``panels.json``."""
+    """Return the file name of a side-car: ``panel`` -> ``panels.json``."""
     return f"{name}s.json"
 
 
@@ -269,26 +281,26 @@ def sidecar_column(name: str) -> str:
 
 
 def check_name(name: str, what: str) -> None:
-    """Raise :class:`ConfigurationError` unless ``name`` is a lower-case identifier that can be part of a file name."""
+    """Raise :class:`ConfigurationError` unless ``name`` is a lower-case identifier of at most 64 characters."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigurationError(
-            "array store", f"{what} name", expected="lower-case letters, digits and '_'", got=repr(name)
+            "array store", f"invalid {what} name", expected="lower-case letters, digits and '_'", got=repr(name)
         )
 
 
 def _check_distinct(what: str, names: Sequence[str]) -> None:
     if twice := sorted(name for name, count in Counter(names).items() if count > 1):
-        raise ConfigurationError("array store", f"two {what} of one name", got=repr(twice[0]))
+        raise ConfigurationError("array store", f"two {what} have the same name", got=repr(twice[0]))
 
 
 def crc32c(data: bytes | npt.NDArray[Any], start: int = 0) -> int:
     """Return the CRC-32C (Castagnoli) of bytes or of a C-contiguous array, continued from ``start``."""
-    # The C extension takes whatever has a plain contiguous buffer; its annotation says bytes only.
+    # The C extension accepts any object with a contiguous buffer; its type annotation allows bytes only.
     return int(google_crc32c.extend(start, cast("bytes", data)))
 
 
 def crc32c_file(path: Path) -> int:
-    """Return the CRC-32C of a regular file; raises as :func:`read_blocks`."""
+    """Return the CRC-32C of a regular file; errors are those of :func:`read_blocks`."""
     crc = 0
     for block in read_blocks(path):
         crc = crc32c(block, crc)
@@ -296,28 +308,41 @@ def crc32c_file(path: Path) -> int:
 
 
 def complete_text(checksums: bytes) -> bytes:
-    """Return what ``_COMPLETE`` holds: the checksum of ``crc.json``, which holds those of all else, and its complement.
+    """Return the content of ``_COMPLETE``: the CRC-32C of ``crc.json`` and the complement of it, in hex.
 
-    The complement tells a marker that was altered from a ``crc.json`` that was.
+    If the two numbers are not complements of each other, ``_COMPLETE`` was altered; otherwise a difference from the
+    file's CRC-32C shows that ``crc.json`` was altered.
+
+    Parameters
+    ----------
+    checksums
+        Content of ``crc.json``.
     """
     crc = crc32c(checksums)
     return f"{crc:08x} {crc ^ 0xFFFFFFFF:08x}\n".encode()
 
 
 def is_complete(directory: Path) -> bool:
-    """Tell whether a directory holds an array store that was finished."""
+    """Tell whether a directory holds a finished array store."""
     return (directory / COMPLETE).is_file()
 
 
 def read_json(path: Path, crc: int | None) -> Any:
-    """Read a JSON file of a finished store, after comparing its checksum where one is known.
+    """Read a JSON file of a finished store and compare its checksum.
+
+    Parameters
+    ----------
+    path
+        The file.
+    crc
+        CRC-32C of the file; None: not compared.
 
     Raises
     ------
     MissingResourceError
-        If it is gone.
+        If the file does not exist.
     CorruptResourceError
-        If its bytes differ from what was written, are not JSON, or something else than a file stands there.
+        If the checksum differs, the content is not JSON, or the path is not a regular file.
     """
     data = read_plain(path)
     if crc is not None and crc32c(data) != crc:

@@ -1,9 +1,9 @@
-"""The commit log of an array store that is being written: which rows count, and how to get back to them after a kill.
+"""Commit log of an array store that is being written: records the valid rows and recovers them after a kill.
 
-Data files are synced before the record that counts their rows, so a record that can be read describes rows that are on
-disk. A record holds the row count, the CRC-32C of every batch that its rows reach, and the index values of its rows,
-column by column; each line carries its own checksum. Recovery goes back to the last record that everything on disk
-agrees with, be it the header.
+Data files are synced before the record that commits their rows, so every readable record describes rows on disk. A
+record holds the row count, the CRC-32C of every batch that contains its rows, and the index values of its rows, column
+by column; each line has its own checksum. Recovery returns to the last record that agrees with all files on disk, or
+to the header if none does.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from genolewm_assets.store.arrays.layout import COMMIT_LOG, SIDECAR_LOG, ArrayLa
 from genolewm_assets.store.files import open_plain, parse_json, write_atomic
 
 _PREFIX, _MIDDLE, _SUFFIX = b'{"check":"', b'","record":', b"}\n"
-# Raised when records change. An unfinished store with another one, older or newer, is refused: its rows may have taken
-# days, and the code that began it can finish it.
+# Incremented when the format of records changes. An unfinished store with another version is an error and is kept: its
+# rows may have taken days, and the code that began it can finish it.
 _LOG_VERSION = 2
 #: Index values of one row, in the order of the index schema without its first column.
 Entry: TypeAlias = tuple[Any, ...]
@@ -39,13 +39,14 @@ class LogRecord:
     Attributes
     ----------
     rows
-        Rows committed in all, these included.
+        Number of rows committed so far, including those of this commit.
     crc
-        Per array: CRC-32C of each batch that the rows of this commit reach; of the last one up to ``rows``.
+        CRC-32C of each batch that contains rows of this commit, by array; that of the last batch covers rows below
+        ``rows``.
     sidecar_bytes, sidecar_crc
-        Length of the side-car log, and CRC-32C of all of it.
+        Length of the side-car log in bytes, and CRC-32C of the whole log.
     columns
-        Index values of the rows that this commit adds, by column in the order of an :data:`Entry`.
+        Index values of the rows of this commit, by column in the order of an :data:`Entry`.
     """
 
     rows: int
@@ -55,7 +56,7 @@ class LogRecord:
     columns: Sequence[Sequence[Any]]
 
     def to_line(self) -> bytes:
-        """Return the line of the log."""
+        """Return the record as a line of the log, with its checksum."""
         return _line(
             {
                 "rows": self.rows,
@@ -68,16 +69,18 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Where a log stands.
+    """State of a store after its last valid commit.
 
     Attributes
     ----------
     keys
         Keys of the committed rows, in order.
     crc
-        Per array: CRC-32C of every batch; the last one may be of a batch that is not full.
+        CRC-32C of every batch, by array; the last batch may have fewer rows.
     log_bytes, sidecar_bytes
-        Lengths of the two logs.
+        Lengths of commit log and side-car log in bytes.
+    sidecar_crc
+        CRC-32C of the side-car log.
     """
 
     keys: list[str]
@@ -89,7 +92,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A record's claims about the files, without its entries."""
+    """A record without its index values."""
 
     rows: int
     first_batch: int
@@ -100,14 +103,18 @@ class _Mark:
 
 
 def extend_checksums(crcs: list[int], rows: npt.NDArray[Any], first_row: int, batch_rows: int) -> None:
-    """Continue the CRC-32C of each batch of an array by the rows that follow.
+    """Update the CRC-32C of each batch of an array with new rows.
 
     Parameters
     ----------
     crcs
-        One per batch that ``first_row`` rows reach; changed and added to.
+        CRC-32C of each batch of the rows before ``first_row``; changed in place and extended.
     rows
-        Rows from ``first_row`` on.
+        New rows, the first of which is row ``first_row``.
+    first_row
+        0-based number of the first new row.
+    batch_rows
+        Rows per batch.
     """
     at = 0
     while at < len(rows):
@@ -120,17 +127,17 @@ def extend_checksums(crcs: list[int], rows: npt.NDArray[Any], first_row: int, ba
 
 
 def create_log(directory: Path, layout: ArrayLayout) -> None:
-    """Begin a log: a header alone."""
+    """Write a new log that contains only its header."""
     write_atomic(directory / COMMIT_LOG, _line({"log_version": _LOG_VERSION, **layout.as_json()}))
 
 
 def read_header(directory: Path) -> dict[str, Any] | None:
-    """Return what the header of a log says; None where there is no log, or none with a valid header."""
+    """Return the header of a log; None if there is no log or its header is damaged."""
     return next((document for document, _ in _lines(directory / COMMIT_LOG)), None)
 
 
 def read_entries(directory: Path) -> Iterator[Entry]:
-    """Yield the index values of every committed row, after recovery has cut the log to what is valid."""
+    """Yield the index values of every committed row of a recovered log."""
     lines = _lines(directory / COMMIT_LOG)
     next(lines, None)
     for document, _ in lines:
@@ -138,21 +145,21 @@ def read_entries(directory: Path) -> Iterator[Entry]:
 
 
 def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
-    """Find the last commit that every file agrees with; nothing is changed.
+    """Find the last commit that agrees with all files; no file is changed.
 
     Returns
     -------
     Committed or None
-        None where there is no log, or none with a valid header: no row counts.
+        None if there is no log or its header is damaged; no row is committed then.
 
     Raises
     ------
     VersionError
-        If the log was begun by another version of this code.
+        If another version of this code began the log.
     ConfigurationError
-        If the log belongs to another layout, so that its rows are not those the caller wants to continue.
+        If the log belongs to another layout, so that its rows cannot be continued.
     CorruptResourceError
-        If the log is none of a writer's.
+        If a line has a valid checksum but invalid content.
     """
     header = read_header(directory)
     if header is None:
@@ -162,9 +169,9 @@ def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
     try:
         marks, keys = _read_marks(directory / COMMIT_LOG, layout)
     except (KeyError, TypeError, ValueError, AttributeError) as err:
-        # Its checksum is right, so no crash made this line.
+        # The line's checksum is valid, so a crash cannot be the cause.
         raise CorruptResourceError(
-            str(directory / COMMIT_LOG), f"holds a line that no writer wrote ({err!r})", remedy="Remove the directory"
+            str(directory / COMMIT_LOG), f"has a line of invalid content ({err!r})", remedy="Remove the directory"
         ) from err
     marks = _agreeing_with_sidecars(marks, directory / SIDECAR_LOG)
     for spec in layout.arrays:
@@ -175,13 +182,13 @@ def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
 
 
 def _check_versions(directory: Path, header: Mapping[str, object]) -> None:
-    """Raise :class:`VersionError` unless a log, and the layout of its arrays, are of this code's versions."""
+    """Raise :class:`VersionError` unless log and layout have the versions of this code."""
     for name, own in (("log_version", _LOG_VERSION), ("layout_version", CACHE_VERSION)):
         if header.get(name) != own:
             what = name.replace("_", " ")
             raise VersionError(
                 str(directory),
-                "holds an array store that another version of this code began; nothing was changed",
+                "holds an array store begun by another version of this code; nothing was changed",
                 expected=f"{what} {own}",
                 got=f"{what} {reprlib.repr(header.get(name))}",
                 remedy="Finish it with that version, or remove the directory and build again",
@@ -189,12 +196,17 @@ def _check_versions(directory: Path, header: Mapping[str, object]) -> None:
 
 
 def committed_rows(directory: Path) -> int:
-    """Return the rows that the log of an unfinished store counts, without looking at the data; 0 without a log.
+    """Return the number of rows committed according to the log of an unfinished store; the data are not read.
+
+    Returns
+    -------
+    int
+        Number of rows; 0 if there is no log or its header is damaged.
 
     Raises
     ------
     VersionError
-        If another version of this code began it.
+        If another version of this code began the log.
     """
     rows, lines = 0, _lines(directory / COMMIT_LOG)
     for header, _ in islice(lines, 1):
@@ -208,7 +220,7 @@ def committed_rows(directory: Path) -> int:
 
 
 def check_same_layout(directory: Path, found: object, layout: ArrayLayout) -> None:
-    """Raise :class:`ConfigurationError` if a store was begun with another configuration, naming what differs."""
+    """Raise :class:`ConfigurationError`, naming the first difference, if a store was begun with another layout."""
     wanted = layout.as_json()
     stated: Mapping[str, object] = found if isinstance(found, dict) else {}
     for name, value in wanted.items():
@@ -218,7 +230,7 @@ def check_same_layout(directory: Path, found: object, layout: ArrayLayout) -> No
                 f"holds an array store begun with another {name.replace('_', ' ')}",
                 expected=repr(value),
                 got=repr(stated.get(name)),
-                remedy="Remove the directory, or choose another one",
+                remedy="Remove the directory, or choose another directory",
             )
 
 
@@ -228,23 +240,29 @@ def _line(document: Mapping[str, object]) -> bytes:
 
 
 def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield each document and the offset behind its line, up to the first line that is not whole."""
+    """Yield each line's document and the offset of the line's end, up to the first incomplete or damaged line."""
     offset, head = 0, len(_PREFIX) + 8 + len(_MIDDLE)
     with suppress(MissingResourceError), open_plain(path) as handle:
         for line in handle:
             text = line[head : -len(_SUFFIX)]
-            # The frame is compared as well, so that no byte of a line is without its check.
+            # The whole line is compared, so that a change in any byte, also outside the document, is detected.
             if line != _PREFIX + f"{crc32c(text):08x}".encode() + _MIDDLE + text + _SUFFIX:
                 return
             offset += len(line)
             document = parse_json(text, str(path))
             if not isinstance(document, dict):
-                raise CorruptResourceError(str(path), "is no commit log", remedy="Remove the directory")
+                raise CorruptResourceError(str(path), "is not a commit log", remedy="Remove the directory")
             yield document, offset
 
 
 def _read_marks(path: Path, layout: ArrayLayout) -> tuple[list[_Mark], list[str]]:
-    """Return the claims of every record that follows on its predecessor, a mark of zero rows first, and the keys."""
+    """Read the records of a log up to the first one that does not continue its predecessor.
+
+    Returns
+    -------
+    tuple of list and list
+        Marks, the first of which is for zero rows; keys of all rows, in order.
+    """
     lines, keys = _lines(path), []
     _, offset = next(lines, (None, 0))
     marks = [_Mark(0, 0, {}, offset, 0, 0)]
@@ -261,7 +279,7 @@ def _read_marks(path: Path, layout: ArrayLayout) -> tuple[list[_Mark], list[str]
 
 
 def _claims(marks: Iterable[_Mark], name: str, batch_rows: int) -> list[tuple[int, int]]:
-    """Return what is claimed of each batch of an array: its CRC-32C, and up to which row."""
+    """Return, for each batch of an array, the CRC-32C in the log and the row before which it ends."""
     claims: list[tuple[int, int]] = []
     for mark in marks:
         del claims[mark.first_batch :]
@@ -271,6 +289,7 @@ def _claims(marks: Iterable[_Mark], name: str, batch_rows: int) -> list[tuple[in
 
 
 def _agreeing_with_sidecars(marks: list[_Mark], path: Path) -> list[_Mark]:
+    """Return the marks up to the first that differs from the side-car log in length or checksum."""
     size = path.stat().st_size if path.is_file() else 0
     if not size:
         return list(takewhile(lambda mark: mark.sidecar_bytes == 0, marks))
@@ -287,13 +306,13 @@ def _agreeing_with_sidecars(marks: list[_Mark], path: Path) -> list[_Mark]:
 
 
 def _agreeing_with_array(marks: list[_Mark], path: Path, spec: ArraySpec, batch_rows: int) -> list[_Mark]:
-    """Return the marks up to the first batch that is short or has another checksum."""
+    """Return the marks up to the first batch that is incomplete or has another checksum."""
     size = path.stat().st_size if path.is_file() else 0
     kept = [mark for mark in marks if mark.rows * spec.row_bytes <= size]
     if not size:
         return kept
     with path.open("rb") as handle:
-        # Every batch but the last is full, so reading them one after another stays in step.
+        # All batches except the last are full, so consecutive reads start at the right offsets.
         for batch, (crc, end) in enumerate(_claims(kept, spec.name, batch_rows)):
             if crc32c(handle.read((end - batch * batch_rows) * spec.row_bytes)) != crc:
                 return [mark for mark in kept if mark.rows <= batch * batch_rows]

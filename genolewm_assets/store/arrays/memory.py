@@ -1,4 +1,4 @@
-"""How much memory this process may use, and the refusal to load an array store that would take too much of it."""
+"""Memory that this process may use, and a check that an array store fits into it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from genolewm_assets.errors import GenoLeWMError
 
 _PROC, _CGROUP = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
-# Version 2 has one hierarchy without a controller's name, version 1 one for memory alone.
+# File of the memory limit by controller name. Control groups v2 have one hierarchy without controller name, v1 have a
+# hierarchy for the controller "memory".
 _LIMIT_FILES = {"": "memory.max", "memory": "memory.limit_in_bytes"}
 
 
@@ -20,12 +21,16 @@ class MemoryLimitError(GenoLeWMError, RuntimeError):
 
 
 def usable_memory_bytes(*, proc: Path = _PROC, cgroup: Path = _CGROUP) -> int:
-    """Return the bytes of memory this process may use: all there is, or the lowest limit of its control groups.
+    """Return the memory that this process may use, in bytes.
+
+    This is the smaller of the physical memory and the lowest limit of the process's control groups.
 
     Parameters
     ----------
-    proc, cgroup
-        The process's control groups, and where their hierarchies are mounted.
+    proc
+        File that lists the control groups of the process.
+    cgroup
+        Folder under which the hierarchies of control groups are mounted.
     """
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([physical, *_limits(proc, cgroup)])
@@ -37,7 +42,7 @@ def _limits(proc: Path, cgroup: Path) -> Iterator[int]:
         _, controllers, path = line.split(":", maxsplit=2)
         for controller in set(controllers.split(",")) & set(_LIMIT_FILES):
             group = Path(path.lstrip("/"))
-            # A limit of any group above applies too; inside a container only the uppermost may be visible.
+            # Limits of parent groups apply too; inside a container only the topmost group may be visible.
             for folder in (group, *group.parents):
                 text = _read(cgroup / controller / folder / _LIMIT_FILES[controller]).strip()
                 if text.isdigit():
@@ -52,7 +57,17 @@ def _read(path: Path) -> str:
 
 
 def check_fits_memory(size_bytes: int, max_fraction: float, where: str) -> None:
-    """Raise :class:`MemoryLimitError`, naming both figures, if so many bytes are more than a share of the memory."""
+    """Raise :class:`MemoryLimitError` if a size exceeds a share of the memory that this process may use.
+
+    Parameters
+    ----------
+    size_bytes
+        Size to load, in bytes.
+    max_fraction
+        Largest allowed share, 0 to 1.
+    where
+        Start of the error message, which states both sizes.
+    """
     usable = usable_memory_bytes()
     if size_bytes > max_fraction * usable:
         raise MemoryLimitError(

@@ -1,4 +1,4 @@
-"""Read rows of a finished array store: lazily, from any number of processes, checked on the way if asked."""
+"""Read rows of a finished array store: on demand, from any number of processes, optionally with checksums."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from genolewm_assets.store.arrays.layout import (
 from genolewm_assets.store.arrays.memory import check_fits_memory
 from genolewm_assets.store.files import JsonValue
 
-#: How rows will be read: what the operating system should read ahead (madvise(2)).
+#: Expected order of reads, which decides how far the operating system reads ahead (madvise(2)).
 Access: TypeAlias = Literal["normal", "sequential", "random"]
 
 _ADVICE: Mapping[Access, int] = {
@@ -43,27 +43,27 @@ _ADVICE: Mapping[Access, int] = {
 
 
 class ArrayStoreReader:
-    """A finished store. Holds no open file: an array is mapped at first use, in each process anew.
+    """Reader of a finished array store.
 
-    A pickle holds the directory and no data; what :meth:`load_in_memory` loaded is shared with forked processes and
-    not taken along to spawned ones, which read from disk.
+    The reader keeps no file open: each process maps the arrays when it reads its first row. A pickled reader holds the
+    directory and the options only. Arrays loaded by :meth:`load_in_memory` are shared with forked processes; spawned
+    processes read from disk.
 
     Parameters
     ----------
     directory
-        The store, or a published link to it, which is resolved once, here.
+        The store, or a published link to it. The link is resolved once, here.
     check
-        Compare the CRC-32C of each batch of rows before the first row of it is handed out in this process.
+        Compare the CRC-32C of a batch of rows before its first row is returned in this process.
     access
-        How rows will be read: ``random`` keeps the disk from reading neighbours that nobody asked for, ``sequential``
-        has it read far ahead.
+        Expected order of reads: ``random`` disables reading ahead, ``sequential`` extends it.
 
     Raises
     ------
     MissingResourceError
-        If there is no finished store, or a file of it is gone.
+        If the directory has no finished store, or a file of the store is missing.
     CorruptResourceError
-        If an array is shorter or longer than its rows, or what describes the store was altered.
+        If the size of an array differs from its rows, or a file that describes the store was altered.
     """
 
     def __init__(self, directory: Path, *, check: bool = False, access: Access = "normal") -> None:
@@ -95,17 +95,17 @@ class ArrayStoreReader:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all arrays: what :meth:`load_in_memory` would take."""
+        """Size of all arrays in bytes, which is the memory that :meth:`load_in_memory` takes."""
         return self._n_rows * sum(spec.row_bytes for spec in self.layout.arrays)
 
     @property
     def batch_rows(self) -> int:
-        """Rows under one checksum."""
+        """Number of rows per checksum."""
         return self.layout.batch_rows
 
     @property
     def fingerprint(self) -> dict[str, JsonValue]:
-        """Configuration and digests of the sources, as ``fingerprint.json`` says."""
+        """Content of ``fingerprint.json``: configuration and digests of the sources; its checksum is compared."""
         self._checksums.check_file(FINGERPRINT)
         return read_fingerprint(self.directory)
 
@@ -115,42 +115,42 @@ class ArrayStoreReader:
         Parameters
         ----------
         row
-            0-based; negative numbers do not count from the end.
+            0-based row number; negative numbers are an error.
 
         Returns
         -------
         dict of str to ndarray
-            Read-only views of the declared dtype and row shape.
+            Read-only view of the row by array name, with the declared dtype and row shape.
 
         Raises
         ------
         InputError
-            If there is no such row.
+            If the row does not exist.
         CorruptResourceError
-            With ``check``: if the batch of the row differs from what was written.
+            With ``check``: if the row's batch differs from its checksum.
         """
         arrays = self._opened()
         if not (isinstance(row, int | np.integer) and 0 <= row < self._n_rows):
-            self._rows([row])  # says what is wrong with it
+            self._rows([row])  # raises the error
         if self.check and not self._loaded:
             for name in self.arrays:
                 self._check_batches(name, np.array([row // self.batch_rows]))
         return {name: array[row, ...] for name, array in arrays.items()}
 
     def get_slice(self, start: int, stop: int, array: str | None = None) -> npt.NDArray[Any]:
-        """Return neighbouring rows of one array without copying them.
+        """Return consecutive rows of one array without copying them.
 
         Parameters
         ----------
         start, stop
-            0-based and half-open, within the store.
+            First row and end, 0-based half-open; ``0 <= start <= stop <= n_rows``.
         array
-            As in :meth:`get_rows`.
+            Name of the array; None if the store has only one.
 
         Returns
         -------
         ndarray
-            Read-only view, shape (stop - start, *row shape), the declared dtype.
+            Read-only view, declared dtype, shape (stop - start, *row shape).
 
         Raises
         ------
@@ -166,29 +166,30 @@ class ArrayStoreReader:
     def get_rows(
         self, indices: npt.ArrayLike, array: str | None = None, *, out: npt.NDArray[Any] | None = None
     ) -> npt.NDArray[Any]:
-        """Return rows of one array, copied, in the order asked for.
+        """Return copies of rows of one array, in the order of the indices.
 
         Parameters
         ----------
         indices
-            0-based rows, integers of shape (n,); any order, repetitions allowed, none negative.
+            0-based row numbers, integers of shape (n,), in any order; repetitions are allowed, negative numbers are
+            an error.
         array
-            Which array; None for the only one of a store that has one.
+            Name of the array; None if the store has only one.
         out
-            Where to put them, shape (n, *row shape) and the declared dtype; a buffer that is used again takes half the
-            time of new memory. None: a new array.
+            Array for the result, declared dtype, shape (n, *row shape). Reusing one takes half the time of a new
+            array. None: a new array.
 
         Returns
         -------
         ndarray
-            Shape (n, *row shape), the declared dtype, writable; ``out`` where it was given.
+            Declared dtype, shape (n, *row shape), writable; ``out`` if it was given.
 
         Raises
         ------
         InputError
-            If there is no such row or array, or ``out`` does not fit.
+            If a row or the array does not exist, or ``out`` has another shape or dtype.
         CorruptResourceError
-            With ``check``: if a batch read differs from what was written.
+            With ``check``: if a batch differs from its checksum.
         """
         name, rows = self._name(array), self._rows(indices)
         rows_of = self._array(name, rows)
@@ -199,7 +200,7 @@ class ArrayStoreReader:
             raise InputError(
                 str(self.directory), "rows do not fit `out`", expected=str(wanted), got=str((out.shape, out.dtype))
             )
-        # None is clipped, all were compared; the default would gather into a buffer of its own first.
+        # All rows are in range, so mode="clip" clips none; the default mode would copy through a buffer.
         return rows_of.take(rows, axis=0, out=out, mode="clip")
 
     def keys(self) -> list[str]:
@@ -209,13 +210,17 @@ class ArrayStoreReader:
 
     @property
     def index(self) -> pa.Table:
-        """Table ``index.parquet``, read once: row, key, the caller's columns, side-car keys, ``meta_json``."""
+        """Table of ``index.parquet``: row, key, the caller's columns, side-car keys, ``meta_json``; read once.
+
+        Errors are those of a damaged or missing file, and :class:`MemoryLimitError` if the table would take more than
+        half of the memory that this process may use.
+        """
         if self._index is None:
             self._index = self._checksums.read_index()
         return self._index
 
     def load_index(self) -> list[IndexEntry]:
-        """Return the index in the terms of the cache specification."""
+        """Return one :class:`IndexEntry` per row, in order."""
         table, rows = self.index, range(self._n_rows)
         names = set(table.column_names)
 
@@ -231,12 +236,21 @@ class ArrayStoreReader:
         return [IndexEntry(*entry) for entry in zip(*columns, strict=True)]
 
     def sidecar(self, name: str, key: int) -> str:
-        """Return the JSON text that a side-car key stands for.
+        """Return a side-car value as JSON text.
+
+        Parameters
+        ----------
+        name
+            Name of the side-car.
+        key
+            Key of the value, from the index.
 
         Raises
         ------
         InputError
-            If there is no such side-car or key.
+            If the side-car or the key does not exist.
+        MissingResourceError, CorruptResourceError
+            If the side-car's file is missing or damaged.
         """
         texts = self.sidecar_texts(name)
         if not 0 <= key < len(texts):
@@ -245,12 +259,14 @@ class ArrayStoreReader:
         return texts[key]
 
     def sidecar_texts(self, name: str) -> list[str]:
-        """Return the JSON texts of a side-car by key, read once.
+        """Return all JSON texts of a side-car, indexed by key; the file is read once.
 
         Raises
         ------
         InputError
-            If there is no such side-car.
+            If the side-car does not exist.
+        MissingResourceError, CorruptResourceError
+            If the side-car's file is missing or damaged.
         """
         if name not in self.layout.sidecars:
             raise self._unknown("side-car", self.layout.sidecars, name)
@@ -261,17 +277,19 @@ class ArrayStoreReader:
         return self._sidecars[name]
 
     def load_in_memory(self, *, max_fraction: float = 0.5) -> None:
-        """Copy every array into memory, once for all processes forked later.
+        """Copy every array into memory; processes forked later share the copy.
 
         Parameters
         ----------
         max_fraction
-            Share of the memory this process may use, limits of control groups included, that the arrays may take.
+            Largest allowed share, 0 to 1, of the memory that this process may use (control groups included).
 
         Raises
         ------
         MemoryLimitError
-            A :class:`RuntimeError`: if they would take more; its text names both figures.
+            A :class:`RuntimeError`: if the arrays would take more; the message states both sizes.
+        CorruptResourceError
+            With ``check``: if a batch differs from its checksum.
         """
         check_fits_memory(self.size_bytes, max_fraction, str(self.directory))
         loaded = {name: np.array(self.get_slice(0, self._n_rows, name)) for name in self.arrays}
@@ -280,12 +298,17 @@ class ArrayStoreReader:
         self._loaded, self._maps = loaded, {}
 
     def verify(self, progress: Progress = NO_PROGRESS) -> list[str]:
-        """Read everything from disk and say what differs from what was written.
+        """Read every file from disk and compare the checksums.
+
+        Parameters
+        ----------
+        progress
+            Receives the number of bytes of the arrays read.
 
         Returns
         -------
         list of str
-            One line per file, or per batch of rows, that differs; empty for an intact store.
+            One line per file or batch of rows that differs; empty if the store is intact.
         """
         return list(find_differences(self._checksums, progress))
 
@@ -295,7 +318,7 @@ class ArrayStoreReader:
             return np.zeros(0, dtype=np.int64)
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
             got = f"{rows.dtype} of shape {rows.shape}"
-            raise InputError(str(self.directory), "row numbers", expected="integers of shape (n,)", got=got)
+            raise InputError(str(self.directory), "invalid row numbers", expected="integers of shape (n,)", got=got)
         if rows.min() < 0 or rows.max() >= self._n_rows:
             wrong = int(rows[(rows < 0) | (rows >= self._n_rows)][0])
             raise InputError(str(self.directory), "no such row", expected=_numbers(self._n_rows), got=str(wrong))
@@ -311,7 +334,7 @@ class ArrayStoreReader:
         return InputError(str(self.directory), f"no such {what}", expected=f"one of {list(known)}", got=repr(name))
 
     def _array(self, name: str, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
-        """Return an array whose ``rows`` may be handed out."""
+        """Return an array after checking the batches of ``rows``, if checks are on."""
         array = self._opened()[name]
         if self.check and not self._loaded:
             self._check_batches(name, np.unique(rows // self.batch_rows))
@@ -328,7 +351,7 @@ class ArrayStoreReader:
             intact[batch] = True
 
     def _opened(self) -> dict[str, npt.NDArray[Any]]:
-        """Return every array: what was loaded, or else a mapping of this process's own."""
+        """Return all arrays by name: those loaded in memory, or else this process's own mappings."""
         if self._loaded:
             return self._loaded
         if not self._maps or self._maps_pid != os.getpid():
@@ -338,23 +361,30 @@ class ArrayStoreReader:
 
     def _map(self, spec: ArraySpec) -> npt.NDArray[Any]:
         shape = (self._n_rows, *spec.shape)
-        # Its size again, because what is read behind the end of a mapped file ends the process with SIGBUS.
+        # open_array compares the size again: reading past the end of a mapped file ends the process with SIGBUS.
         with self._checksums.open_array(spec.name) as handle:
             if not self._n_rows:
                 return np.empty(shape, spec.dtype)
-            # Not numpy.memmap, whose slicing takes ten times as long as that of the base class.
+            # Not numpy.memmap: slicing it takes ten times as long as slicing an ndarray.
             mapped = mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ)
         mapped.madvise(_ADVICE[self.access])
         return np.frombuffer(mapped, spec.disk_dtype).reshape(shape)
 
 
 def verify_array_store(directory: Path, *, progress: Progress = NO_PROGRESS) -> list[str]:
-    """Read a finished store from disk and say what is wrong with it, also where it cannot even be opened.
+    """Verify a finished store; damage that prevents opening it is returned as a line, not raised.
+
+    Parameters
+    ----------
+    directory
+        The store, or a published link to it.
+    progress
+        Receives the number of bytes of the arrays read.
 
     Returns
     -------
     list of str
-        As :meth:`ArrayStoreReader.verify`.
+        One line per difference, as :meth:`ArrayStoreReader.verify`; empty if the store is intact.
     """
     try:
         return ArrayStoreReader(directory).verify(progress)
@@ -363,4 +393,4 @@ def verify_array_store(directory: Path, *, progress: Progress = NO_PROGRESS) -> 
 
 
 def _numbers(count: int) -> str:
-    return f"0 to {count - 1}" if count else "none, for there are none"
+    return f"0 to {count - 1}" if count else "nothing, because the store has no rows or values"

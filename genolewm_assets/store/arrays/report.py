@@ -1,4 +1,4 @@
-"""What an array store holds and costs: sizes, index schema, de-duplication, memory; finished or not."""
+"""Report on a finished or unfinished array store: sizes, index schema, shared values, memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from genolewm_assets.store.files import GENERATIONS, JsonValue, normal_json
 
 @dataclass(frozen=True, slots=True)
 class SidecarReport:
-    """One side-car: distinct values, and mean and greatest length in bytes."""
+    """Size of a side-car: number of distinct values, mean and largest length of a value in bytes."""
 
     unique: int
     mean_bytes: int
@@ -27,24 +27,28 @@ class SidecarReport:
 
 @dataclass(frozen=True, slots=True)
 class ArrayStoreReport:
-    """One store.
+    """Report on one store.
 
     Attributes
     ----------
     directory
-        As it was asked for.
+        Path of the store as given.
+    complete
+        Whether the store is finished.
     rows
-        Rows of a finished store, committed rows of an unfinished one.
+        Number of rows; of an unfinished store, of committed rows.
     files
-        Bytes on disk by file.
+        Size on disk in bytes, by file.
     arrays
-        ``(rows, *shape) dtype`` by array.
+        ``(rows, *shape) dtype``, by array; empty for an unfinished store.
     index_schema
-        Arrow type by column of ``index.parquet``; empty while unfinished.
+        Arrow type by column of ``index.parquet``; empty for an unfinished store.
     index_string_bytes
-        Memory that the text columns of the index take, by column.
+        Memory of the text columns of the index in bytes, by column; empty for an unfinished store.
+    sidecars
+        Report by side-car; empty for an unfinished store.
     realise_bytes
-        Memory that :meth:`ArrayStoreReader.load_in_memory` would take.
+        Memory that :meth:`ArrayStoreReader.load_in_memory` takes, in bytes; 0 for an unfinished store.
     """
 
     directory: str
@@ -62,7 +66,7 @@ class ArrayStoreReport:
         return normal_json(asdict(self), self.directory)
 
     def as_text(self) -> str:
-        """Return the report as the lines people read."""
+        """Return the report as readable text."""
         lines = [f"=== {self.directory} ===", f"  complete marker:  {self.complete}"]
         lines.append(f"  {'rows (n):' if self.complete else 'committed rows:':<17} {self.rows:,}")
         lines += [f"  {name}: {shape}" for name, shape in self.arrays.items()]
@@ -81,14 +85,21 @@ class ArrayStoreReport:
 
 
 def inspect_cache(directory: Path) -> ArrayStoreReport:
-    """Describe one store without reading its arrays.
+    """Report on one store without reading its arrays.
+
+    Parameters
+    ----------
+    directory
+        The store, or a published link to it.
 
     Raises
     ------
     MissingResourceError
-        If there is neither a finished nor a begun store.
+        If the directory has neither a finished nor an unfinished store.
     CorruptResourceError
         If a finished store cannot be opened.
+    VersionError
+        If another version of this code began an unfinished store.
     """
     files = {path.name: path.stat().st_size for path in sorted(directory.glob("*")) if path.is_file()}
     if not is_complete(directory):
@@ -116,15 +127,17 @@ def _sidecar_report(texts: list[str]) -> SidecarReport:
 
 
 def find_caches(path: Path) -> Iterator[Path]:
-    """Yield every store at or below a path, sorted: published links once, and unfinished ones.
+    """Yield the path of every store at or below a directory, sorted within each folder.
+
+    A published store is yielded once, by its link; unfinished stores are included.
 
     Raises
     ------
     MissingResourceError
-        If there is no such directory, or no store in it.
+        If the directory does not exist or has no store.
     """
     if not path.is_dir():
-        raise MissingResourceError(str(path), "no such directory", remedy="Check the path")
+        raise MissingResourceError(str(path), "the directory does not exist", remedy="Check the path")
     found = _walk_caches(path)
     first = next(found, None)
     if first is None:
@@ -141,7 +154,7 @@ def _walk_caches(path: Path) -> Iterator[Path]:
             yield here
             continue
         names.sort()
-        # os.walk names links among the folders but does not follow them; generations are reached through their links.
+        # os.walk lists links as folders but does not follow them; generations are found through their links only.
         yield from (here / name for name in names if (here / name).is_symlink() and _is_store(here / name))
         names[:] = [name for name in names if name != GENERATIONS]
 

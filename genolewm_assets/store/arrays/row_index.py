@@ -1,14 +1,14 @@
-"""Where the rows of a hash lie: one SQLite file over many stores, derived from them and made again at will.
+"""Index of the rows of many stores by hash: one SQLite file, derived from the stores and rebuilt at any time.
 
 ::
 
-    stores     number, location, label, manifest_sha256, n_rows: what is covered, by the manifest it had
-    omitted    location, reason: what could not be covered
-    addresses  hash (32 bytes), store, row, crc32c of those three; ordered by them, many rows per hash
-    summary    name, value: distinct hashes, rows, crc32c of those and of what stores and omitted say
+    stores     number, location, label, manifest_sha256, n_rows: indexed stores, with the manifest of their generation
+    omitted    location, reason: stores that could not be indexed
+    addresses  hash (32 bytes), store, row, crc32c of these three; sorted by them; a hash may have many rows
+    summary    name, value: number of distinct hashes, number of rows, crc32c of these and of stores and omitted
 
-The file is never written to: it is built in a work directory and renamed over its predecessor, so readers open it as
-immutable, and go on with the one they have opened. What a hash is a hash of is not known here.
+The file is never changed: a new one is built in a work directory and renamed over it. Readers open it as immutable and
+keep reading the file that they opened. This module does not know what the hashes are computed from.
 """
 
 from __future__ import annotations
@@ -34,17 +34,15 @@ from genolewm_assets.store.artefacts import Root
 from genolewm_assets.store.files import make_directories, open_plain, sync_directory
 from genolewm_assets.store.locks import WriterLease
 
-#: Bytes of a hash, and the fewest of its first ones by which it is found.
+#: Length of a hash in bytes, and of the shortest prefix that can be searched for.
 HASH_BYTES, SHORTEST_BYTES = 32, 16
-
-#: Rows sorted in memory at a time: about 1 GB.
+#: Number of rows sorted in memory at a time, about 1 GB.
 SORTED_AT_ONCE = 8_000_000
-
-#: Pieces of a store's hashes in the order of its rows: uint8, shape (n, 32).
+#: Hashes of a store in row order, in pieces: uint8, shape (n, 32).
 Hashes: TypeAlias = Iterator[npt.NDArray[np.uint8]]
 
 _REMEDY = "Make it again: genolewm cache index"
-# PRAGMA application_id (what file(1) shows) and user_version: the version of these tables.
+# PRAGMA application_id, which file(1) shows, and user_version, the version of these tables.
 _APPLICATION_ID, _VERSION = 0x474C5749, 2
 _TABLES = """
 CREATE TABLE stores (number INTEGER PRIMARY KEY, location TEXT NOT NULL UNIQUE, label TEXT NOT NULL,
@@ -66,11 +64,13 @@ class IndexedStore:
     Attributes
     ----------
     location
-        Root-relative path of its link.
+        Root-relative path of the store's link.
     label
-        What people call it.
+        Readable name of the store.
     manifest_sha256
-        Of the generation that the rows are those of.
+        SHA-256 of the manifest of the indexed generation.
+    n_rows
+        Number of rows.
     """
 
     location: str
@@ -80,7 +80,7 @@ class IndexedStore:
 
 
 class RowAddress(NamedTuple):
-    """Where a row lies: location of the store, 0-based row."""
+    """Address of a row: location of the store, 0-based row number."""
 
     store: str
     row: int
@@ -88,7 +88,7 @@ class RowAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HashSource:
-    """A store to be indexed, and how to read the hashes of its rows; they may be read several times."""
+    """A store to index, and a function that reads the hashes of its rows; it may be called several times."""
 
     store: IndexedStore
     read: Callable[[], Hashes]
@@ -103,31 +103,31 @@ def publish_row_index(
     *,
     at_once: int = SORTED_AT_ONCE,
 ) -> None:
-    """Write the index of some stores in place of the one that is there, in one step.
+    """Build the index of some stores and replace the existing index atomically.
 
     Parameters
     ----------
-    location
-        Root-relative path of the file.
+    root, location
+        Root that holds the index, and path of the index file relative to it.
     lease
-        Its lock.
-    omitted
-        Why other stores are not in it, by location.
+        Lock of the location.
+    sources, omitted
+        Stores to index; for stores that cannot be indexed, the reason by location.
     at_once
-        Rows sorted in memory at a time; the result does not depend on it.
+        Number of rows sorted in memory at a time; the result does not depend on it.
 
     Raises
     ------
     CorruptResourceError
-        If a store gives more or fewer hashes than it has rows, or a folder is in the way.
+        If the number of hashes of a store differs from its rows, or a folder exists at the path of the index.
     BusyError
         If the lock was lost.
     ResourceError
-        If the storage refuses; the former file stays.
+        If writing to disk fails; the existing index is kept.
     """
     path = root.path_of(location)
     if path.is_dir():
-        raise CorruptResourceError(str(path), "a folder is in the way of the row index", remedy="Remove it")
+        raise CorruptResourceError(str(path), "is a folder, not a row index", remedy="Remove the folder")
     root.sweep(location, lease)
     work = root.work_dir(location, lease)
     try:
@@ -144,7 +144,7 @@ def publish_row_index(
 
 def _write(path: Path, sources: Sequence[HashSource], omitted: Mapping[str, str], at_once: int) -> None:
     with _storage_errors(path), closing(sqlite3.connect(path, isolation_level=None)) as file:
-        # No journal: nobody sees the file before it is complete and synced.
+        # No journal is needed: the file is renamed into place only after it is complete and synced.
         file.executescript(
             f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
             f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_VERSION}; {_TABLES} BEGIN"
@@ -159,7 +159,7 @@ def _write(path: Path, sources: Sequence[HashSource], omitted: Mapping[str, str]
         for records in _sorted_records(sources, -(-n_rows // at_once)):
             file.executemany("INSERT INTO addresses VALUES (?, ?, ?, ?)", _insertable(records))
             hashes = records["hash"]
-            # Of a hash all rows are in one piece.
+            # All rows of a hash are in the same piece.
             n_hashes += int(np.count_nonzero(hashes[1:] != hashes[:-1])) + bool(len(hashes))
         insert = "INSERT INTO summary VALUES (?, ?)"
         file.executemany(insert, [("hashes", n_hashes), ("rows", n_rows)])
@@ -168,13 +168,13 @@ def _write(path: Path, sources: Sequence[HashSource], omitted: Mapping[str, str]
 
 
 def _named_crc32c(file: sqlite3.Connection) -> int:
-    """Return the checksum of what is covered and what is not, and of the counts."""
+    """Return the CRC-32C of the tables stores, omitted and summary."""
     tables = ("stores ORDER BY number", "omitted ORDER BY location", f"summary {_COUNTS}")
     return crc32c(repr([file.execute(f"SELECT * FROM {table}").fetchall() for table in tables]).encode())  # noqa: S608
 
 
 def _sorted_records(sources: Sequence[HashSource], pieces: int) -> Iterator[npt.NDArray[np.void]]:
-    """Yield all rows by hash, store and row; each piece is chosen by the first bytes of its hashes."""
+    """Yield all records, sorted by hash, store and row, in pieces; a piece is a range of the hash's first two bytes."""
     bounds = [65_536 * n // max(1, pieces) for n in range(pieces + 1)]
     for low, high in pairwise(bounds):
         chosen = [part for number, source in enumerate(sources) for part in _choose(number, source, low, high)]
@@ -184,6 +184,7 @@ def _sorted_records(sources: Sequence[HashSource], pieces: int) -> Iterator[npt.
 
 
 def _choose(number: int, source: HashSource, low: int, high: int) -> Iterator[npt.NDArray[np.void]]:
+    """Yield the records of a store whose hashes have their first two bytes in ``[low, high)``."""
     first = 0
     for hashes in source.read():
         leading = hashes[:, 0].astype(np.int32) * 256 + hashes[:, 1]
@@ -196,10 +197,10 @@ def _choose(number: int, source: HashSource, low: int, high: int) -> Iterator[np
     if first != source.store.n_rows:
         raise CorruptResourceError(
             source.store.location,
-            "has not one hash per row",
+            "the number of hashes differs from the number of rows",
             expected=f"{source.store.n_rows} hashes",
             got=str(first),
-            remedy="Build it again",
+            remedy="Build the store again",
         )
 
 
@@ -213,31 +214,33 @@ def _insertable(records: npt.NDArray[np.void]) -> Iterator[tuple[bytes, int, int
 
 @contextmanager
 def _storage_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors, which carry no errno, into one that says what to do."""
+    """Convert SQLite's errors, which have no errno, to :class:`ResourceError`."""
     try:
         yield
     except sqlite3.Error as err:
         raise ResourceError(
             str(path),
             f"the storage refused to write ({err})",
-            remedy="Check the disk, free some space, run it again",
+            remedy="Check the disk, free some space, and run it again",
         ) from err
 
 
 class RowIndex:
-    """An index that is read; a context manager. The file is opened at first use, in each process anew, and kept then.
+    """Reader of a row index; a context manager.
+
+    Each process opens the file at its first query and keeps it open. Threads of a process share the connection.
 
     Parameters
     ----------
     path
-        The file.
+        The index file.
 
     Raises
     ------
     MissingResourceError
-        If there is none; at first use.
+        At the first query, if the file does not exist.
     CorruptResourceError
-        If it is cut short, altered or something else; at first use, or where the damage is met.
+        At the first query, or when a damaged part is read, if the file is truncated, altered or not a row index.
     """
 
     def __init__(self, path: Path) -> None:
@@ -245,8 +248,7 @@ class RowIndex:
         self._file: sqlite3.Connection | None = None
         self._pid = os.getpid()
         self._stores: dict[int, IndexedStore] = {}
-        # One connection serves all threads of a process.
-        self._alone = threading.Lock()
+        self._guard = threading.Lock()
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path,)
@@ -258,52 +260,52 @@ class RowIndex:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; what is asked next opens it again."""
+        """Close the file; the next query opens it again."""
         if self._pid == os.getpid():
-            with self._alone:  # not in the middle of what another thread asks
+            with self._guard:  # wait for the query of another thread
                 if self._file is not None:
                     self._file.close()
                 self._file = None
 
     @property
     def stores(self) -> list[IndexedStore]:
-        """What is covered, by location."""
+        """Indexed stores, sorted by location."""
         with self._opened():
             return list(self._stores.values())
 
     @property
     def omitted(self) -> dict[str, str]:
-        """What is not covered: reasons by location."""
+        """Stores that are not indexed: reason by location."""
         return dict(self._all("SELECT location, reason FROM omitted ORDER BY location"))
 
     @property
     def summary(self) -> dict[str, int]:
-        """Distinct hashes (``hashes``) and ``rows``."""
+        """Number of distinct ``hashes`` and of ``rows``."""
         return dict(self._all(f"SELECT name, value FROM summary {_COUNTS}"))  # noqa: S608
 
     def find(self, wanted: bytes) -> list[RowAddress]:
-        """Return where the rows of a hash lie, by store and row; none is no error.
+        """Return the addresses of the rows that have a hash, sorted by store and row; empty if there are none.
 
         Parameters
         ----------
         wanted
-            32 bytes, or the first 16 or more of them.
+            Hash of 32 bytes, or its first 16 to 31 bytes; with a prefix, the result is sorted by hash first.
 
         Raises
         ------
         InputError
-            If it has another length.
+            If the length is wrong.
         CorruptResourceError
-            If the file was altered where the rows of this hash are.
+            If a record of the hash was altered.
         """
         return self.find_many([wanted])[0]
 
     def find_many(self, wanted: Iterable[bytes]) -> list[list[RowAddress]]:
-        """Return :meth:`find` of each, in the order asked for."""
-        # The ends belong to it, so that a whole hash is found by equality.
+        """Return the result of :meth:`find` for each hash, in the order given; errors are those of :meth:`find`."""
+        # BETWEEN includes both bounds, so a whole hash, padded by nothing, is found by equality.
         query = "SELECT hash, store, row, crc32c FROM addresses WHERE hash BETWEEN ? AND ? ORDER BY hash, store, row"
         found = []
-        begins = list(wanted)  # at once: what gives them may itself ask this index
+        begins = list(wanted)  # before the lock is taken: the iterable may query this index itself
         with self._opened() as file:
             for begin in begins:
                 self._check_length(begin)
@@ -312,7 +314,7 @@ class RowIndex:
         return found
 
     def verify(self) -> list[str]:
-        """Read all of it and say what differs from what was written, a line each."""
+        """Read the whole index and return one line per difference from what was written; empty if it is intact."""
         try:
             with self._opened() as file:
                 counts = dict.fromkeys(self._stores, 0)
@@ -330,7 +332,7 @@ class RowIndex:
                 store in self._stores and crc == crc32c(wanted + struct.pack("<iq", store, row))
             ):
                 return RowAddress(self._stores[store].location, row)
-        raise self._corrupt("a row differs from what was written")
+        raise self._corrupt("a record differs from what was written")
 
     def _check_length(self, wanted: bytes) -> None:
         if not SHORTEST_BYTES <= len(wanted) <= HASH_BYTES:
@@ -345,10 +347,10 @@ class RowIndex:
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         if self._pid != os.getpid():
-            # A connection must not be used behind a fork, not even to close it (sqlite.org/howtocorrupt.html, 2.6).
+            # A connection must not be used after a fork, nor closed (sqlite.org/howtocorrupt.html, 2.6); keep it alive.
             _INHERITED.append(self._file)
-            self._file, self._pid, self._alone = None, os.getpid(), threading.Lock()
-        with self._alone:
+            self._file, self._pid, self._guard = None, os.getpid(), threading.Lock()
+        with self._guard:
             try:
                 self._file = self._file or self._open()
                 yield self._file
@@ -357,7 +359,7 @@ class RowIndex:
 
     def _open(self) -> sqlite3.Connection:
         self._check_size()
-        # Immutable: no locks and no look at journals, so that a read-only file system will do as well.
+        # immutable=1: SQLite takes no locks and reads no journal, so a read-only file system works as well.
         file = sqlite3.connect(f"{self.path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
         try:
             self._stores = self._read_stores(file)
@@ -372,12 +374,12 @@ class RowIndex:
             raise self._corrupt("cannot be read by this code", f"version {_VERSION}", f"version {found[1]}")
         (wanted,) = file.execute("SELECT value FROM summary WHERE name = 'crc32c'").fetchone() or (None,)
         if wanted != _named_crc32c(file):
-            raise self._corrupt("what it says of its stores differs from what was written")
+            raise self._corrupt("the list of stores differs from what was written")
         rows = file.execute("SELECT number, location, label, manifest_sha256, n_rows FROM stores ORDER BY number")
         return {number: IndexedStore(*facts) for number, *facts in rows}
 
     def _check_size(self) -> None:
-        """Compare the file's size with its header's, since SQLite looks at a page only when it needs it."""
+        """Compare the file's size with the size in its header, because SQLite reads a page only when it needs it."""
         try:
             with open_plain(self.path) as handle:
                 header, size_bytes = handle.read(100), os.fstat(handle.fileno()).st_size
@@ -388,7 +390,7 @@ class RowIndex:
             raise self._corrupt(problem) from err
         if len(header) < 100 or not header.startswith(b"SQLite format 3\x00"):
             raise self._corrupt("is not a row index")
-        # https://www.sqlite.org/fileformat2.html section 1.3: page size, 1 for 65,536; pages.
+        # https://www.sqlite.org/fileformat2.html section 1.3: page size (1 means 65,536) and number of pages.
         page_bytes, pages = struct.unpack(">H", header[16:18])[0], struct.unpack(">I", header[28:32])[0]
         wanted = (65_536 if page_bytes == 1 else page_bytes) * pages
         if size_bytes != wanted:

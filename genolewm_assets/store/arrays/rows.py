@@ -1,4 +1,4 @@
-"""Rows on their way into an array store: values that fit, side-car texts in one spelling, and what waits for commit."""
+"""Prepare rows for an array store: dtype conversion, index columns, canonical side-car texts, uncommitted rows."""
 
 from __future__ import annotations
 
@@ -16,22 +16,33 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.store.arrays.layout import COLUMN_TYPES, ArrayLayout, ArraySpec
 from genolewm_assets.store.files import JsonValue
 
-# Kept: json.dumps makes a new one at every call that has options.
+# One encoder for all calls: json.dumps with options makes a new encoder at every call.
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def fit_rows(spec: ArraySpec, values: npt.ArrayLike, n_rows: int, where: str) -> npt.NDArray[Any]:
-    """Return rows as their file holds them: C order, little-endian, the declared dtype; copied only where they differ.
+    """Convert rows to the form of their file: C order, little-endian, the declared dtype; copy only if necessary.
 
     Parameters
     ----------
+    spec
+        Declaration of the array.
     values
-        Shape (n_rows, *spec.shape), of any numeric dtype whose values the declared one represents exactly.
+        Shape (n_rows, *spec.shape), any boolean or numeric dtype; the declared dtype must represent each value exactly.
+    n_rows
+        Number of rows.
+    where
+        Start of the error message.
+
+    Returns
+    -------
+    ndarray
+        Shape (n_rows, *spec.shape), dtype ``spec.disk_dtype``.
 
     Raises
     ------
     InputError
-        If the shape differs, or a value would wrap, be rounded or be cut off.
+        If the shape differs, the values are not numbers, or a value would overflow or be rounded.
     """
     array = np.asarray(values)
     if array.shape != (n_rows, *spec.shape):
@@ -49,7 +60,7 @@ def fit_rows(spec: ArraySpec, values: npt.ArrayLike, n_rows: int, where: str) ->
         return np.ascontiguousarray(array).reshape(array.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         fitted = array.astype(spec.disk_dtype, order="C")
-        # Both ways: int64 2**53 + 1 equals its float64 only once both are float64, uint8 255 came from int8 -1.
+        # Compared in both dtypes: as float64, int64 2**53 + 1 equals its rounded copy; as int8, -1 equals uint8 255.
         same = _equal(fitted, array) & _equal(fitted.astype(array.dtype), array)
     if not same.all():
         first = tuple(int(n) for n in np.argwhere(~same)[0])
@@ -73,26 +84,34 @@ def _equal(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 def index_columns(
     layout: ArrayLayout, keys: Sequence[str], metas: Sequence[Mapping[str, JsonValue]] | None, where: str
 ) -> tuple[list[list[Any]], list[str]]:
-    """Split what is known of rows into the caller's columns of the index and ``meta_json`` for the rest.
+    """Distribute the metadata of rows to the caller's columns of the index and ``meta_json``.
 
     Parameters
     ----------
+    layout
+        Layout of the store; declares the columns.
+    keys
+        Key of every row.
     metas
-        One per row; None: nothing is known of any.
+        Metadata of every row; None: no row has any.
+    where
+        Start of the error message.
 
     Returns
     -------
     tuple of list and list
-        Keys and the caller's columns, in the order of the index; canonical JSON of what has no column, by row.
+        Columns in the order of the index: keys, then the caller's columns. Canonical JSON, one text per row, of the
+        metadata that have no column.
 
     Raises
     ------
     InputError
-        If a key is not text, or a value has another type than its column or is not JSON.
+        If a key is not text or is empty, a column has no value, a value has another type than its column, or a value
+        is not a JSON value.
     """
     for key in keys:
         if not isinstance(key, str) or not key:
-            raise InputError(where, "row key", expected="text", got=repr(key))
+            raise InputError(where, "invalid row key", expected="text", got=repr(key))
     if metas is None and not layout.columns:
         return [list(keys)], ["{}"] * len(keys)
     known, rows, rest = dict(layout.columns), [], []
@@ -111,20 +130,20 @@ def _column_value(value: object, name: str, kind: str, where: str) -> object:
     try:
         stored = pa.scalar(value, COLUMN_TYPES[kind]).as_py()
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as err:
-        raise InputError(where, f"column {name!r}", expected=kind, got=repr(value)) from err
-    # Arrow takes 1 for a float and 1.5 for an int without a word.
+        raise InputError(where, f"wrong value in column {name!r}", expected=kind, got=repr(value)) from err
+    # Arrow converts 1.5 to int64 1 and True to float64 1.0 without an error.
     if stored != value or isinstance(stored, bool) != isinstance(value, bool):
-        raise InputError(where, f"column {name!r}", expected=kind, got=repr(value))
+        raise InputError(where, f"wrong value in column {name!r}", expected=kind, got=repr(value))
     return stored
 
 
 def compact_json(value: object, where: str) -> str:
-    """Serialise to one spelling: sorted keys, no spaces, UTF-8, finite numbers.
+    """Serialise a value as canonical JSON: sorted keys, no spaces, UTF-8, finite numbers.
 
     Raises
     ------
     InputError
-        If a value is not JSON.
+        If the value is not a JSON value.
     """
     try:
         return _ENCODER.encode(value)
@@ -133,16 +152,17 @@ def compact_json(value: object, where: str) -> str:
 
 
 class SidecarTexts:
-    """Values that many rows share, each kept once and named by a small integer in the order first seen.
+    """Side-car values, which many rows share: each distinct value is stored once, under a small integer key.
 
-    Two JSON texts that differ in the order of keys or in spaces are one value.
+    Keys count from 0 in the order of first use. Two JSON texts that differ only in the order of object keys or in
+    spaces are the same value.
 
     Parameters
     ----------
     names
         Names of the side-cars.
     kept
-        Texts that are in the side-car log already, in their order.
+        Texts in the side-car log, by name of the side-car, in the order of their keys.
     """
 
     def __init__(self, names: Sequence[str], kept: Mapping[str, Sequence[str]]) -> None:
@@ -151,7 +171,7 @@ class SidecarTexts:
         self._new: list[bytes] = []
 
     def check(self, sidecars: Mapping[str, str], where: str) -> None:
-        """Check the texts of one row; nothing is kept yet.
+        """Check the side-car texts of one row without storing them.
 
         Raises
         ------
@@ -162,19 +182,32 @@ class SidecarTexts:
             if name not in self._keys:
                 raise InputError(where, "side-car was not declared", expected=str(list(self._keys)), got=repr(name))
             if not isinstance(text, str):
-                raise InputError(where, f"side-car {name!r}", expected="JSON text", got=type(text).__name__)
+                raise InputError(
+                    where, f"wrong type of side-car {name!r}", expected="JSON text", got=type(text).__name__
+                )
             if (name, _digest(text)) not in self._seen:
-                _one_spelling(text, f"{where} side-car {name!r}")
+                _canonical_text(text, f"{where} side-car {name!r}")
 
     def intern(self, sidecars: Sequence[Mapping[str, str]]) -> list[list[int | None]]:
-        """Return the keys of rows' texts, checked before: a column per side-car, None where a row has no such text."""
+        """Store the side-car texts of rows and return their keys.
+
+        Parameters
+        ----------
+        sidecars
+            Texts of each row by side-car name; :meth:`check` has accepted them.
+
+        Returns
+        -------
+        list of list
+            One column per side-car: the key for each row, None if the row has no such text.
+        """
         return [[self._key(name, texts[name]) if name in texts else None for texts in sidecars] for name in self._keys]
 
     def _key(self, name: str, text: str) -> int:
-        # A value seen before, spelled the same way, needs no parsing: panels are 126 kB and nearly all equal.
+        # A text seen before is not parsed again: panels have 126 kB, and nearly all are equal.
         raw = (name, _digest(text))
         if raw not in self._seen:
-            text = _one_spelling(text, name)
+            text = _canonical_text(text, name)
             keys, digest = self._keys[name], _digest(text)
             if digest not in keys:
                 keys[digest] = len(keys)
@@ -183,13 +216,13 @@ class SidecarTexts:
         return self._seen[raw]
 
     def take_new(self) -> bytes:
-        """Return the log lines of the values first seen since the last call."""
+        """Return the log lines of the values that are new since the last call."""
         lines, self._new = b"".join(self._new), []
         return lines
 
 
 def read_sidecar_log(log: Iterable[bytes]) -> dict[str, list[str]]:
-    """Return the texts of each side-car from the lines of a side-car log; the position is the key."""
+    """Read a side-car log: return the texts by side-car name; a text's position in its list is its key."""
     texts: dict[str, list[str]] = {}
     for line in log:
         name, text = json.loads(line)
@@ -197,7 +230,7 @@ def read_sidecar_log(log: Iterable[bytes]) -> dict[str, list[str]]:
     return texts
 
 
-def _one_spelling(text: str, where: str) -> str:
+def _canonical_text(text: str, where: str) -> str:
     try:
         value = json.loads(text)
     except ValueError as err:
@@ -210,14 +243,14 @@ def _digest(text: str) -> bytes:
 
 
 class CommitGroup:
-    """Rows whose data are written and that wait for the next commit.
+    """Index values of the rows written since the last commit.
 
     Attributes
     ----------
     n_rows
-        How many.
+        Number of rows.
     columns
-        Their index values, by column.
+        Index values, by column.
     """
 
     def __init__(self, layout: ArrayLayout) -> None:
@@ -226,7 +259,7 @@ class CommitGroup:
         self._began_s = 0.0
 
     def add(self, columns: Sequence[Sequence[Any]]) -> None:
-        """Add rows."""
+        """Add the index values of rows, by column."""
         if not self.n_rows:
             self._began_s = time.monotonic()
         self.n_rows += len(columns[0])
@@ -234,5 +267,5 @@ class CommitGroup:
             column.extend(values)
 
     def waited_ms(self) -> float:
-        """Return how long the oldest row has waited; 0 without rows."""
+        """Return the milliseconds since the oldest row was added; 0 if there are no rows."""
         return (time.monotonic() - self._began_s) * 1_000 if self.n_rows else 0.0

@@ -1,4 +1,4 @@
-"""Array stores that know which bytes their rows were read from, also after a kill in the middle of the writing."""
+"""Writer of array stores that records the stamps of the files its rows were made from, safely across kills."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ STAMP_LOG = "stamps.jsonl"
 
 
 class StampedStoreWriter(ArrayStoreWriter):
-    """An array store with the stamps of the files that its rows were read from, in ``stamps.json`` when finished.
+    """Writer of an array store with the stamps of its source files; the finished store has them in ``stamps.json``.
 
-    Parameters as of :class:`ArrayStoreWriter`; nothing is stamped before :meth:`open_stamps` was called.
+    Parameters and errors are those of :class:`ArrayStoreWriter`. :meth:`open_stamps` starts the recording.
     """
 
     _log: StampLog | None = None
 
     def open_stamps(self) -> None:
-        """Begin to keep stamps, after those of the rows committed before.
+        """Open the log of stamps and read the stamps of the committed rows.
 
         Raises
         ------
         CorruptResourceError
-            If it is not known what committed rows were read from.
+            If stamps of committed rows are missing from the log.
         ResourceError
-            If the storage refuses.
+            If writing to disk fails.
         """
         if not is_complete(self.directory):
             with self._storage_errors():
@@ -49,46 +49,48 @@ class StampedStoreWriter(ArrayStoreWriter):
 
     @property
     def stamps(self) -> dict[str, RowStamp]:
-        """Stamps of the files that the rows so far were made from, by name."""
+        """Stamps of the files that the rows were made from, by root-relative name."""
         return read_stamps(self.directory) if self._log is None else dict(self._log.stamps)
 
     def add_stamps(self, stamps: Mapping[str, RowStamp]) -> None:
-        """Keep the stamps of files that were read just now; call it before the rows made from them are written.
+        """Record the stamps of files that were just read; call this before writing the rows made from them.
 
         Raises
         ------
         ConfigurationError
-            If no stamps are kept, or the store is finished or closed.
+            If :meth:`open_stamps` was not called, or the store is finished or closed.
         SourceChangedError
-            If a file had another content when an earlier row was made from it.
+            If the content of a file differs from its content when an earlier row was made from it.
         ResourceError
-            If the storage refuses.
+            If writing to disk fails.
         """
         self._writable()
         if self._log is None:
-            raise ConfigurationError(str(self.directory), "no stamps are kept", remedy="Declare the files first")
+            raise ConfigurationError(
+                str(self.directory), "the log of stamps is not open", remedy="Declare the files first"
+            )
         with self._storage_errors():
             self._log.add(self.n_rows, stamps)
 
     def commit(self) -> None:
-        """Make every row given so far survive a kill and a power cut, and its stamps before it."""
+        """Sync the stamps, then all rows written so far, so that they survive a kill or a power cut."""
         if self._log is not None:
             with self._storage_errors():
                 self._log.mark(self.n_rows)
         super().commit()
 
     def finalize(self, fingerprint: Mapping[str, JsonValue]) -> None:
-        """Finish the store; parameters and errors as of :meth:`ArrayStoreWriter.finalize`."""
+        """Write ``stamps.json`` and finish the store; parameter and errors as for :meth:`ArrayStoreWriter.finalize`."""
         if self._log is not None:
             with self._storage_errors():
-                # Before the store is finished: from then on its stamps are known from here alone.
+                # Written first, because a finished store has its stamps in stamps.json only.
                 write_stamps(self.directory, self._log.stamps)
         super().finalize(fingerprint)
         with self._storage_errors():
             (self.directory / STAMP_LOG).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Give up the directory; rows after the last commit are dropped."""
+        """Release the directory; rows after the last commit are lost."""
         super().close()
         if self._log is not None:
             self._log.close()
@@ -96,22 +98,23 @@ class StampedStoreWriter(ArrayStoreWriter):
 
 
 class StampLog:
-    """A log of stamps beside the commit log of the same store; what belongs to rows that do not count is cut off.
+    """Log of stamps beside the commit log of a store; opening it removes the lines of uncommitted rows.
 
-    A line holds a row number and the stamps taken for that row and those after it. A line without stamps is a mark,
-    synced before that many rows are committed, so that a log that lost stamps of committed rows is known by it.
+    A line has a row number and the stamps of files that this row and later rows are made from. A line without stamps
+    is a mark: it is synced before that number of rows is committed. If the mark of the committed rows is missing,
+    stamps of these rows were lost.
 
     Parameters
     ----------
     path
-        Made if missing.
+        File of the log; made if missing.
     n_rows
-        Committed rows of the store.
+        Number of committed rows of the store.
 
     Raises
     ------
     CorruptResourceError
-        If it does not reach to the committed rows, so that what they were read from is unknown.
+        If the mark of ``n_rows`` rows is missing.
     """
 
     def __init__(self, path: Path, n_rows: int) -> None:
@@ -125,7 +128,10 @@ class StampLog:
             marked, end = max(marked, 0 if stamps else row), offset
         if marked != n_rows:
             raise CorruptResourceError(
-                str(path), "lost what rows were read from", expected=f"stamps of {n_rows} rows", got=f"of {marked}"
+                str(path),
+                "stamps of committed rows are missing",
+                expected=f"stamps of {n_rows} rows",
+                got=f"of {marked}",
             )
         self._marked = marked
         self._handle = os.fdopen(open_to_write(path), "r+b")
@@ -138,17 +144,19 @@ class StampLog:
             raise
 
     def add(self, row: int, stamps: Mapping[str, RowStamp]) -> None:
-        """Keep the stamps of files from which the next rows are made.
+        """Record the stamps of files that the next rows are made from.
 
         Parameters
         ----------
         row
-            Rows given to the store so far.
+            Number of rows written to the store so far.
+        stamps
+            Stamps by root-relative name.
 
         Raises
         ------
         SourceChangedError
-            If a file had another content when an earlier row was made from it.
+            If the content of a file differs from its content when an earlier row was made from it.
         """
         for name, stamp in stamps.items():
             if self.stamps.get(name, stamp).sha256 != stamp.sha256:
@@ -161,12 +169,12 @@ class StampLog:
                 )
         if new := {name: stamp for name, stamp in stamps.items() if name not in self.stamps}:
             self._handle.write(_line(row, new))
-            # To the operating system, so that no committed row outlives its stamps when the process is killed.
+            # Pass the line to the operating system, so that a kill of the process cannot lose stamps of committed rows.
             self._handle.flush()
             self.stamps.update(new)
 
     def mark(self, n_rows: int) -> None:
-        """Have on disk all stamps of the rows that are about to be committed."""
+        """Sync all stamps of the rows that are about to be committed, followed by a mark."""
         if n_rows != self._marked:
             self._handle.write(_line(n_rows, {}))
             self._handle.flush()
@@ -174,7 +182,7 @@ class StampLog:
             self._marked = n_rows
 
     def close(self) -> None:
-        """Close the file; what could not be written belongs to no committed row."""
+        """Close the file; errors are ignored, because unwritten lines belong to uncommitted rows."""
         with suppress(OSError):
             self._handle.close()
 
@@ -185,7 +193,7 @@ def _line(row: int, stamps: Mapping[str, RowStamp]) -> bytes:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, RowStamp], int]]:
-    """Yield each row number, its stamps and the offset behind its line, up to the first line that is not whole."""
+    """Yield row number, stamps and end offset of each line, up to the first incomplete or damaged line."""
     if not path.is_file():
         return
     offset = 0

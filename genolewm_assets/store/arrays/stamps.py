@@ -1,8 +1,9 @@
-"""Which bytes rows were made from: stamps of source files, taken at the moment the files are read.
+"""Stamps of source files, taken when the files are read: they record the content that rows were made from.
 
-A stamp is the SHA-256 of a file's content with the file's size and modification time. The digest is what counts: it
-goes into ``fingerprint.json``. Size and time only save reading a file again that nobody has touched; they lie in
-``stamps.json``, which like ``provenance.json`` no digest covers, since they differ between two builds of one thing.
+A stamp is the SHA-256 of a file's content with the file's size and modification time. The digest goes into
+``fingerprint.json`` and decides whether a file has changed. Size and time avoid reading an unchanged file again; they
+are in ``stamps.json``, which no digest covers (nor ``provenance.json``), because they differ between two builds of the
+same store.
 """
 
 from __future__ import annotations
@@ -22,25 +23,28 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.store.artefacts import STAMPS
 from genolewm_assets.store.files import canonical_json, write_atomic
 
-# FAT keeps times to two seconds, most others finer: an older file that is changed gets another time.
+# FAT stores times in steps of two seconds, most other file systems in finer steps. A change to a file that is older
+# than this therefore changes its modification time.
 _SETTLED_AFTER_NS = 2_000_000_000
 
 
 class SourceChangedError(InputError):
-    """A source is no longer what rows were made from."""
+    """The content of a source file differs from the content that rows were made from."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowStamp:
-    """What a file was when it was read.
+    """Digest, size and modification time of a file when it was read.
 
     Attributes
     ----------
     sha256
-        Of the content, 64 hex digits.
+        SHA-256 of the content, 64 hex digits.
+    size_bytes
+        Size in bytes.
     mtime_ns
-        Modification time in nanoseconds since 1970; None where the file was written so shortly before it was read
-        that a later change need not show in its time. Such a file is read again to be compared.
+        Modification time in nanoseconds since 1970. None if the file was modified less than two seconds before it was
+        read, because a later change might keep the same time; such a file is always compared by content.
     """
 
     sha256: str
@@ -48,19 +52,24 @@ class RowStamp:
     mtime_ns: int | None
 
     def is_of(self, status: os.stat_result) -> bool:
-        """Tell whether a file looks untouched since; False where only its content can tell."""
+        """Tell whether a file still has this size and modification time; False if only its content can show it."""
         return (status.st_size, status.st_mtime_ns) == (self.size_bytes, self.mtime_ns)
 
 
 def read_stamped(path: Path) -> tuple[bytes, RowStamp]:
-    """Read a file and stamp the very bytes that are returned.
+    """Read a file and stamp the bytes that are returned.
+
+    Returns
+    -------
+    tuple of bytes and RowStamp
+        Content and stamp of the file.
 
     Raises
     ------
     InputError
-        If it cannot be read, or is no regular file.
+        If the file cannot be read, or is not a regular file.
     SourceChangedError
-        If it was changed or replaced meanwhile, so that the bytes may be part old, part new.
+        If the file was changed or replaced during reading, so that the bytes may mix old and new content.
     """
     with _open_source(path) as handle:
         before, now_ns = os.fstat(handle.fileno()), time.time_ns()
@@ -69,7 +78,7 @@ def read_stamped(path: Path) -> tuple[bytes, RowStamp]:
 
 
 def stamp_file(path: Path) -> RowStamp:
-    """Stamp a file without keeping its bytes; raises as :func:`read_stamped`."""
+    """Stamp a file without keeping its bytes; errors are those of :func:`read_stamped`."""
     with _open_source(path) as handle:
         before, now_ns = os.fstat(handle.fileno()), time.time_ns()
         sha256 = hashlib.file_digest(handle, "sha256").hexdigest()
@@ -79,7 +88,7 @@ def stamp_file(path: Path) -> RowStamp:
 @contextmanager
 def _open_source(path: Path) -> Iterator[io.BufferedReader]:
     try:
-        # Before opening: a FIFO would block for ever.
+        # Checked before opening, because opening a FIFO would block.
         if not stat.S_ISREG(path.stat().st_mode):
             raise InputError(str(path), "is not a regular file")
         with path.open("rb") as handle:
@@ -89,12 +98,12 @@ def _open_source(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def _stamp(path: Path, before: os.stat_result, now_ns: int, sha256: str, size_bytes: int) -> RowStamp:
-    # By its name again, so that a file that was renamed over the one read is noticed too.
+    # stat by path, so that another file renamed to this path is detected too.
     after = path.stat()
     facts = [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns) for s in (before, after)]
     if facts[0] != facts[1] or size_bytes != after.st_size:
         raise SourceChangedError(
-            str(path), "was changed while it was being read", remedy="Run it again when nothing writes to it"
+            str(path), "was changed while it was being read", remedy="Run it again when no program writes to the file"
         )
     settled = now_ns - after.st_mtime_ns > _SETTLED_AFTER_NS
     return RowStamp(sha256, size_bytes, after.st_mtime_ns if settled else None)
@@ -103,16 +112,21 @@ def _stamp(path: Path, before: os.stat_result, now_ns: int, sha256: str, size_by
 def stamp_files(
     files: Mapping[str, Path], *, known: Mapping[str, RowStamp] | None = None, strict: bool = False
 ) -> dict[str, RowStamp]:
-    """Stamp files as they are now, reading those that may have changed.
+    """Stamp the current content of files; only files that may have changed are read.
 
     Parameters
     ----------
     files
-        By root-relative name.
+        Paths by root-relative name.
     known
-        Earlier stamps by name. A file whose size and modification time are those of its stamp keeps it.
+        Earlier stamps by name. A file with the size and modification time of its stamp keeps the stamp.
     strict
-        Read every file all the same.
+        Read every file.
+
+    Returns
+    -------
+    dict
+        Stamp by root-relative name.
 
     Raises
     ------
@@ -132,14 +146,16 @@ def _stamp_again(path: Path, known: RowStamp | None) -> RowStamp:
 
 
 def changed_files(files: Mapping[str, Path], stamps: Mapping[str, RowStamp], *, strict: bool = False) -> Iterator[str]:
-    """Yield the name of every stamp whose file is gone, unreadable or of another content now, as they are found.
+    """Yield the name of every stamp whose file is missing, unreadable or changed; files are read one at a time.
 
     Parameters
     ----------
     files
-        By root-relative name; a name without a stamp is left out.
+        Paths by root-relative name; files without a stamp are ignored.
+    stamps
+        Stamps by root-relative name.
     strict
-        Read every file, also one whose size and modification time are those of its stamp.
+        Read every file, even if its size and modification time are those of its stamp.
     """
     for name, stamp in stamps.items():
         try:
@@ -151,12 +167,12 @@ def changed_files(files: Mapping[str, Path], stamps: Mapping[str, RowStamp], *, 
 
 
 def write_stamps(directory: Path, stamps: Mapping[str, RowStamp]) -> None:
-    """Write ``directory/stamps.json``."""
+    """Write ``directory/stamps.json`` atomically."""
     write_atomic(directory / STAMPS, canonical_json(stamps_as_json(stamps), STAMPS))
 
 
 def read_stamps(directory: Path) -> dict[str, RowStamp]:
-    """Read ``directory/stamps.json``; empty where it is missing or damaged, for it is only a shortcut."""
+    """Read ``directory/stamps.json``; return no stamps if it is missing or damaged: the files are then read instead."""
     try:
         return stamps_from_json(json.loads((directory / STAMPS).read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -164,17 +180,17 @@ def read_stamps(directory: Path) -> dict[str, RowStamp]:
 
 
 def stamps_as_json(stamps: Mapping[str, RowStamp]) -> dict[str, list[str | int | None]]:
-    """Return what :func:`stamps_from_json` reads: digest, size and time by name."""
+    """Return stamps as JSON values, [digest, size, time] by name; :func:`stamps_from_json` reads them."""
     return {name: [stamp.sha256, stamp.size_bytes, stamp.mtime_ns] for name, stamp in stamps.items()}
 
 
 def stamps_from_json(document: object) -> dict[str, RowStamp]:
-    """Read what :func:`stamps_as_json` gives.
+    """Parse the document of :func:`stamps_as_json`.
 
     Raises
     ------
     ValueError, TypeError
-        If it is something else.
+        If the document has another form.
     """
     if not isinstance(document, dict):
         raise TypeError(f"expected stamps by name, got {type(document).__name__}")

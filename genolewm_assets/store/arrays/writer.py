@@ -1,8 +1,8 @@
-"""Write an array store row by row; kill it anywhere, open it again, go on after the last committed row.
+"""Write an array store row by row; after a kill, a new writer continues after the last committed row.
 
-A group of rows is committed together: arrays and side-car log are synced, then one record of the commit log, synced
-too, makes the rows count. Opening cuts every file back to the last record that all files agree with. The writer fills
-the one directory it is given; publishing that directory is the business of ``build.py``.
+Rows are committed in groups: the arrays and the side-car log are synced first, then a record is appended to the commit
+log and synced; the record makes the rows valid. When a store is opened, every file is truncated to the last record
+that is consistent with all files. The writer fills one directory; ``cache`` and ``store.artefacts`` publish it.
 """
 
 from __future__ import annotations
@@ -51,30 +51,31 @@ _SCRATCH = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
 class ArrayStoreWriter:
-    """A store that is being written; a context manager.
+    """Writer of one array store; a context manager that commits on success and closes.
 
     Parameters
     ----------
     directory
-        Made if missing. One that holds committed rows of the same layout is continued; a finished store of the same
-        layout is opened as such: :meth:`resume_keys` names its rows, and only :meth:`finalize` may be called.
+        Directory of the store; made if missing. If it holds committed rows of the same layout, the writer continues
+        after them. If it holds a finished store of the same layout, :meth:`resume_keys` returns its keys and only
+        :meth:`finalize` may be called.
     arrays
-        The arrays, each with the shape of one row.
+        Arrays, each with the shape of one row.
     key_config
-        Whatever must be the same for committed rows to be worth continuing: parameters, and digests of inputs where
-        the directory is not chosen by them. JSON values only.
+        Everything that must be equal for committed rows to be continued: parameters, and digests of inputs unless
+        they are part of the directory's name. JSON values only.
     commit_rows
-        Rows after which they are committed, together; a commit costs two or more syncs of the disk.
+        Number of rows per commit; a commit costs two or more disk syncs.
     commit_ms
-        Rows are also committed by the first call to write after the oldest has waited this long; None: however long.
+        A write also commits if the oldest uncommitted row has waited this many milliseconds; None: no time limit.
     batch_rows
-        Rows under one checksum. The finished bytes depend on it, and on nothing about commits.
+        Rows per checksum. The finished bytes depend on it, but not on the commits.
     key_column
-        Name of the key's column in ``index.parquet``.
+        Name of the column of row keys in ``index.parquet``.
     columns
         Further columns of ``index.parquet`` with their types (``COLUMN_TYPES``), filled from ``meta``.
     sidecars
-        Names of values that many rows share: ``panel`` makes ``panels.json`` and the column ``panel_key``.
+        Names of values that many rows share: ``panel`` makes the file ``panels.json`` and the column ``panel_key``.
 
     Raises
     ------
@@ -85,7 +86,7 @@ class ArrayStoreWriter:
     VersionError
         If another version of this code began the store.
     ResourceError
-        If the storage refuses.
+        If writing to disk fails, or the store is damaged.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class ArrayStoreWriter:
         self._commit_rows, self._commit_ms = commit_rows, commit_ms
         if min(commit_rows, commit_rows if commit_ms is None else commit_ms) < 1:
             got = f"{commit_rows} and {commit_ms}"
-            raise ConfigurationError(str(directory), "rows or ms per commit", expected="at least 1", got=got)
+            raise ConfigurationError(str(directory), "commit_rows or commit_ms", expected="at least 1", got=got)
         self._files: WrittenFiles | None = None
         self._complete = False
         try:
@@ -123,7 +124,7 @@ class ArrayStoreWriter:
 
     def _open(self, files: WrittenFiles) -> None:
         for path in self.directory.iterdir():
-            # Left by a kill between writing a file and renaming it; a published store must not list it.
+            # A kill between writing and renaming leaves a temporary file; the published store must not contain it.
             if _SCRATCH.fullmatch(path.name):
                 path.unlink()
         if is_complete(self.directory):
@@ -134,7 +135,7 @@ class ArrayStoreWriter:
             create_log(self.directory, self.layout)
             committed = recover(self.directory, self.layout)
         files.check_in_place()
-        assert committed is not None, "a log that was just made is readable"
+        assert committed is not None, "a new log is readable"
         self._cut_back(files, committed)
 
     def _open_complete(self) -> None:
@@ -153,7 +154,7 @@ class ArrayStoreWriter:
         sync_directory(self.directory)
         with (self.directory / SIDECAR_LOG).open("rb") as log:
             self._sidecars = SidecarTexts(self.layout.sidecars, read_sidecar_log(log))
-        # In order, and quickly searched: one object for both, since a store may have millions.
+        # A dict keeps the order and finds a key fast; a second container would double the memory of millions of keys.
         self._keys = dict.fromkeys(committed.keys)
         self._crc = committed.crc
         self._sidecar_log = (committed.sidecar_bytes, committed.sidecar_crc)
@@ -174,11 +175,11 @@ class ArrayStoreWriter:
 
     @property
     def n_rows(self) -> int:
-        """Rows given so far, committed before or now, and those waiting for the next commit."""
+        """Number of rows, including those not yet committed."""
         return len(self._keys)
 
     def resume_keys(self) -> list[str]:
-        """Return the keys of the rows that need not be written again, in order."""
+        """Return the keys of the rows that are stored already and must not be written again, in order."""
         return list(self._keys)
 
     def write(
@@ -194,17 +195,17 @@ class ArrayStoreWriter:
         Parameters
         ----------
         row
-            One value per array, of the declared shape.
+            Values of the row by array name, of the declared shape.
         key
-            Name of the row, distinct from all others.
+            Unique name of the row.
         meta
-            Values of the declared columns; what else it holds goes to ``meta_json``.
+            Values of the declared columns; all other entries go to ``meta_json``.
         sidecars
-            JSON texts by name of the side-car.
+            JSON text by side-car name.
 
         Raises
         ------
-        InputError
+        InputError, ConfigurationError, ResourceError
             As :meth:`write_batch`.
         """
         self.write_batch(
@@ -222,21 +223,23 @@ class ArrayStoreWriter:
         metas: Sequence[Mapping[str, JsonValue]] | None = None,
         sidecars: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
-        """Append rows; how many at a time makes no difference to the finished store.
+        """Append rows; the finished store does not depend on the number of rows per call.
 
         Parameters
         ----------
         rows
-            Per array: shape (len(keys), *row shape).
+            Values by array name, shape (len(keys), *row shape).
         keys, metas, sidecars
             As in :meth:`write`, one per row.
 
         Raises
         ------
         InputError
-            If a shape, dtype, name or value does not fit, or a key was used before; nothing of the batch is kept then.
+            If a shape, dtype, name or value does not fit, or a key was used before; no row of the batch is kept.
+        ConfigurationError
+            If the store is finished or closed.
         ResourceError
-            If the storage refuses; open the directory again to go on from the last commit.
+            If writing to disk fails; open the directory again to continue after the last commit.
         """
         files = self._writable()
         fitted = self._fit(rows, len(keys), metas, sidecars)
@@ -258,7 +261,7 @@ class ArrayStoreWriter:
             self.commit()
 
     def _write_data(self, files: WrittenFiles, rows: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Append rows to their files, which does not make them count."""
+        """Append rows to their files without committing them."""
         with self._storage_errors():
             for spec in self.layout.arrays:
                 data = rows[spec.name]
@@ -274,20 +277,28 @@ class ArrayStoreWriter:
     ) -> dict[str, npt.NDArray[Any]]:
         wanted = {spec.name for spec in self.layout.arrays}
         if set(rows) != wanted:
-            raise InputError(self._where, "arrays of a row", expected=str(sorted(wanted)), got=str(sorted(rows)))
+            raise InputError(self._where, "wrong arrays", expected=str(sorted(wanted)), got=str(sorted(rows)))
         for what, given in (("metas", metas), ("side-cars", sidecars)):
             if given is not None and len(given) != n_rows:
-                raise InputError(self._where, f"{what} of a batch", expected=f"{n_rows}", got=str(len(given)))
+                raise InputError(self._where, f"number of {what}", expected=f"{n_rows}", got=str(len(given)))
         return {spec.name: fit_rows(spec, rows[spec.name], n_rows, self._where) for spec in self.layout.arrays}
 
     def _check_new(self, keys: Sequence[str]) -> None:
         if len(set(keys)) != len(keys) or not self._keys.keys().isdisjoint(keys):
             counts = Counter(keys)
             twice = next(key for key in keys if key in self._keys or counts[key] > 1)
-            raise InputError(self._where, "a row of this key was written before", got=repr(twice))
+            raise InputError(self._where, "a row with this key was written before", got=repr(twice))
 
     def commit(self) -> None:
-        """Make every row given so far survive a kill and a power cut."""
+        """Sync all rows written so far to disk, so that they survive a kill or a power cut.
+
+        Raises
+        ------
+        ConfigurationError
+            If the store is finished or closed.
+        ResourceError
+            If writing to disk fails.
+        """
         files, group = self._writable(), self._group
         if not group.n_rows:
             return
@@ -314,19 +325,19 @@ class ArrayStoreWriter:
     def finalize(self, fingerprint: Mapping[str, JsonValue]) -> None:
         """Write index, side-cars, checksums and ``_COMPLETE``, and close.
 
-        Cut at any point, it is done again by opening the directory and calling it again.
+        After a kill at any point, open the directory again and call this method again.
 
         Parameters
         ----------
         fingerprint
-            From :func:`compute_fingerprint`.
+            Fingerprint from :func:`compute_fingerprint`.
 
         Raises
         ------
         ConfigurationError
-            If ``fingerprint`` is not one, or the store was finished before with another.
+            If ``fingerprint`` is malformed, or the store was finished before with another fingerprint.
         ResourceError
-            If the storage refuses.
+            If writing to disk fails.
         """
         check_fingerprint(fingerprint, self._where)
         with self._storage_errors():
@@ -354,7 +365,7 @@ class ArrayStoreWriter:
         sync_directory(self.directory)
 
     def close(self) -> None:
-        """Give up the directory; rows after the last commit are dropped."""
+        """Release the directory; rows after the last commit are lost."""
         if self._files is not None:
             self._files.close()
 
@@ -363,7 +374,7 @@ class ArrayStoreWriter:
         return str(self.directory)
 
     def _writable(self) -> WrittenFiles:
-        """Return the files, or say why nothing can be written to them."""
+        """Return the open files; raise :class:`ConfigurationError` if the store is finished or closed."""
         if self._complete or self._files is None or not self._files.are_open:
             state = "finished" if self._complete else "closed"
             raise ConfigurationError(
@@ -378,12 +389,12 @@ class ArrayStoreWriter:
         except ResourceError:
             raise
         except OSError as err:
-            # A build tells its own disk from others by the name, which calls by descriptor do not give.
+            # A build identifies the disk by the error's file name, which calls with a file descriptor do not set.
             err.filename = err.filename or self._where
-            # What is on disk now is known to no one; only opening again finds out.
+            # The state of the files is unknown now; opening the store again determines it.
             self.close()
             raise ResourceError(
                 self._where,
                 f"the storage refused to write ({err.strerror})",
-                remedy="Put that right and run it again; committed rows are kept",
+                remedy="Correct the cause and run it again; committed rows are kept",
             ) from err

@@ -68,7 +68,7 @@ def test_a_failed_refresh_is_said_and_the_cache_stays(world: TinyWorld) -> None:
     cache = world.open("embeddings/cache", "chr17")
     said = said_of_index(result)
     assert said.startswith(f"embeddings/cache[chr17] is published as {cache.directory.name}, but the index is out of")
-    assert f"{in_the_way}: a folder is in the way of the row index" in said
+    assert f"{in_the_way}: is a folder, not a row index" in said
     logged = [entry.user_message for entry in world.instance.all_logs(result.run_id) if entry.level == logging.ERROR]
     assert [line for line in logged if said in line and "genolewm cache index --root" in line]
     with pytest.raises(CorruptResourceError):

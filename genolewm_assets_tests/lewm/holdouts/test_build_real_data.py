@@ -83,7 +83,7 @@ def genome_table(contigs: ContigSet, bases: Callable[[str], bytes]) -> pa.Table:
         {
             "contig": list(runs),
             "length": [contigs[name].length for name in runs],
-            "acgt_bases": [spans.covered_bases for spans in runs.values()],
+            "acgt_bases": [int(spans.merge().size.sum()) for spans in runs.values()],
         }
     )
 

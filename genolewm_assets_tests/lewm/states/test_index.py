@@ -130,7 +130,7 @@ def test_a_damaged_index_is_made_again(root: Root) -> None:
         open_cache_index(root)
     assert refresh_cache_index(root).rebuilt
     for statement, problem in (
-        ("UPDATE addresses SET row = row + 1 WHERE row = 30", "a row differs from what was written"),
+        ("UPDATE addresses SET row = row + 1 WHERE row = 30", "a record differs from what was written"),
         ("DELETE FROM addresses WHERE row = 30", "rows are missing: expected 36, got 35"),
     ):
         with closing(sqlite3.connect(path, isolation_level=None)) as file:

@@ -142,8 +142,8 @@ def test_another_layout_is_another_build(cache_dir: Path, files: dict[str, Path]
 
 
 REFUSED: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
-    "in a root": (lambda d: new_root(d.parent), ConfigurationError, "lies in the root"),
-    "a root itself": (new_root, ConfigurationError, "lies in the root"),
+    "in a root": (lambda d: new_root(d.parent), ConfigurationError, "is inside the root"),
+    "a root itself": (new_root, ConfigurationError, "is inside the root"),
     "a plain folder": (
         lambda d: (d / KEY).mkdir(parents=True),
         CorruptResourceError,

@@ -37,18 +37,18 @@ def test_what_was_written_is_read(directory: Path, document: dict[str, Any]) -> 
 @pytest.mark.parametrize("n_rows", [-1, MOST + 1, 10**30, 21.0, "21", True, None, [], float("nan")])
 def test_row_counts_that_are_none(n_rows: object) -> None:
     for document in ({"n_rows": n_rows}, n_rows, {}):
-        with pytest.raises(CorruptResourceError, match="x: row count: expected 0 to"):
+        with pytest.raises(CorruptResourceError, match="x: invalid row count: expected 0 to"):
             rows_from_json(document, "x")
 
 
 @pytest.mark.parametrize("crc", [None, 5, "", "0", "0123456g", "0x123456", "0123456A", "012345678", ["0" * 8]])
 def test_checksums_that_are_none(directory: Path, document: dict[str, Any], crc: object) -> None:
     layout = layout_from_json(json.loads((directory / "shapes.json").read_bytes()), "x")
-    with pytest.raises(CorruptResourceError, match="holds no checksums of files"):
+    with pytest.raises(CorruptResourceError, match="has no checksums of files"):
         file_checksums_from_json({**document, "files": {"shapes.json": crc}}, "x")
     for crcs in ([crc] * 3, crc, ["0" * 8] * 2):
         wrong = {**document, "arrays": {**document["arrays"], "mask": crcs}}
-        with pytest.raises(CorruptResourceError, match="checksums of array 'mask': expected 3 of 8 hex digits"):
+        with pytest.raises(CorruptResourceError, match="wrong checksums of array 'mask': expected 3 of 8 hex digits"):
             batch_checksums_from_json(wrong, layout, ROWS, "x")
 
 

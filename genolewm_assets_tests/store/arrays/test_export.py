@@ -202,12 +202,12 @@ def test_what_is_refused(store: Path, tmp_path: Path) -> None:
         export_array_store(store, tmp_path / "folder", overwrite=True)
     with pytest.raises(InputError, match="no such folder"):
         export_array_store(store, tmp_path / "none" / "out.parquet")
-    with pytest.raises(InputError, match="lies in the store"):
+    with pytest.raises(InputError, match="is inside the store"):
         export_array_store(store, store / "out.parquet")
     with open_writer(tmp_path / "unfinished") as writer:
         write_rows(writer, 0, 3)
     for directory in (tmp_path / "unfinished", tmp_path / "folder"):
-        with pytest.raises(MissingResourceError, match="holds no finished array store"):
+        with pytest.raises(MissingResourceError, match="has no finished array store"):
             export_array_store(directory, tmp_path / "new.parquet")
     assert not (tmp_path / "new.parquet").exists()
 
@@ -283,7 +283,7 @@ FORGED: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
             table.schema.field("panel_key"),
             pa.array([99] * table.num_rows, pa.int32()),
         ),
-        "has a key that side-car 'panel' has not",
+        "has a key that is not in side-car 'panel'",
     ),
 }
 

@@ -72,7 +72,7 @@ def test_every_source_and_the_configuration_count(tmp_path: Path) -> None:
         "config: 'a' changed": compute_fingerprint({"a": 2}, SOURCES),
         "config: 'b' is new": compute_fingerprint({"a": 1, "b": 1}, SOURCES),
         "sources: 'panel.xml' changed": compute_fingerprint({"a": 1}, {**SOURCES, "panel.xml": "c" * 64}),
-        "sources: 'panel.xml' is gone": compute_fingerprint({"a": 1}, {"samples/a.hid": "a" * 64}),
+        "sources: 'panel.xml' was removed": compute_fingerprint({"a": 1}, {"samples/a.hid": "a" * 64}),
         "sources: 'map.csv' is new": compute_fingerprint({"a": 1}, {**SOURCES, "map.csv": "c" * 64}),
     }
     for line, wanted in others.items():
@@ -97,7 +97,7 @@ def test_a_fingerprint_that_was_changed_is_no_answer(tmp_path: Path) -> None:
         read_fingerprint(tmp_path)
     changed = {**compute_fingerprint({"a": 1}, SOURCES), "config": {"a": 2}}
     for content in (changed, {"sha256": "x"}, [], "text", None):
-        with pytest.raises(CorruptResourceError, match="does not cover its contents"):
+        with pytest.raises(CorruptResourceError, match="does not match its content"):
             validate_fingerprint(store(tmp_path, content), compute_fingerprint({"a": 1}, SOURCES))
     (tmp_path / "fingerprint.json").write_bytes(b"{")
     with pytest.raises(CorruptResourceError, match="is not JSON"):

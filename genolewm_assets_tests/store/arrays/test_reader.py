@@ -298,9 +298,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "shapes altered": (lambda d: flip(d / "shapes.json", 9), r"shapes\.json: content differs"),
     "checksums gone": (lambda d: (d / "crc.json").unlink(), r"crc\.json: cannot be read"),
     "checksums altered": (lambda d: flip(d / "crc.json", 30), r"crc\.json: content differs"),
-    "marker gone": (lambda d: (d / "_COMPLETE").unlink(), "holds no finished array store"),
+    "marker gone": (lambda d: (d / "_COMPLETE").unlink(), "has no finished array store"),
     "marker emptied": (lambda d: os.truncate(d / "_COMPLETE", 0), "_COMPLETE: content differs"),
-    "all gone": (shutil.rmtree, "holds no finished array store"),
+    "all gone": (shutil.rmtree, "has no finished array store"),
 }  # fmt: skip
 
 
@@ -349,7 +349,7 @@ def test_an_empty_store(tmp_path: Path) -> None:
     assert reader.keys() == reader.verify() == []
     reader.load_in_memory()
     assert reader.get_rows(np.zeros(0, int), "states").shape == (0, 3, 5)
-    with pytest.raises(InputError, match="expected none, for there are none, got 0"):
+    with pytest.raises(InputError, match="expected nothing, because the store has no rows or values, got 0"):
         reader.get_row(0)
 
 

@@ -45,7 +45,7 @@ def test_an_unfinished_store(tmp_path: Path) -> None:
 def test_a_folder_without_a_store(tmp_path: Path) -> None:
     with pytest.raises(MissingResourceError, match="holds no array store"):
         inspect_cache(tmp_path)
-    with pytest.raises(MissingResourceError, match="no such directory"):
+    with pytest.raises(MissingResourceError, match="the directory does not exist"):
         list(find_caches(tmp_path / "none"))
     with pytest.raises(MissingResourceError, match="holds no array store"):
         list(find_caches(tmp_path))

@@ -256,7 +256,7 @@ def test_what_it_says_of_its_stores_is_checked_at_open(statement: str, root: Roo
     path = publish(root, {"embeddings/a": STORES["embeddings/a"]})
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute(statement)
-    with pytest.raises(CorruptResourceError, match="what it says of its stores differs from what was written"):
+    with pytest.raises(CorruptResourceError, match="the list of stores differs from what was written"):
         RowIndex(path).find(bytes(32))
 
 

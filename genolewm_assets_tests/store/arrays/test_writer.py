@@ -114,7 +114,7 @@ def test_rows_are_committed_when_the_oldest_has_waited(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("limits", [{"commit_rows": 0}, {"commit_ms": 0}, {"commit_ms": -1}])
 def test_commits_have_a_size(tmp_path: Path, limits: dict[str, int]) -> None:
-    with pytest.raises(ConfigurationError, match="rows or ms per commit: expected at least 1"):
+    with pytest.raises(ConfigurationError, match="commit_rows or commit_ms: expected at least 1"):
         open_writer(tmp_path, batch_rows=8, **limits)
 
 
@@ -174,8 +174,8 @@ def test_what_lies_there_without_a_log_is_not_taken_for_rows(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ({"states": np.zeros((1, 3, 5), "f2"), "mask": np.zeros((1, 7), "i1")}, "arrays of a row"),
-        ({**values(0, 1), "more": np.zeros(1)}, "arrays of a row"),
+        ({"states": np.zeros((1, 3, 5), "f2"), "mask": np.zeros((1, 7), "i1")}, "wrong arrays"),
+        ({**values(0, 1), "more": np.zeros(1)}, "wrong arrays"),
         ({**values(0, 1), "mask": np.full((1, 7), 200)}, "does not fit its dtype"),
         ({**values(0, 1), "scale": np.zeros((1, 1), "f4")}, "wrong shape"),
     ],
@@ -206,7 +206,7 @@ def test_keys_are_distinct(tmp_path: Path) -> None:
 
 
 def test_one_of_each_per_row(tmp_path: Path) -> None:
-    with open_writer(tmp_path) as writer, pytest.raises(InputError, match="metas of a batch: expected 2, got 1"):
+    with open_writer(tmp_path) as writer, pytest.raises(InputError, match="number of metas: expected 2, got 1"):
         writer.write_batch(values(0, 2), keys=["a", "b"], metas=[meta(0)])
 
 
@@ -232,7 +232,7 @@ def test_a_closed_writer_says_so(tmp_path: Path) -> None:
 
 def test_a_fingerprint_that_is_none_is_refused_before_anything_is_finished(tmp_path: Path) -> None:
     with open_writer(tmp_path) as writer:
-        with pytest.raises(ConfigurationError, match="does not cover its contents"):
+        with pytest.raises(ConfigurationError, match="does not match its content"):
             writer.finalize({"sha256": "x"})
         writer.finalize(FINGERPRINT)
 

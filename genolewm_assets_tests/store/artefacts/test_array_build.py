@@ -105,7 +105,7 @@ def test_a_rejected_build_is_not_continued(root: Root, how: str) -> None:
 
 
 def test_what_another_version_began_is_neither_continued_nor_rejected(root: Root) -> None:
-    refusal = VersionError("here", "holds an array store that another version of this code began")
+    refusal = VersionError("here", "holds an array store begun by another version of this code")
     with pytest.raises(VersionError):
         build(root, plan(interrupt(refusal))[0])
     assert not root.is_rejected(LOCATION)
