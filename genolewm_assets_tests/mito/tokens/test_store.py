@@ -193,7 +193,9 @@ def test_the_sides_share_no_genome_and_leave_none_out(store: Path, table: pa.Tab
 
 
 def test_an_unknown_side_names_those_there_are(store: Path, vocabulary: KmerVocabulary) -> None:
-    with pytest.raises(ConfigurationError, match="no genome has this split: expected test, train, validation, got 'valid'"):
+    with pytest.raises(
+        ConfigurationError, match="no genome has this split: expected test, train, validation, got 'valid'"
+    ):
         MtDNADataset.from_store(store, vocabulary, split="valid")
 
 

@@ -237,7 +237,7 @@ def test_impossible_coordinates(vocabulary, coordinates):
     [
         ({"stride": 0}, SequenceError, "impossible stride"),
         ({"max_seq_len": 0}, ConfigurationError, "max_seq_len: impossible: expected at least 1"),
-        ({"het_pool": "max"}, ConfigurationError, "no such way: expected 'mean' or 'start', got 'max'"),
+        ({"het_pool": "max"}, ConfigurationError, "het_pool: unknown: expected 'mean' or 'start', got 'max'"),
     ],
 )
 def test_impossible_options(vocabulary, options, error, message):
