@@ -146,7 +146,7 @@ ONE = "73 A G PASS GT:AF 0/1:0.5 0"
             "contig 'chrM' the length of another sequence: expected 16569 bp, got 16571",
         ),
         (vcf("73 A G PASS GT:AF 0/1:x 0", formats=MUTSERVE), VcfError, "AF is not a number: expected 0 to 1, got 'x'"),
-        (vcf("73 A G,T PASS GT:AF 0/1:0.5,0.1 0", formats=MUTSERVE), VcfError, "which allele a level belongs to"),
+        (vcf("73 A G,T PASS GT:AF 0/1:0.5,0.1 0", formats=MUTSERVE), VcfError, "allele of a level in AF is ambiguous"),
         (vcf("73 A G PASS GT:AF 0/1:0.5,0.1 0"), VcfError, "expected as many levels as alternate alleles (1), got 2"),
         (vcf("chr1 73 A G PASS GT:AF 0/1:0.5 0"), VcfError, "none of the records is on a contig wanted"),
         (vcf(f"chrZebra {ONE}"), UnknownContigError, "'chrZebra'"),
