@@ -215,7 +215,7 @@ class GenoLeWMDataset(_PackageDataset):
     Raises
     ------
     ConfigurationError
-        If an option is impossible.
+        If an option is invalid.
     MissingResourceError, CorruptResourceError, RootError
         If the package or a cache is missing, altered, or of another genome.
 
@@ -273,7 +273,7 @@ class GenoLeWMValDataset(_PackageDataset):
     Raises
     ------
     ConfigurationError
-        If the holdout has no validation window, ``role`` is not ``validation``, or an option is impossible.
+        If the holdout has no validation window, ``role`` is not ``validation``, or an option is invalid.
     MissingResourceError, CorruptResourceError, RootError
         If the package or a cache is missing, altered, or of another genome.
     """
@@ -391,5 +391,5 @@ def _open_caches(package: Package) -> dict[str, ArrayStoreReader]:
 
 def _at_least(least: int, name: str, value: int) -> int:
     if value < least:
-        raise ConfigurationError(name, "impossible", expected=f"at least {least}", got=f"{value}")
+        raise ConfigurationError(name, "out of range", expected=f"at least {least}", got=f"{value}")
     return value

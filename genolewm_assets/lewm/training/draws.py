@@ -48,8 +48,8 @@ class DrawKey:
 
     def child(self, *parts: int | str) -> DrawKey:
         """Return the key derived from this key and further parts."""
-        spelt = [f"{type(part).__name__}:{part}".encode() for part in parts]
-        content = b"".join(len(part).to_bytes(4, "little") + part for part in spelt)
+        parts_as_text = [f"{type(part).__name__}:{part}".encode() for part in parts]
+        content = b"".join(len(part).to_bytes(4, "little") + part for part in parts_as_text)
         return DrawKey(hashlib.blake2b(content, key=self.digest, digest_size=32).digest())
 
     def draws(self) -> TrainDraws:

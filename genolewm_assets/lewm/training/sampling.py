@@ -89,7 +89,7 @@ class SamplingRules:
     def __post_init__(self) -> None:
         if not 0 <= self.multi_edit_share <= 1 or min(self.inset_bp, self.min_left_context_bp) < 0:
             raise ConfigurationError(
-                "edit sampling", "impossible rules", expected="a share from 0 to 1 and bases from 0", got=str(self)
+                "edit sampling", "rules out of range", expected="a share from 0 to 1 and bases from 0", got=str(self)
             )
         if self.policy not in get_args(LengthPolicy):
             raise ConfigurationError(

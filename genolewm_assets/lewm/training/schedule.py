@@ -198,7 +198,7 @@ class EditMix:
             If no mix has that name.
         """
         if name not in EDIT_MIXES:
-            raise ConfigurationError("mix", "no such edit mix", expected=f"one of {sorted(EDIT_MIXES)}", got=repr(name))
+            raise ConfigurationError("mix", "unknown edit mix", expected=f"one of {sorted(EDIT_MIXES)}", got=repr(name))
         return EDIT_MIXES[name]
 
     def plan(self, ordinal: int, n_edits: int) -> tuple[EditSource, ...]:

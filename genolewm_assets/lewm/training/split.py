@@ -124,15 +124,17 @@ def _check_windows(package: Package) -> None:
     for contig in pc.unique(intervals["contig"]).to_pylist():
         held = intervals.filter(pc.equal(intervals["contig"], contig))
         region = IntervalArray.from_unsorted(held["start"].to_numpy(), held["end"].to_numpy())
-        ours = windows.filter(pc.equal(windows["contig"], contig))
-        margin = pc.if_else(pc.equal(ours["origin"], REFERENCE_ORIGIN), package.info.margin_bp, 0)
-        footprints = IntervalArray.from_unsorted(ours["start"].to_numpy(), pc.add(ours["end"], margin).to_numpy())
-        met = int((region.overlap_bases(footprints) > 0).sum())
-        if met:
+        contig_windows = windows.filter(pc.equal(windows["contig"], contig))
+        margin = pc.if_else(pc.equal(contig_windows["origin"], REFERENCE_ORIGIN), package.info.margin_bp, 0)
+        footprints = IntervalArray.from_unsorted(
+            contig_windows["start"].to_numpy(), pc.add(contig_windows["end"], margin).to_numpy()
+        )
+        overlapping = int((region.overlap_bases(footprints) > 0).sum())
+        if overlapping:
             raise CorruptResourceError(
                 f"{package.directory.name}: training windows of {contig}",
                 "some overlap held-out intervals",
                 expected="none",
-                got=f"{met}",
+                got=f"{overlapping}",
                 remedy="Rebuild the package",
             )

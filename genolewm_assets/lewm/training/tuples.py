@@ -80,7 +80,7 @@ class Pooling:
         """
         if kind not in set(TupleKind):
             raise ConfigurationError(
-                "kind", "no such kind of tuple", expected=f"one of {sorted(TupleKind)}", got=repr(kind)
+                "kind", "unknown kind of tuple", expected=f"one of {sorted(TupleKind)}", got=repr(kind)
             )
         return cls(TupleKind(kind), radius_tokens, side)
 

@@ -120,7 +120,7 @@ class CircularAligner:
             first_base = (strand + strand).find(placement.sequence)
             if first_base >= 0 and len(placement.sequence) == len(sequence):
                 return AlignedGenome(placement, differences, strand is not sequence, first_base)
-        raise AssertionError(f"{where}: the differences do not spell the genome")
+        raise AssertionError(f"{where}: the differences do not reproduce the genome")
 
     def _shared_stretch(self, sequence: str, where: str) -> tuple[bool, int, int]:
         """Return whether the genome is on the other strand, and the middle of the longest identical interval.
@@ -169,8 +169,8 @@ class CircularAligner:
     @staticmethod
     def _substitutions(places: NDArray[np.int64], ref: str, query: str) -> list[Difference]:
         """Return the substitutions in a part without gaps; ``places`` are the reference positions of its bases."""
-        theirs, ours = (np.frombuffer(text.encode("ascii"), dtype=np.uint8) for text in (ref, query))
-        differing = np.flatnonzero(theirs != ours)
+        ref_codes, query_codes = (np.frombuffer(text.encode("ascii"), dtype=np.uint8) for text in (ref, query))
+        differing = np.flatnonzero(ref_codes != query_codes)
         return [
             Difference(place, place + 1, query[i])
             for i, place in zip(differing.tolist(), places[differing].tolist(), strict=True)

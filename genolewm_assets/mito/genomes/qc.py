@@ -54,7 +54,7 @@ class GenomeQcPolicy:
     def __post_init__(self) -> None:
         for name in ("min_length_bp", "min_junction_repeat_bp"):
             if (value := getattr(self, name)) < 1:
-                raise ConfigurationError(name, "impossible", expected="at least 1", got=f"{value}")
+                raise ConfigurationError(name, "out of range", expected="at least 1", got=f"{value}")
         if self.min_length_bp > self.max_length_bp:
             expected = f"at most max_length_bp ({self.max_length_bp})"
             raise ConfigurationError(

@@ -68,7 +68,7 @@ class SplitPolicy:
         # Written so that NaN, which compares as false, is caught too.
         for name in ("max_differences", "validation", "test"):
             if not (value := getattr(self, name)) >= 0:
-                raise ConfigurationError(name, "impossible", expected="at least 0", got=f"{value}")
+                raise ConfigurationError(name, "out of range", expected="at least 0", got=f"{value}")
         if not (taken := self.validation + self.test) < 1:
             raise ConfigurationError(
                 "validation", "leaves nothing for training", expected="with test under 1", got=f"{taken:g}"

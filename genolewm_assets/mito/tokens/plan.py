@@ -67,9 +67,9 @@ class TokenPlan:
         if self.het_pool not in {"mean", "start"}:
             raise ConfigurationError("het_pool", "unknown", expected="'mean' or 'start'", got=repr(self.het_pool))
         if self.max_seq_len is not None and self.max_seq_len < 1:
-            raise ConfigurationError("max_seq_len", "impossible", expected="at least 1", got=f"{self.max_seq_len}")
+            raise ConfigurationError("max_seq_len", "out of range", expected="at least 1", got=f"{self.max_seq_len}")
         if self.stride < 1:
-            raise SequenceError("k-mers", "impossible stride", expected="at least 1", got=f"{self.stride}")
+            raise SequenceError("k-mers", "stride out of range", expected="at least 1", got=f"{self.stride}")
 
     def count(self, n_bases: int, where: str) -> int:
         """Return the number of tokens of a genome; ``where`` names the genome in errors.
@@ -164,7 +164,7 @@ def check_levels(levels: ArrayLike, n_bases: int, where: str) -> NDArray[np.floa
     if wrong.size:
         raise InputError(
             f"{where}, base {wrong[0]} (0-based)",
-            "impossible heteroplasmy level",
+            "heteroplasmy level out of range",
             expected="0 to 1",
             got=f"{found[wrong[0]]}",
         )

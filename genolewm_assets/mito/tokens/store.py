@@ -157,9 +157,9 @@ def check_tokens(directory: Path, table: pa.Table, reference: str, vocabulary: K
     # Datasets select genomes by the split in the store; a wrong one would put a holdout genome into training.
     stored = zip(*(reader.index[name].to_pylist() for name in ("key", SPLIT)), strict=True)
     genomes = read_placements(table, reference)
-    for number, (said, (name, split, placement)) in enumerate(zip(stored, genomes, strict=False)):
+    for number, (stored_key, (name, split, placement)) in enumerate(zip(stored, genomes, strict=False)):
         row = rows[number]
-        if said != (name, split):
+        if stored_key != (name, split):
             misnamed.append(name)
         if not _spells(row.input_ids, sequences[number].as_py(), vocabulary):
             misspelt.append(name)

@@ -223,8 +223,10 @@ def decode_tokens(input_ids: Ids, vocabulary: KmerVocabulary, *, circular: bool 
         wrong = np.flatnonzero((codes[at] != AMBIGUOUS) & (codes[at] != bases))
         if wrong.size:
             base = int(at[wrong[0]])
-            said = "ACGT"[codes[base]], "ACGT"[bases[wrong[0]]]
-            raise SequenceError(f"base {base} (0-based)", "two k-mers disagree about it", expected=said[0], got=said[1])
+            found = "ACGT"[codes[base]], "ACGT"[bases[wrong[0]]]
+            raise SequenceError(
+                f"base {base} (0-based)", "two k-mers disagree about it", expected=found[0], got=found[1]
+            )
         codes[at] = bases
     return decode_sequence(codes)
 

@@ -66,7 +66,7 @@ class MaskingRules:
     def __post_init__(self) -> None:
         shares = (self.share, self.mask_share, self.random_share, self.mask_share + self.random_share)
         if not all(0 <= share <= 1 for share in shares):
-            raise ConfigurationError("masking", "impossible shares", expected="0 to 1", got=f"{shares[:3]}")
+            raise ConfigurationError("masking", "shares out of range", expected="0 to 1", got=f"{shares[:3]}")
         listed = np.zeros(self.length, dtype=np.bool_)
         for start, end in self.blacklist:
             if not 0 <= start <= end <= self.length:
@@ -219,5 +219,5 @@ def _numbers(items: Sequence[Item]) -> list[int]:
 
 def _not_negative(name: str, value: int) -> int:
     if not 0 <= value < 1 << 63:
-        raise ConfigurationError(name, "impossible", expected="0 to 2**63 - 1", got=f"{value}")
+        raise ConfigurationError(name, "out of range", expected="0 to 2**63 - 1", got=f"{value}")
     return value

@@ -118,7 +118,7 @@ def _check_room(n_bases: int, window_tokens: int, k: int) -> None:
     if not 2 * k <= window_tokens <= n_bases:
         raise WindowError(
             "windows round variants",
-            "impossible size",
+            "size out of range",
             expected=f"{2 * k} to {n_bases} tokens (the genome)",
             got=f"{window_tokens}",
         )

@@ -48,7 +48,7 @@ class WindowTiling:
         if not 1 <= self.stride_tokens <= self.window_tokens:
             raise WindowError(
                 "windows of tokens",
-                "impossible size or step",
+                "size or step out of range",
                 expected="1 <= stride_tokens <= window_tokens",
                 got=f"{self.stride_tokens} and {self.window_tokens}",
             )

@@ -87,9 +87,9 @@ def _check_sites(rows: list[dict[str, object]], sites: pa.Table, reference: str)
     The level of a substitution must be reached at its base, the level of a longer allele at one of the bases around it.
     No site may exceed the levels of the alleles at or around it.
     """
-    spelt = "".join(sites["ref"].to_pylist()) == reference
-    spelt &= sites["pos"].to_pylist() == list(range(1, len(reference) + 1))
-    if not spelt:
+    agrees = "".join(sites["ref"].to_pylist()) == reference
+    agrees &= sites["pos"].to_pylist() == list(range(1, len(reference) + 1))
+    if not agrees:
         figures = {"sites": sites.num_rows, "expected_sites": len(reference)}
         return CheckResult("sites_agree_with_alleles", passed=False, figures=figures)
     pop_hl = sites["pop_hl"].to_numpy()

@@ -171,7 +171,7 @@ def _allele(call: HeteroplasmyCall, reference: bytes) -> Variant | CallDrop:
         raise IntervalError(where, err.problem, expected=err.expected, got=err.got) from err
     # Written so that NaN, which compares as false, is caught too.
     if not 0.0 <= call.level <= 1.0:
-        raise InputError(where, "impossible heteroplasmy level", expected="0 to 1", got=f"{call.level}")
+        raise InputError(where, "heteroplasmy level out of range", expected="0 to 1", got=f"{call.level}")
     try:
         return normalise_on_circle(allele, reference)
     except InputError as err:

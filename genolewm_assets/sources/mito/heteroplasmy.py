@@ -184,7 +184,7 @@ def _wanted_samples(present: list[str], wanted: Collection[str] | None, vcf: Pat
     if unknown:
         raise InputError(
             str(vcf),
-            "has no such sample",
+            "the file has no such sample",
             expected=", ".join(map(repr, present[:6])) + (", ..." if len(present) > 6 else "") or "sample columns",
             got=repr(unknown[0]),
             remedy="Use the sample names of the file's header line",

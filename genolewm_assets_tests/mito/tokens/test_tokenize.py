@@ -210,7 +210,7 @@ def test_het_is_a_mean_or_the_level_of_the_first_base(vocabulary):
 @pytest.mark.parametrize(
     ("levels", "message"),
     [
-        ([0, 0.5, 1.01, 0, 0, 0, 0, 0], r"base 2 .*impossible heteroplasmy level: expected 0 to 1, got 1.01"),
+        ([0, 0.5, 1.01, 0, 0, 0, 0, 0], r"base 2 .*heteroplasmy level out of range: expected 0 to 1, got 1.01"),
         ([0, 0, 0, 0, 0, 0, 0, -0.1], r"base 7 .*got -0.1"),
         ([0, 0, 0, np.nan, 0, 0, 0, 0], r"base 3 .*got nan"),
         ([0] * 7, r"het_levels: not one level per base: expected numbers of shape \(8,\), got int64 of shape \(7,\)"),
@@ -235,8 +235,8 @@ def test_impossible_coordinates(vocabulary, coordinates):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"stride": 0}, SequenceError, "impossible stride"),
-        ({"max_seq_len": 0}, ConfigurationError, "max_seq_len: impossible: expected at least 1"),
+        ({"stride": 0}, SequenceError, "stride out of range"),
+        ({"max_seq_len": 0}, ConfigurationError, "max_seq_len: out of range: expected at least 1"),
         ({"het_pool": "max"}, ConfigurationError, "het_pool: unknown: expected 'mean' or 'start', got 'max'"),
     ],
 )

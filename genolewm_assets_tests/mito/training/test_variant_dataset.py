@@ -97,13 +97,13 @@ def test_impossible_options(genome, vocabulary):
         ({"labels": [1, 2]}, "labels: not one whole number per variant"),
         ({"labels": [0.5]}, "labels: not one whole number per variant"),
         ({"variant_levels": [0.1, 0.2]}, "variant_levels: not one per variant"),
-        ({"variant_levels": [1.5]}, "variant_levels, base 0 .*impossible heteroplasmy"),
+        ({"variant_levels": [1.5]}, "variant_levels, base 0 .*heteroplasmy level out of range"),
         ({"het_levels": [0.0]}, "not one level per base"),
     ]:
         with pytest.raises(InputError, match=message):
             MtDNAVariantDataset(genome, [variant], vocabulary, **options)
     for size in (11, 16_570):
-        with pytest.raises(WindowError, match="impossible size: expected 12 to 16569 tokens"):
+        with pytest.raises(WindowError, match="size out of range: expected 12 to 16569 tokens"):
             MtDNAVariantDataset(genome, [variant], vocabulary, window_tokens=size)
     with pytest.raises(SequenceError, match="not a nucleotide symbol"):
         MtDNAVariantDataset("ACG-" * 200, [], vocabulary)

@@ -166,7 +166,7 @@ def test_what_does_not_count_is_counted_by_reason() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (call(2, "A", "G", 1.01), "sample 'S1', 2 A>G: impossible heteroplasmy level: expected 0 to 1, got 1.01."),
+        (call(2, "A", "G", 1.01), "sample 'S1', 2 A>G: heteroplasmy level out of range: expected 0 to 1, got 1.01."),
         (call(2, "A", "G", -0.1), "got -0.1"),
         (call(2, "A", "G", math.nan), "got nan"),
         (call(2, "C", "G", 0.5), "sample 'S1', 2 C>G: ref allele differs from the reference: expected 'A', got 'C'"),

@@ -128,7 +128,7 @@ def test_levels_of_what_was_read(tmp_path: Path, shared_data: Path) -> None:
     assert not dropped
     assert math.isnan(calls["S2"][0].level)
     with pytest.raises(
-        InputError, match="sample 'S2', 73 A>G: impossible heteroplasmy level: expected 0 to 1, got nan"
+        InputError, match="sample 'S2', 73 A>G: heteroplasmy level out of range: expected 0 to 1, got nan"
     ):
         levels_on_reference(calls["S2"], rcrs)
 
