@@ -37,6 +37,7 @@ class AlleleIndex:
         self._contigs = {name: slice(*bounds[i : i + 2]) for i, name in enumerate(chrom.dictionary.to_pylist())}
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self._pos)
 
     def rows(self, contig: str, start: int, end: int) -> range:

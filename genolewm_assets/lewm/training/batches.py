@@ -68,6 +68,7 @@ class TrainingBatch:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
+        """Return the number of tuples."""
         return len(self.tuples)
 
 

@@ -246,7 +246,7 @@ class GenoLeWMDataset(_PackageDataset):
 
     @classmethod
     def current(cls, root: Path | str, **options: Any) -> Self:
-        """Read the package in use of a root, such as ``data``; options and errors as for the class."""
+        """Open the current package of a root, such as ``data``; options and errors are those of the class."""
         return cls(current_folder(root), root, **options)
 
     def _schedule(self, windows: SplitWindows) -> Schedule:
@@ -300,7 +300,7 @@ class GenoLeWMValDataset(_PackageDataset):
 
     @classmethod
     def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
-        """Read the package in use of a root, such as ``data``; options and errors as for the class."""
+        """Open the current package of a root, such as ``data``; options and errors are those of the class."""
         return cls(current_folder(root), holdout, cache_root=root, **options)
 
 
@@ -323,7 +323,7 @@ class GenoLeWMTestDataset(_PackageDataset):
 
     @classmethod
     def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
-        """Read the package in use of a root, such as ``data``; options and errors as for the class."""
+        """Open the current package of a root, such as ``data``; options and errors are those of the class."""
         return cls(current_folder(root), holdout, cache_root=root, **options)
 
 
@@ -352,6 +352,7 @@ def _open(
     *,
     with_states: bool,
 ) -> Package:
+    """Open a package unless it is open already; raise if states are needed and the package has no state cache."""
     if not isinstance(package, Package):
         if not with_states:
             return open_tables(package, contents=contents)
@@ -386,6 +387,7 @@ def _check_room(shortest_bp: int, rules: SamplingRules) -> None:
 
 
 def _open_caches(package: Package) -> dict[str, ArrayStoreReader]:
+    """Open every state cache of a package, by key, with verification of checksums."""
     return {ref.key: ArrayStoreReader(package.caches[ref.source], check=True) for ref in package.info.caches}
 
 

@@ -332,6 +332,7 @@ class EditSampler:
                 yield _Proposal(edit, served)
 
     def _clip(self, site: _Site, low: int, high: int) -> tuple[int, int]:
+        """Restrict a range of the window's bases to the positions at which edits are allowed."""
         return max(low, self._rules.first_bp), min(high, len(site.window.sequence) - self._rules.inset_bp)
 
 

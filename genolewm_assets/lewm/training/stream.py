@@ -22,7 +22,7 @@ from genolewm_assets.lewm.training.schedule import EDIT_MIXES, EditMix
 from genolewm_assets.lewm.training.tuples import Pooling, TrainingTuple, build_tuples
 from genolewm_assets.lewm.training.windows import SplitWindows, WindowRecord
 
-#: Name of the array in a cache of states.
+#: Name of the array in a state cache.
 _STATES = "states"
 
 

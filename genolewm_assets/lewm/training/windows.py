@@ -111,6 +111,7 @@ class SplitWindows:
         self._origin, self._cache_key = _Dictionary(table["origin"]), _Dictionary(table["cache_key"])
 
     def __len__(self) -> int:
+        """Return the number of windows."""
         return len(self.window_ids)
 
     @property

@@ -135,6 +135,7 @@ class TokenPlan:
         return TokenRow(ids, het, _checked_coordinates(coordinates, len(codes), where)[:: self.stride][:count])
 
     def _het(self, levels: ArrayLike, n_bases: int, where: str) -> NDArray[np.float32]:
+        """Return the level of each token: float32, shape (n_tokens,), before truncation."""
         checked = check_levels(levels, n_bases, where)
         if self.circular:
             checked = np.concatenate((checked, checked[: self.vocabulary.k - 1]))
@@ -172,6 +173,7 @@ def check_levels(levels: ArrayLike, n_bases: int, where: str) -> NDArray[np.floa
 
 
 def _checked_coordinates(coordinates: ArrayLike, n_bases: int, where: str) -> NDArray[np.int32]:
+    """Return coordinates as int32, shape (n_bases,); raise InputError if they are not one valid integer per base."""
     found = np.asarray(coordinates)
     fits = found.dtype.kind in "iu" and not (found.size and not 0 <= found.min() <= found.max() < 1 << 31)
     if found.shape != (n_bases,) or not fits:

@@ -102,6 +102,7 @@ class _Columns:
         self._others: list[NDArray[np.int64]] = []
 
     def add(self, ids: NDArray[np.signedinteger], positions: NDArray[np.signedinteger]) -> None:
+        """Count the k-mers of one genome; special tokens are ignored."""
         known = ids >= FIRST_KMER_ID
         ids, positions = ids[known], positions[known]
         fresh = self._usual[positions] == UNK_ID
@@ -111,6 +112,7 @@ class _Columns:
         self._others.append(positions[~agrees].astype(np.int64) * self._n_ids + ids[~agrees])
 
     def entropy_bits(self) -> NDArray[np.float64]:
+        """Return the entropy per position; see :class:`TokenStatistics`."""
         keys, times = np.unique(np.concatenate([np.zeros(0, np.int64), *self._others]), return_counts=True)
         at = np.concatenate((np.flatnonzero(self._agreeing), keys // self._n_ids))
         times = np.concatenate((self._agreeing[self._agreeing > 0], times))

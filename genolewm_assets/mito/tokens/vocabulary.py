@@ -70,6 +70,7 @@ class KmerVocabulary:
         return cls(k)
 
     def __len__(self) -> int:
+        """Return the number of tokens, special tokens included."""
         return FIRST_KMER_ID + self.n_kmers
 
     @property
@@ -197,9 +198,11 @@ class KmerVocabulary:
             raise _corrupt(path, f"its ids are not those of the vocabulary beside it (k = {self.k})")
 
     def _tokens(self) -> list[str]:
+        """Return every token in the order of ids."""
         return [self.decode(token_id) for token_id in range(len(self))]
 
     def _document(self) -> dict[str, JsonValue]:
+        """Return the content of ``vocab_config.json``; ``sha256`` covers the entries and all tokens."""
         document: dict[str, JsonValue] = {
             "format": _FORMAT,
             "format_version": _FORMAT_VERSION,
@@ -216,6 +219,7 @@ def _as_bytes(document: JsonValue) -> bytes:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object; a missing or invalid file raises."""
     remedy = "Save a vocabulary there with save_pretrained; names on a model hub are not looked up"
     try:
         value = json.loads(path.read_bytes())

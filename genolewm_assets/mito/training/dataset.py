@@ -143,6 +143,7 @@ class MtDNADataset(Dataset[Item]):
         self._item = items.item
 
     def __len__(self) -> int:
+        """Return the number of windows of all genomes."""
         return self._length
 
     def place(self, index: int) -> tuple[int, int]:
@@ -163,6 +164,7 @@ class MtDNADataset(Dataset[Item]):
         return genome, window * self._stride
 
     def __getitem__(self, index: SupportsIndex) -> Item:
+        """Return the item of a window; raises IndexError as :meth:`place`."""
         number = operator.index(index)
         if self._windows_each is None or not 0 <= number < self._length:
             genome, first = self.place(number)

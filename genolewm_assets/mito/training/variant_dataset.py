@@ -98,9 +98,11 @@ class MtDNAVariantDataset(Dataset[Item]):
         self._changed = slice(stop - vocabulary.k, stop)
 
     def __len__(self) -> int:
+        """Return the number of variants."""
         return len(self._firsts)
 
     def __getitem__(self, index: SupportsIndex) -> Item:
+        """Return the item of a variant; raises IndexError if ``index`` is negative or too large."""
         index = operator.index(index)
         if not 0 <= index < len(self._firsts):
             raise IndexError(f"no variant {index}: there are {len(self._firsts)}")
@@ -117,7 +119,7 @@ class MtDNAVariantDataset(Dataset[Item]):
 def _check_room(n_bases: int, window_tokens: int, k: int) -> None:
     if not 2 * k <= window_tokens <= n_bases:
         raise WindowError(
-            "windows round variants",
+            "windows around variants",
             "size out of range",
             expected=f"{2 * k} to {n_bases} tokens (the genome)",
             got=f"{window_tokens}",
@@ -135,13 +137,13 @@ def _alternates(variants: Sequence[Variant], codes: Codes) -> Codes:
             )
         if variant.pos > len(codes):
             raise InputError(
-                str(variant), "beyond the genome", expected=f"pos up to {len(codes)}", got=f"{variant.pos}"
+                str(variant), "pos is beyond the genome", expected=f"pos up to {len(codes)}", got=f"{variant.pos}"
             )
         base = decode_sequence(codes[variant.pos - 1 : variant.pos])
         if base != variant.ref:
             raise ReferenceMismatchError(
                 str(variant),
-                "the genome has another base there",
+                "ref differs from the genome",
                 expected=repr(variant.ref),
                 got=repr(base),
                 remedy="Pass the genome that the variants were called on",
@@ -162,7 +164,7 @@ def _checked_labels(labels: ArrayLike, n_variants: int) -> NDArray[np.int64]:
     if found.shape != (n_variants,) or found.dtype.kind not in "iub":
         raise InputError(
             "labels",
-            "not one whole number per variant",
+            "not one integer per variant",
             expected=f"integers of shape ({n_variants},)",
             got=f"{found.dtype} of shape {found.shape}",
         )
