@@ -96,7 +96,7 @@ def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | N
 
 
 def _calls_of_record(record: pysam.VariantRecord, field: str, where: str) -> Iterator[HeteroplasmyCall]:
-    """Yield the calls of all samples in a record: alleles with a level above 0."""
+    """Yield the calls of all samples in a record; an allele with a missing level or level 0 is not a call."""
     alts = record.alts or ()
     per_alt = len(alts) == 1 or record.header.formats[field].number == "A"
     filters = [str(name) for name in record.filter]
