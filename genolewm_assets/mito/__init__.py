@@ -1,9 +1,9 @@
-"""Mitochondrial genomes as arrays that a model trains on: circular, heteroplasmic, tokenised by k-mers.
+"""Mitochondrial genomes as training data: circular alignment, heteroplasmy, k-mer tokens and PyTorch datasets.
 
-Belongs here: genomes laid along the reference circle, their split, variants and heteroplasmy; vocabulary, tokens,
-windows, data sets, masking. Does not belong here: finding and fetching files (``sources``), arrays on disk (``store``),
-k-mers as such (``genome``), the asset graph (``defs``). Imports neither Dagster nor pysam; torch only with the data
-sets.
+Belongs here: genomes aligned to the reference circle, their splits, variants and heteroplasmy; vocabulary, tokens,
+windows, datasets, masking. Does not belong here: reading and fetching files (``sources``), arrays on disk (``store``),
+k-mer arithmetic (``genome``), the asset graph (``defs``). Imports neither Dagster nor pysam; only the datasets import
+torch.
 """
 
 import lazy_loader

@@ -1,4 +1,8 @@
-"""From a package and states to batches."""
+"""Training tuples and batches from a split package and cached encoder states.
+
+Belongs here: reading a split, edit sampling, tuples, window schedules, batches and the PyTorch datasets. Does not
+belong here: package files (``lewm.packages``), state caches and pooling (``lewm.states``), encoders (``encoders``).
+"""
 
 import lazy_loader
 

@@ -1,6 +1,6 @@
-"""Normalised alleles by place: which lie in a window, and is this one among them.
+"""Index of normalised alleles by position: find the alleles in an interval, and test whether an allele is present.
 
-Positions are sorted arrays, so that neither question costs more with 100,000 alleles than with 100.
+Both are binary searches in sorted arrays, so that their cost hardly grows with the number of alleles.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class AlleleIndex:
     Parameters
     ----------
     table
-        At least the columns chrom, pos (1-based), ref, alt, in normal form, and where there are classes, label; one
-        allele may stand in several rows.
+        Columns chrom, pos (1-based), ref and alt, in normal form; optionally label (ClinVar class). An allele may occur
+        in several rows.
     """
 
     __slots__ = ("_alt", "_contigs", "_label", "_pos", "_ref")
@@ -30,32 +30,33 @@ class AlleleIndex:
         self._pos: NDArray[np.int64] = ordered["pos"].to_numpy()
         self._ref, self._alt = ordered["ref"].combine_chunks(), ordered["alt"].combine_chunks()
         self._label = ordered["label"].combine_chunks() if "label" in ordered.column_names else None
-        # The rows are sorted by name, so the dictionary is too, and every contig's rows are one stretch.
+        # Rows are sorted by contig name, so the dictionary codes rise, and the rows of a contig are contiguous.
         chrom = ordered["chrom"].combine_chunks().dictionary_encode()
         code = chrom.indices.to_numpy()
         bounds = np.searchsorted(code, np.arange(len(chrom.dictionary) + 1)).tolist()
         self._contigs = {name: slice(*bounds[i : i + 2]) for i, name in enumerate(chrom.dictionary.to_pylist())}
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self._pos)
 
     def rows(self, contig: str, start: int, end: int) -> range:
-        """Return the rows of the alleles whose first base lies in ``[start, end)``, 0-based half-open."""
-        stretch = self._contigs.get(contig)
-        if stretch is None or start >= end:
+        """Return the rows of the alleles whose first base (``pos``) lies in ``[start, end)``, 0-based half-open."""
+        contig_rows = self._contigs.get(contig)
+        if contig_rows is None or start >= end:
             return range(0)
-        low, high = np.searchsorted(self._pos[stretch], (pos_from_start(start), pos_from_start(end)))
-        return range(stretch.start + int(low), stretch.start + int(high))
+        low, high = np.searchsorted(self._pos[contig_rows], (pos_from_start(start), pos_from_start(end)))
+        return range(contig_rows.start + int(low), contig_rows.start + int(high))
 
     def allele(self, row: int) -> tuple[int, str, str]:
         """Return pos (1-based), ref and alt of a row."""
         return int(self._pos[row]), self._ref[row].as_py(), self._alt[row].as_py()
 
     def label(self, row: int) -> str | None:
-        """Return the ClinVar class of a row; None where there is none."""
+        """Return the ClinVar class of a row, or None if the row or the table has no class."""
         return None if self._label is None else self._label[row].as_py()
 
     def contains(self, chrom: str, pos: int, ref: str, alt: str) -> bool:
-        """Tell whether an allele, in normal form, is among these."""
+        """Return whether the index contains an allele, given in normal form with ``pos`` 1-based."""
         rows = self.rows(chrom, start_from_pos(pos), pos)
         return any(self._ref[row].as_py() == ref and self._alt[row].as_py() == alt for row in rows)

@@ -1,6 +1,6 @@
-"""Batches of training tuples as arrays, and the pooling of both sides.
+"""Batches of training tuples as arrays, and pooling of the states of unedited and edited windows.
 
-Not here: the order of windows (``window_schedule``), PyTorch (``dataset``).
+Not here: the order of windows (``schedule``), PyTorch (``dataset``).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from genolewm_assets.lewm.training.tuples import Tokens, TrainingTuple, TupleKin
 
 
 class TargetEncoder(Protocol):
-    """What encodes windows to block states, as ``encoders.CausalLMStateEncoder`` does."""
+    """Interface of an encoder of windows, such as ``encoders.CausalLMStateEncoder``."""
 
     def encode_windows(self, sequences: Sequence[str]) -> NDArray[Any]:
-        """Return block means: floating, shape (n, blocks of the longest window, hidden)."""
+        """Return the mean state of every block: floating, shape (n_windows, blocks of the longest window, hidden)."""
         ...
 
 
@@ -34,23 +34,24 @@ class TrainingBatch:
     Attributes
     ----------
     epoch, position
-        The batch's place in the stream; a run that stopped after it resumes at ``position + 1``.
+        Epoch, and number of the batch in it. A run that stopped after this batch resumes at ``position + 1``.
     tuples
-        The tuples.
+        The n tuples.
     kind
-        ``local`` or ``global``: of every tuple, and of both sides.
+        ``local`` or ``global``; the same for all tuples, and for unedited and edited windows.
     block_tokens
         DNA tokens per block.
     target_tokens
-        int16, shape (n, longest window): 6-mers of the edited windows as lexicographic indices 0 to 4095; -1 behind the
-        end of a shorter window.
+        int16, shape (n, tokens of the longest window): 6-mers of the edited windows as lexicographic indices 0 to 4095;
+        -1 past the end of a shorter window.
     n_tokens, block_start, block_stop, locus_token
         int64, shape (n,): DNA tokens of the window; blocks that both states are pooled over (0-based half-open); token
         at which the windows first differ.
     source_states
-        float32, shape (n, hidden): pooled states of the unedited windows; None where the stream reads no cache.
+        float32, shape (n, hidden): pooled states of the unedited windows; None if the stream reads no cache.
     counts
-        How many slots were planned and served by each source, and proposals drawn again by reason.
+        Slots planned for and filled by each source (``planned_*``, ``served_*``), tuples with several edits
+        (``multi_edit``), and rejected proposals by reason (``redrawn_*``).
     """
 
     epoch: int
@@ -67,6 +68,7 @@ class TrainingBatch:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
+        """Return the number of tuples."""
         return len(self.tuples)
 
 
@@ -80,19 +82,27 @@ def make_batch(
     source_states: NDArray[np.float32] | None = None,
     redraws: Mapping[str, int] | None = None,
 ) -> TrainingBatch:
-    """Collect tuples of one kind.
+    """Make a batch of tuples of one kind.
 
     Parameters
     ----------
+    tuples
+        At least one tuple.
     target_tokens
-        int16 arrays of shape (n_tokens,), one per tuple.
+        int16 arrays of shape (n_tokens,), one per tuple: 6-mer indices of the edited windows.
+    epoch, position
+        Epoch, and number of the batch in it.
+    block_tokens
+        DNA tokens per block.
+    source_states
+        float32, shape (n, hidden), row i for tuple i: pooled states of the unedited windows; None: no states.
     redraws
-        Proposals drawn again, by reason.
+        Number of rejected proposals by reason.
 
     Raises
     ------
     InputError
-        If there is no tuple, their kinds differ, or the states are not one row per tuple.
+        If there is no tuple, the tuples differ in kind, or the states do not have one row per tuple.
     """
     kinds = {one.kind for one in tuples}
     if len(kinds) != 1:
@@ -101,7 +111,7 @@ def make_batch(
             "tuples are not of one kind",
             expected="all local or all global",
             got=str(sorted(kinds)),
-            remedy="Pool source and target alike, and batch the kinds apart",
+            remedy="Put local and global tuples into separate batches",
         )
     if source_states is not None and len(source_states) != len(tuples):
         raise InputError(
@@ -135,12 +145,16 @@ def make_batch(
 
 
 def pool_states(tuples: Sequence[TrainingTuple], states: NDArray[Any], block_tokens: int) -> NDArray[np.float32]:
-    """Pool block states, of the unedited or the edited windows, over every tuple's blocks.
+    """Average the block states of unedited or edited windows over the blocks of every tuple.
 
     Parameters
     ----------
+    tuples
+        The n tuples.
     states
         Floating, shape (n, n_blocks, hidden), row i for tuple i.
+    block_tokens
+        DNA tokens per block.
 
     Returns
     -------
@@ -150,7 +164,7 @@ def pool_states(tuples: Sequence[TrainingTuple], states: NDArray[Any], block_tok
     Raises
     ------
     InputError
-        If there is not one row per tuple, or a window has more blocks than the states.
+        If the states do not have one row per tuple, or fewer blocks than a window.
     """
     if states.ndim != 3 or len(states) != len(tuples):
         raise InputError("states", "wrong shape", expected=f"({len(tuples)}, n_blocks, hidden)", got=f"{states.shape}")
@@ -161,22 +175,22 @@ def pool_states(tuples: Sequence[TrainingTuple], states: NDArray[Any], block_tok
 
 
 def encode_targets(batch: TrainingBatch, encoder: TargetEncoder) -> NDArray[np.float32]:
-    """Encode the edited windows of a batch and pool them as the source was pooled: float32, shape (n, hidden)."""
+    """Encode the edited windows of a batch and pool over the same blocks as the source: float32, shape (n, hidden)."""
     states = encoder.encode_windows([one.target_window for one in batch.tuples])
     return pool_states(batch.tuples, states, batch.block_tokens)
 
 
 def merge_batches(batches: Sequence[TrainingBatch]) -> TrainingBatch:
-    """Join batches in their order; the result stands at the last one's position.
+    """Concatenate batches in the order given; the result has the epoch and position of the latest batch.
 
     Raises
     ------
     InputError
-        If there is none, their kinds differ, or only some have source states.
+        If there is no batch, the batches differ in kind, or only some have source states.
     """
     have_states = {batch.source_states is not None for batch in batches}
     if len(have_states) != 1:
-        raise InputError("batches", "cannot be joined", expected="batches that all have source states, or none")
+        raise InputError("batches", "cannot be merged", expected="batches that all have source states, or none")
     last = max(batches, key=lambda batch: (batch.epoch, batch.position))
     counts: Counter[str] = Counter()
     for batch in batches:
@@ -195,4 +209,5 @@ def merge_batches(batches: Sequence[TrainingBatch]) -> TrainingBatch:
 
 
 def _column(tuples: Sequence[TrainingTuple], name: str) -> NDArray[np.int64]:
+    """Return one integer attribute of every tuple: int64, shape (n,)."""
     return np.array([getattr(one, name) for one in tuples], dtype=np.int64)

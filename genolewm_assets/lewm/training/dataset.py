@@ -1,7 +1,7 @@
-"""PyTorch datasets over a split package. The only module of this folder that imports torch.
+"""PyTorch datasets over a split package; the only module of this folder that imports torch.
 
-Every batch is a function of (package, parameters, epoch, position): the same for any number of workers, in the same
-order, and after a resume.
+A batch depends on (package, parameters, epoch, position) alone. The number of workers and an interruption change
+neither the batches nor their order.
 """
 
 from __future__ import annotations
@@ -26,38 +26,43 @@ from genolewm_assets.lewm.training.tuples import Pooling
 from genolewm_assets.lewm.training.windows import SplitWindows
 from genolewm_assets.store.arrays import ArrayStoreReader
 
-#: Left context of evaluation: the radius of a local state, so that no state round an edit lacks its left half.
+#: Default ``min_left_context_bp`` of evaluation: 256 tokens of 6 bp, the radius of a local state, so that the pooled
+#: neighbourhood of every edit is complete on its left.
 EVALUATION_CONTEXT_BP = 1_536
 
 _SETTINGS, _RULES = StreamSettings(), SamplingRules()
 
 
 class StreamOptions(TypedDict, total=False):
-    """Keyword parameters of every dataset; the defaults are those of training.
+    """Keyword parameters of every dataset; the defaults given are those of training.
 
     Attributes
     ----------
     seed
-        Seed of every draw; 0.
+        Seed of every draw. Default 0.
     epoch, position
-        Where to begin: ``position`` batches of the epoch were consumed already; 0, 0.
+        First epoch, and the number of its batches that were already consumed. Defaults 0 and 0.
     n_edits
-        Tuples per window; 8.
+        Tuples per window. Default 8.
     mix
-        Edit mix by name: ``exact`` (the default) or ``rotating``.
+        Name of the edit mix: ``exact`` (default) or ``rotating``.
     kind, radius_tokens, side
-        What the states are means of; ``local``, 256, ``both``.
-        See :class:`~genolewm_assets.lewm.training.tuples.Pooling`.
+        Blocks over which states are averaged; see :class:`~genolewm_assets.lewm.training.tuples.Pooling`. Defaults
+        ``local``, 256 and ``both``.
     multi_edit_share, min_left_context_bp, length_policy
-        See :class:`~genolewm_assets.lewm.training.sampling.SamplingRules`; 0.1, 0 (evaluation: 1,536), ``right_flank``.
+        See :class:`~genolewm_assets.lewm.training.sampling.SamplingRules`. Defaults 0.1, 0 (evaluation: 1,536) and
+        ``right_flank``.
     windows_per_batch
-        A batch holds ``windows_per_batch * n_edits`` tuples, the last of an epoch perhaps fewer; 32.
+        Windows per batch, default 32. A batch holds ``windows_per_batch * n_edits`` tuples; the last batch of an epoch
+        may hold fewer.
     with_states
-        Read the states of unedited windows from the caches; True.
+        Read the states of unedited windows from the caches. Default True.
     rank, world_size
-        This process's place among those that share the epoch; one may get a batch more than another. 0, 1.
+        Index of this process, and number of processes that share the epoch. Defaults 0 and 1. Batches are dealt out in
+        turn, so the processes differ by at most one batch.
     contents
-        ``hash`` (the default) re-hashes the whole package on opening; ``sizes`` looks at names and sizes.
+        ``hash`` (default) verifies the SHA-256 of every file of the package on opening; ``sizes`` verifies file names
+        and sizes only.
     """
 
     seed: int
@@ -111,8 +116,8 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         self._world_size = _at_least(self._rank + 1, "world_size", options.get("world_size", 1))
         self._split, self._holdout, self._with_states = split, holdout, options.get("with_states", True)
         self.package = _open(package, cache_root, options.get("contents", "hash"), with_states=self._with_states)
-        # In shared memory, so that persistent workers learn of the next epoch too.
-        self._place: Tensor = zeros(2, dtype=int64).share_memory_()  # type: ignore[no-untyped-call]
+        # (epoch, position) in shared memory, so that persistent workers see the next epoch too.
+        self._cursor: Tensor = zeros(2, dtype=int64).share_memory_()  # type: ignore[no-untyped-call]
         self.resume(options.get("epoch", 0), options.get("position", 0))
         self._opened: TupleStream | None = None
         windows = self._stream().windows
@@ -121,29 +126,38 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
 
     @property
     def n_batches(self) -> int:
-        """Batches of a whole epoch, over all ranks."""
+        """Number of batches of a whole epoch, over all ranks."""
         return -(-len(self._order) // self._windows_per_batch)
 
     def __len__(self) -> int:
+        """Return the number of batches of the epoch that this rank has still to read."""
         return len(self._positions())
 
     @property
     def epoch(self) -> int:
-        """Epoch that the next iterator shows."""
-        return int(self._place[0])
+        """Epoch that the next iterator reads."""
+        return int(self._cursor[0])
 
     @property
     def position(self) -> int:
-        """Batches of that epoch that it leaves out at the start."""
-        return int(self._place[1])
+        """Number of batches that the next iterator skips at the start of the epoch, over all ranks."""
+        return int(self._cursor[1])
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin an epoch at its first batch; call it before the loader's iterator is made."""
+        """Begin an epoch at its first batch; call this before the loader's iterator is created."""
         self.resume(epoch, 0)
 
     def resume(self, epoch: int, position: int) -> None:
-        """Go on after ``position`` batches of an epoch: one more than the ``position`` of the last batch consumed."""
-        self._place[:] = tensor([_at_least(0, "epoch", epoch), _at_least(0, "position", position)])
+        """Continue an epoch after its first ``position`` batches; call this before the loader's iterator is created.
+
+        To resume after a batch, pass its ``position`` plus 1.
+
+        Raises
+        ------
+        ConfigurationError
+            If ``epoch`` or ``position`` is negative.
+        """
+        self._cursor[:] = tensor([_at_least(0, "epoch", epoch), _at_least(0, "position", position)])
 
     def __iter__(self) -> Iterator[TrainingBatch]:
         stream, worker = self._stream(), get_worker_info()
@@ -151,23 +165,23 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         epoch, size = self.epoch, self._windows_per_batch
         rows = self._order.rows(epoch)
         again = count_visits(stream.windows.window_ids[rows])
-        # The loader takes turns among its workers, so batches dealt out in turn come back in order.
+        # The loader reads from its workers in turn, so batches that are assigned in turn arrive in order.
         for position in self._positions()[first::step]:
             ordinals = range(position * size, min(len(rows), (position + 1) * size))
             visits = [Visit(ordinal, int(rows[ordinal]), int(again[ordinal])) for ordinal in ordinals]
             yield stream.batch(visits, epoch=epoch, position=position)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker that was spawned reads the windows itself: sending them through a pipe takes longer.
+        # A spawned worker reads the windows from the package, which is faster than pickling them through a pipe.
         return {**self.__dict__, "_opened": None}
 
     def _schedule(self, windows: SplitWindows) -> Schedule:
         return FileOrder(len(windows))
 
     def _positions(self) -> range:
-        """Return the positions of the batches still to come on this rank."""
-        behind = (self._rank - self.position) % self._world_size
-        return range(self.position + behind, self.n_batches, self._world_size)
+        """Return the positions of the batches that this rank has still to read."""
+        offset = (self._rank - self.position) % self._world_size
+        return range(self.position + offset, self.n_batches, self._world_size)
 
     def _stream(self) -> TupleStream:
         if self._opened is None:
@@ -187,28 +201,29 @@ class GenoLeWMDataset(_PackageDataset):
     Parameters
     ----------
     package
-        Folder of the package, or an open one.
+        Folder of the package, or an open package.
     cache_root
-        Root in which the caches lie; None: the one that encloses the package.
+        Root that contains the state caches; None: the root that contains the package.
     source_mix
-        Share of emitted tuples by corpus source, 0 to 1; None: the package's. Shares of sources without a window are
-        divided among the others.
+        Share of the tuples by corpus source, 0 to 1; None: the mix of the package. Shares of sources without a window
+        are divided among the others.
     windows_per_epoch
-        Windows that an epoch visits; None: as many as the package trains on.
+        Windows that an epoch visits; None: the number of training windows.
     **options
         See :class:`StreamOptions`.
 
     Raises
     ------
     ConfigurationError
-        If an option is impossible.
+        If an option is invalid.
     MissingResourceError, CorruptResourceError, RootError
         If the package or a cache is missing, altered, or of another genome.
 
     Notes
     -----
-    Load with ``DataLoader(dataset, batch_size=None, num_workers=...)``: an item is a whole batch, and batches come in
-    the same order for any number of workers. Forked workers share the windows in memory, spawned ones read them again.
+    Load with ``DataLoader(dataset, batch_size=None, num_workers=...)``: an item is a whole batch, and the order of
+    batches is the same for any number of workers. Forked workers share the windows in memory; spawned workers read the
+    windows again.
 
     Examples
     --------
@@ -231,7 +246,7 @@ class GenoLeWMDataset(_PackageDataset):
 
     @classmethod
     def current(cls, root: Path | str, **options: Any) -> Self:
-        """Read the package in use of a root, such as ``data``; options and errors as for the class."""
+        """Open the current package of a root, such as ``data``; options and errors are those of the class."""
         return cls(current_folder(root), root, **options)
 
     def _schedule(self, windows: SplitWindows) -> Schedule:
@@ -240,7 +255,9 @@ class GenoLeWMDataset(_PackageDataset):
 
 
 class GenoLeWMValDataset(_PackageDataset):
-    """Batches of validation tuples of one holdout: every window once, the same tuples whenever it is read.
+    """Batches of validation tuples of one holdout: every window once, in file order.
+
+    The tuples depend on the seed and the epoch, so reading an epoch again gives the same tuples.
 
     Parameters
     ----------
@@ -249,14 +266,14 @@ class GenoLeWMValDataset(_PackageDataset):
     holdout
         Name of the holdout, such as ``holdout-chr``.
     role
-        Only ``validation``; what is tested is opened by :class:`GenoLeWMTestDataset`, on purpose and by its name.
+        Only ``validation``. Test windows need :class:`GenoLeWMTestDataset`, so that they are not read by mistake.
     **options
-        See :class:`StreamOptions`; ``min_left_context_bp`` is 1,536 unless given.
+        See :class:`StreamOptions`; ``min_left_context_bp`` defaults to 1,536.
 
     Raises
     ------
     ConfigurationError
-        If the holdout has no validation window, or another role is asked for.
+        If the holdout has no validation window, ``role`` is not ``validation``, or an option is invalid.
     MissingResourceError, CorruptResourceError, RootError
         If the package or a cache is missing, altered, or of another genome.
     """
@@ -273,7 +290,7 @@ class GenoLeWMValDataset(_PackageDataset):
         if role != str(Split.VALIDATION):
             raise ConfigurationError(
                 f"validation of {holdout!r}",
-                "another role is not opened here",
+                "role is not available from this class",
                 expected="'validation'",
                 got=repr(role),
                 remedy="Open a final test with GenoLeWMTestDataset",
@@ -283,12 +300,15 @@ class GenoLeWMValDataset(_PackageDataset):
 
     @classmethod
     def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
-        """Read the package in use of a root, such as ``data``; options and errors as for the class."""
+        """Open the current package of a root, such as ``data``; options and errors are those of the class."""
         return cls(current_folder(root), holdout, cache_root=root, **options)
 
 
 class GenoLeWMTestDataset(_PackageDataset):
-    """Batches of test tuples of one holdout, for a final figure; parameters and errors as for validation."""
+    """Batches of test tuples of one holdout, for the final evaluation.
+
+    Parameters and errors are those of :class:`GenoLeWMValDataset`, without ``role``.
+    """
 
     def __init__(
         self,
@@ -303,12 +323,17 @@ class GenoLeWMTestDataset(_PackageDataset):
 
     @classmethod
     def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
-        """Read the package in use of a root, such as ``data``; options and errors as for the class."""
+        """Open the current package of a root, such as ``data``; options and errors are those of the class."""
         return cls(current_folder(root), holdout, cache_root=root, **options)
 
 
 def as_tensors(batch: TrainingBatch) -> dict[str, Tensor]:
-    """Return the arrays of a batch as tensors by field name, sharing memory; without states no ``source_states``."""
+    """Return the arrays of a batch as tensors by field name; tensors share memory with the arrays.
+
+    The keys are ``target_tokens``, ``n_tokens``, ``block_start``, ``block_stop``, ``locus_token`` and, if the batch has
+    states, ``source_states``; shapes and dtypes are those of
+    :class:`~genolewm_assets.lewm.training.batches.TrainingBatch`.
+    """
     arrays = {
         "target_tokens": batch.target_tokens,
         "n_tokens": batch.n_tokens,
@@ -327,6 +352,7 @@ def _open(
     *,
     with_states: bool,
 ) -> Package:
+    """Open a package unless it is open already; raise if states are needed and the package has no state cache."""
     if not isinstance(package, Package):
         if not with_states:
             return open_tables(package, contents=contents)
@@ -334,23 +360,23 @@ def _open(
     if with_states and not package.caches:
         raise ConfigurationError(
             f"package {package.directory.name}",
-            "points to no cache of states",
-            remedy="Build the package with caches, or pass with_states=False and encode both sides",
+            "has no state cache",
+            remedy="Build the package with caches, or pass with_states=False and encode both windows",
         )
     return package
 
 
 def _check_names(options: Mapping[str, object]) -> None:
-    # Python lets any keyword through to a TypedDict; a misspelt one would silently be the default.
+    # Python does not check keywords against a TypedDict; without this check a misspelt option would be ignored.
     unknown = sorted(options.keys() - StreamOptions.__annotations__.keys())
     if unknown:
         raise ConfigurationError(
-            unknown[0], "no such option of a dataset", expected=f"one of {sorted(StreamOptions.__annotations__)}"
+            unknown[0], "unknown dataset option", expected=f"one of {sorted(StreamOptions.__annotations__)}"
         )
 
 
 def _check_room(shortest_bp: int, rules: SamplingRules) -> None:
-    """Raise at once, rather than in the middle of an epoch, where a window can hold no edit."""
+    """Raise if the shortest window has no position for an edit, so that the error is not raised during an epoch."""
     if shortest_bp <= rules.first_bp + rules.inset_bp:
         raise ConfigurationError(
             "min_left_context_bp",
@@ -361,10 +387,11 @@ def _check_room(shortest_bp: int, rules: SamplingRules) -> None:
 
 
 def _open_caches(package: Package) -> dict[str, ArrayStoreReader]:
+    """Open every state cache of a package, by key, with verification of checksums."""
     return {ref.key: ArrayStoreReader(package.caches[ref.source], check=True) for ref in package.info.caches}
 
 
 def _at_least(least: int, name: str, value: int) -> int:
     if value < least:
-        raise ConfigurationError(name, "impossible", expected=f"at least {least}", got=f"{value}")
+        raise ConfigurationError(name, "out of range", expected=f"at least {least}", got=f"{value}")
     return value

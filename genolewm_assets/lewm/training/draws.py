@@ -1,7 +1,8 @@
-"""Random draws that are functions of what they are for, not of when or where they are made.
+"""Keyed random numbers: a value depends on its key and counter alone, not on order, worker or time.
 
-A draw is BLAKE2b of (seed, epoch, window, slot, counter): the same whatever the number of workers, the order of the
-windows or the point at which a run resumed. Not here: what is drawn (``edit_sampling``, ``window_schedule``).
+A number is BLAKE2b of (seed, purpose, epoch, window, slot, counter), so that results do not change with the number of
+workers, the order of windows or the point at which a run resumed. Not here: sampling of edits (``sampling``), order of
+windows (``schedule``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ _INCREMENT, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB
 
 @dataclass(frozen=True, slots=True)
 class DrawKey:
-    """Name of one stream of random numbers; equal keys give equal streams on every machine.
+    """Key of one stream of random numbers; equal keys give equal streams on every machine.
+
+    Attributes
+    ----------
+    digest
+        32 bytes: BLAKE2b of the parts of the key.
 
     Examples
     --------
@@ -34,21 +40,27 @@ class DrawKey:
 
     @classmethod
     def of(cls, *parts: int | str) -> DrawKey:
-        """Return the key of a sequence of integers and strings; ``("ab",)``, ``("a", "b")`` and types stay apart."""
+        """Return the key of a sequence of integers and strings.
+
+        Parts are hashed with type and length, so that ``("ab",)``, ``("a", "b")``, ``(1,)`` and ``("1",)`` all differ.
+        """
         return cls(b"").child(*parts)
 
     def child(self, *parts: int | str) -> DrawKey:
-        """Return a key below this one."""
-        spelt = [f"{type(part).__name__}:{part}".encode() for part in parts]
-        content = b"".join(len(part).to_bytes(4, "little") + part for part in spelt)
+        """Return the key derived from this key and further parts."""
+        parts_as_text = [f"{type(part).__name__}:{part}".encode() for part in parts]
+        content = b"".join(len(part).to_bytes(4, "little") + part for part in parts_as_text)
         return DrawKey(hashlib.blake2b(content, key=self.digest, digest_size=32).digest())
 
     def draws(self) -> TrainDraws:
-        """Return the stream from its first number."""
+        """Return the stream of this key, at its first number."""
         return TrainDraws(self)
 
     def permutation(self, n: int) -> NDArray[np.int64]:
-        """Return the numbers 0 to n - 1 in random order: int64, shape (n,)."""
+        """Return the numbers 0 to n - 1 in random order: int64, shape (n,).
+
+        The order is that of n outputs of SplitMix64, seeded with the first 8 bytes of the key.
+        """
         first = np.uint64(int.from_bytes(self.digest[:8], "little"))
         with np.errstate(over="ignore"):
             word: NDArray[np.uint64] = first + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(_INCREMENT)
@@ -58,12 +70,12 @@ class DrawKey:
 
 
 class TrainDraws:
-    """The numbers of one stream, one after the other.
+    """A stream of random numbers, read in order.
 
     Parameters
     ----------
     key
-        Name of the stream.
+        Key of the stream.
     """
 
     __slots__ = ("_block", "_key", "_words")
@@ -82,23 +94,24 @@ class TrainDraws:
         return next(self._words)
 
     def below(self, n: int) -> int:
-        """Return a number from 0 to n - 1; the bias is under n / 2**64.
+        """Return a uniform number from 0 to n - 1; the bias is less than n / 2**64.
 
         Raises
         ------
         ConfigurationError
-            If n is under 1.
+            If n is less than 1.
         """
         if n < 1:
             raise ConfigurationError("random draw", "nothing to choose from", expected="at least 1", got=f"{n}")
         return (self.word() * n) >> 64
 
     def uniform(self) -> float:
-        """Return a number from 0 up to, not including, 1."""
+        """Return a uniform number in [0, 1), a multiple of 2**-53."""
         return float((self.word() >> 11) * 2.0**-53)
 
     def permuted(self, n: int) -> Iterator[int]:
-        """Yield 0 to n - 1 in random order, in time and memory proportional to what is taken."""
+        """Yield 0 to n - 1 in random order; time and memory are proportional to the count of numbers taken."""
+        # A Fisher-Yates shuffle that stores only the entries that were swapped.
         moved: dict[int, int] = {}
         for left in range(n, 0, -1):
             at = self.below(left)

@@ -1,6 +1,6 @@
-"""Edits of one window, on its own strand and on the reference: normal forms, keys, and where the haplotypes differ.
+"""Convert edits between a window's strand and the reference, normalise them, and find where haplotypes first differ.
 
-Not here: drawing edits (``edit_sampling``), edits of sequences as such (``genome.edits``).
+Not here: sampling of edits (``sampling``), applying edits to sequences (``genome``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from genolewm_assets.lewm.training.windows import WindowRecord
 
 
 class EditPlace:
-    """One window with what edits of it need to know.
+    """One window, and its coordinates on the reference if the window has an exact placement.
 
     Parameters
     ----------
@@ -42,17 +42,18 @@ class EditPlace:
         self._bases = np.frombuffer(self._context, dtype=np.uint8, count=self._size)
         self._contig, self._start = window.contig, window.start or 0
         self._is_reverse = window.strand == "-"
-        # A window on the plus strand may read its right flank, as indels roll left from it; on the other strand the
-        # flank lies left of it on the reference, where nothing that stays inset reaches.
+        # On the plus strand the context includes the right flank, from which an indel can move left into the window. On
+        # the minus strand that flank lies left of the window on the reference; an edit that would move there is not
+        # inset and is rejected.
         self._plus = reverse_complement(window.sequence).encode("ascii") if self._is_reverse else self._context
 
     @property
     def is_placed(self) -> bool:
-        """Whether the window's place on the reference is known base for base."""
+        """Whether the window has an exact placement on the reference."""
         return self._contig is not None
 
     def reference_span(self, low: int, high: int) -> tuple[str, int, int] | None:
-        """Return contig, start and end on the reference of the window's bases ``[low, high)``, or None if unplaced."""
+        """Return contig, start and end (0-based half-open) of the window's bases ``[low, high)``; None if unplaced."""
         if self._contig is None:
             return None
         if self._is_reverse:
@@ -60,9 +61,9 @@ class EditPlace:
         return self._contig, self._start + low, self._start + high
 
     def edit_of(self, pos: int, ref: str, alt: str) -> RelEdit | None:
-        """Return a reference allele (pos 1-based) as an edit of the placed window, in the window's normal form.
+        """Return a reference allele (``pos`` 1-based) as an edit of the placed window, in the window's normal form.
 
-        None where it leaves the window or its ``ref`` differs.
+        Returns None if ``ref`` extends beyond the window or differs from it.
         """
         at = start_from_pos(pos) - self._start
         if not 0 <= at <= self._size - len(ref) or self._plus[at : at + len(ref)] != ref.encode():
@@ -71,47 +72,49 @@ class EditPlace:
         return self.normal_form(reverse_complement_edit(edit, self._size) if self._is_reverse else edit)
 
     def normal_form(self, edit: RelEdit) -> RelEdit:
-        """Return an edit trimmed and left-aligned in the window's own direction."""
+        """Return an edit trimmed and left-aligned in the window's direction."""
         return _left_aligned(edit, self._context)
 
     def on_reference(self, edit: RelEdit) -> RelEdit:
-        """Return an edit in the reference's normal form, counted from the window's start on the plus strand."""
+        """Return an edit in the reference's normal form: on the plus strand, relative to the window's start there."""
         return _left_aligned(reverse_complement_edit(edit, self._size), self._plus) if self._is_reverse else edit
 
     def allele(self, plus_edit: RelEdit) -> EditSpec:
-        """Return what :meth:`on_reference` gave at its place on the reference.
+        """Return the reference allele of an edit that :meth:`on_reference` returned.
 
         Raises
         ------
         EditError
-            If the window has none.
+            If the window has no exact placement.
         """
         if self._contig is None:
             raise EditError(f"window {self.window.window_id}", "has no place on the reference")
         return plus_edit.absolute(self._contig, self._start)
 
     def joined(self, edits: Sequence[RelEdit]) -> RelEdit:
-        """Return neighbouring edits, sorted, as one edit from the first to the last, in the window's normal form."""
+        """Return sorted edits as one edit that spans them and the bases between, in the window's normal form."""
         sequence, first, last = self.window.sequence, edits[0], edits[-1]
         between = (sequence[before.rel_end : after.rel_pos] + after.alt for before, after in pairwise(edits))
         alt = first.alt + "".join(between)
         return self.normal_form(RelEdit(first.rel_pos, sequence[first.rel_pos : last.rel_end], alt))
 
     def locus_bp(self, edited: EditedWindow) -> int | None:
-        """Return the base of the unedited window at which the two haplotypes first differ; None: nowhere inside it.
+        """Return the 0-based base of the unedited window at which the haplotypes first differ; None if they do not.
 
-        Not the edit's position: a deletion in a repeat shows first where the repeat ends.
+        This can lie right of the edit's position: after a deletion in a repeat, the first difference is at the end of
+        the repeat.
         """
         shift = edited.origin_shift
         low, high = max(edited.edits[0].rel_pos, -shift), self._size - max(0, shift)
         after = np.frombuffer(edited.sequence.encode("ascii"), dtype=np.uint8)[low + shift : high + shift]
         differs = self._bases[low:high] != after
-        # The first True; 0 also where there is none.
+        # argmax returns 0 if no element is True, so the element is tested too.
         at = int(differs.argmax())
         return low + at if high > low and differs[at] else None
 
 
 def _left_aligned(edit: RelEdit, context: bytes) -> RelEdit:
+    """Return an edit trimmed and left-aligned in ``context``, the sequence that its position counts from."""
     if len(edit.ref) == len(edit.alt) == 1:
         return edit
     pos, ref, alt = left_align(pos_from_start(edit.rel_pos), edit.ref, edit.alt, context)

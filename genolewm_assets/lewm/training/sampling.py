@@ -1,8 +1,8 @@
-"""Drawing the edits of a window: real alleles that lie in it, synthetic SNVs and indels, single or a few together.
+"""Sample the edits of a window: real alleles inside the window, synthetic SNVs and indels, one to three per haplotype.
 
-Every edit that leaves here is in normal form, clear of both ends of the window, not held out, and makes a haplotype
-that differs from the window and from those of the window's other slots. Not here: the order of sources
-(``window_schedule``), the proposals themselves (``synthetic_edits``), what is made of a haplotype (``tuples``).
+Every edit returned is in normal form, lies outside the window's edge margins and is not held out. Its haplotype differs
+from the window and from the haplotypes of the window's other slots. Not here: the order of sources (``schedule``),
+synthetic proposals (``synthetic``), tuples made from haplotypes (``tuples``).
 """
 
 from __future__ import annotations
@@ -33,15 +33,22 @@ from genolewm_assets.lewm.training.schedule import EditSource
 from genolewm_assets.lewm.training.synthetic import draw_indel, draw_snv
 from genolewm_assets.lewm.training.windows import WindowRecord
 
-#: Synthetic proposals for one slot before it is given up.
+#: Synthetic proposals of one source for one slot, after which the source counts as exhausted.
 _ATTEMPTS = 64
 
-#: Further edits of one haplotype lie this near the first: where a local state would show them.
+#: Further edits of a haplotype are drawn at most this far from the first edit, within the radius of a local state.
 _COMPANION_BP = RADIUS_TOKENS * TOKEN_BP
 
 
 class Redraw(StrEnum):
-    """Why a proposed edit was drawn again."""
+    """Reason why a proposal was rejected and another one drawn.
+
+    ``leaves_inset``: an edit touches an edge margin, or has too little left context. ``held_out``: an edit, or several
+    edits together, make a held-out allele. ``duplicate``: the haplotype equals the window or another slot's haplotype.
+    ``no_difference``: the haplotypes do not differ in the window before its right margin, or not in the token of the
+    locus. ``too_close``: fewer than 6 bp between two edits. ``beyond_flank``: the net change of length exceeds the
+    shorter flank. ``other_reference``: the allele's ``ref`` differs from the window or extends beyond it.
+    """
 
     LEAVES_INSET = "leaves_inset"
     HELD_OUT = "held_out"
@@ -54,18 +61,19 @@ class Redraw(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SamplingRules:
-    """What an edit of a window may be.
+    """Rules for the edits of a window.
 
     Parameters
     ----------
     inset_bp
-        Bases at both ends of the window that no edit touches, and in whose last no difference begins.
+        Bases at each end of the window that no edit touches; the first difference between the haplotypes does not lie
+        in the last ``inset_bp`` bases either.
     min_left_context_bp
-        Bases of the window that have to lie left of an edit.
+        Least number of bases of the window left of an edit.
     multi_edit_share
-        Share of the slots that hold 2 or 3 edits, 0 to 1.
+        Probability that a slot is planned with 2 or 3 edits, 0 to 1.
     policy
-        Which flank gives and takes the change of length.
+        Flank that supplies or takes up bases when an edit changes the length.
 
     Raises
     ------
@@ -81,7 +89,7 @@ class SamplingRules:
     def __post_init__(self) -> None:
         if not 0 <= self.multi_edit_share <= 1 or min(self.inset_bp, self.min_left_context_bp) < 0:
             raise ConfigurationError(
-                "edit sampling", "impossible rules", expected="a share from 0 to 1 and bases from 0", got=str(self)
+                "edit sampling", "rules out of range", expected="a share from 0 to 1 and bases from 0", got=str(self)
             )
         if self.policy not in get_args(LengthPolicy):
             raise ConfigurationError(
@@ -90,26 +98,26 @@ class SamplingRules:
 
     @property
     def first_bp(self) -> int:
-        """Lowest position of an edit in the window, 0-based."""
+        """Lowest allowed position of an edit in the window, 0-based."""
         return max(self.inset_bp, self.min_left_context_bp)
 
 
 @dataclass(frozen=True, slots=True)
 class SampledHaplotype:
-    """The edits of one slot, applied.
+    """One slot of a window: the edits and the edited window.
 
     Attributes
     ----------
     planned, source
-        Source that the mix asked for, and the one that served it.
+        Source that the mix planned, and source that the first edit came from.
     edited
         The edited window; its edits are sorted and in the window's normal form.
     locus_bp
         Base of the unedited window at which the two haplotypes first differ, 0-based.
     alleles
-        The edits on the reference, in its normal form; empty where the window's place is not known.
+        The edits as reference alleles in the reference's normal form; empty if the window has no exact placement.
     label
-        ClinVar class of a single ClinVar allele, else null.
+        ClinVar class of a single ClinVar allele, else None.
     """
 
     planned: EditSource
@@ -122,6 +130,8 @@ class SampledHaplotype:
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
+    """One proposed edit, its source, and the ClinVar class of a ClinVar allele."""
+
     edit: RelEdit
     source: EditSource
     label: str | None = None
@@ -129,7 +139,7 @@ class _Proposal:
 
 @dataclass(slots=True)
 class _Site:
-    """A window while its slots are filled."""
+    """State of one window while its slots are filled: sequences already used, and counts of redraws."""
 
     place: EditPlace
     taken: set[str]
@@ -141,16 +151,16 @@ class _Site:
 
 
 class EditSampler:
-    """Draws the edits of windows; holds nothing from one window to the next.
+    """Samples the edits of windows; keeps no state between windows.
 
     Parameters
     ----------
     real
         Alleles to draw from, by source.
     held_out
-        Alleles that no edit may make, whatever its source.
+        Alleles that no edit of any source may make.
     rules
-        Limits and shares.
+        Limits and shares; None: the defaults.
     """
 
     def __init__(
@@ -161,30 +171,30 @@ class EditSampler:
     def sample(
         self, window: WindowRecord, plan: Sequence[EditSource], key: DrawKey
     ) -> tuple[tuple[SampledHaplotype, ...], Counter[str]]:
-        """Fill the slots of a window.
+        """Sample one haplotype for every slot of a window.
 
         Parameters
         ----------
         plan
             Source of every slot.
         key
-            Name of the window's stream of random numbers.
+            Key of the window's random numbers.
 
         Returns
         -------
         tuple[SampledHaplotype, ...]
-            One per slot; a slot whose source has nothing (more) to give holds a synthetic SNV.
+            One per slot. If the planned source has no allowed edit (left), the slot holds a synthetic SNV.
         Counter
-            Proposals drawn again, by :class:`Redraw`.
+            Rejected proposals by value of :class:`Redraw`.
 
         Raises
         ------
         EditError
-            If the window has no room for that many distinct edits.
+            If no allowed edit is found for a slot.
         """
         site = _Site(EditPlace(window), {window.sequence})
-        # One feed per source and window: a real allele serves at most one slot alone.
-        feeds = {
+        # One iterator per source and window, so that a real allele is the first edit of at most one slot.
+        real_proposals = {
             source: self._alleles(site, source, 0, len(window.sequence), key.child(source.value).draws())
             for source in self._real
         }
@@ -193,17 +203,17 @@ class EditSampler:
             draws = key.child(slot).draws()
             size = 2 + draws.below(2) if draws.uniform() < self._rules.multi_edit_share else 1
             synthetic = self._synthetic(site, planned, 0, len(window.sequence), draws)
-            haplotype = self._first_allowed(site, planned, feeds.get(planned, synthetic), ())
+            haplotype = self._first_allowed(site, planned, real_proposals.get(planned, synthetic), ())
             if haplotype is None:
                 fallback = self._synthetic(site, EditSource.SYNTHETIC_SNV, 0, len(window.sequence), draws)
                 haplotype = self._first_allowed(site, planned, fallback, ())
             if haplotype is None:
                 raise EditError(
                     f"window {window.window_id}",
-                    "no room for another edit",
-                    expected=f"{len(plan)} distinct edits inside the inset",
+                    "no further edit is allowed",
+                    expected=f"{len(plan)} distinct edits outside the edge margins",
                     got=f"{slot}",
-                    remedy="Ask for fewer edits per window, or for less left context",
+                    remedy="Reduce n_edits or min_left_context_bp",
                 )
             haplotype = self._with_companions(site, haplotype, size, draws)
             site.taken.add(haplotype.edited.sequence)
@@ -211,7 +221,10 @@ class EditSampler:
         return tuple(filled), site.redraws
 
     def _with_companions(self, site: _Site, first: SampledHaplotype, size: int, draws: TrainDraws) -> SampledHaplotype:
-        """Add edits of the same source near the first, or SNVs where it has none left, up to a number of edits."""
+        """Add edits near the first one until there are ``size``: of the same source, then synthetic SNVs.
+
+        Returns fewer than ``size`` edits if no further edit is allowed.
+        """
         at, haplotype = first.edited.edits[0].rel_pos, first
         low, high = at - _COMPANION_BP, at + _COMPANION_BP
         while len(haplotype.edited.edits) < size:
@@ -232,7 +245,7 @@ class EditSampler:
     def _first_allowed(
         self, site: _Site, planned: EditSource, proposals: Iterator[_Proposal], present: tuple[RelEdit, ...]
     ) -> SampledHaplotype | None:
-        """Return the first proposal, together with the edits already present, that may stand."""
+        """Return the haplotype of the first proposal that the rules allow together with ``present``, or None."""
         for proposal in proposals:
             edits = tuple(sorted((*present, site.place.normal_form(proposal.edit))))
             result = self._apply(site, edits)
@@ -246,7 +259,7 @@ class EditSampler:
     def _apply(
         self, site: _Site, edits: tuple[RelEdit, ...]
     ) -> tuple[EditedWindow, int, tuple[EditSpec, ...]] | Redraw:
-        """Apply edits in normal form, or say why they may not stand."""
+        """Apply edits in normal form; return edited window, locus and alleles, or the reason for rejection."""
         window, place = site.window, site.place
         on_reference = tuple(map(place.on_reference, edits))
         refusal = self._misplaced(window, edits, on_reference)
@@ -272,7 +285,7 @@ class EditSampler:
     def _misplaced(
         self, window: WindowRecord, edits: tuple[RelEdit, ...], on_reference: tuple[RelEdit, ...]
     ) -> Redraw | None:
-        """Say what is wrong with where edits stand, or nothing."""
+        """Return the reason why the positions of edits are not allowed, or None."""
         size, inset_bp = len(window.sequence), self._rules.inset_bp
         if edits[0].rel_pos < self._rules.first_bp:
             return Redraw.LEAVES_INSET
@@ -288,7 +301,10 @@ class EditSampler:
         return self._held_out.contains(allele.chrom, allele.pos, allele.ref, allele.alt)
 
     def _alleles(self, site: _Site, source: EditSource, low: int, high: int, draws: TrainDraws) -> Iterator[_Proposal]:
-        """Yield the alleles of a source in the window's bases ``[low, high)``, each once, in random order."""
+        """Yield the alleles of a source that begin in the window's bases ``[low, high)``, once each, in random order.
+
+        Nothing is yielded for a window without an exact placement.
+        """
         index = self._real[source]
         low, high = self._clip(site, low, high)
         span = site.place.reference_span(low, high)
@@ -303,7 +319,10 @@ class EditSampler:
     def _synthetic(
         self, site: _Site, source: EditSource, low: int, high: int, draws: TrainDraws
     ) -> Iterator[_Proposal]:
-        """Propose synthetic edits in the window's bases ``[low, high)``, up to a number of attempts."""
+        """Yield up to ``_ATTEMPTS`` synthetic edits in the window's bases ``[low, high)``.
+
+        The edits are indels for the source ``synthetic_indel``, and SNVs for any other.
+        """
         low, high = self._clip(site, low, high)
         draw = draw_indel if source is EditSource.SYNTHETIC_INDEL else draw_snv
         served = EditSource.SYNTHETIC_INDEL if draw is draw_indel else EditSource.SYNTHETIC_SNV
@@ -313,17 +332,21 @@ class EditSampler:
                 yield _Proposal(edit, served)
 
     def _clip(self, site: _Site, low: int, high: int) -> tuple[int, int]:
+        """Restrict a range of the window's bases to the positions at which edits are allowed."""
         return max(low, self._rules.first_bp), min(high, len(site.window.sequence) - self._rules.inset_bp)
 
 
 def _joined_alleles(place: EditPlace, edits: tuple[RelEdit, ...]) -> Iterator[EditSpec]:
-    """Yield what neighbouring edits spell together: two SNVs make an allele that neither of them is."""
+    """Yield the allele that each run of neighbouring edits makes together.
+
+    Two SNVs, for example, make an MNV, which may be held out although neither SNV is.
+    """
     if place.is_placed and len(edits) > 1:
         for first, last in combinations(range(len(edits)), 2):
             yield place.allele(place.on_reference(place.joined(edits[first : last + 1])))
 
 
 def _shows(window: str, edited: EditedWindow, locus_bp: int) -> bool:
-    """Tell whether the token of the locus differs in the two windows."""
+    """Return whether the token that contains the locus differs between the two windows."""
     token = slice(locus_bp // TOKEN_BP * TOKEN_BP, locus_bp // TOKEN_BP * TOKEN_BP + TOKEN_BP)
     return window[token] != edited.sequence[token]

@@ -1,6 +1,6 @@
-"""The order in which an epoch visits windows, and the source of each edit slot: tuples in the wanted mixes.
+"""Order of the windows of an epoch, and source of each edit slot, so that tuples have the configured mixes.
 
-Not here: drawing the edits (``edit_sampling``), what is made of a window (``tuple_stream``).
+Not here: sampling of edits (``sampling``), tuples made from a window (``stream``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN
 from genolewm_assets.lewm.training.draws import DrawKey
 
-#: Reference windows serve the share of the eukaryotes (RFC-0006 §3.1).
+#: Source of the mix whose share an origin counts towards, if not its own: reference windows use the eukaryotes' share
+#: (RFC-0006 §3.1).
 _SHARE_OF = {REFERENCE_ORIGIN: "eukaryote_generator"}
 
 Rows = NDArray[np.int64]
@@ -27,22 +28,22 @@ class Schedule(Protocol):
     """Order of the windows of an epoch."""
 
     def __len__(self) -> int:
-        """Return the number of visits of an epoch."""
+        """Return the number of window visits of an epoch."""
         ...
 
     def rows(self, epoch: int) -> Rows:
-        """Return the windows of an epoch in the order of their visits: int64, shape (n_visits,)."""
+        """Return the rows of the windows of an epoch in visiting order: int64, shape (n_visits,)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FileOrder:
-    """Every window once, in the order of the files: the same in every epoch.
+    """Schedule that visits every window once in file order, in every epoch.
 
     Attributes
     ----------
     n_windows
-        Windows of the split.
+        Number of windows of the split.
     """
 
     n_windows: int
@@ -50,21 +51,21 @@ class FileOrder:
     def __len__(self) -> int:
         return self.n_windows
 
-    def rows(self, epoch: int) -> Rows:  # noqa: ARG002 - no epoch differs
+    def rows(self, epoch: int) -> Rows:  # noqa: ARG002 - all epochs are equal
         """Return all rows: int64, shape (n_windows,)."""
         return np.arange(self.n_windows, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowSchedule:
-    """Rows of a split by source, and how many of each an epoch visits.
+    """Schedule that visits windows of each source in the shares of a mix, in random order.
 
     Attributes
     ----------
     rows_by_source
-        int64 rows by source of the mix.
+        Rows of the split by source of the mix: int64, shape (n_windows_of_source,).
     quota
-        Windows per epoch by source; more than there are means that an epoch visits some again.
+        Visits per epoch by source. If a source has fewer windows than its quota, an epoch visits some of them again.
     seed
         Seed of the run.
     """
@@ -77,21 +78,23 @@ class WindowSchedule:
     def plan(
         cls, origins: NDArray[np.str_], mix: Mapping[str, float], n_windows: int | None, *, seed: int
     ) -> WindowSchedule:
-        """Divide an epoch among the sources.
+        """Compute the visits per epoch of every source.
 
         Parameters
         ----------
         origins
             Origin of every window of the split: str, shape (n_rows,).
         mix
-            Wanted share of each source; those of sources without a window are divided among the others.
+            Wanted share of each source. Shares of sources without a window are divided among the others.
         n_windows
-            Windows per epoch; None: as many as the split has.
+            Window visits per epoch; None: the number of windows of the split.
+        seed
+            Seed of the run.
 
         Raises
         ------
         ConfigurationError
-            If no source of the mix has a window, or the epoch has none.
+            If no source of the mix has a window, or ``n_windows`` is less than 1.
         """
         sources = np.array([_SHARE_OF.get(str(origin), str(origin)) for origin in np.unique(origins)], dtype=np.str_)
         source = sources[np.unique(origins, return_inverse=True)[1]] if len(origins) else origins
@@ -111,16 +114,19 @@ class WindowSchedule:
         return sum(self.quota.values())
 
     def rows(self, epoch: int) -> Rows:
-        """Return the windows of an epoch in the order of their visits: int64, shape (n_visits,).
+        """Return the rows of the windows of an epoch in visiting order: int64, shape (n_visits,).
 
-        Every source goes through all of its windows before it shows one again, also from one epoch to the next.
+        Within a source, a window is visited again only after all others were visited; this holds across epochs too.
         """
         drawn = [self._next(name, epoch) for name in self.quota]
         rows = np.concatenate(drawn)
         return rows[DrawKey.of("order", self.seed, epoch).permutation(len(rows))]
 
     def _next(self, source: str, epoch: int) -> Rows:
-        """Return the windows ``[epoch * quota, (epoch + 1) * quota)`` of an endless row of permutations."""
+        """Return the rows of one source for an epoch.
+
+        They are the entries ``[epoch * quota, (epoch + 1) * quota)`` of an infinite sequence of permutations.
+        """
         rows, quota = self.rows_by_source[source], self.quota[source]
         first, last = epoch * quota, (epoch + 1) * quota
         parts = [np.zeros(0, np.int64)]
@@ -132,7 +138,7 @@ class WindowSchedule:
 
 
 def apportion(shares: Mapping[str, float], total: int) -> dict[str, int]:
-    """Divide a whole number by shares: largest remainders, ties by name.
+    """Divide an integer in proportion to shares by the largest-remainder method; ties are resolved by name.
 
     Examples
     --------
@@ -148,7 +154,7 @@ def apportion(shares: Mapping[str, float], total: int) -> dict[str, int]:
 
 
 def count_visits(window_ids: NDArray[np.bytes_]) -> Rows:
-    """Return, for every visit, how many earlier ones of the sequence saw the same window: int64, shape (n_visits,)."""
+    """Return the number of earlier visits of the same window for every visit: int64, shape (n_visits,)."""
     order = np.argsort(window_ids, kind="stable")
     ordered = window_ids[order]
     is_first = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(ordered) else np.zeros(0, bool)
@@ -169,14 +175,14 @@ class EditSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EditMix:
-    """A cycle of sources that the slots of successive windows run through.
+    """A cycle of edit sources, assigned in turn to the slots of successive windows.
 
     Parameters
     ----------
     name
-        What configurations call it.
+        Name of the mix in configurations.
     cycle
-        One source per slot.
+        Source of each slot of one cycle.
     """
 
     name: str
@@ -189,16 +195,16 @@ class EditMix:
         Raises
         ------
         ConfigurationError
-            If there is none of that name.
+            If no mix has that name.
         """
         if name not in EDIT_MIXES:
-            raise ConfigurationError("mix", "no such edit mix", expected=f"one of {sorted(EDIT_MIXES)}", got=repr(name))
+            raise ConfigurationError("mix", "unknown edit mix", expected=f"one of {sorted(EDIT_MIXES)}", got=repr(name))
         return EDIT_MIXES[name]
 
     def plan(self, ordinal: int, n_edits: int) -> tuple[EditSource, ...]:
-        """Return the source of every slot of the window at an ordinal of the epoch.
+        """Return the source of every slot of the window visited at ``ordinal`` (from 0) of the epoch.
 
-        Slots run on through the cycle, so that the shares are exact over every whole number of cycles.
+        The cycle continues from one window to the next, so that shares are exact over every whole number of cycles.
         """
         first = ordinal * n_edits
         return tuple(self.cycle[slot % len(self.cycle)] for slot in range(first, first + n_edits))
@@ -206,8 +212,9 @@ class EditMix:
 
 _G, _S, _I, _C = EditSource.GNOMAD, EditSource.SYNTHETIC_SNV, EditSource.SYNTHETIC_INDEL, EditSource.CLINVAR
 
-#: ``exact``: 3 gnomad, 3 SNV, 1 indel, 1 clinvar of the 8 edits of every window (RFC-0006 §3.3). ``rotating``: 40, 30,
-#: 20 and 10 %, which 8 slots cannot hold: 16, 12, 8 and 4 over any five windows in a row.
+#: Built-in mixes. ``exact``: with 8 edits per window, every window has 3 gnomAD alleles, 3 synthetic SNVs, 1 synthetic
+#: indel and 1 ClinVar allele (RFC-0006 §3.3). ``rotating``: 40 %, 30 %, 20 % and 10 %, which 8 slots cannot represent;
+#: any five successive windows of 8 edits have 16, 12, 8 and 4.
 EDIT_MIXES: dict[str, EditMix] = {
     "exact": EditMix("exact", (_G, _S, _G, _I, _S, _G, _S, _C)),
     "rotating": EditMix("rotating", (_G, _S, _G, _I, _S, _G, _C, _S, _G, _I)),

@@ -1,6 +1,6 @@
-"""What a stream of tuples reads from a package: the windows of a split, the alleles to draw from, those never to make.
+"""Read one split of a package: its windows, the alleles to sample edits from, and the alleles that no edit may make.
 
-Not here: the package format (``packages``), drawing (``edit_sampling``).
+Not here: the package format (``lewm.packages``), sampling (``sampling``).
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from genolewm_assets.lewm.training.windows import SplitWindows
 from genolewm_assets.store.arrays import usable_memory_bytes
 from genolewm_assets.variants import ALLELE_KEY
 
-#: Share of the memory this process may use that the bases of a split may take.
+#: Share of the memory available to this process that the packed bases of a split may take.
 _MEMORY_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class SplitSources:
-    """One split, ready to draw from.
+    """Windows and alleles of one split.
 
     Attributes
     ----------
     windows
-        Its windows.
+        Windows of the split.
     real
-        Its alleles by source of edits.
+        Alleles of the split to sample edits from, by source.
     held_out
         Alleles that no edit may make.
     """
@@ -44,37 +44,49 @@ class SplitSources:
 
 
 def read_split(package: Package, split: Split, holdout: str | None) -> SplitSources:
-    """Read what a split's stream needs.
+    """Read the windows and alleles of a split.
 
     Parameters
     ----------
+    package
+        Package to read.
+    split
+        Split to read.
     holdout
-        Holdout that validation or test windows serve; None for training.
+        Holdout whose validation or test windows are read; None for training.
+
+    Returns
+    -------
+    SplitSources
+        Edits of training sample ClinVar's pathogenic alleles (P, LP); edits of validation and test sample all decided
+        ones (P, LP, B, LB).
 
     Raises
     ------
     ConfigurationError
         If the split has no window of the holdout.
     CorruptResourceError
-        If a training window stands in a held-out interval.
+        If a training window overlaps a held-out interval.
+    MemoryLimitError
+        If the windows take more than half of the memory available to this process.
     """
     variants = _of_holdout(package.variants(split), holdout)
     alleles = package.holdouts("alleles")
     if split is Split.TRAIN:
         _check_windows(package)
     else:
-        # What is tested is never shown in validation; a test shows everything that it holds out.
+        # No edit of validation may make a test allele; in a test every allele is allowed.
         alleles = alleles.filter(pc.and_(pc.equal(alleles["role"], Split.TEST), split is Split.VALIDATION))
     max_bytes = int(_MEMORY_SHARE * usable_memory_bytes())
     windows = SplitWindows(_window_batches(package, split, holdout), max_bytes=max_bytes)
     if holdout is not None and not len(windows):
         raise ConfigurationError(
             f"{package.directory.name}: {split} windows of holdout {holdout!r}",
-            "there are none",
+            "the holdout has none",
             expected=f"one of {_holdouts(package, split)}",
             got=repr(holdout),
         )
-    # Anchors of training (RFC-0006 §3.3), and all that a bench labels.
+    # Training samples the pathogenic alleles (RFC-0006 §3.3), evaluation all alleles with a decided class.
     labels = HARMFUL if split is Split.TRAIN else DECIDED
     clinvar = variants.filter(pc.equal(variants["source"], VariantSource.CLINVAR))
     return SplitSources(
@@ -101,22 +113,28 @@ def _holdouts(package: Package, split: Split) -> list[str]:
 
 
 def _check_windows(package: Package) -> None:
-    """Raise if a training window with a known place meets a held-out interval; the filter ran when it was built."""
+    """Raise if a training window with an exact placement overlaps a held-out interval.
+
+    The package build excludes such windows; this check verifies the published tables. A reference window counts with
+    its margin of ``margin_bp`` bases.
+    """
     intervals = package.holdouts("intervals")
     columns = ["origin", "contig", "start", "end", "placement_exact"]
     windows = package.windows(Split.TRAIN, columns).filter(pc.field("placement_exact"))
     for contig in pc.unique(intervals["contig"]).to_pylist():
         held = intervals.filter(pc.equal(intervals["contig"], contig))
         region = IntervalArray.from_unsorted(held["start"].to_numpy(), held["end"].to_numpy())
-        ours = windows.filter(pc.equal(windows["contig"], contig))
-        margin = pc.if_else(pc.equal(ours["origin"], REFERENCE_ORIGIN), package.info.margin_bp, 0)
-        footprints = IntervalArray.from_unsorted(ours["start"].to_numpy(), pc.add(ours["end"], margin).to_numpy())
-        met = int((region.overlap_bases(footprints) > 0).sum())
-        if met:
+        contig_windows = windows.filter(pc.equal(windows["contig"], contig))
+        margin = pc.if_else(pc.equal(contig_windows["origin"], REFERENCE_ORIGIN), package.info.margin_bp, 0)
+        footprints = IntervalArray.from_unsorted(
+            contig_windows["start"].to_numpy(), pc.add(contig_windows["end"], margin).to_numpy()
+        )
+        overlapping = int((region.overlap_bases(footprints) > 0).sum())
+        if overlapping:
             raise CorruptResourceError(
                 f"{package.directory.name}: training windows of {contig}",
-                "some stand in held-out intervals",
+                "some overlap held-out intervals",
                 expected="none",
-                got=f"{met}",
+                got=f"{overlapping}",
                 remedy="Rebuild the package",
             )

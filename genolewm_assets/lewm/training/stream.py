@@ -1,6 +1,6 @@
-"""From rows of a split to batches of tuples with their source states.
+"""Make batches of tuples, with the states of the unedited windows, from rows of a split.
 
-Not here: packages (``packages``), PyTorch and its workers (``dataset``).
+Not here: package files (``lewm.packages``), PyTorch and its workers (``dataset``).
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from genolewm_assets.lewm.training.schedule import EDIT_MIXES, EditMix
 from genolewm_assets.lewm.training.tuples import Pooling, TrainingTuple, build_tuples
 from genolewm_assets.lewm.training.windows import SplitWindows, WindowRecord
 
-#: Name of the array in a cache of states.
+#: Name of the array in a state cache.
 _STATES = "states"
 
 
 class StateReader(Protocol):
-    """What reads rows of a cache, as ``store.ArrayStoreReader`` does."""
+    """Interface of a reader of a state cache, such as :class:`~genolewm_assets.store.arrays.ArrayStoreReader`."""
 
     def get_rows(self, indices: ArrayLike, array: str | None = None) -> NDArray[Any]:
-        """Return block states of some rows: floating, shape (n_rows, n_blocks, hidden), NaN behind a row's blocks."""
+        """Return the block states of rows: floating, shape (n_rows, n_blocks, hidden); blocks past a row's end: NaN."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """What decides the tuples of a window, apart from the window.
+    """Settings that determine the tuples of a window.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class StreamSettings:
     mix
         Sources of the edits.
     pooling
-        What the states are means of.
+        Blocks over which states are averaged.
     """
 
     seed: int = 0
@@ -58,16 +58,16 @@ class StreamSettings:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One window of an epoch.
+    """One visit of a window in an epoch.
 
     Attributes
     ----------
     ordinal
-        Number of the visit in its epoch.
+        Number of the visit in its epoch, from 0.
     row
-        Row of the split.
+        Row of the window in the split.
     again
-        How many earlier visits of the epoch saw the same window; each gets edits of its own.
+        Number of earlier visits of the same window in the epoch; each visit gets different random edits.
     """
 
     ordinal: int
@@ -76,18 +76,18 @@ class Visit:
 
 
 class TupleStream:
-    """Makes batches; every batch is a function of the settings, its epoch and its visits.
+    """Makes batches; a batch depends on the settings, its epoch and its visits alone.
 
     Parameters
     ----------
     windows
-        The split.
+        Windows of the split.
     sampler
-        Draws the edits.
+        Samples the edits.
     settings
-        What decides the tuples.
+        Settings that determine the tuples.
     readers
-        Reader of every cache by key; None: no source states.
+        Reader of every state cache by key; None: batches have no source states.
     """
 
     def __init__(
@@ -100,12 +100,14 @@ class TupleStream:
         self.windows, self._sampler, self._settings, self._readers = windows, sampler, settings, readers
 
     def batch(self, visits: Sequence[Visit], *, epoch: int, position: int) -> TrainingBatch:
-        """Return the tuples of some visits, with the states of the unedited windows pooled.
+        """Return the batch of visits: ``n_edits`` tuples per visit, with the pooled states of the unedited windows.
 
         Raises
         ------
         CorruptResourceError
-            If a window's states are missing or not its own.
+            If a window's states are missing, or their blocks do not match the window.
+        EditError
+            If a window has no further allowed edit, or an edit changes no pooled token.
         """
         tuples: list[TrainingTuple] = []
         tokens: list[NDArray[np.int16]] = []
@@ -131,7 +133,7 @@ class TupleStream:
         )
 
     def _pool(self, records: Sequence[WindowRecord], tuples: Sequence[TrainingTuple]) -> NDArray[np.float32]:
-        """Pool the cached states of windows for their tuples, ``n_edits`` of each in turn."""
+        """Pool the cached states of windows: float32, shape (n_tuples, hidden), ``n_edits`` rows per window."""
         n_edits, block_tokens = self._settings.n_edits, self._settings.pooling.block_tokens
         pooled = []
         for index, (record, states) in enumerate(zip(records, self._read(records), strict=True)):
@@ -141,7 +143,7 @@ class TupleStream:
         return np.concatenate(pooled)
 
     def _read(self, records: Sequence[WindowRecord]) -> list[NDArray[Any]]:
-        """Return the block states of windows in their order, with one read per cache."""
+        """Return the block states of windows in the order of ``records``, with one read per cache."""
         by_cache: dict[str | None, list[int]] = {}
         for index, record in enumerate(records):
             by_cache.setdefault(record.cache_key, []).append(index)
@@ -162,12 +164,15 @@ class TupleStream:
 
 
 def _check_states(record: WindowRecord, states: NDArray[Any], n_blocks: int) -> None:
-    """Raise unless a window's blocks, and no others, hold numbers: another block size would pool the wrong tokens."""
+    """Raise unless exactly the first ``n_blocks`` blocks are finite and the others NaN.
+
+    With another block size than the cache's, the wrong tokens would be pooled.
+    """
     if len(states) < n_blocks or not np.isfinite(states[:n_blocks]).all() or not np.isnan(states[n_blocks:]).all():
         raise CorruptResourceError(
             f"window {record.window_id} (row {record.cache_row} of cache {record.cache_key})",
             "cached states are not this window's",
             expected=f"{n_blocks} blocks of finite numbers",
             got=f"{int(np.isfinite(states).all(axis=-1).sum())} of {len(states)}",
-            remedy="Pool with the block size of the cache, or build the cache again",
+            remedy="Pool with the block size of the cache, or rebuild the cache",
         )

@@ -1,6 +1,6 @@
-"""Proposals for synthetic edits: uniform SNVs, and indels of geometric length.
+"""Propose synthetic edits: uniform SNVs, and insertions or deletions with geometric length.
 
-Not here: whether a proposal is allowed in its window (``edit_sampling``).
+Not here: the rules that decide whether a proposal is allowed in its window (``sampling``).
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from genolewm_assets.genome import RelEdit
 from genolewm_assets.lewm.training.draws import TrainDraws
 
-#: Longest synthetic insertion or deletion in bases; the anchor base makes it 16 (RFC-0006 §3.4).
+#: Longest synthetic insertion or deletion in bases; with the anchor base the longer allele has 16 (RFC-0006 §3.4).
 MAX_EVENT_BP = 15
 
 
 def draw_snv(sequence: str, start: int, stop: int, draws: TrainDraws) -> RelEdit | None:
-    """Propose another base at a uniform position in ``[start, stop)``; None where that is empty."""
+    """Propose an SNV at a uniform position in ``[start, stop)``, 0-based, or None if the range is empty."""
     if stop <= start:
         return None
     at = start + draws.below(stop - start)
@@ -21,9 +21,10 @@ def draw_snv(sequence: str, start: int, stop: int, draws: TrainDraws) -> RelEdit
 
 
 def draw_indel(sequence: str, start: int, stop: int, draws: TrainDraws) -> RelEdit | None:
-    """Propose an insertion or a deletion, half each, whose alleles lie in ``[start, stop)``; None where none fits.
+    """Propose an insertion or a deletion, with probability 1/2 each, inside ``[start, stop)``, 0-based.
 
-    The anchor is uniform over the places where the event fits, the bases inserted are uniform.
+    The position of the anchor base is uniform over ``[start, stop - length)``, and inserted bases are uniform. Returns
+    None if the range is too short for the drawn length.
     """
     event_bp, inserts = draw_event_bp(draws), draws.below(2) == 1
     if stop - event_bp <= start:
@@ -35,8 +36,9 @@ def draw_indel(sequence: str, start: int, stop: int, draws: TrainDraws) -> RelEd
 
 
 def draw_event_bp(draws: TrainDraws) -> int:
-    """Draw the length of an insertion or deletion: geometric(0.5), renormalised on 1 to :data:`MAX_EVENT_BP`.
+    """Draw the length of an insertion or deletion in bases: geometric(0.5), truncated to 1 to :data:`MAX_EVENT_BP`.
 
-    Of the numbers 1 to 2**15 - 1, half (rounded up) have 15 bits, a quarter 14, and so on: the shares wanted, exactly.
+    The length is 16 minus the bit length of a uniform number from 1 to 2**15 - 1. Of these numbers 2**(b - 1) have b
+    bits, so length n has the exact probability 2**(15 - n) / (2**15 - 1).
     """
     return MAX_EVENT_BP + 1 - (1 + draws.below(2**MAX_EVENT_BP - 1)).bit_length()

@@ -1,6 +1,6 @@
-"""Training tuples: an unedited window, what is done to it, the edited window, and where their states are compared.
+"""Training tuples: an unedited window, its edits, the edited window, and the blocks over which states are compared.
 
-Not here: drawing edits (``edit_sampling``), arrays for a trainer (``batches``).
+Not here: sampling of edits (``sampling``), arrays for a trainer (``batches``).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Tokens = NDArray[np.int16]
 
 
 class TupleKind(StrEnum):
-    """What a tuple's states are means of: the blocks round the edit, or all blocks."""
+    """Blocks over which a tuple's states are averaged: those around the edit (``local``), or all (``global``)."""
 
     LOCAL = "local"
     GLOBAL = "global"
 
 
 class Phase(StrEnum):
-    """What is known of a tuple's edits lying on one haplotype.
+    """Phase of a tuple's edits: a single edit, or several edits of unknown phase.
 
-    There is no phased source yet, so several edits together are never called a haplotype.
+    No source is phased yet, so a tuple with several edits is not known to be a natural haplotype.
     """
 
     SINGLE = "single"
@@ -41,7 +41,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """Which blocks a tuple's states are the mean of, on both sides.
+    """The blocks over which the states of both windows of a tuple are averaged.
 
     Parameters
     ----------
@@ -50,7 +50,12 @@ class Pooling:
     radius_tokens, side
         Neighbourhood of a local state; see :func:`~genolewm_assets.lewm.states.pooling.locus_blocks`.
     block_tokens
-        DNA tokens per block, as in the cache.
+        DNA tokens per block, as in the state cache.
+
+    Raises
+    ------
+    InputError
+        If radius, side or block size is out of range.
     """
 
     kind: TupleKind = TupleKind.LOCAL
@@ -59,28 +64,28 @@ class Pooling:
     block_tokens: int = BLOCK_TOKENS
 
     def __post_init__(self) -> None:
-        # A window of one token has a neighbourhood exactly when radius, side and block size are possible.
+        # This call raises if radius, side or block size is out of range.
         locus_blocks(0, 1, self.radius_tokens, self.block_tokens, self.side)
 
     @classmethod
     def named(cls, kind: str, radius_tokens: int, side: PoolSide) -> Pooling:
-        """Return the pooling of a kind that is spelt as text.
+        """Return the pooling of a kind given by name.
 
         Raises
         ------
         ConfigurationError
-            If there is no such kind.
+            If ``kind`` is unknown.
         InputError
-            If the radius or the side is impossible.
+            If the radius or the side is out of range.
         """
         if kind not in set(TupleKind):
             raise ConfigurationError(
-                "kind", "no such kind of tuple", expected=f"one of {sorted(TupleKind)}", got=repr(kind)
+                "kind", "unknown kind of tuple", expected=f"one of {sorted(TupleKind)}", got=repr(kind)
             )
         return cls(TupleKind(kind), radius_tokens, side)
 
     def blocks(self, locus_token: int, n_tokens: int) -> tuple[int, int]:
-        """Return the blocks of a tuple, 0-based half-open."""
+        """Return the first block and the block after the last one (0-based half-open) that a tuple is pooled over."""
         if self.kind is TupleKind.GLOBAL:
             return 0, block_count(n_tokens, self.block_tokens)
         return locus_blocks(locus_token, n_tokens, self.radius_tokens, self.block_tokens, self.side)
@@ -88,22 +93,22 @@ class Pooling:
 
 @dataclass(frozen=True, slots=True)
 class TrainingTuple:
-    """One (window, edits, edited window).
+    """One training example: an unedited window, its edits and the edited window.
 
     Attributes
     ----------
     window_id
         First 32 hex digits of the SHA-256 of the unedited window; not unique.
     rel_edits
-        One edit, or 2 to 3, sorted, in normal form, in the coordinates of the unedited window.
+        One to three edits, sorted, in normal form, 0-based in the unedited window.
     source_window, target_window
-        Unedited and edited sequence, of one length, upper-case ACGT.
+        Unedited and edited sequence, of equal length, upper-case ACGT.
     edit_source, planned_source
-        Where the (first) edit comes from, and where the mix asked for; they differ where the planned source had none.
+        Source of the first edit, and source planned by the mix. They differ if the planned source had no allowed edit.
     frame_shift
-        Change of length modulo 6: where not 0, every token right of the edit is re-framed.
+        Change of length modulo 6; if not 0, the tokens on the side of the edit that moves have another frame.
     length_change
-        Bases gained; negative: lost.
+        Bases gained; negative if bases are lost.
     left_context_bp
         Bases of the window left of the first base at which the haplotypes differ.
     locus_token
@@ -111,19 +116,21 @@ class TrainingTuple:
     block_start, block_stop
         Blocks that both states are pooled over, 0-based half-open.
     n_pooled, n_changed
-        DNA tokens in those blocks, and how many of them differ between the two windows; at least one does.
+        Number of DNA tokens in those blocks, and how many of them differ between the two windows (at least 1).
     kind
         ``local`` or ``global``.
     phase
         ``single``, or ``unphased`` for several edits.
     label
-        ClinVar class of a single ClinVar allele, else null.
-    origin, contig, window_start, strand
-        ``reference`` or the corpus source; where the window stands on the reference, 0-based, null where not known.
+        ClinVar class of a single ClinVar allele, else None.
+    origin
+        ``reference`` or the corpus source.
+    contig, window_start, strand
+        Placement of the window on the reference, start 0-based; None if the window has no exact placement.
     alleles
-        The edits on the reference, in its normal form; empty where the window's place is not known.
+        The edits as reference alleles in the reference's normal form; empty if the window has no exact placement.
     epoch, position, slot
-        Where the stream emits it: batch ``position`` of the epoch; slot of the window.
+        Epoch, number of the batch in the epoch, and slot of the window, each from 0.
     """
 
     window_id: str
@@ -154,12 +161,12 @@ class TrainingTuple:
 
     @property
     def rel_edit(self) -> RelEdit:
-        """The edit of a single-edit tuple.
+        """The edit of a tuple with one edit.
 
         Raises
         ------
         EditError
-            If there are several.
+            If the tuple has several edits.
         """
         if len(self.rel_edits) > 1:
             raise EditError(
@@ -173,12 +180,15 @@ class TrainingTuple:
 
     @property
     def n_tokens(self) -> int:
-        """DNA tokens of the window."""
+        """Number of DNA tokens (6-mers) of the window."""
         return len(self.target_window) // TOKEN_BP
 
 
 def encode_tokens(sequence: str) -> Tokens:
-    """Return the 6-mers of a window as lexicographic indices: int16, shape (n_bases // 6,), -1 beside other bases."""
+    """Return the 6-mers of a window as lexicographic indices 0 to 4095: int16, shape (n_bases // 6,).
+
+    A 6-mer that contains a base other than A, C, G and T has index -1.
+    """
     codes = encode_sequence(sequence)
     return encode_kmers(codes, k=TOKEN_BP, stride=TOKEN_BP).astype(np.int16)
 
@@ -186,19 +196,30 @@ def encode_tokens(sequence: str) -> Tokens:
 def build_tuples(
     window: WindowRecord, haplotypes: Sequence[SampledHaplotype], pooling: Pooling, *, epoch: int, position: int
 ) -> tuple[tuple[TrainingTuple, ...], Tokens]:
-    """Make the tuples of a window.
+    """Make the tuples of a window, one per haplotype.
+
+    Parameters
+    ----------
+    window
+        The unedited window.
+    haplotypes
+        Sampled haplotypes of the window, by slot.
+    pooling
+        Blocks over which states are averaged.
+    epoch, position
+        Epoch, and number of the batch in it; copied to the tuples.
 
     Returns
     -------
     tuple[TrainingTuple, ...]
         One per haplotype.
     ndarray
-        int16, shape (n_haplotypes, n_tokens): the tokens of every edited window.
+        int16, shape (n_haplotypes, n_tokens): 6-mer indices of every edited window.
 
     Raises
     ------
     EditError
-        If a haplotype's pooled tokens are the window's own.
+        If the pooled tokens of a haplotype equal those of the unedited window.
     """
     source = encode_tokens(window.sequence)
     targets = np.repeat(source[None], len(haplotypes), axis=0)
@@ -244,9 +265,9 @@ def build_tuples(
 
 
 def _encode_changes(tokens: Tokens, haplotype: SampledHaplotype) -> None:
-    """Bring a copy of the unedited window's tokens to the edited one, reading only what may differ."""
+    """Update the unedited window's tokens in place to the edited window's; encode only tokens that can differ."""
     edited = haplotype.edited
-    # The flank that absorbs a change of length decides which side of the edits moves.
+    # A change of length moves either the bases left of the edits (the origin shifts) or those right of them.
     first = 0 if edited.origin_shift else haplotype.locus_bp // TOKEN_BP
     moves_right = edited.length_change and not edited.origin_shift
     last = len(tokens) if moves_right else -(-edited.edits[-1].rel_end // TOKEN_BP)

@@ -1,6 +1,6 @@
-"""The windows of one split in memory, two bits a base, for random access at memory speed.
+"""The windows of one split, held in memory at two bits per base for fast random access.
 
-Not here: the package's files (``packages``), states (``store``).
+Not here: package files (``lewm.packages``), cached states (``store.arrays``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from genolewm_assets.lewm.packages import PACKAGE_WINDOWS
 from genolewm_assets.store.arrays import MemoryLimitError
 
 _BASES = np.frombuffer(b"ACGT", dtype=np.uint8)
-#: The four bases of every packed byte, the first in the lowest bits.
+#: uint8, shape (256, 4): the four ASCII bases of every packed byte; the first base is in the lowest bits.
 _UNPACKED = _BASES[(np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3]
 _PLACES = np.array([1, 4, 16, 64], dtype=np.uint8)
 
@@ -35,12 +35,12 @@ class WindowRecord:
     origin
         ``reference`` or the corpus source.
     sequence, left_flank, right_flank
-        Upper-case ACGT on the window's own strand; the flanks lie beside it.
+        Upper-case ACGT on the window's own strand; the flanks are adjacent to the window.
     contig, start, strand
-        Where ``sequence`` stands on the reference base for base (``-``: as its reverse complement), 0-based; all null
-        where that is not known.
+        Reference contig, 0-based start and strand of the interval that equals ``sequence`` base for base (``-``: its
+        reverse complement); all None if the window has no exact placement.
     cache_key, cache_row
-        Where the window's states lie; null where the package has none.
+        State cache and row that hold the window's states; None if the package has no states for the window.
     """
 
     window_id: str
@@ -56,26 +56,31 @@ class WindowRecord:
 
     @property
     def n_tokens(self) -> int:
-        """DNA tokens of the window."""
+        """Number of DNA tokens (6-mers) of the window."""
         return len(self.sequence) // TOKEN_BP
 
 
 class SplitWindows:
-    """Windows by row number.
+    """The windows of one split, accessed by row number.
 
     Parameters
     ----------
     batches
-        Record batches with the columns of ``package_schema.PACKAGE_WINDOWS``.
+        Record batches with the columns of ``lewm.packages.PACKAGE_WINDOWS``.
     max_bytes
-        Memory that the bases may take; None: any amount.
+        Most bytes that the packed bases may take; None: no limit.
+
+    Attributes
+    ----------
+    window_ids
+        Bytes (S32), shape (n_windows,): first 32 hex digits of the SHA-256 of each window.
 
     Raises
     ------
     CorruptResourceError
-        If a sequence holds anything but A, C, G and T.
+        If a sequence contains a symbol other than A, C, G and T.
     MemoryLimitError
-        If the bases would take more; the text names both figures.
+        If the packed bases take more than ``max_bytes``.
     """
 
     _COLUMNS = ("window_id", "origin", "contig", "start", "strand", "placement_exact", "cache_key", "cache_row")
@@ -106,11 +111,12 @@ class SplitWindows:
         self._origin, self._cache_key = _Dictionary(table["origin"]), _Dictionary(table["cache_key"])
 
     def __len__(self) -> int:
+        """Return the number of windows."""
         return len(self.window_ids)
 
     @property
     def shortest_bp(self) -> int:
-        """Bases of the shortest window; 0 where there is none."""
+        """Bases of the shortest window; 0 if there is no window."""
         return int(self._sizes[:, 1].min()) if len(self) else 0
 
     @property
@@ -119,7 +125,7 @@ class SplitWindows:
         return np.array(self._origin.values, dtype=np.str_)[self._origin.code]
 
     def record(self, row: int) -> WindowRecord:
-        """Return a window."""
+        """Return the window of a row, with its sequences unpacked."""
         left, size, right = self._sizes[row].tolist()
         bases = unpack_bases(self._bases[self._first[row] : self._first[row + 1]], left + size + right)
         contig, cache_key = self._contig[row], self._cache_key[row]
@@ -138,7 +144,7 @@ class SplitWindows:
 
 
 class _Dictionary:
-    """A column of few distinct strings or nulls, four bytes a row."""
+    """A dictionary-encoded column of strings or nulls: four bytes per row and a list of distinct values."""
 
     __slots__ = ("code", "values")
 
@@ -155,18 +161,20 @@ def _check_size(size: int, max_bytes: int | None) -> None:
     if max_bytes is not None and size > max_bytes:
         raise MemoryLimitError(
             "package windows",
-            f"the first windows alone take {size:,} bytes, more than the {max_bytes:,} that they may use",
-            remedy="Give the process more memory, or build a package of fewer windows",
+            f"the windows read so far take {size:,} bytes, more than the {max_bytes:,} bytes allowed",
+            remedy="Give the process more memory, or build a package with fewer windows",
         )
 
 
 def pack_bases(sequence: str) -> NDArray[np.uint8]:
-    """Pack upper-case ACGT, four bases a byte: uint8, shape (ceil(n_bases / 4),).
+    """Pack upper-case ACGT, four bases per byte: uint8, shape (ceil(n_bases / 4),).
+
+    The first base of a byte is in the lowest two bits; unused bits of the last byte are 0.
 
     Raises
     ------
     CorruptResourceError
-        On any other base.
+        If the sequence contains another symbol.
     """
     codes = encode_sequence(sequence)
     if codes.max(initial=0) >= AMBIGUOUS:
@@ -184,6 +192,6 @@ def pack_bases(sequence: str) -> NDArray[np.uint8]:
 
 
 def unpack_bases(packed: NDArray[np.uint8], n_bases: int) -> str:
-    """Return the sequence that :func:`pack_bases` packed."""
+    """Return the ``n_bases`` bases that :func:`pack_bases` packed, as upper-case text."""
     bases: bytes = _UNPACKED[packed].tobytes()
     return bases[:n_bases].decode("ascii")

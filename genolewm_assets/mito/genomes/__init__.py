@@ -1,4 +1,7 @@
-"""Mitochondrial genomes: quality, rotation, alignment, haplogroup, split."""
+"""Mitochondrial genomes: quality control, canonical rotation, alignment to the reference, haplogroup and split.
+
+Does not belong here: reading files (``sources.mito``), variants (``mito.variants``), tokens (``mito.tokens``).
+"""
 
 import lazy_loader
 

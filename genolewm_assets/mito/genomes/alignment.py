@@ -1,8 +1,8 @@
-"""Genomes laid along the reference circle, wherever they were cut and whichever strand they show.
+"""Align circular genomes of any rotation and strand to the reference circle.
 
-minimap2 (Li 2018) aligns; what is ours is the circle: a genome is cut in the middle of the longest stretch that it
-shares with the reference, both ends are held by a flank, and gaps are moved as far 3' as they go, past the origin if
-need be (Wilson et al. 2002). Not here: names of what differs (``differences``), which genomes are fit (``genome_qc``).
+minimap2 (Li 2018) aligns linear sequences. This module adds the circle: it cuts genome and reference in the middle of
+the longest identical interval, adds the same flank to both ends, and moves gaps as far 3' as possible, across the
+origin too (Wilson et al. 2002). Not here: names of differences (``differences``), quality control (``qc``).
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from genolewm_assets.mito.genomes.rotation import canonical_rotation
 if TYPE_CHECKING:
     import mappy
 
-# Match, mismatch, then open and extend of two gap costs of which the lesser counts. Up to four substitutions come
-# before two gaps of their length (16182C 16183C), and two gaps before one beside a substitution (309.1C 315.1C).
+# Match, mismatch, then gap open and gap extend of two gap costs, of which the lesser applies. With these values up to
+# four substitutions are preferred to two gaps of equal length (16182C 16183C), and two gaps to one gap and a
+# substitution (309.1C 315.1C).
 _SCORING = (1, 9, 9, 3, 24, 1)
 _K, _W = 15, 5
-_EQX = 0x4000000  # MM_F_EQX: the CIGAR tells matches from mismatches
+_EQX = 0x4000000  # MM_F_EQX: the CIGAR distinguishes matches from mismatches
 _INSERTION, _DELETION, _MATCH = 1, 2, 7
-#: Shorter stretches could lie in a repeat. Ancient hominins share longer ones with rCRS.
+#: Least length in bases of the longest identical interval. Shorter ones can be part of a repeat; ancient hominins have
+#: longer ones in common with rCRS.
 MIN_SHARED_BP = 64
-#: Bases of no genome, more than a genome that passes for complete can lack or have twice.
+#: Random bases of no genome, longer than any deletion or duplication in a genome that passes quality control.
 _FLANK = "".join("ACGT"[byte % 4] for byte in hashlib.shake_256(b"flank").digest(2_000))
 
 
@@ -41,13 +43,13 @@ class AlignedGenome:
     Attributes
     ----------
     placement
-        Its bases from the reference's origin on, and where each belongs.
+        Sequence from the reference's origin, and reference coordinates of its bases.
     differences
-        Sorted by position.
+        Differences from the reference, sorted by position.
     is_reversed
-        Whether the source shows the other strand.
+        Whether the source has the other strand than the reference.
     first_base
-        0-based place, in the source or in its reverse complement, of the base that comes first now.
+        0-based index, in the source (its reverse complement if ``is_reversed``), of the first base of the placement.
     """
 
     placement: CirclePlacement
@@ -57,7 +59,10 @@ class AlignedGenome:
 
 
 class _Gap(NamedTuple):
-    """Bases that only one side has: ``size`` of the reference (a deletion) or of the genome, from these bases on."""
+    """A gap: ``size`` bases of the reference (deletion) or of the genome (insertion) without a counterpart.
+
+    The gap begins at base ``ref`` of the reference and base ``query`` of the genome, both 0-based in the cut sequences.
+    """
 
     is_deletion: bool
     ref: int
@@ -76,7 +81,7 @@ class CircularAligner:
     Raises
     ------
     InputError
-        If it has no base to align to.
+        If the reference has fewer than :data:`MIN_SHARED_BP` bases besides placeholders.
     """
 
     def __init__(self, reference: str) -> None:
@@ -94,14 +99,16 @@ class CircularAligner:
         Parameters
         ----------
         sequence
-            Upper case, over the IUPAC alphabet without U; cut anywhere, either strand.
+            Upper case, IUPAC alphabet without U; any rotation, either strand.
+        where
+            Name of the genome in errors.
 
         Raises
         ------
         InputError
-            If it does not align from end to end: another species, a chimera, a large rearrangement.
+            If the genome does not align from end to end, because it is of another species, a chimera, or rearranged.
         """
-        # From one cut and strand on, whatever the source's: of alignments that score alike it is always the same one.
+        # Starting from the canonical rotation, the same one of several equally good alignments is always found.
         circle = canonical_rotation(sequence)
         is_reversed, turn, ref_turn = self._shared_stretch(circle, where)
         query = reverse_complement(circle) if is_reversed else circle
@@ -113,10 +120,14 @@ class CircularAligner:
             first_base = (strand + strand).find(placement.sequence)
             if first_base >= 0 and len(placement.sequence) == len(sequence):
                 return AlignedGenome(placement, differences, strand is not sequence, first_base)
-        raise AssertionError(f"{where}: the differences do not spell the genome")
+        raise AssertionError(f"{where}: the differences do not reproduce the genome")
 
     def _shared_stretch(self, sequence: str, where: str) -> tuple[bool, int, int]:
-        """Return the strand, and the middle of the longest shared stretch in the genome and in the reference."""
+        """Return whether the genome is on the other strand, and the middle of the longest identical interval.
+
+        The middle is given as two 0-based indices: in the genome (its reverse complement if on the other strand) and in
+        the reference without placeholders.
+        """
         hit = next(iter(self._doubled.map(sequence)), None)
         best, middle = 0, (0, 0)
         if hit is not None:
@@ -132,8 +143,11 @@ class CircularAligner:
         return hit.strand < 0, *middle
 
     def _differences(self, ref: str, query: str, ref_turn: int, where: str) -> list[Difference]:
-        """Return what differs between two circles cut at one place, which is base ``ref_turn`` of the reference."""
-        # minimap2 aligns ends only where that pays: what both circles are flanked by does, however large the first gap.
+        """Return the differences of two circles cut at the same position, base ``ref_turn`` of the reference.
+
+        The result is not sorted.
+        """
+        # minimap2 clips ends whose alignment scores too low. The common flanks score enough to keep both ends aligned.
         hit = next(iter(_index(_FLANK + ref + _FLANK).map(_FLANK + query + _FLANK)), None)
         spanned = 0 if hit is None else hit.q_en - hit.q_st
         if hit is None or spanned < len(query) + 2 * len(_FLANK) or hit.r_en - hit.r_st < len(ref) + 2 * len(_FLANK):
@@ -154,8 +168,9 @@ class CircularAligner:
 
     @staticmethod
     def _substitutions(places: NDArray[np.int64], ref: str, query: str) -> list[Difference]:
-        theirs, ours = (np.frombuffer(text.encode("ascii"), dtype=np.uint8) for text in (ref, query))
-        differing = np.flatnonzero(theirs != ours)
+        """Return the substitutions in a part without gaps; ``places`` are the reference positions of its bases."""
+        ref_codes, query_codes = (np.frombuffer(text.encode("ascii"), dtype=np.uint8) for text in (ref, query))
+        differing = np.flatnonzero(ref_codes != query_codes)
         return [
             Difference(place, place + 1, query[i])
             for i, place in zip(differing.tolist(), places[differing].tolist(), strict=True)
@@ -163,7 +178,7 @@ class CircularAligner:
 
     @staticmethod
     def _deletions(places: NDArray[np.int64]) -> list[Difference]:
-        # A deletion over the origin has two names, as positions have no range that falls.
+        """Return the deletion of the given reference positions, as two differences if it crosses the origin."""
         return [
             Difference(int(run[0]), int(run[-1]) + 1, "")
             for run in np.split(places, np.flatnonzero(np.diff(places) < 0) + 1)
@@ -171,10 +186,10 @@ class CircularAligner:
         ]
 
     def _insertion(self, places: NDArray[np.int64], query: str, size: int) -> list[Difference]:
-        """Return the insertion of the last ``size`` bases of ``query``, behind the last of ``places``."""
+        """Return the insertion of the last ``size`` bases of ``query`` after the last of ``places``."""
         bases = query[-size:]
         if set(bases) == {PLACEHOLDER}:
-            # Of a run of N over the reference's own placeholder, that is where the ones too many belong.
+            # If a run of N in the genome covers a placeholder of the reference, the inserted N belong to it (3107N).
             run = len(query) - len(query.rstrip(PLACEHOLDER)) - size
             for after in (places[len(places) - run - 1 :] + 1).tolist():
                 if self._reference.startswith(bases, after):
@@ -200,7 +215,7 @@ def _not_alignable(where: str, got: str) -> InputError:
 
 
 def _gaps(cigar: list[list[int]], first: int) -> list[_Gap]:
-    """Return the gaps of an alignment that begins at base ``first`` of both sides."""
+    """Return the gaps of an alignment that begins at base ``first`` of both sequences."""
     found = []
     ref = query = first
     for size, operation in cigar:
@@ -212,9 +227,9 @@ def _gaps(cigar: list[list[int]], first: int) -> list[_Gap]:
 
 
 def _moved_right(gaps: list[_Gap], ref: str, query: str) -> list[_Gap]:
-    """Return gaps as far right as they go without one mismatch more; those of a kind that meet become one.
+    """Return gaps moved as far right as possible without an additional mismatch; adjacent gaps of one kind are merged.
 
-    An empty gap comes last, at the end of both sides.
+    The last gap returned is empty and marks the end of both sequences.
     """
     todo, done = list(gaps), [_Gap(True, len(ref), len(query), 0)]
     while todo:

@@ -1,4 +1,4 @@
-"""Checks of the table of genomes by code that does not share the aligner's, nor the linkage of the split."""
+"""Checks of the table of genomes that use neither the aligner nor the linkage of the split."""
 
 from __future__ import annotations
 
@@ -31,16 +31,18 @@ GENOME_CHECKS = (
 def check_genomes(
     table: pa.Table, rejects: pa.Table, counts: Mapping[str, int], reference: str, policy: SplitPolicy
 ) -> tuple[CheckResult, ...]:
-    """Run every content check of ``mito/genomes`` on what was written.
+    """Run all content checks of ``mito/genomes`` on the written tables; returns the checks :data:`GENOME_CHECKS`.
 
     Parameters
     ----------
     table, rejects
-        As read back.
+        The tables of genomes and of rejects, read back from their files.
     counts
-        Of the build: ``records``, ``kept`` and ``rejected.<reason>``.
+        Counts of the build: ``records``, ``kept`` and ``rejected.<reason>``.
     reference
-        The circle, upper case.
+        One turn of the circle, upper case.
+    policy
+        Parameters of the division into splits.
     """
     for each, schema in ((rejects, MITO_GENOME_REJECTS), (table, MITO_GENOMES)):
         first = check_schema(each, schema)
@@ -57,11 +59,11 @@ def check_genomes(
 
 
 def check_account(table: pa.Table, rejects: pa.Table, counts: Mapping[str, int]) -> CheckResult:
-    """Compare rows and reasons with the counts, and places in each file with 1, 2, 3, ..."""
+    """Compare rows and reject reasons with the counts; the record numbers of each file must be 1, 2, 3, ..."""
     reasons = rejects["reason"].to_pylist()
     counted = {f"rejected.{reason}": reasons.count(reason) for reason in GenomeReject}
     agrees = all(counts.get(name, 0) == found for name, found in counted.items())
-    # A reason outside the closed set has no count that could differ.
+    # A reason outside the closed set is in no count, so the total differs.
     agrees &= sum(counted.values()) == rejects.num_rows
     places = sorted(
         (file, record)
@@ -79,7 +81,7 @@ def _by_file(places: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]
 
 
 def check_sources(table: pa.Table) -> CheckResult:
-    """Compare each sequence, whatever its cut and strand, with the digest of the one that was read."""
+    """Compare the digest of each sequence's canonical rotation with the digest of the sequence as read."""
     wrong = [
         name
         for name, sequence, digest in _columns(table, "name", "sequence", "circle_sha256")
@@ -89,7 +91,7 @@ def check_sources(table: pa.Table) -> CheckResult:
 
 
 def check_differences(table: pa.Table, differences: list[tuple[Difference, ...]], reference: str) -> CheckResult:
-    """Spell each genome from its differences and the reference, and compare."""
+    """Rebuild each genome from its differences and the reference, and compare it with the stored sequence."""
     wrong = [
         name
         for (name, sequence), found in zip(_columns(table, "name", "sequence"), differences, strict=True)
@@ -99,22 +101,24 @@ def check_differences(table: pa.Table, differences: list[tuple[Difference, ...]]
 
 
 def check_split(table: pa.Table, differences: list[tuple[Difference, ...]], policy: SplitPolicy) -> CheckResult:
-    """Compare every two genomes of different sides, and count haplogroups that were parted."""
-    split = [Split(side) for side in table["split"].to_pylist()]
+    """Compute the least distance between two splits, and count haplogroups that occur in more than one split."""
+    split = [Split(name) for name in table["split"].to_pylist()]
     least = least_distance(differences, split)
     branches = zip(majors(table["haplogroup"].to_pylist()), split, strict=True)
-    sides = {(branch, side) for branch, side in branches if branch is not None}
-    parted = len(sides) - len({branch for branch, _ in sides}) if policy.by_haplogroup else 0
-    passed = (least is None or least > policy.max_differences) and not parted
-    figures: dict[str, int | str] = {side.value: split.count(side) for side in Split}
-    figures |= {"least_difference": "one side only" if least is None else least, "parted_haplogroups": parted}
+    pairs = {(branch, found) for branch, found in branches if branch is not None}
+    divided = len(pairs) - len({branch for branch, _ in pairs}) if policy.by_haplogroup else 0
+    passed = (least is None or least > policy.max_differences) and not divided
+    figures: dict[str, int | str] = {each.value: split.count(each) for each in Split}
+    figures |= {"least_difference": "one side only" if least is None else least, "parted_haplogroups": divided}
     return CheckResult("near_copies_on_one_side", passed=passed, figures=figures)
 
 
 def _columns(table: pa.Table, *names: str) -> Iterator[tuple[str, ...]]:
+    """Yield the values of columns, row by row."""
     for batch in table.select(names).to_batches(max_chunksize=256):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _wrong(table: pa.Table, names: list[str]) -> dict[str, int | str]:
+    """Return the figures of a check that found ``names`` wrong."""
     return {"genomes": table.num_rows, "wrong": len(names), "first_wrong": names[0] if names else "none"}

@@ -1,9 +1,9 @@
-"""How a genome differs from the reference circle, named as the field names it, and where that puts each of its bases.
+"""Differences of a genome from the reference circle, their standard names, and reference coordinates of its bases.
 
-Names are 1-based and strand-free: ``16189C`` (a substitution), ``309.1C`` (the first base inserted after 309), ``249d``
-and ``8281-8289d`` (deletions) (Carracedo et al. 2000; Parson et al. 2014). An N of the reference is a placeholder that
-keeps old numbers valid: rCRS has one at 3,107, where no genome has a base; one written with that N has the name
-``3107N``. Not here: finding the differences (``alignment``).
+Names are 1-based and refer to the reference strand: ``16189C`` (substitution), ``309.1C`` (first base inserted after
+309), ``249d`` and ``8281-8289d`` (deletions) (Carracedo et al. 2000; Parson et al. 2014). An N of the reference is a
+placeholder that keeps old numbers valid: rCRS has one at 3,107, where genomes have no base. A genome written with that
+N has the difference ``3107N``. Not here: finding the differences (``alignment``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
 
-#: The base of a reference that stands for none.
+#: Symbol of the reference for a position at which genomes have no base.
 PLACEHOLDER = "N"
 _NAME = re.compile(r"(?P<pos>[1-9]\d*)(?:\.(?P<nth>[1-9]\d*)(?P<added>[A-Z])|(?P<base>[A-Z])|(?:-(?P<last>\d+))?d)")
 
@@ -31,10 +31,11 @@ class Difference:
     Attributes
     ----------
     start, end
-        The bases replaced, 0-based half-open, within one turn of the reference; equal for an insertion, which stands
-        between ``start - 1`` and ``start`` (at the origin: at the reference's length).
+        Interval of the replaced bases, 0-based half-open, within one turn of the reference. Equal for an insertion,
+        which is between ``start - 1`` and ``start``; an insertion at the origin has ``start`` equal to the reference's
+        length.
     bases
-        What the genome has there; empty for a deletion, one base for a substitution.
+        Bases of the genome in that interval; empty for a deletion, one base for a substitution.
     """
 
     start: int
@@ -43,7 +44,7 @@ class Difference:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """One name, or one for each base inserted."""
+        """Names of the difference: one per inserted base of an insertion, else one."""
         if self.start == self.end:
             return tuple(f"{self.start}.{n}{base}" for n, base in enumerate(self.bases, 1))
         if self.bases:
@@ -52,16 +53,17 @@ class Difference:
 
 
 class CirclePlacement(NamedTuple):
-    """A genome laid along the reference, each array of shape (n_bases,).
+    """A genome with the reference coordinates of its bases.
 
     Attributes
     ----------
     sequence
-        Upper case; from the base at the lowest position to what is inserted after the last one.
+        Upper case, from the base at the lowest reference position to the last base or insertion.
     coordinates
-        int32; 0-based position on the reference, never falling; of an inserted base, the position it follows.
+        int32, shape (n_bases,): 0-based position on the reference, non-decreasing; for an inserted base, the position
+        that it follows.
     insertion
-        int16; 0 for a base at its own position, n for the n-th inserted after it.
+        int16, shape (n_bases,): 0 for a base at its own position, n for the n-th base inserted after it.
     """
 
     sequence: str
@@ -70,17 +72,24 @@ class CirclePlacement(NamedTuple):
 
 
 def names_of(differences: Iterable[Difference]) -> list[str]:
-    """Return the names of differences, in order of position."""
+    """Return the names of differences, sorted by position."""
     return [name for difference in sorted(differences) for name in difference.names]
 
 
 def parse_names(names: Sequence[str], *, where: str) -> tuple[Difference, ...]:
-    """Read the names that :func:`names_of` gives.
+    """Parse the names that :func:`names_of` returns.
+
+    Parameters
+    ----------
+    names
+        Names in order of position.
+    where
+        Name of the genome in errors.
 
     Raises
     ------
     InputError
-        On a name of another form, or an insertion whose bases are not numbered 1, 2, 3, ...
+        If a name has another form, or the bases of an insertion are not numbered 1, 2, 3, ...
     """
     found = []
     for (start, is_insertion), group in groupby((_parsed(name, where) for name in names), key=lambda p: p[:2]):
@@ -96,6 +105,7 @@ def parse_names(names: Sequence[str], *, where: str) -> tuple[Difference, ...]:
 
 
 def _parsed(name: str, where: str) -> tuple[int, bool, int, str]:
+    """Return start, whether the name is of an inserted base, end (or number of the inserted base), and the base."""
     match = _NAME.fullmatch(name)
     if match is None:
         raise InputError(
@@ -108,17 +118,19 @@ def _parsed(name: str, where: str) -> tuple[int, bool, int, str]:
 
 
 def lay_out(reference: str, differences: Iterable[Difference]) -> CirclePlacement:
-    """Return the genome that has these differences, base by base.
+    """Return sequence and coordinates of the genome that has the given differences from the reference.
 
     Parameters
     ----------
     reference
         One turn of the circle, upper case.
+    differences
+        Differences of the genome, in any order.
 
     Raises
     ------
     InputError
-        If a difference lies outside the reference, or two overlap.
+        If a difference is outside the reference, or two differences overlap.
     """
     bases: list[str] = ["" if base == PLACEHOLDER else base for base in reference]
     inserted = {}
@@ -128,7 +140,7 @@ def lay_out(reference: str, differences: Iterable[Difference]) -> CirclePlacemen
         if not done <= start <= end <= len(reference) or (start == end and (start in inserted or start == 0)):
             raise InputError(
                 f"differences, {' '.join(difference.names)}",
-                "overlaps the one before it or leaves the reference",
+                "overlaps the difference before it or extends beyond the reference",
                 expected=f"after {done} and up to {len(reference)}",
                 got=f"{start + 1} to {end}",
             )
@@ -143,7 +155,11 @@ def lay_out(reference: str, differences: Iterable[Difference]) -> CirclePlacemen
 
 
 def _placement(bases: list[str], inserted: dict[int, str]) -> CirclePlacement:
-    """Return the genome whose reference positions hold ``bases``, insertions at the end of the base they follow."""
+    """Return the placement of a genome.
+
+    ``bases`` has the genome's bases at each reference position, followed there by the bases inserted after it.
+    ``inserted`` has the inserted bases by the (1-based) position that they follow.
+    """
     counts = np.fromiter(map(len, bases), dtype=np.int64, count=len(bases))
     coordinates = np.repeat(np.arange(len(bases), dtype=np.int32), counts)
     insertion = np.zeros(len(coordinates), dtype=np.int16)

@@ -1,7 +1,7 @@
-"""The haplogroup that a genome belongs to, as far as keeping relatives apart needs it.
+"""Assign genomes to the main branches of the mitochondrial tree, which is enough to keep relatives in one split.
 
-The tree's main branches with the states that define them, relative to rCRS (PhyloTree Build 17; van Oven & Kayser
-2009). It names branches, not leaves: for those, give Haplogrep's labels with the genomes.
+The table has the main branches and the states that define them, relative to rCRS (PhyloTree Build 17; van Oven & Kayser
+2009). It has no leaves; for full haplogroups, state Haplogrep's labels in the collection.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import NamedTuple
 from genolewm_assets.mito.genomes.differences import Difference
 
 _RCRS_MD5 = "c68f52674c9fb33aef52dcf399755519"
-#: Share of a branch's states that a genome must have; back mutations are common.
+#: Least share of a branch's states that a genome must have. It is below 1, because back mutations are common.
 _MIN_SHARE = 0.75
 _STATE = re.compile(r"(\d+)(?:-(\d+))?([ACGTd])")
 _MAJOR = re.compile(r"L[0-9]|[A-Z]")
 
 
 class _Branch(NamedTuple):
+    """A branch of the tree: defining states (first and last position, 1-based, and base or ``d``) and its branches."""
+
     name: str
     states: tuple[tuple[int, int, str], ...]
     branches: tuple[_Branch, ...]
@@ -31,13 +33,13 @@ def _branch(name: str, states: str, *branches: _Branch) -> _Branch:
 
 
 def _state(text: str) -> tuple[int, int, str]:
-    """Return first and last position, 1-based, and what is there."""
+    """Parse a state such as ``16189C``: first and last position, 1-based, and the base, or ``d`` for a deletion."""
     if (match := _STATE.fullmatch(text)) is None:
         raise ValueError(f"state of a branch: expected such as 8281-8289d or 16189C, got {text!r}")
     return int(match[1]), int(match[2] or match[1]), match[3]
 
 
-# H and V repeat what leads to them, so that one back mutation on the way does not end the walk.
+# H and V also list states of the branches above them, so that one back mutation there does not prevent the call.
 _R = _branch(
     "R",
     "12705C",
@@ -91,17 +93,22 @@ _ROOT = _branch(
 
 
 def is_rcrs(reference: str) -> bool:
-    """Return whether a reference, upper case, is rCRS (NC_012920.1), the only one that branches are known for."""
+    """Return whether a reference, upper case, is rCRS (NC_012920.1), the only reference with known branch states."""
     return hashlib.md5(reference.encode("ascii"), usedforsecurity=False).hexdigest() == _RCRS_MD5
 
 
 def call_branch(differences: Iterable[Difference], rcrs: str) -> str:
-    """Return the furthest branch that a genome reaches, such as ``L2``, ``M7`` or ``H``; ``L`` at the root.
+    """Return the deepest branch that a genome belongs to, such as ``L2``, ``M7`` or ``H``; ``L`` for the root.
+
+    From each branch, the search continues with the sub-branch of which the genome has the largest share of states, at
+    least 75 %. Ambiguous bases are ignored.
 
     Parameters
     ----------
     differences
-        From rCRS.
+        Differences of the genome from rCRS.
+    rcrs
+        Sequence of rCRS, upper case.
     """
     replaced = {
         position: difference.bases or "d"
@@ -124,7 +131,7 @@ def call_branch(differences: Iterable[Difference], rcrs: str) -> str:
 
 
 def majors(haplogroups: Sequence[str | None]) -> list[str | None]:
-    """Return the letter (L0 to L6 with the digit) that each haplogroup's name begins with; None where there is none.
+    """Return the letter at the start of each haplogroup's name (L with its digit); None for a missing haplogroup.
 
     Examples
     --------

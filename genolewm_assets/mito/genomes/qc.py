@@ -1,6 +1,6 @@
-"""Which mitochondrial genomes are fit to be used, judged one by one and against those before them.
+"""Quality control of mitochondrial genomes: checks of each record alone, and removal of duplicates.
 
-Not here: reading them (``sources``), whether they align to the reference (``alignment``).
+Not here: reading files (``sources.mito``), alignment to the reference (``alignment``).
 """
 
 from __future__ import annotations
@@ -13,34 +13,36 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
 from genolewm_assets.mito.genomes.rotation import canonical_rotation
 
-#: The IUPAC codes (NC-IUB 1984); U has become T where the record was read.
+#: The IUPAC codes (NC-IUB 1984) without U, which the readers convert to T.
 _ALPHABET = "ACGTRYSWKMBDHVN"
 _BASES = str.maketrans("", "", _ALPHABET)
-#: Longest unit of the tandem arrays that human mitochondrial DNA has (the 9 bp at 8,272, CA at 514, runs of C).
+#: Longest repeat unit that counts as a tandem array. Human mitochondrial DNA has arrays of 9 bp at 8,272, of CA at 514
+#: and of C.
 _ARRAY_UNIT_BP = 10
 
 
 @dataclass(frozen=True, slots=True)
 class GenomeQcPolicy:
-    """What a genome must be.
+    """Limits that a genome must satisfy.
 
     Parameters
     ----------
     min_length_bp, max_length_bp
-        Both still allowed. The default leaves room for the large deletions and duplications of single families, and
-        none for a control region alone.
+        Shortest and longest allowed sequence. The defaults allow large deletions and duplications that occur in single
+        families, and reject a control region alone.
     max_n_fraction
-        Share of N that is still allowed; the N at 3,107 of rCRS is one.
+        Largest allowed share of N, 0 to 1; the N at 3,107 of rCRS counts.
     max_ambiguous_fraction
-        The same of the other ambiguity codes, which state a heteroplasmy: counted apart, because they are findings and
-        no gaps.
+        Largest allowed share of the other ambiguity codes, 0 to 1. They have a limit of their own, because they state a
+        heteroplasmy and not a gap.
     min_junction_repeat_bp
-        A record whose last bases repeat its first ones over so many or more holds a part of the circle twice.
+        If at least this many last bases repeat the first ones, the record contains a part of the circle twice and is
+        rejected.
 
     Raises
     ------
     ConfigurationError
-        If a value is impossible.
+        If a value is out of range.
     """
 
     min_length_bp: int = 15_400
@@ -52,7 +54,7 @@ class GenomeQcPolicy:
     def __post_init__(self) -> None:
         for name in ("min_length_bp", "min_junction_repeat_bp"):
             if (value := getattr(self, name)) < 1:
-                raise ConfigurationError(name, "impossible", expected="at least 1", got=f"{value}")
+                raise ConfigurationError(name, "out of range", expected="at least 1", got=f"{value}")
         if self.min_length_bp > self.max_length_bp:
             expected = f"at most max_length_bp ({self.max_length_bp})"
             raise ConfigurationError(
@@ -60,7 +62,7 @@ class GenomeQcPolicy:
             )
         for name in ("max_n_fraction", "max_ambiguous_fraction"):
             if not 0 <= (value := getattr(self, name)) <= 1:
-                raise ConfigurationError(name, "no share", expected="0 to 1", got=f"{value}")
+                raise ConfigurationError(name, "not a share", expected="0 to 1", got=f"{value}")
 
 
 DEFAULT_POLICY = GenomeQcPolicy()
@@ -68,12 +70,14 @@ DEFAULT_POLICY = GenomeQcPolicy()
 
 @dataclass(frozen=True, slots=True)
 class KeptGenome:
-    """A genome that is fit to be used.
+    """A genome that passed quality control.
 
     Attributes
     ----------
+    record
+        The genome as read.
     n_bases, ambiguous_bases
-        How many of its bases are N, and how many another ambiguity code.
+        Number of N, and of other ambiguity codes, in its sequence.
     circle_sha256
         SHA-256, in hex, of its canonical rotation: the same for every cut and either strand.
     """
@@ -86,7 +90,7 @@ class KeptGenome:
 
 @dataclass(frozen=True, slots=True)
 class RejectedGenome:
-    """A genome that is not used: where it stands, why, and the figure or the other genome that decided it."""
+    """A genome that is not used: name, file, record number (from 1), reason, and the details of the reason."""
 
     name: str
     file: str
@@ -96,50 +100,51 @@ class RejectedGenome:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """What is remembered of a kept genome."""
+class _KeptEntry:
+    """Name, location and digest of a kept genome, for comparison with later records."""
 
     name: str
     where: str
     circle_sha256: str
 
 
-#: A reason and its detail.
+#: Reason for rejection and its details.
 Fault: TypeAlias = tuple[GenomeReject, str]
 
 
 class GenomeJudge:
-    """Judges the records of one collection, one after another, and remembers those that it keeps.
+    """Quality control of all records of a build, in order; rejects duplicates of records that were kept.
 
-    Of two records with the same name the first that is fit stays, and so it is of two that are the same circle, be it
-    rotated or reverse-complemented: collections overlap, and one repeated entry shall not stop a build. A record that
-    is rejected takes up neither its name nor its circle. A second genome under a kept name could not be told from the
-    first where tables name genomes (as those of heteroplasmy do), so it goes too, even if its sequence differs.
+    Of the records with one name, the first that passes is kept; the same holds for records of one circular sequence,
+    whatever their rotation or strand. A repeated entry is not an error, because collections overlap. A later record
+    with a kept name is rejected even if its sequence differs, because other tables, such as those of heteroplasmy,
+    refer to genomes by name. A rejected record does not reserve its name or sequence.
 
     Parameters
     ----------
     policy
-        What a genome must be.
+        Limits that a genome must satisfy.
     """
 
     def __init__(self, policy: GenomeQcPolicy = DEFAULT_POLICY) -> None:
         self._policy = policy
-        self._by_name: dict[str, _Place] = {}
-        self._by_circle: dict[str, _Place] = {}
+        self._by_name: dict[str, _KeptEntry] = {}
+        self._by_circle: dict[str, _KeptEntry] = {}
 
     def judge(self, record: GenomeRecord) -> KeptGenome | RejectedGenome:
-        """Return the genome as kept, or why it is not."""
+        """Return the genome with its counts and digest if it is kept, or the reason why it is rejected."""
         fault = find_fault(record, self._policy)
         if fault is None:
             digest = hashlib.sha256(canonical_rotation(record.sequence).encode("ascii")).hexdigest()
-            fault = self._find_twin(record, digest)
+            fault = self._find_duplicate(record, digest)
         if fault is not None:
             return RejectedGenome(record.name, record.file, record.number, *fault)
-        self._by_name[record.name] = self._by_circle[digest] = _Place(record.name, record.where, digest)
+        self._by_name[record.name] = self._by_circle[digest] = _KeptEntry(record.name, record.where, digest)
         n_bases, ambiguous_bases = _count_ambiguous(record.sequence)
         return KeptGenome(record, n_bases, ambiguous_bases, digest)
 
-    def _find_twin(self, record: GenomeRecord, digest: str) -> Fault | None:
+    def _find_duplicate(self, record: GenomeRecord, digest: str) -> Fault | None:
+        """Return a fault if a kept genome has the same name or the same circular sequence, else None."""
         if namesake := self._by_name.get(record.name):
             circle = "the same circle" if namesake.circle_sha256 == digest else "another sequence"
             return GenomeReject.DUPLICATE_NAME, f"{namesake.where} has the name; {circle}"
@@ -149,9 +154,10 @@ class GenomeJudge:
 
 
 def find_fault(record: GenomeRecord, policy: GenomeQcPolicy = DEFAULT_POLICY) -> Fault | None:
-    """Return the first reason, with its detail, why a record taken alone is not used; None if it is fit.
+    """Return the first fault of a record, without comparison with other records; None if it has none.
 
-    The alphabet comes before the length, the length before the shares of it, and the junction last.
+    The order of the checks is: readable, name, sequence present, alphabet, length, share of N, share of other ambiguity
+    codes, repeat at the junction.
     """
     sequence = record.sequence
     if record.problem:
@@ -163,10 +169,11 @@ def find_fault(record: GenomeRecord, policy: GenomeQcPolicy = DEFAULT_POLICY) ->
     if foreign := sequence.translate(_BASES):
         at = sequence.index(foreign[0]) + 1
         return GenomeReject.ALPHABET, f"{len(foreign):,} no IUPAC codes, the first {foreign[0]!r} at base {at:,}"
-    return _find_misfit(sequence, policy)
+    return _find_sequence_fault(sequence, policy)
 
 
-def _find_misfit(sequence: str, policy: GenomeQcPolicy) -> Fault | None:
+def _find_sequence_fault(sequence: str, policy: GenomeQcPolicy) -> Fault | None:
+    """Return the first fault in length, composition or junction of a sequence of IUPAC codes; None if it has none."""
     length = len(sequence)
     if length < policy.min_length_bp:
         return GenomeReject.TOO_SHORT, f"{length:,} bp, expected at least {policy.min_length_bp:,}"
@@ -184,18 +191,18 @@ def _find_misfit(sequence: str, policy: GenomeQcPolicy) -> Fault | None:
 
 
 def _count_ambiguous(sequence: str) -> tuple[int, int]:
-    """Return how many bases are N, and how many another ambiguity code."""
+    """Return the number of N, and of other ambiguity codes."""
     n_bases = sequence.count("N")
     return n_bases, len(sequence) - n_bases - sum(map(sequence.count, "ACGT"))
 
 
 def junction_repeat_bp(sequence: str, min_repeat_bp: int) -> int:
-    """Return how many of the last bases repeat the first ones; 0 if fewer than ``min_repeat_bp``.
+    """Return the number of last bases that repeat the first ones; 0 if fewer than ``min_repeat_bp``.
 
-    An assembler that does not know that a contig is circular writes the bases where its ends overlap twice. The
-    circle can have such a repeat itself where it was cut inside a tandem array: so a repeat that is an array of units
-    of up to 10 bp is not counted. A longer unit twice over the cut cannot be told from an overlap and counts as one;
-    the longest that rCRS has anywhere is of 9 bp. An overlap in which the ends differ is not found.
+    An assembler that does not know that a contig is circular writes the bases at which its ends overlap twice. A cut
+    inside a tandem array gives such a repeat too, so a repeat that is an array of units of up to 10 bp returns 0. Two
+    copies of a longer unit across the cut count as an overlap, because the two cases cannot be distinguished; the
+    longest unit in rCRS has 9 bp. An overlap with a mismatch is not found.
 
     Examples
     --------
@@ -213,6 +220,6 @@ def junction_repeat_bp(sequence: str, min_repeat_bp: int) -> int:
 
 
 def _is_array(sequence: str) -> bool:
-    """Tell whether a sequence repeats a unit of up to 10 bp, at least twice."""
+    """Return whether a sequence is a tandem array: a unit of up to 10 bp, repeated at least twice."""
     longest = min(_ARRAY_UNIT_BP, len(sequence) // 2)
     return any(sequence[unit:] == sequence[:-unit] for unit in range(1, longest + 1))

@@ -1,4 +1,4 @@
-"""One mitochondrial genome as its source gives it, whatever file it came from, and why a genome is not used."""
+"""One mitochondrial genome as read from its file, and the reasons why a genome is not used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class GenomeReject(StrEnum):
-    """Why a genome is not used."""
+    """Reason why a genome is not used; written to the column ``reason`` of the table of rejects."""
 
     UNREADABLE = "unreadable"
     NO_NAME = "no_name"
@@ -18,7 +18,7 @@ class GenomeReject(StrEnum):
     TOO_MANY_N = "too_many_n"
     TOO_MANY_AMBIGUOUS = "too_many_ambiguous"
     JUNCTION_REPEAT = "junction_repeat"
-    #: Found by the alignment to the reference, before genomes are compared with those kept.
+    #: Found by the alignment to the reference, which runs before the search for duplicates.
     NOT_ALIGNABLE = "not_alignable"
     DUPLICATE_NAME = "duplicate_name"
     DUPLICATE_SEQUENCE = "duplicate_sequence"
@@ -26,25 +26,25 @@ class GenomeReject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GenomeRecord:
-    """A genome with what its file says about it.
+    """A genome and its annotations, as read from a file.
 
     Parameters
     ----------
     name
-        As the file gives it (first word of a FASTA title, accession and version of a GenBank record); need not be
-        unique, and is empty where the file gives none.
+        First word of a FASTA title, or accession and version of a GenBank record; not necessarily unique, and empty if
+        the file gives no name.
     description
-        The rest of the title, or the definition.
+        Rest of the FASTA title, or the GenBank definition.
     sequence
-        Upper-case, U as T, in the file's rotation and on the file's strand; may hold symbols that are no bases.
+        Upper case, U as T, in the file's rotation and on the file's strand; may contain symbols that are not bases.
     haplogroup
-        As stated; None: not stated.
+        Haplogroup stated in the file; None: not stated.
     file
-        What errors call the file.
+        Name of the file in errors and tables.
     number
-        Place among the file's records, from 1.
+        Number of the record in the file, from 1.
     problem
-        Why the sequence could not be read, and is empty; empty where it could.
+        Reason why the record could not be read, in which case ``sequence`` is empty; else the empty string.
     """
 
     name: str
@@ -57,5 +57,5 @@ class GenomeRecord:
 
     @property
     def where(self) -> str:
-        """File and record, for messages."""
+        """File and record number, for messages."""
         return f"{self.file}, record {self.number:,}"

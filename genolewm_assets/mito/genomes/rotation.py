@@ -1,4 +1,4 @@
-"""One spelling for a circle, wherever it was cut and whichever strand it shows."""
+"""Canonical rotation and strand of a circular sequence, so that equal circles give equal text."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import numpy as np
 
 from genolewm_assets.genome import reverse_complement
 
-#: Fifteen symbols in the order of their ASCII codes: each has a rank of four bits, sixteen of them fill a word.
+#: The 15 symbols in ASCII order. The rank of a symbol has four bits, so that a 64-bit word holds 16 ranks.
 _SYMBOLS = b"ABCDGHKMNRSTVWY"
 _RANKS = bytes(max(_SYMBOLS.find(byte), 0) for byte in range(256))
 _WORD_BASES = 16
 
 
 def canonical_rotation(sequence: str) -> str:
-    """Return the least rotation, in the order of text, of a circle and of its reverse complement.
+    """Return the lexicographically least rotation of a circular sequence and of its reverse complement.
 
     Parameters
     ----------
     sequence
-        One turn: upper case, over the IUPAC alphabet without U.
+        One turn of the circle: upper case, IUPAC alphabet without U.
 
     Raises
     ------
     SequenceError
-        On a symbol outside the IUPAC nucleotide alphabet.
+        If a symbol is outside the IUPAC nucleotide alphabet.
 
     Examples
     --------
@@ -32,13 +32,14 @@ def canonical_rotation(sequence: str) -> str:
 
     Notes
     -----
-    All starts are compared at once by their next sixteen bases, then those that tie by the sixteen after, and so on.
-    Two starts that tie all the way round give the same text.
+    All starts are compared by their first 16 bases, starts that tie by the next 16, and so on. Starts that tie for a
+    whole turn give equal text.
     """
     return min(_least_rotation(strand) for strand in (sequence, reverse_complement(sequence)))
 
 
 def _least_rotation(sequence: str) -> str:
+    """Return the lexicographically least rotation of one strand."""
     n = len(sequence)
     ranks = np.frombuffer(sequence.encode("ascii").translate(_RANKS), dtype=np.uint8)
     words = np.resize(ranks, n + _WORD_BASES - 1).astype(np.uint64)

@@ -1,7 +1,7 @@
-"""Training, validation and test genomes, such that no genome has a near copy, or a relative, on another side.
+"""Divide genomes into training, validation and test so that near copies, and by default relatives, share a split.
 
-Genomes at most ``max_differences`` apart hang together (single linkage), and so do, unless told otherwise, all of one
-haplogroup. What hangs together stays together. Not here: haplogroups as such (``haplogroups``).
+Genomes at most ``max_differences`` apart form one group (single linkage); with ``by_haplogroup``, so do all genomes of
+a haplogroup. A group is never divided between splits. Not here: assignment of haplogroups (``haplogroups``).
 """
 
 from __future__ import annotations
@@ -22,39 +22,40 @@ from genolewm_assets.genome import Split, connect
 from genolewm_assets.mito.genomes.differences import Difference
 from genolewm_assets.mito.genomes.haplogroups import majors
 
-#: Code of a base that is not known: it differs from nothing.
+#: Code of an ambiguous base, which differs from no other base.
 _UNKNOWN = -1
 
-#: By place, rising along the circle: bases of the reference that are gone, and what stands there instead.
+#: Differences by position key, which rises along the circle: number of reference bases replaced, and their replacement.
 _Entries: TypeAlias = dict[int, tuple[int, str]]
 
 
-#: Its name, and whether that is a haplogroup's: a genome may be called H.
+#: Name of a group, and whether it is the name of a haplogroup: a genome may also be called H.
 _Group: TypeAlias = tuple[str, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class SplitPolicy:
-    """How genomes are divided.
+    """Parameters of the division of genomes into splits.
 
     Parameters
     ----------
     max_differences
-        Two genomes with at most so many differences stay on one side. An insertion or deletion counts once, or base by
-        base where that is less, an ambiguous base not at all. What differs is told by the names: beside a run that
-        ends elsewhere in two genomes (309T 310C and 315.1C) these may be one or two more than the least possible.
+        Two genomes with at most this many differences share a split. Each insertion or deletion counts once, or base by
+        base, whichever total is less; ambiguous bases do not count. Differences are compared by name, so a pair whose
+        runs end at different positions (309T 310C and 315.1C) may have one or two more than the minimum.
     validation, test
-        Share of the genomes that each holdout may have, 0 to 1; it gets less where groups are too large to fit.
+        Largest share of the genomes in each of these splits, 0 to 1, rounded up to whole genomes. The actual share is
+        smaller if groups are too large to fit.
     by_haplogroup
-        Keep each haplogroup (its letter; L0 to L6) on one side, so that holdouts are branches that training has not
-        seen. Else only near copies stay together.
+        If true, each haplogroup (its letter; L0 to L6) stays in one split, so that validation and test are branches
+        that training does not contain. If false, only near copies stay together.
     seed
-        Another one gives another division.
+        Seed of the random order in which groups are assigned.
 
     Raises
     ------
     ConfigurationError
-        If the shares leave nothing for training, or a value is impossible.
+        If the shares leave nothing for training, or a value is negative.
     """
 
     max_differences: int = 10
@@ -67,7 +68,7 @@ class SplitPolicy:
         # Written so that NaN, which compares as false, is caught too.
         for name in ("max_differences", "validation", "test"):
             if not (value := getattr(self, name)) >= 0:
-                raise ConfigurationError(name, "impossible", expected="at least 0", got=f"{value}")
+                raise ConfigurationError(name, "out of range", expected="at least 0", got=f"{value}")
         if not (taken := self.validation + self.test) < 1:
             raise ConfigurationError(
                 "validation", "leaves nothing for training", expected="with test under 1", got=f"{taken:g}"
@@ -76,7 +77,15 @@ class SplitPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SplitGenomes:
-    """One entry per genome: its side, and the first genome of the near copies that it belongs to."""
+    """Result of the division, one entry per genome.
+
+    Attributes
+    ----------
+    split
+        Split of each genome.
+    cluster
+        Index of the first genome of the genome's group of near copies; its own index if it has no near copy.
+    """
 
     split: list[Split]
     cluster: list[int]
@@ -88,26 +97,36 @@ def split_genomes(
     haplogroups: Sequence[str | None],
     policy: SplitPolicy,
 ) -> SplitGenomes:
-    """Divide genomes; the same for any order of them.
+    """Divide genomes into splits; the split of a genome does not depend on the order of genomes.
 
     Parameters
     ----------
     names
-        Unique.
+        Unique names of the genomes.
     differences
-        Of each genome from the reference, sorted.
+        Differences of each genome from the reference, sorted.
     haplogroups
-        Of each genome; one without a haplogroup is kept with its near copies only.
+        Haplogroup of each genome; a genome with None is grouped with its near copies only.
+    policy
+        Parameters of the division.
     """
     cluster = near_clusters(differences, policy.max_differences)
     groups = _groups(names, cluster, majors(haplogroups) if policy.by_haplogroup else [None] * len(names))
-    sides = _sides(groups, len(names), policy)
-    return SplitGenomes([sides[i] for i in range(len(names))], cluster)
+    splits = _assign_splits(groups, len(names), policy)
+    return SplitGenomes([splits[i] for i in range(len(names))], cluster)
 
 
 def near_clusters(differences: Sequence[Sequence[Difference]], max_differences: int) -> list[int]:
-    """Return for each genome the first genome of its group under single linkage."""
-    # Compiled code is loaded where it is used: definitions import this module.
+    """Return the index of the first genome of each genome's group under single linkage.
+
+    Parameters
+    ----------
+    differences
+        Differences of each genome from the reference, sorted.
+    max_differences
+        Two genomes with at most this many differences are linked.
+    """
+    # Compiled code is imported where it is used, because the asset definitions import this module.
     from genolewm_assets.mito.genomes.split_kernels import link_near
 
     first = np.arange(len(differences))
@@ -117,9 +136,10 @@ def near_clusters(differences: Sequence[Sequence[Difference]], max_differences: 
 
 
 def least_distance(differences: Sequence[Sequence[Difference]], split: Sequence[Split]) -> int | None:
-    """Return the fewest differences between two genomes of different sides; None with one side.
+    """Return the fewest differences between two genomes of different splits; None if there is only one split.
 
-    Every such pair is counted to the end, which :func:`near_clusters` does not do.
+    Used by the checks: it counts all differences of every such pair, unlike :func:`near_clusters`, which stops counting
+    above its limit.
     """
     from genolewm_assets.mito.genomes.split_kernels import least_difference
 
@@ -129,20 +149,21 @@ def least_distance(differences: Sequence[Sequence[Difference]], split: Sequence[
 
 
 def _events(genome: Iterable[Difference]) -> _Entries:
-    """Return what is at each place, an insertion or deletion once, where it ends.
+    """Return one entry per difference; the key of an insertion or deletion is its end.
 
-    Runs of one unit that differ in length so have one entry each, at one place: ``309d``, ``308-309d``, ``309.1C``.
+    Runs of one base that differ in length therefore have one entry each, at the same key: ``309d``, ``308-309d``,
+    ``309.1C``.
     """
     found: _Entries = {}
     for d in genome:
-        place = 2 * d.end - (d.start < d.end and d.bases != "")
-        size, bases = found.get(place, (0, ""))
-        found[place] = size + d.end - d.start, bases + d.bases
+        key = 2 * d.end - (d.start < d.end and d.bases != "")
+        size, bases = found.get(key, (0, ""))
+        found[key] = size + d.end - d.start, bases + d.bases
     return found
 
 
 def _bases(genome: Iterable[Difference]) -> _Entries:
-    """Return what is at each base of the reference, and what is inserted behind it."""
+    """Return one entry per replaced or deleted base of the reference, and one per insertion."""
     found: _Entries = {}
     for d in genome:
         if d.start == d.end:
@@ -151,12 +172,16 @@ def _bases(genome: Iterable[Difference]) -> _Entries:
     return found
 
 
-#: Two genomes are as far apart as the lesser count says: deletions that overlap are many events of few bases.
+#: The distance of two genomes is the lesser of the two counts. The second is less, for example, if deletions overlap.
 _COUNTS = (_events, _bases)
 
 
 def _encoded(genomes: Iterable[_Entries]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return where each genome's entries begin, their places (rising within a genome) and numbers of what is there."""
+    """Return the entries of genomes as arrays: offsets, shape (n_genomes + 1,), keys and codes, shape (n_entries,).
+
+    All are int64. Keys rise within a genome. Equal entries have equal codes from 1; an entry with an ambiguous base has
+    the code -1.
+    """
     codes: dict[tuple[int, str], int] = {}
     offsets, places, values = array("q", [0]), array("q"), array("q")
     for entries in genomes:
@@ -169,7 +194,10 @@ def _encoded(genomes: Iterable[_Entries]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def _groups(names: Sequence[str], cluster: Sequence[int], branches: Sequence[str | None]) -> dict[_Group, list[int]]:
-    """Return genomes that may not be parted, by a name that does not depend on the order of genomes."""
+    """Return the indices of genomes that must share a split, by a name that does not depend on the order of genomes.
+
+    The name of a group is its first haplogroup in alphabetical order, or else the first name of its genomes.
+    """
     links: list[tuple[int | str, int | str]] = [
         (first, first if branch is None else branch) for first, branch in zip(cluster, branches, strict=True)
     ]
@@ -182,17 +210,18 @@ def _groups(names: Sequence[str], cluster: Sequence[int], branches: Sequence[str
     }
 
 
-def _sides(groups: dict[_Group, list[int]], n_genomes: int, policy: SplitPolicy) -> dict[int, Split]:
+def _assign_splits(groups: dict[_Group, list[int]], n_genomes: int, policy: SplitPolicy) -> dict[int, Split]:
+    """Assign every group, in hashed order, to the first of test, validation and training with room for it."""
     room = {
         Split.TEST: math.ceil(policy.test * n_genomes),
         Split.VALIDATION: math.ceil(policy.validation * n_genomes),
         Split.TRAIN: n_genomes,
     }
-    sides = {}
+    splits = {}
     for group in sorted(
         groups, key=lambda group: (hashlib.sha256(f"{policy.seed}:{group[0]}".encode()).digest(), group)
     ):
-        side = next(side for side, left in room.items() if len(groups[group]) <= left)
-        room[side] -= len(groups[group])
-        sides.update(dict.fromkeys(groups[group], side))
-    return sides
+        split = next(split for split, left in room.items() if len(groups[group]) <= left)
+        room[split] -= len(groups[group])
+        splits.update(dict.fromkeys(groups[group], split))
+    return splits

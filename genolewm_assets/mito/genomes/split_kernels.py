@@ -1,4 +1,4 @@
-"""Compiled loops over pairs of genomes."""
+"""Numba-compiled loops over pairs of genomes: single linkage, and least distance between splits."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ _UNKNOWN = -1
 def link_near(
     root: NDArray[np.int64], offsets: NDArray[np.int64], places: NDArray[np.int64], codes: NDArray[np.int64], limit: int
 ) -> None:
-    """Join the groups of genomes that hang together by pairs at most ``limit`` apart.
+    """Merge the groups of any two genomes with at most ``limit`` differences (single linkage).
 
     Parameters
     ----------
     root
-        int64, shape (n_genomes,); the first genome of each one's group, itself where it is alone. Changed in place.
+        int64, shape (n_genomes,): first genome of each genome's group, its own index if it is alone. Updated in place.
     offsets
-        int64, shape (n_genomes + 1,).
+        int64, shape (n_genomes + 1,): the entries of genome i are ``offsets[i]`` to ``offsets[i + 1]``.
     places, codes
-        int64, shape (n_entries,); of genome i from ``offsets[i]`` on, places rising; -1 is an unknown base.
+        int64, shape (n_entries,): position keys, rising within a genome, and codes of the entries; -1 is an ambiguous
+        base, which counts as no difference.
+    limit
+        Largest number of differences of a linked pair.
     """
     n = root.shape[0]
     for i in range(1, n):
@@ -56,14 +59,14 @@ def link_near(
 def least_difference(
     offsets: NDArray[np.int64], places: NDArray[np.int64], codes: NDArray[np.int64], sides: NDArray[np.int64]
 ) -> int:
-    """Return the fewest places at which two genomes of different sides differ; -1 without such a pair.
+    """Return the fewest differences between two genomes of different splits; -1 if there is no such pair.
 
     Parameters
     ----------
     offsets, places, codes
-        As in :func:`link_near`, a place at most once within a genome.
+        As in :func:`link_near`; a position key occurs at most once within a genome.
     sides
-        int64, shape (n_genomes,).
+        int64, shape (n_genomes,): number of each genome's split.
     """
     least = -1
     here = np.zeros(places.max() + 1 if places.size else 1, dtype=np.int64)

@@ -1,7 +1,8 @@
-"""The table of mitochondrial genomes that data sets are made from, and the table of those that are not used.
+"""Build the table of mitochondrial genomes for training, and the table of rejected records.
 
-A collection is judged, aligned and divided record by record; only differences stay in memory, from which sequences are
-spelt again when the table is written. Not here: reading files (``sources``), checks (``genome_checks``).
+Records are checked and aligned in batches. Of each genome only the differences from the reference stay in memory; its
+sequence is rebuilt from them when the table is written. Not here: reading files (``sources.mito``), checks of the
+tables (``checks``).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from genolewm_assets.mito.genomes.split import SplitGenomes, SplitPolicy, split_
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.tables import TableSchema, column, nullable
 
-#: Genomes whose sequences are in memory at once, in either direction.
+#: Number of genomes whose sequences are in memory at once, when reading and when writing.
 _AT_ONCE = 512
 
 MITO_GENOMES = TableSchema(
@@ -73,12 +74,23 @@ TABLES: tuple[TableSchema, ...] = (MITO_GENOMES, MITO_GENOME_REJECTS)
 
 @dataclass(frozen=True, slots=True)
 class PlacedGenome:
-    """What is kept of a genome until the table is written.
+    """A kept and aligned genome without its sequence.
 
     Attributes
     ----------
     record
-        Without its sequence, which follows from ``differences``.
+        The genome as read, with an empty sequence; the sequence follows from ``differences``.
+    n_bases, ambiguous_bases
+        Number of N, and of other ambiguity codes.
+    circle_sha256
+        SHA-256, in hex, of the canonical rotation of the sequence as read.
+    differences
+        Differences from the reference, sorted by position.
+    is_reversed
+        Whether the file has the other strand than the reference.
+    first_base
+        0-based index, in the file's sequence (its reverse complement if ``is_reversed``), of the first base of the
+        aligned genome.
     """
 
     record: GenomeRecord
@@ -92,7 +104,7 @@ class PlacedGenome:
 
 @dataclass(frozen=True, slots=True)
 class PlacedCollection:
-    """Every record of the collections is in one of the two, each in the order of the records."""
+    """Result of quality control and alignment: every record is either kept or rejected, in the order of records."""
 
     genomes: tuple[PlacedGenome, ...]
     rejected: tuple[RejectedGenome, ...]
@@ -115,14 +127,28 @@ def place_genomes(
     threads: int = 1,
     progress: Progress = NO_PROGRESS,
 ) -> PlacedCollection:
-    """Judge and align genomes; the same for any number of threads."""
+    """Apply quality control to genomes and align them; the result does not depend on the number of threads.
+
+    Parameters
+    ----------
+    records
+        Genomes as read.
+    aligner
+        Aligner to the reference.
+    policy
+        Limits that a genome must satisfy.
+    threads
+        Number of alignment threads.
+    progress
+        Receives the number of genomes done.
+    """
     judge = GenomeJudge(policy)
     placed: list[PlacedGenome] = []
     rejected: list[RejectedGenome] = []
     remaining, done = iter(records), 0
     with ThreadPoolExecutor(threads) as pool:
         while batch := list(islice(remaining, _AT_ONCE)):
-            # Judged once it is known to align: a chimera shall not take up the name of a whole genome after it.
+            # Duplicates are found among genomes that align; a chimera must not reserve the name of a later genome.
             for record, aligned in zip(batch, pool.map(lambda each: _align(each, aligner, policy), batch), strict=True):
                 outcome = aligned if isinstance(aligned, RejectedGenome) else judge.judge(record)
                 if isinstance(outcome, RejectedGenome):
@@ -137,7 +163,10 @@ def place_genomes(
 def _align(
     record: GenomeRecord, aligner: CircularAligner, policy: GenomeQcPolicy
 ) -> AlignedGenome | RejectedGenome | None:
-    """Return None for a record that is unfit as it is; the judge says why."""
+    """Align a record, or return the rejection if it does not align.
+
+    Returns None for a record with a fault of its own, which :class:`GenomeJudge` reports.
+    """
     if find_fault(record, policy):
         return None
     try:
@@ -159,7 +188,11 @@ def _placed(genome: KeptGenome, aligned: AlignedGenome) -> PlacedGenome:
 
 
 def haplogroups_of(genomes: Sequence[PlacedGenome], reference: str) -> list[tuple[str | None, str | None]]:
-    """Return each genome's haplogroup and where it is from; branches are known for rCRS only."""
+    """Return the haplogroup of each genome, and its origin: ``stated`` or ``called``.
+
+    Haplogroups are called for the reference rCRS only; for another reference a genome without a stated haplogroup has
+    (None, None).
+    """
     callable_ = is_rcrs(reference)
     return [
         (genome.record.haplogroup, "stated")
@@ -174,7 +207,17 @@ def haplogroups_of(genomes: Sequence[PlacedGenome], reference: str) -> list[tupl
 def genome_tables(
     genomes: Sequence[PlacedGenome], reference: str, policy: SplitPolicy
 ) -> tuple[SplitGenomes, Iterator[pa.Table]]:
-    """Divide genomes; return the split, and the rows of :data:`MITO_GENOMES` some hundred at a time."""
+    """Divide genomes into splits; return the division, and the table :data:`MITO_GENOMES` in parts of 512 rows.
+
+    Parameters
+    ----------
+    genomes
+        Kept and aligned genomes.
+    reference
+        One turn of the circle, upper case.
+    policy
+        Parameters of the division.
+    """
     labels = haplogroups_of(genomes, reference)
     names = [genome.record.name for genome in genomes]
     split = split_genomes(names, [genome.differences for genome in genomes], [label for label, _ in labels], policy)
@@ -215,7 +258,7 @@ def _row(
 
 
 def reject_table(rejected: Sequence[RejectedGenome]) -> pa.Table:
-    """Return the rows of :data:`MITO_GENOME_REJECTS`."""
+    """Return the table :data:`MITO_GENOME_REJECTS` of rejected records."""
     rows = [
         {"file": r.file, "record": r.number, "name": r.name, "reason": r.reason.value, "detail": r.detail}
         for r in rejected

@@ -1,4 +1,7 @@
-"""k-mer vocabulary and stored tokens."""
+"""K-mer vocabulary, tokenisation of circular genomes, and the array store of tokens.
+
+Does not belong here: windows and datasets (``mito.training``), alignment (``mito.genomes``).
+"""
 
 import lazy_loader
 

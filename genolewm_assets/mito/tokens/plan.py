@@ -1,4 +1,4 @@
-"""How one genome becomes tokens: what all genomes of a call share, and the checks of what comes with a genome."""
+"""Tokenisation of one genome: the settings that all genomes of a call share, and checks of levels and coordinates."""
 
 from __future__ import annotations
 
@@ -13,13 +13,24 @@ from genolewm_assets.errors import ConfigurationError, InputError, SequenceError
 from genolewm_assets.genome import Codes, encode_sequence
 from genolewm_assets.mito.tokens.vocabulary import Ids, KmerVocabulary
 
+#: A sequence as text, as ASCII bytes, or as uint8 base codes.
 Bases: TypeAlias = str | bytes | Codes
-#: How the levels of a token's k bases become one: their mean, or the first.
+#: Rule that reduces the levels of a token's k bases to one: their mean, or the level of the first base.
 HetPool: TypeAlias = Literal["mean", "start"]
 
 
 class TokenRow(NamedTuple):
-    """Arrays of one genome, each of shape (n_tokens,); None: het is 0 everywhere, positions are 0, 1, 2, ..."""
+    """Token arrays of one genome.
+
+    Attributes
+    ----------
+    input_ids
+        int16 (int32 for k = 8), shape (n_tokens,).
+    het
+        float32, shape (n_tokens,), 0 to 1: share of the copies that differ from the sequence; None: 0 for all tokens.
+    position_ids
+        int32, shape (n_tokens,): 0-based coordinate of each token's first base; None: multiples of the stride from 0.
+    """
 
     input_ids: Ids
     het: NDArray[np.float32] | None
@@ -28,7 +39,17 @@ class TokenRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TokenPlan:
-    """What is the same for all genomes; see :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`."""
+    """Settings shared by all genomes of a call.
+
+    The parameters are those of :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`.
+
+    Raises
+    ------
+    ConfigurationError
+        If ``k`` is not the vocabulary's, ``max_seq_len`` is less than 1, or ``het_pool`` is unknown.
+    SequenceError
+        If ``stride`` is less than 1.
+    """
 
     vocabulary: KmerVocabulary
     k: int | None = None
@@ -41,17 +62,23 @@ class TokenPlan:
     def __post_init__(self) -> None:
         if self.k not in {None, self.vocabulary.k}:
             raise ConfigurationError(
-                "k", "sequence and vocabulary have different ones", expected=f"{self.vocabulary.k}", got=f"{self.k}"
+                "k", "differs from the k of the vocabulary", expected=f"{self.vocabulary.k}", got=f"{self.k}"
             )
         if self.het_pool not in {"mean", "start"}:
-            raise ConfigurationError("het_pool", "no such way", expected="'mean' or 'start'", got=repr(self.het_pool))
+            raise ConfigurationError("het_pool", "unknown", expected="'mean' or 'start'", got=repr(self.het_pool))
         if self.max_seq_len is not None and self.max_seq_len < 1:
-            raise ConfigurationError("max_seq_len", "impossible", expected="at least 1", got=f"{self.max_seq_len}")
+            raise ConfigurationError("max_seq_len", "out of range", expected="at least 1", got=f"{self.max_seq_len}")
         if self.stride < 1:
-            raise SequenceError("k-mers", "impossible stride", expected="at least 1", got=f"{self.stride}")
+            raise SequenceError("k-mers", "stride out of range", expected="at least 1", got=f"{self.stride}")
 
     def count(self, n_bases: int, where: str) -> int:
-        """Return how many tokens a genome gets, or raise if they are too many."""
+        """Return the number of tokens of a genome; ``where`` names the genome in errors.
+
+        Raises
+        ------
+        SequenceError
+            If there are more than ``max_seq_len`` tokens and ``truncation`` is false.
+        """
         starts = n_bases if self.circular else max(0, n_bases - self.vocabulary.k + 1)
         n_tokens = -(-starts // self.stride)
         if self.max_seq_len is None or n_tokens <= self.max_seq_len:
@@ -67,7 +94,13 @@ class TokenPlan:
         return self.max_seq_len
 
     def width(self, counts: Sequence[int], *, padding: bool) -> int:
-        """Return how many tokens every row has."""
+        """Return the length of the rows of a batch in tokens.
+
+        Raises
+        ------
+        ConfigurationError
+            If the counts differ and ``padding`` is false.
+        """
         longest = max(counts, default=0)
         if padding:
             return longest if self.max_seq_len is None else self.max_seq_len
@@ -75,18 +108,24 @@ class TokenPlan:
             raise ConfigurationError(
                 "genomes",
                 "have different numbers of tokens",
-                expected="one number",
+                expected="equal numbers",
                 got=f"{min(counts)} to {longest}",
                 remedy="Pass padding=True",
             )
         return longest
 
     def own_positions(self, n_tokens: int) -> NDArray[np.int32]:
-        """Return the positions of tokens in a genome that has its own coordinates."""
+        """Return the positions of tokens in a genome without reference coordinates: int32, shape (n_tokens,)."""
         return np.arange(0, n_tokens * self.stride, self.stride, dtype=np.int32)
 
     def row(self, seq: Bases, levels: ArrayLike | None, coordinates: ArrayLike | None, where: str) -> TokenRow:
-        """Tokenise one genome, which errors call ``where``."""
+        """Tokenise one genome; ``where`` names the genome in errors.
+
+        Raises
+        ------
+        SequenceError, InputError
+            As :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`.
+        """
         codes = seq if isinstance(seq, np.ndarray) else encode_sequence(seq)
         count = self.count(len(codes), where)
         ids = self.vocabulary.encode_array(codes, stride=self.stride, circular=self.circular)[:count]
@@ -96,6 +135,7 @@ class TokenPlan:
         return TokenRow(ids, het, _checked_coordinates(coordinates, len(codes), where)[:: self.stride][:count])
 
     def _het(self, levels: ArrayLike, n_bases: int, where: str) -> NDArray[np.float32]:
+        """Return the level of each token: float32, shape (n_tokens,), before truncation."""
         checked = check_levels(levels, n_bases, where)
         if self.circular:
             checked = np.concatenate((checked, checked[: self.vocabulary.k - 1]))
@@ -110,7 +150,7 @@ def check_levels(levels: ArrayLike, n_bases: int, where: str) -> NDArray[np.floa
     Raises
     ------
     InputError
-        If they have another length, or one is NaN or outside 0 to 1.
+        If the shape is not (n_bases,), the values are not numbers, or a level is NaN or outside 0 to 1.
     """
     found = np.asarray(levels)
     if found.shape != (n_bases,) or found.dtype.kind not in "fiub":
@@ -125,7 +165,7 @@ def check_levels(levels: ArrayLike, n_bases: int, where: str) -> NDArray[np.floa
     if wrong.size:
         raise InputError(
             f"{where}, base {wrong[0]} (0-based)",
-            "impossible heteroplasmy level",
+            "heteroplasmy level out of range",
             expected="0 to 1",
             got=f"{found[wrong[0]]}",
         )
@@ -133,6 +173,7 @@ def check_levels(levels: ArrayLike, n_bases: int, where: str) -> NDArray[np.floa
 
 
 def _checked_coordinates(coordinates: ArrayLike, n_bases: int, where: str) -> NDArray[np.int32]:
+    """Return coordinates as int32, shape (n_bases,); raise InputError if they are not one valid integer per base."""
     found = np.asarray(coordinates)
     fits = found.dtype.kind in "iu" and not (found.size and not 0 <= found.min() <= found.max() < 1 << 31)
     if found.shape != (n_bases,) or not fits:
@@ -146,11 +187,11 @@ def _checked_coordinates(coordinates: ArrayLike, n_bases: int, where: str) -> ND
 
 
 def pool_levels(levels: NDArray[np.floating[Any]], k: int, het_pool: HetPool) -> NDArray[np.float64]:
-    """Return the level of every k neighbours: float64, shape (..., n - k + 1) for levels of shape (..., n)."""
+    """Return the pooled level of every run of k bases: float64, shape (..., n - k + 1) for levels of shape (..., n)."""
     n = levels.shape[-1] - k + 1
     total = levels[..., :n].astype(np.float64)
     if het_pool == "mean":
-        # One sum per token and no running sum, whose rounding would depend on where the genome begins.
+        # A sum per token; the rounding of a running sum would depend on the base at which the genome begins.
         for offset in range(1, k):
             total += levels[..., offset : offset + n]
         total /= k
@@ -158,7 +199,13 @@ def pool_levels(levels: NDArray[np.floating[Any]], k: int, het_pool: HetPool) ->
 
 
 def one_each(what: str, given: Sequence[ArrayLike | None] | None, n_genomes: int) -> Sequence[ArrayLike | None]:
-    """Return one array or None per genome; raise :class:`InputError` on another number of them."""
+    """Return one array or None per genome; ``given`` None means None for every genome.
+
+    Raises
+    ------
+    InputError
+        If ``given`` does not have one entry per genome.
+    """
     if given is None:
         return [None] * n_genomes
     if len(given) != n_genomes:

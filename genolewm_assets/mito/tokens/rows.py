@@ -1,7 +1,7 @@
-"""Tokens of many genomes, as rows of an array store that data sets read.
+"""Format of the array store of tokens: one row per genome, read by the datasets.
 
-A store has one row per genome, as long as the longest, in its index how many tokens of it are the genome's, and in its
-configuration the k of the ids. Not here: writing and publishing the store (``store``), windows (``dataset``).
+All rows have the length of the longest genome; the index has the number of tokens of each genome, and the store's
+configuration has the k of the ids. Not here: writing the store (``store``), windows (``mito.training``).
 """
 
 from __future__ import annotations
@@ -18,29 +18,35 @@ from genolewm_assets.mito.tokens.tokenize import Tokens
 from genolewm_assets.mito.tokens.vocabulary import PAD_ID, KmerVocabulary
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreReader
 
-#: Arrays of a store; the last is there only where genomes have coordinates of a reference.
+#: Names of the arrays of a store; ``position_ids`` is optional, for genomes with reference coordinates.
 INPUT_IDS, HET, POSITION_IDS = "input_ids", "het", "position_ids"
-#: Column of the index, int32: tokens of the row's genome.
+#: Column of the index, int32: number of tokens of the row's genome.
 N_TOKENS = "n_tokens"
-#: Column of the index, string, of a store whose genomes are divided: train, validation or test.
+#: Optional column of the index, string: train, validation or test.
 SPLIT = "split"
 #: Entry of the store's configuration: bases per k-mer.
 K = "k"
 
 
 class TokenRows(Protocol):
-    """Genomes in a fixed order: a list of rows, or :class:`StoredTokens`."""
+    """Interface of a sequence of token rows: a list, or :class:`StoredTokens`."""
 
-    def __getitem__(self, genome: int, /) -> TokenRow: ...
+    def __getitem__(self, genome: int, /) -> TokenRow:
+        """Return the tokens of a genome by number, from 0."""
+        ...
 
 
 def token_arrays(vocabulary: KmerVocabulary, max_tokens: int, *, coordinates: bool = False) -> list[ArraySpec]:
-    """Return the arrays of a store whose longest genome has ``max_tokens`` tokens.
+    """Return the array specifications of a store whose longest genome has ``max_tokens`` tokens.
 
     Parameters
     ----------
+    vocabulary
+        Vocabulary of the ids; determines their dtype.
+    max_tokens
+        Length of every row.
     coordinates
-        Keep positions, because they are not simply 0, 1, 2, ...
+        Store ``position_ids``; needed if positions are not 0, 1, 2, ...
     """
     arrays = [
         ArraySpec(INPUT_IDS, (max_tokens,), np.dtype(vocabulary.id_dtype).name),
@@ -50,17 +56,26 @@ def token_arrays(vocabulary: KmerVocabulary, max_tokens: int, *, coordinates: bo
 
 
 def stored_row(tokens: Tokens, arrays: Iterable[ArraySpec]) -> tuple[dict[str, NDArray[np.generic]], dict[str, int]]:
-    """Return one genome's row and index columns, as ``ArrayStoreWriter.write`` takes them.
+    """Return one genome's row and index columns, as arguments of ``ArrayStoreWriter.write``.
 
     Parameters
     ----------
     tokens
-        Of :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`, not padded.
+        Result of :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`, without padding.
+    arrays
+        Array specifications of the store, from :func:`token_arrays`.
+
+    Returns
+    -------
+    row : dict
+        Arrays by name, padded with 0 to the length of a row.
+    columns : dict
+        ``n_tokens``: number of tokens of the genome.
 
     Raises
     ------
     InputError
-        If the genome is longer than the rows.
+        If the genome has more tokens than a row.
     """
     values: dict[str, NDArray[np.generic]] = {
         INPUT_IDS: tokens["input_ids"],
@@ -79,27 +94,29 @@ def stored_row(tokens: Tokens, arrays: Iterable[ArraySpec]) -> tuple[dict[str, N
 
 
 class StoredTokens:
-    """Rows of an array store.
+    """Token rows read from an array store.
 
     Parameters
     ----------
     reader
-        Its arrays are ``input_ids`` and ``het``, perhaps ``position_ids``; its index has ``n_tokens``, its
-        configuration ``k``.
+        Reader of a store with the arrays ``input_ids``, ``het`` and optionally ``position_ids``, the index column
+        ``n_tokens`` and the configuration entry ``k``.
+    vocabulary
+        Vocabulary of the ids.
     split
-        Only genomes of this side; None: all.
+        Only genomes of this split; None: all genomes.
 
     Attributes
     ----------
     counts
-        Tokens of each genome.
+        Number of tokens of each genome.
 
     Raises
     ------
     CorruptResourceError
-        If it is another kind of store, or of another k than the vocabulary's.
+        If the store is of another kind, or its k differs from the vocabulary's.
     ConfigurationError
-        If no genome is of that side.
+        If no genome is in the split.
     """
 
     def __init__(self, reader: ArrayStoreReader, vocabulary: KmerVocabulary, *, split: str | None = None) -> None:
@@ -125,19 +142,21 @@ class StoredTokens:
         self._has_positions = POSITION_IDS in names
 
     def __getitem__(self, genome: int) -> TokenRow:
+        """Return the tokens of a genome by number, from 0, without padding."""
         n_tokens, row = self.counts[genome], self._reader.get_row(self._numbers[genome])
         positions = row[POSITION_IDS][:n_tokens] if self._has_positions else None
         return TokenRow(row[INPUT_IDS][:n_tokens], row[HET][:n_tokens], positions)
 
 
 def _rows_of(reader: ArrayStoreReader, split: str) -> list[int]:
-    sides = reader.index.column(SPLIT).to_pylist() if SPLIT in reader.index.column_names else []
-    rows = [row for row, side in enumerate(sides) if side == split]
+    """Return the numbers of the rows whose genome is in a split."""
+    splits = reader.index.column(SPLIT).to_pylist() if SPLIT in reader.index.column_names else []
+    rows = [row for row, found in enumerate(splits) if found == split]
     if not rows:
         raise ConfigurationError(
             f"{reader.directory}, split",
-            "has no such genome",
-            expected=", ".join(sorted(set(sides))) or "None: it has no divided genome",
+            "no genome has this split",
+            expected=", ".join(sorted(set(splits))) or "None: the store has no splits",
             got=repr(split),
         )
     return rows

@@ -1,4 +1,4 @@
-"""What a set of tokenised genomes holds: k-mers seen, the most frequent, unknown ones, variety along the circle."""
+"""Statistics of tokenised genomes: number and frequency of k-mers, unknown tokens, and k-mer entropy per position."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from genolewm_assets.mito.tokens.vocabulary import FIRST_KMER_ID, PAD_ID, UNK_ID
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenStatistics:
-    """Figures over all tokens, padding left out.
+    """Statistics over all tokens except padding.
 
     Attributes
     ----------
     n_genomes, n_tokens, n_unknown
-        Genomes, their tokens, and how many of those are ``[UNK]``.
+        Number of genomes, of tokens, and of ``[UNK]`` tokens.
     n_kmers, n_kmers_seen
-        K-mers of the vocabulary, and how many of them occur.
+        Number of k-mers in the vocabulary, and how many of them occur.
     most_frequent
-        K-mers and how often they occur, most frequent first, ties in alphabetical order.
+        K-mers and their counts, most frequent first, ties in alphabetical order.
     entropy_bits
-        float64, shape (length,): Shannon entropy over the genomes of the k-mer that begins at each position; 0 where
-        all agree, NaN where no genome has a k-mer.
+        float64, shape (length,): Shannon entropy, in bits, of the k-mers that begin at each position, over the genomes;
+        0 if all genomes agree, NaN if no genome has a k-mer there.
     """
 
     n_genomes: int
@@ -40,28 +40,30 @@ class TokenStatistics:
 
     @property
     def unknown_rate(self) -> float:
-        """Share of tokens that are ``[UNK]``."""
+        """Share of tokens that are ``[UNK]``, 0 to 1; 0 without tokens."""
         return self.n_unknown / self.n_tokens if self.n_tokens else 0.0
 
 
 def describe_tokens(
     genomes: Iterable[TokenRow], vocabulary: KmerVocabulary, *, length: int, most: int = 10
 ) -> TokenStatistics:
-    """Count the tokens of genomes, one after the other.
+    """Compute statistics of genomes, which are read one at a time.
 
     Parameters
     ----------
     genomes
-        Rows as :mod:`genolewm_assets.mito.tokens.rows` gives them.
+        Token rows, such as :class:`~genolewm_assets.mito.tokens.rows.StoredTokens` returns.
+    vocabulary
+        Vocabulary of the ids.
     length
-        Positions of the circle.
+        Number of positions on the circle.
     most
-        How many of the most frequent k-mers to name.
+        Number of most frequent k-mers to list.
 
     Raises
     ------
     InputError
-        If a position is beyond the circle, or an id beyond the vocabulary.
+        If a position is not on the circle, or an id is not in the vocabulary.
     """
     counts = np.zeros(len(vocabulary), dtype=np.int64)
     columns = _Columns(length, len(vocabulary))
@@ -87,9 +89,10 @@ def describe_tokens(
 
 
 class _Columns:
-    """How often each k-mer begins at each position.
+    """Counts of the k-mers that begin at each position.
 
-    Most genomes have the same k-mer as the first one that has any there, so only the others are listed.
+    At each position, the first k-mer seen is stored with its count. Most genomes have the same k-mer; only other k-mers
+    are stored one by one.
     """
 
     def __init__(self, length: int, n_ids: int) -> None:
@@ -99,6 +102,7 @@ class _Columns:
         self._others: list[NDArray[np.int64]] = []
 
     def add(self, ids: NDArray[np.signedinteger], positions: NDArray[np.signedinteger]) -> None:
+        """Count the k-mers of one genome; special tokens are ignored."""
         known = ids >= FIRST_KMER_ID
         ids, positions = ids[known], positions[known]
         fresh = self._usual[positions] == UNK_ID
@@ -108,6 +112,7 @@ class _Columns:
         self._others.append(positions[~agrees].astype(np.int64) * self._n_ids + ids[~agrees])
 
     def entropy_bits(self) -> NDArray[np.float64]:
+        """Return the entropy per position; see :class:`TokenStatistics`."""
         keys, times = np.unique(np.concatenate([np.zeros(0, np.int64), *self._others]), return_counts=True)
         at = np.concatenate((np.flatnonzero(self._agreeing), keys // self._n_ids))
         times = np.concatenate((self._agreeing[self._agreeing > 0], times))

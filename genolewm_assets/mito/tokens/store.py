@@ -1,6 +1,6 @@
-"""An array store of tokenised genomes, written from a table of genomes and checked against it.
+"""Write the array store of tokenised genomes from the table of genomes, and check the store against the table.
 
-Not here: what the rows of such a store are (``token_rows``), the table of genomes (``genome_table``).
+Not here: the format of the store's rows (``rows``), the table of genomes (``mito.genomes.table``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ TOKEN_CHECKS = (
     "levels_within_bounds",
 )
 
-#: What a reader of the store sees; all but the arrays lies in ``index.parquet``.
+#: Columns and arrays of the store, for the documentation. The last three are arrays; the others are in
+#: ``index.parquet``.
 MITO_TOKENS = TableSchema(
     "mito_tokens",
     "tokenised mitochondrial genome",
@@ -54,7 +55,17 @@ TABLES: tuple[TableSchema, ...] = (MITO_TOKENS,)
 
 
 class LevelledGenome(NamedTuple):
-    """A genome with the heteroplasmy of its bases: float32, shape (n_bases,); None: 0 everywhere."""
+    """A genome and the heteroplasmy of its bases.
+
+    Attributes
+    ----------
+    name, split
+        Name of the genome, and train, validation or test.
+    placement
+        Sequence, and reference coordinates of its bases.
+    levels
+        float32, shape (n_bases,), 0 to 1: share of the copies that differ from the sequence; None: 0 for all bases.
+    """
 
     name: str
     split: str
@@ -63,7 +74,15 @@ class LevelledGenome(NamedTuple):
 
 
 def read_placements(table: pa.Table, reference: str) -> Iterator[tuple[str, str, CirclePlacement]]:
-    """Yield name, split and placement of each genome of a table of ``genome_table``."""
+    """Yield name, split and placement of each genome of a table of schema ``MITO_GENOMES``.
+
+    Parameters
+    ----------
+    table
+        Table of genomes.
+    reference
+        One turn of the reference circle, upper case.
+    """
     for batch in table.select(["name", "split", "differences"]).to_batches(max_chunksize=256):
         for name, split, names in zip(*(values.to_pylist() for values in batch.columns), strict=True):
             yield name, split, lay_out(reference, parse_names(names, where=name))
@@ -79,18 +98,24 @@ def write_tokens(
     max_tokens: int,
     sources: Mapping[str, str],
 ) -> int:
-    """Tokenise genomes into a store, finish it and return its rows.
+    """Tokenise genomes into a new array store, finalise it and return the number of its rows.
 
     Parameters
     ----------
     directory
-        New or empty.
+        Folder of the store, new or empty.
     config
-        All that decides the store; has ``k``.
+        Configuration of the store, including ``k``; it determines the store's key.
+    genomes
+        Genomes with their levels.
+    vocabulary
+        Vocabulary that assigns the token ids.
+    het_pool
+        Rule that reduces the levels of a token's bases to one.
     max_tokens
-        Of the longest genome.
+        Number of tokens of the longest genome.
     sources
-        SHA-256 of what the genomes came from, by name.
+        SHA-256 of each source of the genomes, by name.
     """
     arrays = token_arrays(vocabulary, max_tokens, coordinates=True)
     rows = 0
@@ -112,17 +137,29 @@ def write_tokens(
 
 
 def check_tokens(directory: Path, table: pa.Table, reference: str, vocabulary: KmerVocabulary) -> list[CheckResult]:
-    """Read every row back and hold it against the table of genomes."""
+    """Read every row back and compare it with the table of genomes; returns the checks :data:`TOKEN_CHECKS`.
+
+    Parameters
+    ----------
+    directory
+        Folder of the store.
+    table
+        Table of schema ``MITO_GENOMES`` that the store was written from.
+    reference
+        One turn of the reference circle, upper case.
+    vocabulary
+        Vocabulary of the ids.
+    """
     reader = ArrayStoreReader(directory, check=True)
     rows = StoredTokens(reader, vocabulary)
     misnamed, misspelt, misplaced, out_of_bounds, het_tokens = [], [], [], [], 0
     sequences = table["sequence"]
-    # Data sets go by the side that the store says: a wrong one would hand out a holdout as training.
+    # Datasets select genomes by the split in the store; a wrong one would put a holdout genome into training.
     stored = zip(*(reader.index[name].to_pylist() for name in ("key", SPLIT)), strict=True)
     genomes = read_placements(table, reference)
-    for number, (said, (name, split, placement)) in enumerate(zip(stored, genomes, strict=False)):
+    for number, (stored_key, (name, split, placement)) in enumerate(zip(stored, genomes, strict=False)):
         row = rows[number]
-        if said != (name, split):
+        if stored_key != (name, split):
             misnamed.append(name)
         if not _spells(row.input_ids, sequences[number].as_py(), vocabulary):
             misspelt.append(name)
@@ -146,7 +183,10 @@ def check_tokens(directory: Path, table: pa.Table, reference: str, vocabulary: K
 
 
 def _spells(ids: NDArray[np.signedinteger], sequence: str, vocabulary: KmerVocabulary) -> bool:
-    """Tell whether tokens give a genome back: known where all their bases are, and then with those bases."""
+    """Return whether tokens represent a sequence.
+
+    A token must be a k-mer exactly if its k bases are all A, C, G or T, and the k-mers must decode to these bases.
+    """
     try:
         decoded = np.frombuffer(decode_tokens(ids, vocabulary).encode("ascii"), dtype=np.uint8)
     except SequenceError:

@@ -1,7 +1,7 @@
-"""Genomes to token arrays: ids, attention mask, positions in genome order, heteroplasmy; and back to the sequence.
+"""Convert genomes to token arrays (ids, attention mask, positions, heteroplasmy), and tokens back to the sequence.
 
-Not here: ids (``vocabulary``), windows of a genome (``windows``), alignment to rCRS, whose result comes in as
-``coordinates``.
+Not here: ids (``vocabulary``), windows of a genome (``mito.training.windows``), alignment to rCRS
+(``mito.genomes.alignment``), whose result is passed as ``coordinates``.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ class Tokens(TypedDict):
     Attributes
     ----------
     input_ids
-        int16, or int32 for k = 8; 0 where padded.
+        int16, or int32 for k = 8; 0 for padding.
     attention_mask
         int8; 1 for a token, 0 for padding.
     position_ids
-        int32; 0-based coordinate of the token's first base; 0 where padded.
+        int32; 0-based coordinate of the token's first base; 0 for padding.
     het_values
-        float32, 0 to 1; fraction of the genome's copies that differ from its sequence; 0 where padded.
+        float32, 0 to 1; share of the sample's mtDNA copies that differ from the sequence, pooled over the token's
+        bases; 0 for padding.
     """
 
     input_ids: Ids
@@ -63,43 +64,45 @@ def tokenize_sequence(
     Parameters
     ----------
     seq
-        Bases of the IUPAC alphabet, either case, U as T; or their uint8 codes.
+        Bases of the IUPAC alphabet, either case, U as T; or their uint8 codes, shape (n_bases,).
     vocabulary
-        Gives the ids.
+        Vocabulary that assigns the token ids.
     k
-        Bases per token, which must be the vocabulary's; None: the vocabulary's.
+        Bases per token, equal to the vocabulary's k; None: the vocabulary's k.
     stride
         Step between tokens in bases.
     max_seq_len
-        The most tokens that are accepted; None: any number.
+        Largest number of tokens; None: no limit.
     circular
-        Wrap the last k - 1 tokens round the origin, so that a genome of L bases has L tokens (with stride 1); else it
-        has L - k + 1.
+        If true, the last k - 1 tokens wrap round the origin, so that a genome of L bases has L tokens (with stride 1).
+        If false, it has L - k + 1.
     het_levels
-        Heteroplasmy of every base of this genome, from its own calls: 0 to 1, shape (n_bases,). None: 0.
+        Heteroplasmy level of every base, from the genome's own calls: 0 to 1, shape (n_bases,). None: 0.
     het_pool
-        ``mean`` over the k bases that a token reads, or the level of its first base (``start``).
+        Level of a token: the mean over its k bases (``mean``), or the level of its first base (``start``).
     coordinates
-        0-based coordinate of every base on the reference, as alignment gives it, shape (n_bases,); None: its own
-        place.
+        0-based reference coordinate of every base, from the alignment: integers, shape (n_bases,). None: the base's
+        index in the genome.
     truncation
-        Cut what is longer than ``max_seq_len`` instead of refusing it.
+        Drop tokens past ``max_seq_len`` instead of raising an error.
     padding
-        Lengthen to ``max_seq_len``, where it is given, with id 0, attention 0, position 0, het 0.
+        Extend the arrays to ``max_seq_len``, if that is given, with id 0, attention 0, position 0 and het 0.
 
     Returns
     -------
     Tokens
-        Own arrays of shape (n_tokens,), in genome order.
+        Writable arrays of shape (n_tokens,), in genome order.
 
     Raises
     ------
     ConfigurationError
-        If ``k`` is not the vocabulary's, or a limit or ``het_pool`` is impossible.
+        If ``k`` is not the vocabulary's, ``max_seq_len`` is less than 1, or ``het_pool`` is unknown.
     SequenceError
-        On a strange symbol, a stride under 1, a circular genome shorter than k, or more tokens than ``max_seq_len``.
+        If the sequence has a symbol outside the IUPAC alphabet or too many tokens, ``stride`` is less than 1, or a
+        circular genome is shorter than k.
     InputError
-        If ``het_levels`` or ``coordinates`` have another length than the genome, or a level is NaN or outside 0 to 1.
+        If ``het_levels`` or ``coordinates`` do not have one value per base, a level is NaN or outside 0 to 1, or a
+        coordinate is not an integer from 0 to 2**31 - 1.
     """
     plan = TokenPlan(vocabulary, k, stride, max_seq_len, circular, het_pool, truncation)
     ids, het, positions = plan.row(seq, het_levels, coordinates, "genome")
@@ -127,26 +130,30 @@ def tokenize_batch(
     truncation: bool = False,
     padding: bool = False,
 ) -> Tokens:
-    """Tokenise genomes into one set of arrays; each row is what :func:`tokenize_sequence` gives for its genome.
+    """Tokenise several genomes into one set of arrays; each row equals the result of :func:`tokenize_sequence`.
+
+    Parameters not listed here are those of :func:`tokenize_sequence`.
 
     Parameters
     ----------
+    seqs
+        Genomes, each as in :func:`tokenize_sequence`.
     het_levels, coordinates
-        One per genome, or None.
+        One entry per genome, which may be None; or None for all genomes.
     padding
-        Lengthen to ``max_seq_len``, or without one to the longest genome; needed where lengths differ.
+        Extend all rows to ``max_seq_len``, or if that is None to the longest genome; required if lengths differ.
 
     Returns
     -------
     Tokens
-        Shape (n_genomes, n_tokens). Arrays whose rows are all alike (attention and positions of genomes of one
-        length, het without levels) hold one row and are read-only; copy one before writing to it.
+        Arrays of shape (n_genomes, n_tokens). An array whose rows are all equal (attention and positions of genomes of
+        one length, het without levels) stores one row and is read-only; copy it before writing.
 
     Raises
     ------
     ConfigurationError, SequenceError, InputError
-        As :func:`tokenize_sequence`; also if lengths differ without ``padding``, or another number of levels or
-        coordinates comes in than of genomes.
+        As :func:`tokenize_sequence`. ConfigurationError also if lengths differ without ``padding``; InputError also if
+        ``het_levels`` or ``coordinates`` do not have one entry per genome.
     """
     plan = TokenPlan(vocabulary, k, stride, max_seq_len, circular, het_pool, truncation)
     levels = one_each("het_levels", het_levels, len(seqs))
@@ -176,27 +183,35 @@ def tokenize_batch(
 
 
 def decode_tokens(input_ids: Ids, vocabulary: KmerVocabulary, *, circular: bool = True) -> str:
-    """Return the sequence that tokens of stride 1 were made from.
+    """Return the sequence of tokens that were made with stride 1.
 
     Parameters
     ----------
     input_ids
-        Shape (n_tokens,); of a whole genome where ``circular``. A special token says nothing about its bases.
+        Integers, shape (n_tokens,). Special tokens give no information about their bases.
+    vocabulary
+        Vocabulary of the ids.
+    circular
+        Whether the tokens are those of a complete circular genome.
 
     Returns
     -------
     str
-        Upper-case bases; N where no k-mer reads the base, such as an ambiguous base: its neighbours stand in others.
+        Upper-case bases; N where no k-mer contains the base. An ambiguous base is always N; its neighbours are known
+        from k-mers that do not contain it.
 
     Raises
     ------
     SequenceError
-        If an id is none of the vocabulary's, or two k-mers disagree about a base.
+        If ``input_ids`` is not one-dimensional, an id is not in the vocabulary, or two k-mers disagree about a base.
     """
     ids, k = np.asarray(input_ids), vocabulary.k
     if ids.ndim != 1 or (ids.size and not (ids.min() >= 0 and ids.max() < len(vocabulary))):
         raise SequenceError(
-            "tokens", "not the vocabulary's", expected=f"ids from 0 to {len(vocabulary) - 1}", got="others"
+            "tokens",
+            "not ids of the vocabulary",
+            expected=f"shape (n_tokens,), ids from 0 to {len(vocabulary) - 1}",
+            got=f"shape {ids.shape}" + (f", ids {ids.min()} to {ids.max()}" if ids.size else ""),
         )
     n_bases = len(ids) if circular or not len(ids) else len(ids) + k - 1
     codes = np.full(n_bases, AMBIGUOUS, dtype=np.uint8)
@@ -208,16 +223,19 @@ def decode_tokens(input_ids: Ids, vocabulary: KmerVocabulary, *, circular: bool 
         wrong = np.flatnonzero((codes[at] != AMBIGUOUS) & (codes[at] != bases))
         if wrong.size:
             base = int(at[wrong[0]])
-            said = "ACGT"[codes[base]], "ACGT"[bases[wrong[0]]]
-            raise SequenceError(f"base {base} (0-based)", "two k-mers disagree about it", expected=said[0], got=said[1])
+            found = "ACGT"[codes[base]], "ACGT"[bases[wrong[0]]]
+            raise SequenceError(
+                f"base {base} (0-based)", "two k-mers disagree about it", expected=found[0], got=found[1]
+            )
         codes[at] = bases
     return decode_sequence(codes)
 
 
 def _zeros(shape: tuple[int, ...], dtype: type[_Value]) -> NDArray[_Value]:
-    """Return an array of zeros, its memory handed out at once where the system can.
+    """Return an array of zeros; on Linux, the pages of a large array are allocated in one call.
 
-    One page fault for every 4 kB costs more than the k-mers on them: on virtual machines three times as much.
+    Otherwise every page of 4 kB causes a page fault when it is first written, which takes longer than computing its
+    k-mers (three times as long on virtual machines).
     """
     size_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     if size_bytes < _LARGE_BYTES or not hasattr(mmap, "MAP_POPULATE"):

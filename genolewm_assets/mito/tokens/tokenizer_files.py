@@ -1,16 +1,16 @@
-r"""The vocabulary as a Hugging Face tokenizer: two JSON files that ``AutoTokenizer`` reads without any code of ours.
+r"""The vocabulary as a Hugging Face tokenizer: two JSON files that ``AutoTokenizer`` reads without this package.
 
-A tokenizer of the ``tokenizers`` library cuts a text into pieces that do not overlap, and k-mers do. So its normaliser
-first writes them out: a space goes before every base, then each group between spaces is lengthened, k - 1 times, by the
-base that begins the group so many places ahead::
+A tokenizer of the ``tokenizers`` library divides a text into pieces that do not overlap, but k-mers overlap. Its
+normaliser therefore first writes the k-mers out. It inserts a space before every base. Then step n, for n from 1 to
+k - 1, appends to each group the first base of the group n places ahead::
 
     ACGTA  ->   A C G T A  ->   AC CG GT TA A  ->   ACG CGT GTA
 
-Groups that stay shorter than k at the end of a word are dropped: a word is a linear sequence. K-mers that are written
-with white space in between are words of one k-mer each and stay what they are. For a circular genome append its first
-k - 1 bases. A letter outside ACGT, and whatever else is no base, makes its k-mers [UNK].
+A word is a linear sequence: groups at its end that remain shorter than k are dropped. K-mers separated by white space
+are words of one k-mer each and stay unchanged. For a circular genome, append its first k - 1 bases to the text. A k-mer
+that contains a symbol other than A, C, G, T and U becomes [UNK].
 
-This takes about a tenth of a second per genome; ``KmerVocabulary.encode_array`` takes 20 microseconds.
+This takes about 0.1 s per genome; ``KmerVocabulary.encode_array`` takes 20 microseconds.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _UNKNOWN = "[UNK]"
 
 
 def tokenizer_files(tokens: Sequence[str], special: Sequence[str], k: int) -> dict[str, JsonValue]:
-    """Return the contents of the files by name.
+    """Return the JSON contents of ``tokenizer.json`` and ``tokenizer_config.json``, by file name.
 
     Parameters
     ----------
     tokens
-        Every token in the order of its id.
+        Every token, in the order of ids.
     special
-        Those of them that are no k-mer, with their usual names in brackets.
+        The special tokens among them, in brackets, such as ``[PAD]``.
     k
         Bases per k-mer.
     """
@@ -74,18 +74,19 @@ def tokenizer_files(tokens: Sequence[str], special: Sequence[str], k: int) -> di
 
 
 def listed_tokens(tokenizer: Mapping[str, Any]) -> dict[str, object]:
-    """Return the ids by token that a ``tokenizer.json`` gives; empty if it holds no such list."""
+    """Return the token ids of a parsed ``tokenizer.json``, by token; empty if it has no vocabulary."""
     model = tokenizer.get("model")
     listed = model.get("vocab") if isinstance(model, dict) else None
     return listed if isinstance(listed, dict) else {}
 
 
 def _name(token: str) -> str:
+    """Return the name of a special token: ``[PAD]`` gives ``pad``."""
     return token.strip("[]").lower()
 
 
 def _spell_kmers(k: int) -> list[JsonValue]:
-    """Return the replacements that turn every word into its k-mers, in order."""
+    """Return the replacements that turn every word into its k-mers, in the order in which they apply."""
     steps = [_replace(r"\s+", "\n")]
     steps += [_replace(small, large) for small, large in zip("acgtuU", "ACGTTT", strict=True)]
     steps += [_replace(r"[^ACGT\n]", "N"), _replace(rf"(?=[{_LETTERS}])", " ")]
@@ -98,4 +99,5 @@ def _spell_kmers(k: int) -> list[JsonValue]:
 
 
 def _replace(pattern: str, content: str) -> JsonValue:
+    """Return a normaliser that replaces every match of a regular expression."""
     return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}

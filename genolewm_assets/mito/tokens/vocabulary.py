@@ -1,7 +1,7 @@
-"""The k-mer vocabulary: every k-mer over ACGT in lexicographic order, behind six special tokens.
+"""The k-mer vocabulary: six special tokens, then every k-mer over ACGT in lexicographic order.
 
-It depends on k alone, so the same k gives the same ids in every project, on every machine. Not here: positions,
-padding and heteroplasmy (``tokens``), the Hugging Face files (``tokenizer_files``).
+The vocabulary depends on k alone, so equal k gives equal ids in every project and on every machine. Not here:
+positions, padding and heteroplasmy (``tokenize``), the contents of the Hugging Face files (``tokenizer_files``).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from genolewm_assets.store.files import JsonValue, make_directories, write_atomi
 
 MAX_K = 8
 
-#: Tokens that are no k-mer, in the order of their ids.
+#: Tokens that are not k-mers, in the order of their ids.
 SPECIAL_TOKENS = ("[PAD]", "[CLS]", "[MASK]", "[UNK]", "[SEP]", "[HET]")
 PAD_ID, CLS_ID, MASK_ID, UNK_ID, SEP_ID, HET_ID = range(len(SPECIAL_TOKENS))
-#: Id of the first k-mer, AA...A.
+#: Id of the first k-mer, which consists of k A.
 FIRST_KMER_ID = len(SPECIAL_TOKENS)
 
 VOCABULARY_FILE = "vocab_config.json"
 _FORMAT, _FORMAT_VERSION = "genolewm.kmer_vocabulary", 1
 
-#: int16 for k up to 7, else int32.
+#: Array of token ids: int16 for k up to 7, else int32.
 Ids: TypeAlias = NDArray[np.signedinteger[Any]]
 
 
@@ -70,25 +70,28 @@ class KmerVocabulary:
         return cls(k)
 
     def __len__(self) -> int:
+        """Return the number of tokens, special tokens included."""
         return FIRST_KMER_ID + self.n_kmers
 
     @property
     def n_kmers(self) -> int:
-        """Number of k-mers, 4**k; they have the ids from 6 on."""
+        """Number of k-mers, 4**k; their ids begin at 6."""
         return int(4**self.k)
 
     @property
     def id_dtype(self) -> type[np.int16 | np.int32]:
-        """int16 where every id fits (k up to 7), else int32."""
+        """Dtype of the ids: int16 if every id fits (k up to 7), else int32."""
         return np.int16 if len(self) <= np.iinfo(np.int16).max else np.int32
 
     def encode(self, token: str) -> int:
-        """Return the id of a k-mer (either case, U as T; 3 if a base is not A, C, G or T) or special token.
+        """Return the id of a k-mer (either case, U as T) or of a special token.
+
+        A k-mer with a base other than A, C, G or T has id 3 ([UNK]).
 
         Raises
         ------
         SequenceError
-            On another number of bases, or a symbol outside the IUPAC nucleotide alphabet.
+            If the number of bases is not k, or a symbol is outside the IUPAC nucleotide alphabet.
         """
         if token in SPECIAL_TOKENS:
             return SPECIAL_TOKENS.index(token)
@@ -102,7 +105,7 @@ class KmerVocabulary:
         Raises
         ------
         SequenceError
-            If there is no such id.
+            If the id is not in the vocabulary.
         """
         if not 0 <= token_id < len(self):
             raise SequenceError("token id", "no such id", expected=f"0 to {len(self) - 1}", got=f"{token_id}")
@@ -120,17 +123,19 @@ class KmerVocabulary:
         stride
             Step between k-mer starts in bases.
         circular
-            Wrap the last k-mers round the origin.
+            Wrap the last k - 1 k-mers round the origin.
 
         Returns
         -------
         ndarray
-            :attr:`id_dtype`, shape (n_kmers,), in genome order; 3 ([UNK]) where a base is not A, C, G or T.
+            :attr:`id_dtype`, shape (n_kmers,), in genome order; 3 ([UNK]) for a k-mer with a base other than A, C, G
+            or T.
 
         Raises
         ------
         SequenceError
-            On a strange symbol, an impossible stride, or a circular sequence shorter than k.
+            If a symbol is outside the IUPAC nucleotide alphabet, ``stride`` is less than 1, or a circular sequence is
+            shorter than k.
         """
         codes = sequence if isinstance(sequence, np.ndarray) else encode_sequence(sequence)
         ids = encode_kmers(codes, k=self.k, stride=stride, circular=circular, dtype=self.id_dtype)
@@ -140,12 +145,14 @@ class KmerVocabulary:
         return ids
 
     def save_pretrained(self, folder: Path | str) -> None:
-        """Write ``vocab_config.json``, and the files from which ``AutoTokenizer`` makes a tokenizer of the same ids.
+        """Write ``vocab_config.json`` and the two files from which ``AutoTokenizer`` makes a tokenizer of equal ids.
+
+        Every file is written atomically.
 
         Raises
         ------
         OSError
-            If the file system refuses; every file is old or new, none half-written.
+            If a file cannot be written.
         """
         folder = Path(folder)
         make_directories(folder)
@@ -155,14 +162,14 @@ class KmerVocabulary:
 
     @classmethod
     def from_pretrained(cls, folder: Path | str) -> Self:
-        """Read the vocabulary of a folder; nothing is ever downloaded.
+        """Read the vocabulary from a local folder; names on a model hub are not supported.
 
         Raises
         ------
         MissingResourceError
-            If there is no such folder or file.
+            If the folder or ``vocab_config.json`` does not exist or cannot be read.
         CorruptResourceError
-            If a file is not as it was written, or of a version that this code does not know.
+            If a file was altered, has an unsupported version, or ``tokenizer.json`` has other ids.
         """
         path = Path(folder) / VOCABULARY_FILE
         found = _read_object(path)
@@ -186,14 +193,16 @@ class KmerVocabulary:
         return vocabulary
 
     def _check_tokenizer(self, path: Path) -> None:
-        """Raise if the tokenizer beside the vocabulary, where there is one, numbers the tokens differently."""
+        """Raise if ``tokenizer.json`` exists beside the vocabulary and its ids differ from the vocabulary's."""
         if path.is_file() and listed_tokens(_read_object(path)) != {t: i for i, t in enumerate(self._tokens())}:
             raise _corrupt(path, f"its ids are not those of the vocabulary beside it (k = {self.k})")
 
     def _tokens(self) -> list[str]:
+        """Return every token in the order of ids."""
         return [self.decode(token_id) for token_id in range(len(self))]
 
     def _document(self) -> dict[str, JsonValue]:
+        """Return the content of ``vocab_config.json``; ``sha256`` covers the entries and all tokens."""
         document: dict[str, JsonValue] = {
             "format": _FORMAT,
             "format_version": _FORMAT_VERSION,
@@ -210,6 +219,7 @@ def _as_bytes(document: JsonValue) -> bytes:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object; a missing or invalid file raises."""
     remedy = "Save a vocabulary there with save_pretrained; names on a model hub are not looked up"
     try:
         value = json.loads(path.read_bytes())

@@ -1,4 +1,8 @@
-"""Mitochondrial data sets, masking, positional encoding."""
+"""PyTorch datasets of mitochondrial genomes.
+
+Belongs here: windows, dataset items, masking, positional encoding. Does not belong here: tokens and their store
+(``mito.tokens``), genomes (``mito.genomes``).
+"""
 
 import lazy_loader
 

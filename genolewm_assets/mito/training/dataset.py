@@ -1,7 +1,7 @@
-"""The PyTorch data set over mitochondrial genomes. Imports torch.
+"""The PyTorch dataset of windows of mitochondrial genomes; imports torch.
 
-Items are NumPy arrays: four tensors would cost more time than the window itself. The loader's own collation and
-:class:`~genolewm_assets.mito.training.masking.MaskingCollator` make tensors of a whole batch.
+Items are NumPy arrays, because making four tensors takes longer than cutting the window. The loader's default collation
+and :class:`~genolewm_assets.mito.training.masking.MaskingCollator` make tensors of a whole batch.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ class MtDNADataset(Dataset[Item]):
     Parameters
     ----------
     sequences
-        Genomes; :meth:`from_store` reads tokens instead.
+        Sequences of the genomes; :meth:`from_store` reads stored tokens instead.
     vocabulary
-        Gives the ids.
+        Vocabulary that assigns the token ids.
     het_levels, coordinates
-        Per genome, levels and coordinates of its bases, or None; as in
+        Per genome, heteroplasmy levels and coordinates of its bases, or None; as in
         :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`.
     het_pool
-        As there.
+        Rule that reduces the levels of a token's bases to one; as in ``tokenize_sequence``.
     window_tokens, stride_tokens
-        Tokens per window, without ``[CLS]``, and the step between windows.
+        Tokens per window, without ``[CLS]``, and step between windows in tokens.
     circular
-        The genomes are whole circles.
+        Whether the genomes are complete circles.
     add_cls
         Begin every window with ``[CLS]``: attention 1, position of the first token, het 0.
 
     Raises
     ------
     ConfigurationError, WindowError, SequenceError, InputError
-        If an option is impossible, or a genome cannot be tokenised.
+        If an option is out of range, or a genome cannot be tokenised.
 
     Notes
     -----
-    An item is a dictionary of arrays of shape (window_tokens + add_cls,), in the order of the genomes and of the
-    windows' starts: ``input_ids`` (int16; int32 for k = 8), ``attention_mask`` (int8), ``position_ids`` (int32),
-    ``het_values`` (float32), and ``window_index``: the number of the item, from which the masking collator draws.
+    Items are ordered by genome, then by window start. An item is a dictionary of arrays of shape
+    (window_tokens + add_cls,): ``input_ids`` (int16; int32 for k = 8), ``attention_mask`` (int8), ``position_ids``
+    (int32) and ``het_values`` (float32); its ``window_index`` is the number of the item, which seeds the masking.
 
     Examples
     --------
@@ -97,21 +97,23 @@ class MtDNADataset(Dataset[Item]):
         circular: bool = True,
         add_cls: bool = True,
     ) -> Self:
-        """Read the tokens of an array store: see :mod:`genolewm_assets.mito.tokens.rows`.
+        """Create a dataset from an array store of tokens; see :mod:`genolewm_assets.mito.tokens.rows`.
+
+        Other parameters are those of the class.
 
         Parameters
         ----------
         store
-            Its folder, which is opened with checksums on, or a reader with options of its own.
+            Folder of the store, which is opened with verification of checksums; or an open reader.
         split
-            Only the genomes of one side: train, validation or test.
+            Only the genomes of this split (train, validation or test); None: all genomes.
 
         Raises
         ------
         MissingResourceError, CorruptResourceError
-            If there is no such store, it is damaged, or another kind of store.
+            If the store is missing, damaged, of another kind or of another k.
         ConfigurationError
-            If it has no genome of that side.
+            If the store has no genome of the split.
         """
         reader = store if isinstance(store, ArrayStoreReader) else ArrayStoreReader(Path(store), check=True)
         dataset = cls.__new__(cls)
@@ -135,21 +137,22 @@ class MtDNADataset(Dataset[Item]):
         windows = list(map(tiling.count, counts))
         self._firsts = [0, *accumulate(windows)]
         self._length = self._firsts[-1]
-        # Human genomes have 65 each, whatever their lengths: dividing is faster than searching.
+        # Human genomes have 65 windows each, although lengths differ; a division is then faster than a search.
         self._windows_each = windows[0] if len(set(windows)) == 1 else None
         items = WindowItems(tiling, add_cls=add_cls, longest=max(counts, default=0), id_dtype=vocabulary.id_dtype)
         self._item = items.item
 
     def __len__(self) -> int:
+        """Return the number of windows of all genomes."""
         return self._length
 
     def place(self, index: int) -> tuple[int, int]:
-        """Return the genome of an item, and the token of it at which the window begins.
+        """Return the number of an item's genome, and the first token of the window in that genome, both 0-based.
 
         Raises
         ------
         IndexError
-            If there is no such item.
+            If ``index`` is negative or not less than the number of items.
         """
         if not 0 <= index < self._length:
             raise IndexError(f"no window {index}: there are {self._length}")
@@ -161,10 +164,11 @@ class MtDNADataset(Dataset[Item]):
         return genome, window * self._stride
 
     def __getitem__(self, index: SupportsIndex) -> Item:
+        """Return the item of a window; raises IndexError as :meth:`place`."""
         number = operator.index(index)
         if self._windows_each is None or not 0 <= number < self._length:
             genome, first = self.place(number)
-        else:  # as :meth:`place` has it, without a call
+        else:  # :meth:`place`, inlined for speed
             genome, window = divmod(number, self._windows_each)
             first = window * self._stride
         return self._item(self._rows[genome], first, number)

@@ -1,7 +1,7 @@
-"""Masked tokens for pre-training: which tokens a model has to guess, and what it sees in their place.
+"""Token masking for pre-training: choice of target tokens, and replacement of their ids in the input.
 
-What is drawn for a window depends on the seed, the epoch and the window alone: batches are the same for any number of
-workers, and no two windows, so no two workers, share a stream. Torch is imported when a batch is made.
+The random numbers of a window depend on seed, epoch and window alone: batches are the same for any number of workers,
+and no two windows share random numbers. Torch is imported when a collator is created.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 #: Bases of rCRS.
 RCRS_LENGTH = 16_569
-#: Stretches that sequencing gets wrong, 0-based half-open: the homopolymers at 303-315 and 16,184-16,193 (1-based).
+#: Error-prone intervals of sequencing, 0-based half-open: the homopolymers at 303-315 and 16,184-16,193 (1-based).
 BLACKLIST = tuple((start_from_pos(first), last) for first, last in ((303, 315), (16_184, 16_193)))
-#: Label of a token that is not to be guessed; the cross entropy of torch leaves it out.
+#: Label of a token that is not a target; torch's cross entropy ignores it by default.
 IGNORED = -100
 
 _ONE = 1 << 24
@@ -33,25 +33,25 @@ _ONE = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class MaskingRules:
-    """Which tokens are targets, and what becomes of them.
+    """Rules that choose target tokens and replace their ids.
 
     Parameters
     ----------
     vocabulary
-        Tells k-mers from special tokens, and how many there are.
+        Vocabulary of the token ids.
     share
-        Of the tokens that may be targets, how many are.
+        Probability that an eligible token is a target, 0 to 1.
     mask_share, random_share
-        Of the targets, how many become ``[MASK]`` and how many a random k-mer; the rest stay as they are.
+        Probabilities that a target becomes ``[MASK]`` or a uniformly drawn k-mer; other targets keep their id.
     blacklist
-        Stretches of the reference, 0-based half-open: a k-mer that reads a base of one is never a target.
+        Intervals of the reference, 0-based half-open; a k-mer that contains a base of one is never a target.
     length
         Bases of the circular reference.
 
     Raises
     ------
     ConfigurationError
-        If a share is outside 0 to 1, or a stretch outside the reference.
+        If a share, or the sum of the last two, is outside 0 to 1, or an interval is outside the reference.
     """
 
     vocabulary: KmerVocabulary
@@ -66,7 +66,7 @@ class MaskingRules:
     def __post_init__(self) -> None:
         shares = (self.share, self.mask_share, self.random_share, self.mask_share + self.random_share)
         if not all(0 <= share <= 1 for share in shares):
-            raise ConfigurationError("masking", "impossible shares", expected="0 to 1", got=f"{shares[:3]}")
+            raise ConfigurationError("masking", "shares out of range", expected="0 to 1", got=f"{shares[:3]}")
         listed = np.zeros(self.length, dtype=np.bool_)
         for start, end in self.blacklist:
             if not 0 <= start <= end <= self.length:
@@ -79,20 +79,26 @@ class MaskingRules:
         object.__setattr__(self, "_readers", readers)
 
     def may_be_targets(self, input_ids: NDArray[Any], position_ids: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which tokens of windows, shape (n_windows, n_tokens), may be targets.
+        """Return which tokens of windows may be targets: bool, shape (n_windows, n_tokens).
+
+        Parameters
+        ----------
+        input_ids, position_ids
+            Token ids, and 0-based reference positions of their first bases: integers, shape (n_windows, n_tokens).
 
         Notes
         -----
-        What a token reads is looked up twice: as if its bases followed one another on the reference, and in the
-        positions of the tokens that follow it, which says where a deletion took bases out. What a deletion does to the
-        last k - 1 tokens of a window is not seen; each of them stands in the next window too.
+        Special tokens are not eligible. A k-mer is excluded in two cases: if the k reference positions from its own
+        contain a blacklisted base, or if one of the k - 1 following tokens begins at one. The second case covers k-mers
+        that span a deletion. It is not detected for the last k - 1 tokens of a window; these tokens also occur in the
+        next window.
         """
         k = self.vocabulary.k
-        # A genome that has coordinates of its own may be longer than the reference.
+        # Positions in a genome without reference coordinates may exceed the reference's length.
         inside = position_ids < self.length
         at = np.where(inside, position_ids, 0)
         reads = self._readers[at] & inside
-        # Padding stands at position 0; an unknown token has a place of its own.
+        # Padding has position 0, which is not the position of a base; [UNK] has the position of its first base.
         listed = self._listed[at] & inside & (input_ids != PAD_ID)
         for offset in range(1, k):
             reads[:, :-offset] |= listed[:, offset:]
@@ -101,19 +107,20 @@ class MaskingRules:
     def mask(
         self, input_ids: NDArray[Any], position_ids: NDArray[Any], words: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return what the model sees, and what it has to guess.
+        """Return the masked input ids and the labels.
 
         Parameters
         ----------
         input_ids, position_ids
-            Shape (n_windows, n_tokens).
+            As in :meth:`may_be_targets`.
         words
-            64 random bits for each token.
+            64 random bits per token: uint64, shape (n_windows, n_tokens).
 
         Returns
         -------
         tuple of ndarray
-            Ids and labels, int64, of the same shape; the label is -100 where nothing is to be guessed.
+            Input ids and labels: int64, shape (n_windows, n_tokens). The label is the original id of a target, and -100
+            for all other tokens.
         """
         chance = (words >> np.uint64(40)).astype(np.int64)
         target = (chance < round(self.share * _ONE)) & self.may_be_targets(input_ids, position_ids)
@@ -129,9 +136,10 @@ class MaskingRules:
 
 
 def draw_words(seed: int, epoch: int, windows: Iterable[int], n_tokens: int) -> NDArray[np.uint64]:
-    """Return 64 random bits for each token of windows: uint64, shape (n_windows, n_tokens).
+    """Return 64 random bits per token of windows: uint64, shape (n_windows, n_tokens).
 
-    Philox (Salmon et al. 2011), keyed by seed and epoch; a window's number is the upper part of the counter.
+    The generator is Philox (Salmon et al. 2011), keyed by seed and epoch; the window's number is the highest word of
+    the counter.
     """
     key = np.array([seed, epoch], dtype=np.uint64)
     drawn = [np.random.Philox(key=key, counter=[0, 0, 0, window]).random_raw(n_tokens) for window in windows]
@@ -144,38 +152,44 @@ class MaskingCollator:
     Parameters
     ----------
     rules
-        Which tokens are targets.
+        Rules that choose target tokens and replace their ids.
     seed
-        Seed of every draw, not negative.
+        Seed of every draw, 0 to 2**63 - 1.
     epoch
-        Where to begin; see :meth:`set_epoch`.
+        First epoch, 0 to 2**63 - 1; see :meth:`set_epoch`.
 
     Raises
     ------
     ConfigurationError
-        If seed or epoch is negative.
+        If seed or epoch is out of range.
 
     Notes
     -----
-    Pass it to a loader as ``collate_fn``. A batch holds tensors of shape (n_windows, n_tokens): ``input_ids``,
-    ``attention_mask``, ``position_ids`` and ``labels`` (int64), ``het_values`` (float32). A window that is shown twice
-    in an epoch is masked alike both times.
+    Pass a collator to a loader as ``collate_fn``. A batch has tensors of shape (n_windows, n_tokens): ``input_ids``,
+    ``attention_mask``, ``position_ids`` and ``labels`` (int64), ``het_values`` (float32). A window that occurs twice in
+    an epoch is masked in the same way both times.
     """
 
     def __init__(self, rules: MaskingRules, *, seed: int = 0, epoch: int = 0) -> None:
         from torch import int64, zeros
 
         self.rules, self._seed = rules, _not_negative("seed", seed)
-        # In shared memory, so that persistent workers learn of the next epoch too.
+        # In shared memory, so that persistent workers see the next epoch too.
         self._epoch: Tensor = zeros(1, dtype=int64).share_memory_()  # type: ignore[no-untyped-call]
         self.set_epoch(epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin an epoch, in which other tokens are masked; call it before the loader's iterator is made."""
+        """Begin an epoch, which has its own masks; call this before the loader's iterator is created."""
         self._epoch[0] = _not_negative("epoch", epoch)
 
     def __call__(self, items: Sequence[Item]) -> dict[str, Tensor]:
-        """Return the batch of some items."""
+        """Return the masked batch of items, as tensors by name.
+
+        Raises
+        ------
+        InputError
+            If an item has no ``window_index``.
+        """
         from torch import from_numpy
 
         arrays = {name: np.stack([item[name] for item in items]) for name in ("input_ids", "attention_mask")}
@@ -198,12 +212,12 @@ def _numbers(items: Sequence[Item]) -> list[int]:
     except KeyError as err:
         raise InputError(
             "item of a batch",
-            "has no 'window_index', from which its mask is drawn",
-            remedy="Pass items of MtDNADataset as they are; with a Hugging Face Trainer, remove_unused_columns=False",
+            "has no 'window_index', which seeds its mask",
+            remedy="Pass items of MtDNADataset unchanged; with a Hugging Face Trainer, set remove_unused_columns=False",
         ) from err
 
 
 def _not_negative(name: str, value: int) -> int:
     if not 0 <= value < 1 << 63:
-        raise ConfigurationError(name, "impossible", expected="0 to 2**63 - 1", got=f"{value}")
+        raise ConfigurationError(name, "out of range", expected="0 to 2**63 - 1", got=f"{value}")
     return value

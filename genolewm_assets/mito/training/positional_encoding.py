@@ -1,4 +1,4 @@
-"""Positions on a circle as features that have no seam: base L has the features of base 0, at every frequency."""
+"""Periodic positional encoding of a circle of L positions: position L has the features of position 0."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from genolewm_assets.errors import ConfigurationError
 
 
 def circular_harmonics(length: int, n_harmonics: int) -> NDArray[np.int64]:
-    """Return how often each feature goes round the circle: distinct whole numbers, as evenly spaced in ratio as can be.
+    """Return the number of periods per turn of each feature: distinct integers, spaced as evenly as possible in ratio.
 
     Parameters
     ----------
     length
         Positions on the circle.
     n_harmonics
-        How many, up to ``length // 2``: beyond that, two positions a step apart could not be told apart.
+        Number of harmonics, 1 to ``length // 2``. A higher harmonic equals a lower one at all integer positions.
 
     Returns
     -------
@@ -26,30 +26,30 @@ def circular_harmonics(length: int, n_harmonics: int) -> NDArray[np.int64]:
     Raises
     ------
     ConfigurationError
-        If the circle has no room for so many.
+        If ``n_harmonics`` is less than 1 or more than ``length // 2``.
     """
     highest = length // 2
     if not 1 <= n_harmonics <= highest:
         raise ConfigurationError(
-            "circular positions", "impossible number of harmonics", expected=f"1 to {highest}", got=f"{n_harmonics}"
+            "circular positions", "number of harmonics out of range", expected=f"1 to {highest}", got=f"{n_harmonics}"
         )
     wanted = np.rint(np.geomspace(1, highest, n_harmonics)).astype(np.int64)
-    # The first ratios are under 2 and round to the same number: each takes the next that is free.
+    # The lowest values round to equal integers; each duplicate moves up to the next free integer.
     steps = np.arange(n_harmonics)
     return np.minimum(np.maximum.accumulate(wanted - steps) + steps, highest - (n_harmonics - 1) + steps)
 
 
 def encode_circular_positions(positions: ArrayLike, length: int, n_features: int) -> NDArray[np.float32]:
-    """Return the sines and cosines of positions on a circle.
+    """Encode positions on a circle as sines and cosines.
 
     Parameters
     ----------
     positions
-        Integers of any shape; those that differ by a multiple of ``length`` are the same place.
+        Integers of any shape; positions that differ by a multiple of ``length`` are equal.
     length
         Positions on the circle.
     n_features
-        Even; half are sines, half cosines of the same harmonics.
+        Even number of features: half are sines, half cosines of the same harmonics.
 
     Returns
     -------
@@ -60,12 +60,12 @@ def encode_circular_positions(positions: ArrayLike, length: int, n_features: int
     Raises
     ------
     ConfigurationError
-        If positions are no integers, or ``n_features`` is odd, or more than the circle has room for.
+        If positions are not integers, or ``n_features`` is odd, less than 2 or more than ``2 * (length // 2)``.
 
     Notes
     -----
-    Every harmonic is a whole number, so every feature is periodic in ``length``. Sinusoids with the frequencies of a
-    linear sequence are not: the last base and the first would be as far apart as any two.
+    Every harmonic is an integer, so every feature is periodic in ``length``. The sinusoids used for linear sequences
+    are not periodic: the last position and the first, adjacent on the circle, would have unrelated features.
     """
     places = np.asarray(positions)
     if places.dtype.kind not in "iu" or n_features % 2:
@@ -76,7 +76,7 @@ def encode_circular_positions(positions: ArrayLike, length: int, n_features: int
             got=f"{places.dtype}, {n_features}",
         )
     harmonics = circular_harmonics(length, n_features // 2)
-    # Turns are reduced in integers, so that the same place gives the same bits however often one went round.
+    # Reduced modulo the length in integers, so that equal positions give bit-identical features after any turns.
     turns = places[..., np.newaxis].astype(np.int64) % length * harmonics % length
     angles = turns * (2 * np.pi / length)
     features = np.stack((np.sin(angles), np.cos(angles)), axis=-1)

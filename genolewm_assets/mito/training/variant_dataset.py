@@ -1,7 +1,7 @@
-"""The PyTorch data set over single-base variants: each in the middle of a window of one genome. Imports torch.
+"""The PyTorch dataset of single-base variants, each in the middle of a window of one genome; imports torch.
 
-The genome is tokenised once. The k tokens that a variant changes are worked out for all variants together; an item is
-the genome's window with those k put in.
+The genome is tokenised once, and the k tokens that each variant changes are computed for all variants together. An item
+is the genome's window with these k tokens replaced.
 """
 
 from __future__ import annotations
@@ -23,45 +23,46 @@ from genolewm_assets.mito.training.windows import WINDOW_TOKENS, WindowTiling
 
 
 class MtDNAVariantDataset(Dataset[Item]):
-    """Windows that carry a variant, beside the same windows without it.
+    """Windows with a variant, each with the tokens of the same window without the variant.
 
     Parameters
     ----------
     sequence
-        A whole circular genome, such as rCRS; ``pos`` of a variant counts its bases from 1.
+        A complete circular genome, such as rCRS; ``pos`` of a variant is 1-based in this sequence.
     variants
         Substitutions of one base.
     vocabulary
-        Gives the ids.
+        Vocabulary that assigns the token ids.
     labels
-        One whole number per variant, or none.
+        One integer per variant; None: items have no labels.
     het_levels
-        Of the genome, per base; None: 0.
+        Heteroplasmy level of each base of the genome, 0 to 1; None: 0.
     variant_levels
-        Level of each variant, 0 to 1, at its base; NaN or None: the genome's own level stays.
+        Heteroplasmy level at the base of each variant, 0 to 1; NaN or None: the genome's level is kept.
     het_pool
         As in :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`.
     window_tokens
-        Tokens per window, without ``[CLS]``; the variant's base begins token ``window_tokens // 2`` of it.
+        Tokens per window, without ``[CLS]``; the variant's base is the first base of token ``window_tokens // 2``.
     add_cls
         Begin every window with ``[CLS]``.
 
     Raises
     ------
     AlleleError
-        If a variant is no substitution of one base.
+        If a variant is not a substitution of one base.
     ReferenceMismatchError
-        If the genome has another base there.
+        If ``ref`` of a variant differs from the genome.
     WindowError
-        If the genome is shorter than a window, or a window than two k-mers.
+        If the genome is shorter than a window, or a window has fewer than ``2 * k`` tokens.
     SequenceError, InputError
-        If the genome, its levels, or the number of labels or levels is wrong.
+        If the genome or its levels are invalid, a variant is beyond the genome, or labels or levels are not one per
+        variant.
 
     Notes
     -----
-    An item holds what one of :class:`~genolewm_assets.mito.training.dataset.MtDNADataset` does (``window_index`` is the
-    number of the variant), with the variant in ``input_ids`` and ``het_values``; further ``reference_ids``, the
-    genome's own, and ``labels`` where there are any.
+    An item has the entries of an item of :class:`~genolewm_assets.mito.training.dataset.MtDNADataset`, with the variant
+    in ``input_ids`` and ``het_values``; ``window_index`` is the number of the variant. It also has ``reference_ids``,
+    the ids without the variant, and ``labels`` (int64) if labels were passed.
     """
 
     def __init__(
@@ -97,9 +98,11 @@ class MtDNAVariantDataset(Dataset[Item]):
         self._changed = slice(stop - vocabulary.k, stop)
 
     def __len__(self) -> int:
+        """Return the number of variants."""
         return len(self._firsts)
 
     def __getitem__(self, index: SupportsIndex) -> Item:
+        """Return the item of a variant; raises IndexError if ``index`` is negative or too large."""
         index = operator.index(index)
         if not 0 <= index < len(self._firsts):
             raise IndexError(f"no variant {index}: there are {len(self._firsts)}")
@@ -116,31 +119,31 @@ class MtDNAVariantDataset(Dataset[Item]):
 def _check_room(n_bases: int, window_tokens: int, k: int) -> None:
     if not 2 * k <= window_tokens <= n_bases:
         raise WindowError(
-            "windows round variants",
-            "impossible size",
+            "windows around variants",
+            "size out of range",
             expected=f"{2 * k} to {n_bases} tokens (the genome)",
             got=f"{window_tokens}",
         )
 
 
 def _alternates(variants: Sequence[Variant], codes: Codes) -> Codes:
-    """Return the alternate bases, or raise where a variant is not a substitution in this genome."""
+    """Return the codes of the alternate bases; raise if a variant is not a substitution in this genome."""
     for variant in variants:
         if len(variant.ref) != 1 or len(variant.alt) != 1:
             raise AlleleError(
                 str(variant),
                 "not a substitution of one base",
-                remedy="Leave insertions, deletions and longer alleles out",
+                remedy="Remove insertions, deletions and longer alleles",
             )
         if variant.pos > len(codes):
             raise InputError(
-                str(variant), "beyond the genome", expected=f"pos up to {len(codes)}", got=f"{variant.pos}"
+                str(variant), "pos is beyond the genome", expected=f"pos up to {len(codes)}", got=f"{variant.pos}"
             )
         base = decode_sequence(codes[variant.pos - 1 : variant.pos])
         if base != variant.ref:
             raise ReferenceMismatchError(
                 str(variant),
-                "the genome has another base there",
+                "ref differs from the genome",
                 expected=repr(variant.ref),
                 got=repr(base),
                 remedy="Pass the genome that the variants were called on",
@@ -149,6 +152,7 @@ def _alternates(variants: Sequence[Variant], codes: Codes) -> Codes:
 
 
 def _variant_levels(given: ArrayLike, own: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Return the level of each variant; NaN is replaced by the genome's own level at the base."""
     levels = np.asarray(given, dtype=np.float64)
     if levels.shape != own.shape:
         raise InputError("variant_levels", "not one per variant", expected=f"{len(own)}", got=f"shape {levels.shape}")
@@ -160,7 +164,7 @@ def _checked_labels(labels: ArrayLike, n_variants: int) -> NDArray[np.int64]:
     if found.shape != (n_variants,) or found.dtype.kind not in "iub":
         raise InputError(
             "labels",
-            "not one whole number per variant",
+            "not one integer per variant",
             expected=f"integers of shape ({n_variants},)",
             got=f"{found.dtype} of shape {found.shape}",
         )

@@ -1,6 +1,6 @@
-"""Windows as items of a data set: arrays of one width, with ``[CLS]`` before and padding behind where wanted.
+"""Dataset items made from windows: arrays of equal width, with optional ``[CLS]`` at the front and padding at the end.
 
-Items own their arrays: a worker may change them, and none is a read-only view, which torch does not take.
+Items own their arrays, because torch does not accept read-only views; workers may change them.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from numpy.typing import NDArray
 from genolewm_assets.mito.tokens import CLS_ID, PAD_ID, TokenRow
 from genolewm_assets.mito.training.windows import WindowTiling
 
-#: Arrays by name, as in :class:`~genolewm_assets.mito.tokens.tokenize.Tokens`, and what a data set adds.
+#: Arrays by name, as in :class:`~genolewm_assets.mito.tokens.tokenize.Tokens`, and the entries that a dataset adds.
 Item: TypeAlias = dict[str, Any]
 
 
 class WindowItems:
-    """How the item of a window is made.
+    """Makes the dataset item of a window.
 
     Parameters
     ----------
     tiling
-        Sizes, and whether genomes are circles.
+        Window size, step and topology of the genomes.
     add_cls
         Begin every window with ``[CLS]``.
     longest
         Tokens of the longest genome.
     id_dtype
-        Type of the ids.
+        Type of the token ids.
     """
 
     def __init__(
@@ -42,32 +42,41 @@ class WindowItems:
         self._id_dtype = id_dtype
         self._whole = np.ones(self._width, dtype=np.int8)
         self._no_het = np.zeros(self._width, dtype=np.float32)
-        # From -1 on, because the place of [CLS] comes before the first token's.
+        # Begins at -1, because [CLS] takes the element before the first token.
         self._own_positions = np.arange(-1, longest, dtype=np.int32)
-        # Whole windows of genomes with coordinates of their own, by first token: copying one is cheaper than a slice.
+        # Position arrays of complete windows by first token, for genomes without reference coordinates. Copying one is
+        # faster than slicing and correcting.
         whole = range(0, longest - self._size + 1, tiling.stride_tokens)
         self._own_windows = {first: self._own_window(first) for first in whole}
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle what it was made from, which is less than what it holds."""
+        """Pickle the constructor's arguments, which are smaller than the precomputed arrays."""
         make = partial(
             WindowItems, add_cls=self.lead > 0, longest=len(self._own_positions) - 1, id_dtype=self._id_dtype
         )
         return make, (self._tiling,)
 
     def _own_window(self, first: int) -> NDArray[np.int32]:
+        """Return the positions of a complete window whose tokens are numbered within the genome."""
         positions = self._own_positions[first - self.lead + 1 : first + self._size + 1].copy()
         positions[0] = first
         return positions
 
     def item(self, row: TokenRow, first: int, number: int) -> Item:
-        """Return the window of a genome that begins at token ``first``, as item ``number``."""
+        """Return the window of a genome that begins at token ``first``, as item ``number``.
+
+        Returns
+        -------
+        dict
+            ``input_ids`` (int16 or int32), ``attention_mask`` (int8), ``position_ids`` (int32) and ``het_values``
+            (float32), each of shape (window_tokens + add_cls,); ``window_index`` is ``number``.
+        """
         ids, het, positions = row
         lead = self.lead
         begin, end = first - lead, first + self._size
         if begin < 0 or end > len(ids):
             return self._item_in_parts(row, first, number)
-        # One copy for each array, in which [CLS] takes the place of the token before the window.
+        # Each array is copied once; [CLS] overwrites the token before the window.
         input_ids = ids[begin:end].copy()
         if lead:
             input_ids[0] = CLS_ID
@@ -92,7 +101,7 @@ class WindowItems:
         }
 
     def _item_in_parts(self, row: TokenRow, first: int, number: int) -> Item:
-        """Return a window that begins with the genome, wraps, or is padded."""
+        """Return the item of a window that begins at token 0, wraps round the origin, or is padded."""
         own = self._own_positions[1 : len(row.input_ids) + 1]
         cut = self._tiling.cut
         ids = cut(row.input_ids, first)

@@ -1,4 +1,4 @@
-"""Windows of a genome's tokens: where they start, which tokens they hold, how often each token is seen."""
+"""Tiling of a genome's tokens with windows: starts, tokens of a window, and coverage of each token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Value = TypeVar("_Value", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class WindowTiling:
-    """How windows lie on a genome.
+    """Size, step and topology of the windows of a genome.
 
     Parameters
     ----------
@@ -26,13 +26,13 @@ class WindowTiling:
     stride_tokens
         Step between the first tokens of neighbouring windows, at most ``window_tokens``.
     circular
-        Windows begin at every multiple of the step, and the last ones go on at the origin. Else the last window is
-        the first that holds the last token, and is padded.
+        If true, windows begin at every multiple of the step, and windows that reach the end continue at the origin. If
+        false, the last window is the first one that contains the last token; it is padded.
 
     Raises
     ------
     WindowError
-        If a number is impossible.
+        If ``stride_tokens`` is less than 1 or more than ``window_tokens``.
 
     Examples
     --------
@@ -48,28 +48,28 @@ class WindowTiling:
         if not 1 <= self.stride_tokens <= self.window_tokens:
             raise WindowError(
                 "windows of tokens",
-                "impossible size or step",
+                "size or step out of range",
                 expected="1 <= stride_tokens <= window_tokens",
                 got=f"{self.stride_tokens} and {self.window_tokens}",
             )
 
     def count(self, n_tokens: int) -> int:
-        """Return how many windows a genome has; one that is shorter than a window has one, which is padded.
+        """Return the number of windows of a genome; a genome shorter than a window has one padded window.
 
         Raises
         ------
         WindowError
-            If it has no token.
+            If the genome has no token.
         """
         if n_tokens < 1:
             raise WindowError("windows of tokens", "the genome has no token", expected="at least 1", got=f"{n_tokens}")
         if n_tokens < self.window_tokens:
             return 1
-        behind = 0 if self.circular else self.window_tokens - self.stride_tokens
-        return -(-(n_tokens - behind) // self.stride_tokens)
+        overlap = 0 if self.circular else self.window_tokens - self.stride_tokens
+        return -(-(n_tokens - overlap) // self.stride_tokens)
 
     def coverage(self, n_tokens: int) -> NDArray[np.int32]:
-        """Return in how many windows each token stands: int32, shape (n_tokens,)."""
+        """Return the number of windows that contain each token: int32, shape (n_tokens,)."""
         seen = np.zeros(n_tokens, dtype=np.int32)
         tokens = np.arange(n_tokens)
         for window in range(self.count(n_tokens)):
@@ -78,19 +78,20 @@ class WindowTiling:
         return seen
 
     def cut(self, values: NDArray[_Value], first: int) -> NDArray[_Value]:
-        """Return one window of a genome's values.
+        """Return the values of one window of a genome.
 
         Parameters
         ----------
         values
-            Shape (n_tokens,).
+            One value per token, shape (n_tokens,).
         first
-            Token of the genome at which the window begins.
+            First token of the window, 0-based.
 
         Returns
         -------
         ndarray
-            Shape (window_tokens,), or less where the window is to be padded; a view of ``values`` unless it wraps.
+            Shape (window_tokens,), or shorter if the window needs padding. A view of ``values``, or a copy if the
+            window wraps round the origin.
         """
         piece = values[first : first + self.window_tokens]
         if len(piece) == self.window_tokens or not self.circular or len(values) < self.window_tokens:

@@ -1,4 +1,8 @@
-"""Heteroplasmic and clinical variants on the circle."""
+"""Mitochondrial variants and heteroplasmy on the circular reference.
+
+Belongs here: normal form of alleles on the circle, the joined table of gnomAD and ClinVar, heteroplasmy levels per
+base. Does not belong here: reading VCFs (``sources``), tokens (``mito.tokens``).
+"""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Checks of the joined variants by code that does not share the join's normalisation."""
+"""Checks of the joined variants that do not use the normalisation of the join."""
 
 from __future__ import annotations
 
@@ -31,14 +31,18 @@ def check_variants(
     counts: Mapping[str, int],
     reference: str,
 ) -> tuple[CheckResult, ...]:
-    """Run every content check of ``mito/variants`` on what was written.
+    """Run all content checks of ``mito/variants`` on the written tables; returns the checks :data:`VARIANT_CHECKS`.
 
     Parameters
     ----------
+    variants, sites
+        The tables of schema ``MITO_VARIANTS`` and ``MITO_SITES``, as written.
     gnomad, clinvar
-        What was joined.
+        The tables that were joined.
+    counts
+        Counts of :func:`~genolewm_assets.mito.variants.join.join_variants`.
     reference
-        The circle, upper case.
+        One turn of the circle, upper case.
     """
     for table, schema in ((variants, MITO_VARIANTS), (sites, MITO_SITES)):
         first = check_schema(table, schema)
@@ -64,7 +68,7 @@ def check_variants(
 def _check_joined(
     rows: list[dict[str, object]], gnomad: pa.Table, clinvar: pa.Table, counts: Mapping[str, int]
 ) -> CheckResult:
-    """Look for each substitution of either shard, which every normal form leaves as it is; compare the counts."""
+    """Find each single-base substitution of both shards, which normalisation does not change; compare the counts."""
     lost = 0
     passed = len(rows) == counts["alleles"]
     for source, shard in (("gnomad", gnomad), ("clinvar", clinvar)):
@@ -78,13 +82,14 @@ def _check_joined(
 
 
 def _check_sites(rows: list[dict[str, object]], sites: pa.Table, reference: str) -> CheckResult:
-    """Compare the reference, and levels with those of alleles: none is less, and none more.
+    """Compare the reference bases, and compare the levels of sites with those of alleles.
 
-    A substitution's level stands at its base, that of an indel at one of the bases around.
+    The level of a substitution must be reached at its base, the level of a longer allele at one of the bases around it.
+    No site may exceed the levels of the alleles at or around it.
     """
-    spelt = "".join(sites["ref"].to_pylist()) == reference
-    spelt &= sites["pos"].to_pylist() == list(range(1, len(reference) + 1))
-    if not spelt:
+    agrees = "".join(sites["ref"].to_pylist()) == reference
+    agrees &= sites["pos"].to_pylist() == list(range(1, len(reference) + 1))
+    if not agrees:
         figures = {"sites": sites.num_rows, "expected_sites": len(reference)}
         return CheckResult("sites_agree_with_alleles", passed=False, figures=figures)
     pop_hl = sites["pop_hl"].to_numpy()
@@ -100,7 +105,7 @@ def _check_sites(rows: list[dict[str, object]], sites: pa.Table, reference: str)
         if len(ref) == len(alt) == 1:
             least[places] = np.maximum(least[places], level)
         else:
-            # Where alignment puts an indel, it is within the bases that it could be told by.
+            # Alignment can move an indel; this range of bases contains every position that it can have.
             reach = 2 * max(len(ref), len(alt)) + 30
             around = np.arange(pos - 1 - reach, pos + reach) % len(reference)
             longer[around] = np.maximum(longer[around], level)

@@ -1,15 +1,15 @@
-"""Alleles of a circular contig in one normal form, wherever its numbering begins.
+"""Normal form of alleles on a circular contig, also for alleles at or across the origin.
 
-On a line an allele has one normal form (``genome.normalise``). On a circle it may stand on either side of the origin,
-or read across it. The normal form here:
+On a linear contig an allele has one normal form (``genome.normalise``). On a circle an equal allele may also be written
+on the other side of the origin, or across it. The normal form on a circle of L bases:
 
-- ``pos`` is from 1 to L, the contig's length, and names the first base of ``ref``;
-- ``ref`` reads on from base L to base 1 where it has to: ``pos + len(ref) - 1`` may exceed L;
-- both alleles are trimmed, and an insertion or deletion stands as far left as it goes, through the origin too;
-- an insertion or deletion keeps the base before it, which before base 1 is base L.
+- ``pos``, 1 to L, is the position of the first base of ``ref``;
+- ``ref`` may wrap from base L to base 1, so that ``pos + len(ref) - 1`` may exceed L;
+- both alleles are trimmed, and an insertion or deletion is moved as far left as possible, across the origin too;
+- an insertion or deletion keeps the base before it as anchor; the base before base 1 is base L.
 
-Where a linear normal form does not touch the origin the two are equal. Nothing moves across an N of the reference, such
-as rCRS's placeholder at 3,107, which differs from every base.
+The two normal forms are equal if the linear one does not touch the origin. An insertion or deletion does not move
+across an N of the reference, such as rCRS's placeholder at 3,107, because N differs from every base.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLACEHOLDER = ord("N")
 
 
 class ChangedBase(NamedTuple):
-    """What an allele has at one place of the circle.
+    """The base of an allele at one place of the circle.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class ChangedBase(NamedTuple):
     insertion
         0: the base at that position; n: the n-th base inserted after it.
     base
-        Upper case; empty where the allele has none.
+        Upper case; empty if the allele deletes the base.
     """
 
     start: int
@@ -42,19 +42,19 @@ class ChangedBase(NamedTuple):
 
 
 def normalise_on_circle(variant: Variant, reference: bytes) -> Variant:
-    """Bring an allele of a circular contig into its normal form.
+    """Return the normal form of an allele on a circular contig.
 
     Parameters
     ----------
     variant
-        ``pos`` from 1 to the contig's length; ``ref`` may read on across the origin.
+        Allele with ``pos`` from 1 to the contig's length; ``ref`` may wrap across the origin.
     reference
         One turn of the contig, upper-case ASCII.
 
     Returns
     -------
     Variant
-        The normal form; see the module.
+        The normal form defined in this module's docstring.
 
     Raises
     ------
@@ -67,21 +67,22 @@ def normalise_on_circle(variant: Variant, reference: bytes) -> Variant:
 
     Notes
     -----
-    Alleles that trim and move into each other get one form. Two kinds have no left-most place or another spelling
-    besides; no genome known has them: an event that fits all the way round a contig that repeats it stands behind base
-    1, and a substitution of more than half of the contig could be written the other way round.
+    Alleles that trimming and moving convert into each other have one normal form. Two kinds of alleles, which no known
+    genome has, are exceptions. An insertion or deletion of the unit of a contig that repeats this unit all round has no
+    left-most position; its anchor is base 1. A substitution of more than half of the contig could also be written the
+    other way round the circle.
     """
     length = len(reference)
     _check_on_circle(variant, length)
     end = start_from_pos(variant.pos) + len(variant.ref)
-    # Unrolled, the circle is a line on which the allele has turns enough to its left: an event longer than a turn is
-    # compared with itself first.
+    # The circle is unrolled into a line with enough turns left of the allele to move an indel by a whole turn; an
+    # insertion longer than a turn needs more, because it is first compared with itself.
     turns = 0 if end <= length and not variant.is_indel else 2 + len(variant.alt) // length
     unrolled = reference * (turns + 1 + (end > length))
     try:
         moved = normalise(Variant(variant.chrom, variant.pos + turns * length, variant.ref, variant.alt), unrolled)
     except ReferenceMismatchError as err:
-        # The unrolled position says nothing to whoever reads the message.
+        # The error names the position on the circle, not the unrolled one.
         raise ReferenceMismatchError(
             f"{variant.chrom}:{variant.pos}", err.problem, expected=err.expected, got=err.got, remedy=err.remedy
         ) from err
@@ -89,13 +90,18 @@ def normalise_on_circle(variant: Variant, reference: bytes) -> Variant:
 
 
 def move_right_on_circle(variant: Variant, reference: bytes) -> Variant:
-    """Move an insertion or deletion as far 3' as it goes, where the field's names put it (``309.1C``, ``8281-8289d``).
+    """Return an insertion or deletion moved as far 3' as possible, as in standard names (``309.1C``, ``8281-8289d``).
+
+    Parameters
+    ----------
+    variant, reference
+        As in :func:`normalise_on_circle`.
 
     Returns
     -------
     Variant
-        Trimmed; an insertion or deletion keeps the base before it, as in the normal form. Anything else is in the
-        normal form.
+        Trimmed; an insertion or deletion keeps the base before it as anchor. Other alleles are returned in the normal
+        form.
 
     Raises
     ------
@@ -104,7 +110,7 @@ def move_right_on_circle(variant: Variant, reference: bytes) -> Variant:
 
     Notes
     -----
-    The 3' rule: Wilson et al. 2002; HGVS. On the mirrored circle, right is left.
+    The 3' rule: Wilson et al. 2002; HGVS. The allele is left-aligned on the reversed circle.
     """
     found = normalise_on_circle(variant, reference)
     if len(found.ref) == len(found.alt) or 1 not in {len(found.ref), len(found.alt)} or found.ref[0] != found.alt[0]:
@@ -113,7 +119,8 @@ def move_right_on_circle(variant: Variant, reference: bytes) -> Variant:
     after = start_from_pos(found.pos) + len(found.ref)
     mirror = _from_start(found.chrom, -after % length, found.ref[::-1], found.alt[::-1])
     moved = normalise_on_circle(mirror, reference[::-1])
-    # The mirror keeps the base behind the event. The one before it, once the event has moved, is the last it passed.
+    # The reversed allele has the base after the event as anchor. The base before the moved event is the last one that
+    # the event moved across.
     event_start = -(start_from_pos(moved.pos) + len(moved.ref)) % length
     before = (event_start - 1) % length
     inserted, deleted = moved.alt[:0:-1], moved.ref[:0:-1]
@@ -122,11 +129,21 @@ def move_right_on_circle(variant: Variant, reference: bytes) -> Variant:
 
 
 def changed_bases(variant: Variant, reference: bytes) -> tuple[ChangedBase, ...]:
-    """Return the places at which an allele differs from the reference, as alignment and the field's names place them.
+    """Return the places at which an allele differs from the reference, as in alignments and standard names.
 
-    An insertion or deletion stands as far 3' as it goes. Where alleles of two lengths replace each other, their first
-    bases face each other, and the longer one's last are inserted or lost. What faces a placeholder N, or comes behind
-    it, is inserted before it.
+    An insertion or deletion is placed as far 3' as possible. The bases of ``ref`` and ``alt`` are paired from the
+    first; the remaining bases of the longer one are inserted or deleted. A base paired with a placeholder N, or
+    inserted after it, counts as inserted before the N.
+
+    Parameters
+    ----------
+    variant, reference
+        As in :func:`normalise_on_circle`.
+
+    Returns
+    -------
+    tuple of ChangedBase
+        In the order of the allele's bases.
 
     Raises
     ------
@@ -153,7 +170,7 @@ def changed_bases(variant: Variant, reference: bytes) -> tuple[ChangedBase, ...]
 def _check_on_circle(variant: Variant, length: int) -> None:
     where = f"{variant.chrom}:{variant.pos}"
     if variant.pos > length:
-        raise IntervalError(where, "pos is off the circle", expected=f"1 to {length}", got=f"{variant.pos}")
+        raise IntervalError(where, "pos is beyond the circle", expected=f"1 to {length}", got=f"{variant.pos}")
     if len(variant.ref) > length:
         raise AlleleError(
             where, "ref is longer than the circle", expected=f"up to {length} bases", got=f"{len(variant.ref)}"
@@ -161,4 +178,5 @@ def _check_on_circle(variant: Variant, length: int) -> None:
 
 
 def _from_start(chrom: str, start: int, ref: str, alt: str) -> Variant:
+    """Return the variant whose ``ref`` begins at the 0-based position ``start``."""
     return Variant(chrom, pos_from_start(start), ref, alt)

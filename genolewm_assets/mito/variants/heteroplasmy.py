@@ -1,7 +1,7 @@
-"""One genome's own heteroplasmy: its calls of alleles and their levels -> a level for each of its bases.
+"""Convert the heteroplasmy calls of one sample to a level for each base of its genome.
 
-Not here: reading calls (``sources.mtdna_heteroplasmy``), where a genome's bases belong on the reference
-(``alignment``), pooling levels into tokens (``tokens``), what the population has at a site (``variants``).
+Not here: reading calls (``sources.mito.heteroplasmy``), reference coordinates of a genome's bases
+(``mito.genomes.alignment``), pooling of levels into tokens (``mito.tokens``), levels of the population (``join``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from genolewm_assets.genome import Variant
 from genolewm_assets.mito.genomes import PLACEHOLDER, CirclePlacement
 from genolewm_assets.mito.variants.circular_alleles import changed_bases, normalise_on_circle
 
-#: FILTER of calls that count: passed, or never filtered.
+#: FILTER values of calls that count: PASS, or ``.`` for calls to which no filter was applied.
 COUNTED_FILTERS = frozenset({"PASS", "."})
 
 _CONTIG = "chrM"
@@ -30,18 +30,18 @@ _Position = TypeVar("_Position", int, NDArray[np.int64])
 
 
 class HeteroplasmyCall(NamedTuple):
-    """One alternate allele that a caller found in one sample.
+    """One alternate allele called in one sample.
 
     Attributes
     ----------
     sample
         Name of the sample.
     pos, ref, alt
-        As the VCF has them, 1-based; ``alt`` may be no sequence (``*``, ``<DEL>``).
+        POS (1-based), REF and ALT of the VCF; ``alt`` may be symbolic (``*``, ``<DEL>``).
     level
-        Share of the sample's copies that have the allele, 0 to 1.
+        Heteroplasmy level: share of the sample's mtDNA copies that have the allele, 0 to 1.
     filter
-        PASS, ``.``, or the failed filters of record and sample with ``;`` between.
+        PASS, ``.``, or the failed filters of record and sample, separated by ``;``.
     """
 
     sample: str
@@ -53,12 +53,12 @@ class HeteroplasmyCall(NamedTuple):
 
 
 class CallDrop(StrEnum):
-    """Why a call does not count.
+    """Reason why a call does not count.
 
     ``other_contig``: it is not on the mitochondrial contig. ``filtered``: the record or the sample failed a filter.
-    ``not_a_sequence``: ``*``, ``<DEL>``, an ambiguous base and the like, or an ALT equal to REF. ``duplicate``: the
-    sample has a call of the same allele, normalised on the circle, before this one. ``no_genome``: there is no genome
-    of the sample's name.
+    ``not_a_sequence``: ALT is symbolic (``*``, ``<DEL>``), contains an ambiguous base, or equals REF. ``duplicate``: an
+    earlier call of the sample has the same allele, normalised on the circle. ``no_genome``: no genome has the sample's
+    name.
     """
 
     OTHER_CONTIG = "other_contig"
@@ -71,55 +71,59 @@ class CallDrop(StrEnum):
 def levels_of_genome(
     calls: Iterable[HeteroplasmyCall], reference: bytes, genome: CirclePlacement
 ) -> tuple[NDArray[np.float32], Counter[CallDrop]]:
-    """Return the share of a sample's copies that differ from its genome at each of the genome's bases.
+    """Return the share of a sample's mtDNA copies that differ from its genome, for each base of the genome.
 
     Parameters
     ----------
     calls
-        Of one sample.
+        Calls of one sample.
     reference
         One turn of the circle that calls and coordinates refer to, upper-case ASCII.
     genome
-        The same sample's genome, laid along the reference.
+        Genome of the same sample, with its reference coordinates.
 
     Returns
     -------
     levels : ndarray
-        float32, 0 to 1, shape (n_bases of the genome,); 0 where there is no call.
+        float32, shape (n_bases of the genome,), 0 to 1; 0 for a base without a call.
     dropped : Counter
-        Calls that do not count, by reason.
+        Number of calls that do not count, by reason.
 
     Raises
     ------
     InputError
-        On a level that is NaN or outside 0 to 1, a REF that differs from the reference or a position off the circle
-        (of calls that count), on calls of two samples, or unless each base has its own place on the circle.
+        If a call that counts has a level that is NaN or outside 0 to 1, a REF that differs from the reference, or a
+        position beyond the circle; if the calls are of two samples; or if two bases of the genome have the same place
+        on the circle.
 
     Notes
     -----
-    At each place the copies without a called allele have the reference's base. A base of the genome that a call names
-    has the level 1 - (level of that allele); one that is the reference's has the sum of the others' levels, at most 1.
-    So has a base that is neither; an ambiguous one counts as the reference's.
+    At each place, copies without a called allele have the reference's base. If the genome's base there is a called
+    allele, its level is 1 minus the level of that allele. Otherwise its level is the sum of the levels of the called
+    alleles that differ from it, at most 1. An ambiguous base of the genome counts as the reference's base.
 
-    A call changes the places that :func:`~genolewm_assets.mito.variants.circular_alleles.changed_bases` names. Where
-    the genome has no base at such a place (an insertion that only some copies have, a deletion that only some lack),
-    the share of the copies that have one is the level of the base before it, unless that base's own is higher.
+    :func:`~genolewm_assets.mito.variants.circular_alleles.changed_bases` gives the places that a call changes. If the
+    genome has no base at such a place (an insertion in some copies, a deletion missing in some copies), the share of
+    the copies that have a base there is assigned to the base before it, unless that base has a higher level.
     """
     keys, order = _ordered_places(genome, len(reference))
     shares, dropped = _shares(calls, reference)
     levels = np.zeros(len(genome.sequence), dtype=np.float32)
     for place, found in shares.items() if len(keys) else ():
         key = _key(*place)
-        # Before the first base stands the last one: index -1.
+        # The last base whose place is not after this one; index -1, the last base, if there is none.
         at = int(np.searchsorted(keys, key, side="right")) - 1
         base = int(order[at])
         own = genome.sequence[base] if keys[at] == key else ""
-        levels[base] = max(levels[base], _differing(found, own, _default(place, reference)))
+        levels[base] = max(levels[base], _differing_share(found, own, _reference_base(place, reference)))
     return levels, dropped
 
 
-def _differing(shares: Mapping[str, float], own: str, default: str) -> float:
-    """Return the share of the copies that differ from the genome's own base; those of no allele have the default."""
+def _differing_share(shares: Mapping[str, float], own: str, default: str) -> float:
+    """Return the share of the copies that differ from the genome's own base at a place.
+
+    Copies without a called allele have the base ``default``.
+    """
     if own and own not in "ACGT":
         own = default
     if own in shares and own != default:
@@ -127,14 +131,14 @@ def _differing(shares: Mapping[str, float], own: str, default: str) -> float:
     return min(1.0, sum(level for base, level in shares.items() if base != own))
 
 
-def _default(place: _Place, reference: bytes) -> str:
-    """Return the reference's base at a place: none behind a base, and none at a placeholder."""
+def _reference_base(place: _Place, reference: bytes) -> str:
+    """Return the reference's base at a place; empty at an inserted base and at a placeholder."""
     base = chr(reference[place[0]])
     return "" if place[1] or base == PLACEHOLDER else base
 
 
 def _shares(calls: Iterable[HeteroplasmyCall], reference: bytes) -> tuple[_Shares, Counter[CallDrop]]:
-    """Return the share of the copies that have each called base, by the places that calls change."""
+    """Return the share of the copies that have each called base, by place, and the calls that do not count."""
     shares: _Shares = {}
     dropped: Counter[CallDrop] = Counter()
     seen: set[Variant] = set()
@@ -155,7 +159,7 @@ def _shares(calls: Iterable[HeteroplasmyCall], reference: bytes) -> tuple[_Share
 
 
 def _allele(call: HeteroplasmyCall, reference: bytes) -> Variant | CallDrop:
-    """Return the allele of a call, normalised on the circle, or why it does not count."""
+    """Return the allele of a call, normalised on the circle, or the reason why the call does not count."""
     where = f"sample {call.sample!r}, {call.pos} {call.ref}>{call.alt}"
     if call.filter not in COUNTED_FILTERS:
         return CallDrop.FILTERED
@@ -167,7 +171,7 @@ def _allele(call: HeteroplasmyCall, reference: bytes) -> Variant | CallDrop:
         raise IntervalError(where, err.problem, expected=err.expected, got=err.got) from err
     # Written so that NaN, which compares as false, is caught too.
     if not 0.0 <= call.level <= 1.0:
-        raise InputError(where, "impossible heteroplasmy level", expected="0 to 1", got=f"{call.level}")
+        raise InputError(where, "heteroplasmy level out of range", expected="0 to 1", got=f"{call.level}")
     try:
         return normalise_on_circle(allele, reference)
     except InputError as err:
@@ -176,7 +180,10 @@ def _allele(call: HeteroplasmyCall, reference: bytes) -> Variant | CallDrop:
 
 
 def _ordered_places(genome: CirclePlacement, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of a genome's bases in their order on the circle, as numbers, and the base at each."""
+    """Return sort keys of the bases' places, ascending, and the indices of the bases in that order.
+
+    Both are int64, shape (n_bases,).
+    """
     shape = (len(genome.sequence),)
     coordinates, insertion = np.asarray(genome.coordinates), np.asarray(genome.insertion)
     if coordinates.shape != shape or insertion.shape != shape:
@@ -189,7 +196,7 @@ def _ordered_places(genome: CirclePlacement, length: int) -> tuple[NDArray[np.in
     if shape[0] and (coordinates.min() < 0 or coordinates.max() >= length or insertion.min() < 0):
         raise InputError(
             "coordinates of the genome",
-            "off the circle",
+            "are beyond the circle",
             expected=f"0 to {length - 1}, insertion at least 0",
             got=f"{coordinates.min()} to {coordinates.max()}, insertion from {insertion.min()}",
         )
@@ -199,10 +206,10 @@ def _ordered_places(genome: CirclePlacement, length: int) -> tuple[NDArray[np.in
     repeated = np.flatnonzero(keys[1:] == keys[:-1])
     if repeated.size:
         bases = order[repeated[0] : repeated[0] + 2].tolist()
-        raise InputError("coordinates of the genome", f"bases {bases[0]} and {bases[1]} (0-based) have one place")
+        raise InputError("coordinates of the genome", f"bases {bases[0]} and {bases[1]} (0-based) have the same place")
     return keys, order
 
 
 def _key(start: _Position, insertion: _Position) -> _Position:
-    """Return a number that orders places as the circle has them."""
+    """Return a sort key that orders places along the circle: by position, then by number of the inserted base."""
     return (start << 16) + insertion

@@ -1,7 +1,7 @@
-"""gnomAD's and ClinVar's mitochondrial alleles in one table, and what the population has at each site of the reference.
+"""Join the mitochondrial alleles of gnomAD and ClinVar, and tabulate the population's alleles at each reference site.
 
-Not here: reading the sources (``sources.gnomad``, ``sources.clinvar``), one genome's own levels (``heteroplasmy``). The
-population's levels are ``pop_hl`` and never become a genome's ``het``: they say what others have.
+Not here: reading the sources (``sources.gnomad``, ``sources.clinvar``), levels of one genome (``heteroplasmy``). The
+population's level ``pop_hl`` is never used as the ``het`` of a genome, because it describes other samples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from genolewm_assets.genome import HARMFUL, Variant
 from genolewm_assets.mito.variants.circular_alleles import changed_bases, normalise_on_circle
 from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS
 
-#: Columns of the joined table that gnomAD fills, and what its shard calls them.
+#: Columns of the joined table that come from gnomAD, and their names in the gnomAD shard.
 FROM_GNOMAD: Mapping[str, str] = {
     "filter": "filter",
     "ac_hom": "ac",
@@ -31,7 +31,7 @@ FROM_GNOMAD: Mapping[str, str] = {
     "max_hl": "max_hl",
 }
 
-#: Columns that ClinVar fills; its shard has the same names.
+#: Columns that come from ClinVar, under the same names as in the ClinVar shard.
 FROM_CLINVAR = ("clinvar_id", "label", "stars", "clnsig", "conditions", "gene_symbols")
 
 _UNFILTERED = "PASS"
@@ -43,35 +43,36 @@ _Key: TypeAlias = tuple[int, str, str]
 def join_variants(
     gnomad: pa.Table, clinvar: pa.Table, reference: bytes, *, chrom: str
 ) -> tuple[pa.Table, Counter[str]]:
-    """Join the alleles of two shards on their normal form on the circle.
+    """Join the alleles of two shards by their normal form on the circle.
 
     Parameters
     ----------
     gnomad, clinvar
-        Rows of one contig, with the columns of the shards' schemas; either may be empty.
+        Rows of the mitochondrial contig, with the columns of the shards' schemas; either may be empty.
     reference
-        The whole circular contig, upper-case ASCII.
+        The complete circular contig, upper-case ASCII.
     chrom
-        Its canonical name.
+        Canonical name of the contig.
 
     Returns
     -------
     table : pyarrow.Table
         Schema ``MITO_VARIANTS``, sorted by pos, ref and alt.
     counts : Counter
-        ``gnomad.rows`` = ``gnomad.alleles`` + ``gnomad.merged``, the same for ``clinvar``; ``respelt``, the rows whose
-        allele has another normal form on the circle than on the line; ``alleles`` (rows of the table); ``in_both``.
+        ``gnomad.rows`` = ``gnomad.alleles`` + ``gnomad.merged``, and the same for ``clinvar``; ``respelt``, rows whose
+        normal form on the circle differs from the linear one; ``alleles``, rows of the table; ``in_both``, alleles of
+        both sources.
 
     Raises
     ------
     InputError
-        If a row is on another contig or does not fit the reference.
+        If a row is on another contig or does not agree with the reference.
 
     Notes
     -----
-    Of a source's rows that are one allele on the circle, one stays and none is added up: a sample may have been counted
-    under both spellings. Of gnomAD's it is one with FILTER PASS, then the one that most samples have; of ClinVar's the
-    better reviewed, then the older VariationID. Of equals the first stays.
+    If several rows of a source are one allele on the circle, one row is kept. Counts are not summed, because a sample
+    may have been counted under both forms. gnomAD: the row with FILTER PASS, then the one with most carriers is kept.
+    ClinVar: the row with most review stars, then the lowest VariationID is kept. Of equal rows the first is kept.
     """
     gnomad_rows, counts = _rows_of_keys("gnomad", gnomad, _gnomad_preference(gnomad), reference=reference, chrom=chrom)
     clinvar_rows, further = _rows_of_keys(
@@ -80,7 +81,7 @@ def join_variants(
     keys = sorted(gnomad_rows.keys() | clinvar_rows.keys())
     counts.update(further)
     counts.update(alleles=len(keys), in_both=len(gnomad_rows.keys() & clinvar_rows.keys()))
-    theirs, classes = _take(gnomad, gnomad_rows, keys), _take(clinvar, clinvar_rows, keys)
+    population, clinical = _take(gnomad, gnomad_rows, keys), _take(clinvar, clinvar_rows, keys)
     pos, ref, alt = zip(*keys, strict=True) if keys else ((), (), ())
     columns = {
         "chrom": [chrom] * len(keys),
@@ -90,19 +91,19 @@ def join_variants(
         "kind": [str(Variant(chrom, *key).kind) for key in keys],
         "in_gnomad": [key in gnomad_rows for key in keys],
         "in_clinvar": [key in clinvar_rows for key in keys],
-        **{name: theirs[column] for name, column in FROM_GNOMAD.items()},
-        **{name: classes[name] for name in FROM_CLINVAR},
+        **{name: population[column] for name, column in FROM_GNOMAD.items()},
+        **{name: clinical[name] for name in FROM_CLINVAR},
     }
     return pa.table([columns[name] for name in MITO_VARIANTS.columns], schema=MITO_VARIANTS.arrow), counts
 
 
 def tabulate_sites(variants: pa.Table, reference: bytes, *, chrom: str) -> pa.Table:
-    """Return what the population has at each base of the reference.
+    """Return a table of the alleles and levels of the population at each base of the reference.
 
     Parameters
     ----------
     variants
-        Of schema ``MITO_VARIANTS``.
+        Table of schema ``MITO_VARIANTS``.
     reference, chrom
         As in :func:`join_variants`.
 
@@ -113,10 +114,11 @@ def tabulate_sites(variants: pa.Table, reference: bytes, *, chrom: str) -> pa.Ta
 
     Notes
     -----
-    An allele counts at every base that it changes or lacks, an insertion at the base that it follows; insertions and
-    deletions where alignment puts them (:func:`~genolewm_assets.mito.variants.circular_alleles.changed_bases`). Only
-    gnomAD's alleles with FILTER PASS count: the others are those without one trusted carrier (npg), at sites prone to
-    artefacts, or of stacked indels (Laricchia et al. 2022), whose levels tell of the sequencing.
+    An allele counts at every base that it changes or deletes, and an insertion at the base that it follows. Insertions
+    and deletions are placed as alignment places them
+    (:func:`~genolewm_assets.mito.variants.circular_alleles.changed_bases`). The population columns use alleles of
+    gnomAD with FILTER PASS only. The other alleles have no carrier that passed (npg), are at artefact-prone sites, or
+    are stacked indels (Laricchia et al. 2022); their levels reflect sequencing errors.
     """
     row, site = _sites(variants, reference)
     passing = _flags(pc.equal(variants["filter"], _UNFILTERED))
@@ -155,7 +157,7 @@ def _rows_of_keys(
     reference: bytes,
     chrom: str,
 ) -> tuple[dict[_Key, int], Counter[str]]:
-    """Return the row that stays for each allele, and what became of all rows."""
+    """Return the row that is kept for each normalised allele, and the counts of rows, alleles and merged rows."""
     rows: dict[_Key, int] = {}
     respelt = 0
     for row, variant in enumerate(_variants(table)):
@@ -179,11 +181,13 @@ def _rows_of_keys(
 
 
 def _gnomad_preference(table: pa.Table) -> list[tuple[object, ...]]:
+    """Return a sort key per row: FILTER PASS first, then most carriers."""
     carriers = _numbers(table["ac"]) + _numbers(table["ac_het"])
     return [(text != _UNFILTERED, -n) for text, n in zip(table["filter"].to_pylist(), carriers.tolist(), strict=True)]
 
 
 def _clinvar_preference(table: pa.Table) -> list[tuple[object, ...]]:
+    """Return a sort key per row: most review stars first, then the lowest VariationID."""
     stars, ids = table["stars"].to_pylist(), table["clinvar_id"].to_pylist()
     return [(-n, identifier) for n, identifier in zip(stars, ids, strict=True)]
 
@@ -193,13 +197,13 @@ def _variants(table: pa.Table) -> Iterable[Variant]:
 
 
 def _take(table: pa.Table, rows: Mapping[_Key, int], keys: Iterable[_Key]) -> pa.Table:
-    """Return the row of each allele, nulls where there is none."""
-    # Rows are taken by number, which is slow in tables of many pieces.
+    """Return the row of each allele; an allele without a row gives a row of nulls."""
+    # Chunks are combined first, because taking rows from many chunks is slow.
     return table.combine_chunks().take(pa.array([rows.get(key) for key in keys], pa.int64()))
 
 
 def _sites(variants: pa.Table, reference: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return pairs of a row and a base that its allele counts at, each shape (n_pairs,)."""
+    """Return the pairs of a row and a 0-based site at which its allele counts: two int64 arrays of shape (n_pairs,)."""
     pairs = [
         (row, start)
         for row, variant in enumerate(_variants(variants))

@@ -1,6 +1,6 @@
-"""The schemas of the mitochondrial tables: variants, and the sites of the reference.
+"""Schemas of the mitochondrial tables of variants and of reference sites.
 
-Not here: what fills them (``variants``).
+Not here: the code that fills the tables (``join``).
 """
 
 from __future__ import annotations
@@ -60,5 +60,5 @@ MITO_SITES = TableSchema(
     ("chrom", "pos"),
 )
 
-#: The tables that this module declares.
+#: Tables declared in this module.
 TABLES: tuple[TableSchema, ...] = (MITO_VARIANTS, MITO_SITES)

@@ -1,4 +1,7 @@
-"""Mitochondrial collections and heteroplasmy files."""
+"""Readers of mitochondrial genome collections (FASTA, GenBank) and of heteroplasmy VCFs.
+
+Does not belong here: quality control and alignment (``mito.genomes``), levels per base (``mito.variants``).
+"""
 
 import lazy_loader
 

@@ -1,6 +1,6 @@
-"""Collections of mitochondrial genomes and their heteroplasmy, from files to tables and token rows.
+"""Build the tables of genomes from collection files, and join heteroplasmy VCFs to the genomes.
 
-Not here: reading one file (``mtdna``, ``mtdna_heteroplasmy``), what is done with a genome (``mito``).
+Not here: reading one file (``genomes``, ``heteroplasmy``), processing of a genome (``mito``).
 """
 
 from __future__ import annotations
@@ -38,7 +38,17 @@ GENOMES_FILE, REJECTS_FILE = "genomes.parquet", "rejects.parquet"
 
 
 class CollectionFile(NamedTuple):
-    """A collection: where it lies, what errors and tables call it, and how it is written (None: as its name says)."""
+    """A collection of genomes.
+
+    Attributes
+    ----------
+    path
+        Path of the file.
+    name
+        Name of the collection in errors and tables.
+    file_format
+        Format of the file; None: determined by the file name's ending.
+    """
 
     path: Path
     name: str
@@ -55,35 +65,52 @@ def write_genomes(
     threads: int = 1,
     progress: Progress = NO_PROGRESS,
 ) -> BuildReport:
-    """Write the genomes of collections, and those not used, into ``genomes.parquet`` and ``rejects.parquet``.
+    """Write the genomes of collections to ``genomes.parquet``, and rejected records to ``rejects.parquet``.
 
     Parameters
     ----------
+    files
+        Collections to read, in this order.
+    out_dir
+        Folder to write to.
     reference
-        The circle, upper case.
+        One turn of the reference circle, upper case.
+    qc
+        Limits that a genome must satisfy.
+    split
+        Parameters of the division into splits.
+    threads
+        Number of alignment threads.
+    progress
+        Receives the number of genomes done.
+
+    Returns
+    -------
+    BuildReport
+        Counts, rows per file, and the checks of :func:`~genolewm_assets.mito.genomes.checks.check_genomes`.
 
     Raises
     ------
     InputError
-        If a file as a whole cannot be trusted; see :func:`~genolewm_assets.sources.mito.genomes.read_genomes`.
+        If a file is unusable as a whole; see :func:`~genolewm_assets.sources.mito.genomes.read_genomes`.
     """
-    # Imported here: an aligner takes its time to load.
+    # Imported here, because the aligner is slow to import.
     from genolewm_assets.mito.genomes import CircularAligner
 
     placed = PlacedCollection((), ())
     if files:
         placed = place_genomes(_records(files), CircularAligner(reference), qc, threads=threads, progress=progress)
     counts = placed.counts()
-    side, tables = genome_tables(placed.genomes, reference, split)
+    division, tables = genome_tables(placed.genomes, reference, split)
     _write(out_dir / GENOMES_FILE, tables, MITO_GENOMES.arrow)
     _write(out_dir / REJECTS_FILE, [reject_table(placed.rejected)], MITO_GENOME_REJECTS.arrow)
     table, rejects = (pq.read_table(out_dir / name) for name in (GENOMES_FILE, REJECTS_FILE))
-    sides = Counter(f"split.{each}" for each in side.split)
+    splits = Counter(f"split.{each}" for each in division.split)
     return BuildReport(
         counts={
             **counts,
-            **sides,
-            "clusters": len(set(side.cluster)),
+            **splits,
+            "clusters": len(set(division.cluster)),
             "bases": sum(table["length_bp"].to_pylist()),
             "reference_bp": len(reference),
         },
@@ -98,32 +125,35 @@ def _records(files: Sequence[CollectionFile]) -> Iterator[GenomeRecord]:
 
 
 def _write(path: Path, tables: Iterator[pa.Table] | Sequence[pa.Table], schema: pa.Schema) -> None:
-    """Write each table as a row group: sequences are long."""
+    """Write each table as one row group; sequences are long, so the row groups are small."""
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for table in tables:
             writer.write_table(table)
 
 
 class SampleLevels:
-    """Heteroplasmy of the genomes that VCFs have samples for.
+    """Heteroplasmy levels of genomes, from VCFs whose samples have the genomes' names.
 
     Parameters
     ----------
     files
-        VCFs by what errors call them; a sample is in one of them only.
+        VCFs by name in errors; a sample may be in one file only.
     contig, reference
-        The mitochondrial contig, and its bases in upper case; None and nothing where there are no files.
+        The mitochondrial contig, and its bases in upper case; None and the empty string if there are no files.
 
     Attributes
     ----------
     counts
-        ``het.samples``, ``het.calls``, and, once all genomes have been yielded, ``het.genomes`` that have a sample,
-        ``het.counted`` calls and ``het.dropped.<reason>``: ``het.calls`` are those counted and those dropped.
+        ``het.samples`` and ``het.calls``; after :meth:`levelled` has yielded all genomes also ``het.genomes`` (genomes
+        with a sample), ``het.counted`` (calls that count) and ``het.dropped.<reason>``. ``het.calls`` is the sum of
+        counted and dropped calls.
 
     Raises
     ------
     InputError
         If a sample is in two files.
+    VcfError, UnknownContigError
+        If a file cannot be read; see :func:`~genolewm_assets.sources.mito.heteroplasmy.read_heteroplasmy`.
     """
 
     def __init__(self, files: Mapping[str, Path], contig: Contig | None, reference: str) -> None:
@@ -131,10 +161,12 @@ class SampleLevels:
         self._calls: dict[str, list[HeteroplasmyCall]] = {}
         self.counts: Counter[str] = Counter()
         for name, path in files.items():
-            assert contig is not None, "calls are on a contig"
+            assert contig is not None, "heteroplasmy files need a mitochondrial contig"
             found = read_heteroplasmy(path, contig)
             if twice := sorted(self._calls.keys() & found.calls.keys()):
-                raise InputError(name, "has samples of another file", expected="each sample once", got=repr(twice[0]))
+                raise InputError(
+                    name, "has a sample of another file", expected="each sample in one file", got=repr(twice[0])
+                )
             self._calls |= found.calls
             self.counts.update({f"het.dropped.{reason}": n for reason, n in found.dropped.items()})
         self.counts["het.samples"] = len(self._calls)
@@ -143,7 +175,20 @@ class SampleLevels:
         )
 
     def levelled(self, table: pa.Table) -> Iterator[LevelledGenome]:
-        """Yield the genomes of a table with their levels; None for one without a sample of its name."""
+        """Yield the genomes of a table with their levels; levels are None if no sample has the genome's name.
+
+        Call this method once: each sample's calls are used for one genome.
+
+        Parameters
+        ----------
+        table
+            Table of schema ``MITO_GENOMES``.
+
+        Raises
+        ------
+        InputError
+            If a call that counts is invalid; see :func:`~genolewm_assets.mito.variants.levels_of_genome`.
+        """
         without_genome = dict(self._calls)
         for name, split, placement in read_placements(table, self._reference.decode("ascii")):
             levels = None

@@ -1,4 +1,4 @@
-"""Collections of mitochondrial genomes, FASTA or GenBank flat files, plain or gzipped, one record at a time."""
+"""Read collections of mitochondrial genomes (FASTA or GenBank flat files, plain or gzipped), one record at a time."""
 
 from __future__ import annotations
 
@@ -20,29 +20,31 @@ from genolewm_assets.sources.files import Compression, check_local_file, detect_
 if TYPE_CHECKING:
     from Bio.SeqRecord import SeqRecord
 
-#: Characters of one record that are still read: a GenBank record of a mitochondrial genome has some 60,000.
+#: Longest record that is read, in characters; a GenBank record of a mitochondrial genome has about 60,000.
 MAX_RECORD_CHARACTERS = 1 << 20
-#: Longer lines are read in pieces.
+#: Longest piece of a line, in characters; longer lines are read in several pieces.
 _PIECE = 1 << 16
-#: Longest line of a GenBank record, which has 80: Biopython takes the square of a line's length for some.
+#: Longest allowed line of a GenBank record, in characters; the format has 80. Biopython's time is quadratic in the
+#: length of some lines.
 _LONGEST_LINE = 1_000
 _END = "//"
 _LOCUS = "LOCUS"
 _FETCH_AGAIN = "Fetch the file again"
-#: NCBI's source modifiers stand in brackets: [haplogroup=H2a2a1].
+#: Haplogroup in a FASTA title; NCBI writes source modifiers in brackets, such as [haplogroup=H2a2a1].
 _IN_TITLE = re.compile(r"\[\s*haplogroup\s*=\s*([^\]]+)\]|\bhaplogroup\s*=\s*([^\s;,\]]+)", re.IGNORECASE)
-_STUMBLES = (LookupError, AssertionError, AttributeError, TypeError)
+#: Errors besides ValueError that Biopython's parsers raise on a damaged record.
+_PARSER_ERRORS = (LookupError, AssertionError, AttributeError, TypeError)
 _IN_NOTE = re.compile(r"\bhaplogroup\s*[:=]\s*([^\s;,]+)", re.IGNORECASE)
 
 
 class CollectionFormat(StrEnum):
-    """How a collection is written; the values are Biopython's names."""
+    """File format of a collection; the values are Biopython's names."""
 
     FASTA = "fasta"
     GENBANK = "genbank"
 
 
-#: File name endings, those of compression taken off.
+#: Format by file name ending, without the ending of compression.
 ENDINGS = {
     **dict.fromkeys((".fa", ".fasta", ".fas", ".fna", ".fsa"), CollectionFormat.FASTA),
     **dict.fromkeys((".gb", ".gbk", ".gbff", ".genbank"), CollectionFormat.GENBANK),
@@ -50,19 +52,19 @@ ENDINGS = {
 
 
 def find_format(name: str) -> CollectionFormat:
-    """Return the format that a file name states.
+    """Return the format of a file by the ending of its name.
 
     Raises
     ------
     InputError
-        If it states none.
+        If the ending is unknown.
     """
     bare = re.sub(r"\.(gz|bgz)$", "", name.lower())
     ending = Path(bare).suffix
     if ending not in ENDINGS:
         expected = f"{', '.join(ENDINGS)}, or one of them with .gz or .bgz"
         remedy = "Rename the file or state its format: fasta or genbank"
-        raise InputError(name, "the name does not tell the format", expected=expected, got=repr(ending), remedy=remedy)
+        raise InputError(name, "unknown file name ending", expected=expected, got=repr(ending), remedy=remedy)
     return ENDINGS[ending]
 
 
@@ -78,20 +80,21 @@ def read_genomes(
     Parameters
     ----------
     path
-        FASTA or GenBank, plain, gzipped or bgzipped (told by content).
+        FASTA or GenBank file, plain, gzipped or bgzipped (detected by content).
     file_format
-        Default: what the name says.
+        Format of the file; None: determined by the ending of its name.
     label
-        What records and errors call the file; default: the path.
+        Name of the file in records and errors; None: the path.
     max_record_characters
-        Of one record, title and all; what is longer is passed over and its record yielded with a ``problem``.
+        Longest record that is parsed, in characters, title included. A longer record is yielded without a sequence and
+        with a ``problem``.
 
     Raises
     ------
     InputError
-        If the file as a whole cannot be trusted: missing, of another format, without a record, truncated, damaged,
-        with a NUL byte. What is wrong with one record alone is left to :mod:`~genolewm_assets.mito.genomes.qc`: such a
-        record is yielded with its ``problem``, without a sequence, or with the symbols it has.
+        If the file is unusable as a whole: missing, of another format, without a record, truncated, damaged, or with a
+        NUL byte. A fault of one record does not raise: the record is yielded with a ``problem``, without a sequence, or
+        with its invalid symbols, and :mod:`~genolewm_assets.mito.genomes.qc` rejects it.
 
     Notes
     -----
@@ -112,27 +115,31 @@ def read_genomes(
 
 @dataclass(slots=True)
 class _RecordText:
-    """Text of one record; ``pieces`` stop at the limit, ``size`` goes on counting."""
+    """Text of one record; ``pieces`` are stored up to ``limit`` characters, ``size`` counts all characters."""
 
     limit: int
     pieces: list[str] = field(default_factory=list)
     size: int = 0
 
     def add(self, piece: str) -> None:
+        """Count a piece, and store it if it is the first or within the limit."""
         self.size += len(piece)
         if self.size <= self.limit or not self.pieces:
             self.pieces.append(piece)
 
 
 class _Piece(NamedTuple):
-    """A line, or a part of a long one; ``is_start`` where a line begins."""
+    """A line, or a part of a long line; ``is_start`` is true for the first part."""
 
     text: str
     is_start: bool
 
 
 def _read_pieces(path: Path, where: str) -> Iterator[_Piece]:
-    """Yield the text in pieces of 64 kB at most, whatever the line ends; what is no UTF-8 becomes U+FFFD."""
+    """Yield the text in lines, or pieces of lines, of at most 65,536 characters.
+
+    All line ends become a line feed, and bytes that are not UTF-8 become U+FFFD.
+    """
     with path.open("rb") as file:
         compression = detect_compression(file)
         if compression is Compression.BGZF and not has_bgzf_end(file):
@@ -152,6 +159,7 @@ def _read_pieces(path: Path, where: str) -> Iterator[_Piece]:
 
 
 def _split_fasta(pieces: Iterator[_Piece], where: str, limit: int) -> Iterator[_RecordText]:
+    """Yield the records of a FASTA file; raise if text precedes the first ``>``."""
     record: _RecordText | None = None
     for piece in pieces:
         if piece.is_start and piece.text.startswith(">"):
@@ -167,6 +175,7 @@ def _split_fasta(pieces: Iterator[_Piece], where: str, limit: int) -> Iterator[_
 
 
 def _split_genbank(pieces: Iterator[_Piece], where: str, limit: int) -> Iterator[_RecordText]:
+    """Yield the records of a GenBank file, LOCUS to ``//``; raise on other text and on a record without ``//``."""
     record: _RecordText | None = None
     for piece in pieces:
         if piece.is_start and piece.text.startswith(_LOCUS):
@@ -185,16 +194,17 @@ def _split_genbank(pieces: Iterator[_Piece], where: str, limit: int) -> Iterator
 
 
 def _not_in_format(where: str, kind: str, expected: str, text: str) -> InputError:
-    remedy = "State the format if the name misleads: fasta or genbank"
+    remedy = "State the format if the file name is wrong: fasta or genbank"
     return InputError(where, f"not {kind}", expected=expected, got=repr(text.strip()[:20]), remedy=remedy)
 
 
 def _cut_short(where: str, record: _RecordText) -> InputError:
     name = _name_in_first_line(record, CollectionFormat.GENBANK)
-    return InputError(where, f"record {name!r} is cut short", expected=f"{_END} at its end", remedy=_FETCH_AGAIN)
+    return InputError(where, f"record {name!r} is truncated", expected=f"{_END} at its end", remedy=_FETCH_AGAIN)
 
 
 def _parse(text: _RecordText, kind: CollectionFormat, where: str, number: int) -> GenomeRecord:
+    """Return the genome of a record, or a genome without sequence and with a problem if it cannot be parsed."""
     problem = f"over {text.limit:,} characters: {text.size:,}"
     if kind is CollectionFormat.GENBANK and max(map(len, text.pieces)) > _LONGEST_LINE:
         problem = f"a line of over {_LONGEST_LINE:,} characters"
@@ -207,22 +217,22 @@ def _parse(text: _RecordText, kind: CollectionFormat, where: str, number: int) -
 
 
 def _parse_with_biopython(text: str, kind: CollectionFormat) -> SeqRecord | str:
-    """Return the record, or what is wrong with it."""
+    """Return the parsed record, or a description of the problem."""
     from Bio import BiopythonParserWarning, BiopythonWarning, SeqIO
 
     with warnings.catch_warnings():
-        # It reads on over oddities that do not matter here; a sequence cut short is one of its warnings too.
+        # Biopython warns of irregularities that do not matter here. One of its warnings reports a truncated sequence.
         warnings.simplefilter("ignore", BiopythonWarning)
         warnings.filterwarnings("error", "Expected sequence length", BiopythonParserWarning)
         try:
             record: SeqRecord = next(SeqIO.parse(io.StringIO(text), str(kind)))  # type: ignore[no-untyped-call]
-        # The last four are what its parser runs into on a mutilated record.
-        except (ValueError, BiopythonParserWarning, StopIteration, *_STUMBLES) as error:
+        except (ValueError, BiopythonParserWarning, StopIteration, *_PARSER_ERRORS) as error:
             return f"not readable as {kind} ({' '.join(str(error).split())[:200] or type(error).__name__})"
     return record
 
 
 def _as_record(found: SeqRecord, kind: CollectionFormat, where: str, number: int) -> GenomeRecord:
+    """Convert a parsed record; the name is removed from the start of a FASTA title."""
     title, name = found.description, found.id or ""
     if kind is CollectionFormat.FASTA:
         haplogroup, title = _stated(_IN_TITLE, title), title.strip()[len(name) :].strip()
@@ -232,17 +242,18 @@ def _as_record(found: SeqRecord, kind: CollectionFormat, where: str, number: int
 
 
 def _sequence_of(found: SeqRecord) -> str:
-    """Return the bases; none where a GenBank record only names its parts (CONTIG) or has nothing."""
+    """Return the bases in upper case, U as T; empty if a GenBank record has no sequence, or only parts (CONTIG)."""
     from Bio.Seq import UndefinedSequenceError
 
     try:
-        # As bytes: of text, other alphabets have letters whose upper case is a base.
+        # Converted as bytes: the upper case of some non-ASCII letters is an ASCII letter.
         return bytes(found.seq or b"").upper().replace(b"U", b"T").decode("utf-8", "replace")
     except UndefinedSequenceError:
         return ""
 
 
 def _haplogroup_of_source(found: SeqRecord) -> str | None:
+    """Return the haplogroup of a GenBank source feature: its qualifier ``haplogroup``, else its ``note``."""
     for source in (feature for feature in found.features if feature.type == "source"):
         for value in source.qualifiers.get("haplogroup", ()):
             if value.strip():
@@ -254,10 +265,12 @@ def _haplogroup_of_source(found: SeqRecord) -> str | None:
 
 
 def _stated(pattern: re.Pattern[str], text: str) -> str | None:
+    """Return the last matched group of a pattern in a text without quotes and white space; None if empty or absent."""
     match = pattern.search(text)
     return match[match.lastindex or 0].strip(" \t\"'") or None if match else None
 
 
 def _name_in_first_line(text: _RecordText, kind: CollectionFormat) -> str:
+    """Return the first word after ``>`` or LOCUS in the first line; empty if there is none."""
     words = text.pieces[0].removeprefix(">" if kind is CollectionFormat.FASTA else _LOCUS).split(None, 1)
     return words[0] if words else ""

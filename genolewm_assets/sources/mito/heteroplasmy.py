@@ -1,12 +1,12 @@
-"""Heteroplasmy calls of samples, read from a VCF whose FORMAT gives a level per sample.
+"""Read the heteroplasmy calls of samples from a VCF with a FORMAT field for levels.
 
-Three layouts are known, which differ in what a level belongs to:
+Three layouts are supported. They differ in the allele that a level belongs to:
 
 - Mutect2 in mitochondrial mode, DRAGEN: ``AF``, Number=A: one level per ALT of the record;
 - gnomAD: ``HL``, Number=1, one ALT per record; 0 for the reference; the sample's own filters in ``FT``;
-- mutserve (mtDNA-Server 2): ``AF``, Number=1, String: one level per alternate allele that the sample's GT names.
+- mutserve (mtDNA-Server 2): ``AF``, Number=1, String: one level per alternate allele in the sample's GT.
 
-Not here: what a call means for a genome's bases (``mito.heteroplasmy``).
+Not here: levels of a genome's bases (``mito.variants.heteroplasmy``).
 """
 
 from __future__ import annotations
@@ -25,43 +25,52 @@ from genolewm_assets.mito.variants import CallDrop, HeteroplasmyCall
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
 from genolewm_assets.sources.vcf import ContigNames
 
-#: FORMAT fields that hold levels; the first one declared counts.
+#: FORMAT fields for levels; the first of them that the header declares is read.
 LEVEL_FIELDS = ("HL", "AF")
 _PASSED = ("PASS", ".")
 
 
 class SampleCalls(NamedTuple):
-    """Calls of a file by sample, in the file's order; and the records left out, all as ``other_contig``."""
+    """Calls of a file.
+
+    Attributes
+    ----------
+    calls
+        Calls by sample, in the file's order.
+    dropped
+        Number of records on other contigs, as ``other_contig``.
+    """
 
     calls: dict[str, list[HeteroplasmyCall]]
     dropped: Counter[CallDrop]
 
 
 def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | None = None) -> SampleCalls:
-    """Read what a VCF says of samples' mitochondrial heteroplasmy.
+    """Read the mitochondrial heteroplasmy calls of the samples of a VCF.
 
     Parameters
     ----------
     vcf
-        Plain or BGZF; it needs no index.
+        VCF file, plain or BGZF, without need of an index.
     contig
-        The mitochondrial contig; others may be in the file.
+        The mitochondrial contig; the file may have others too.
     samples
-        Whose calls are wanted; None: all. The calls of those are held in memory.
+        Samples to read; None: all. Their calls are held in memory.
 
     Returns
     -------
     SampleCalls
-        Every wanted sample has a list, empty where it has no call. A level that is missing or 0 is no call. Calls that
-        failed a filter, or whose ALT is no sequence, are there: what counts is decided where levels are made.
+        A list for every sample read, empty if it has no call. A missing level or level 0 is not a call. Calls that
+        failed a filter or have a symbolic ALT are included; ``mito.variants.levels_of_genome`` decides which calls
+        count.
 
     Raises
     ------
     InputError
-        If a wanted sample is not in the file.
+        If a requested sample is not in the file.
     VcfError
-        If the file is missing, no VCF or damaged, declares neither ``HL`` nor ``AF`` in FORMAT or another length of the
-        contig, or has a level that is no number or belongs to no one allele.
+        If the file is missing, not a VCF or damaged; if its header declares neither ``HL`` nor ``AF`` in FORMAT, or
+        another length of the contig; or if a level is not a number, or does not belong to exactly one allele.
     UnknownContigError
         If a record is on a contig that no human assembly has.
     """
@@ -87,6 +96,7 @@ def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | N
 
 
 def _calls_of_record(record: pysam.VariantRecord, field: str, where: str) -> Iterator[HeteroplasmyCall]:
+    """Yield the calls of all samples in a record; an allele with a missing level or level 0 is not a call."""
     alts = record.alts or ()
     per_alt = len(alts) == 1 or record.header.formats[field].number == "A"
     filters = [str(name) for name in record.filter]
@@ -101,7 +111,7 @@ def _calls_of_record(record: pysam.VariantRecord, field: str, where: str) -> Ite
         if len(levels) != len(owners):
             raise VcfError(
                 at,
-                f"{field} does not tell which allele a level belongs to",
+                f"the allele of a level in {field} is ambiguous",
                 expected=f"as many levels as alternate alleles ({len(owners)})",
                 got=f"{len(levels)}",
                 remedy="Split multi-allelic records with bcftools norm -m -any",
@@ -118,7 +128,7 @@ def _alleles_of_genotype(sample: pysam.VariantRecordSample) -> Sequence[int]:
 
 
 def _levels(sample: pysam.VariantRecordSample, field: str, where: str) -> list[float | None]:
-    """Return a sample's levels, None for one that is missing."""
+    """Return a sample's levels; a missing level is None."""
     value = sample.get(field)
     values = value if isinstance(value, tuple) else (value,)
     try:
@@ -128,15 +138,19 @@ def _levels(sample: pysam.VariantRecordSample, field: str, where: str) -> list[f
 
 
 def _failed_by_sample(sample: pysam.VariantRecordSample) -> list[str]:
+    """Return the failed filters in the sample's FT."""
     value = sample.get("FT")
     values = value if isinstance(value, tuple) else (value,)
-    # VCF separates the filters of FT by ";", a header that declares a list by ",".
+    # FT separates filters by ";". If the header declares FT as a list, pysam has already split it at ",".
     names = [name for each in values if each for name in each.split(";")]
     return [name for name in names if name not in _PASSED]
 
 
 def _check_whole(vcf: Path) -> None:
-    """Find what htslib does not read, or does not miss: gzip without blocks, and a file cut between two blocks."""
+    """Raise on gzip that is not BGZF, and on BGZF without its end block.
+
+    htslib cannot read the former, and does not detect a file truncated between two blocks.
+    """
     check_local_file(vcf, expected="a VCF file", error=VcfError)
     with vcf.open("rb") as file:
         packed = detect_compression(file)
@@ -149,6 +163,7 @@ def _check_whole(vcf: Path) -> None:
 
 
 def _level_field(header: pysam.VariantHeader, vcf: Path) -> str:
+    """Return the FORMAT field that has the levels."""
     for field in LEVEL_FIELDS:
         if field in header.formats:
             return field
@@ -157,27 +172,28 @@ def _level_field(header: pysam.VariantHeader, vcf: Path) -> str:
         "the header declares no heteroplasmy level",
         expected="FORMAT field HL or AF",
         got=", ".join(sorted(header.formats)[:12]) or "no FORMAT fields",
-        remedy="Give the caller's own VCF, with samples",
+        remedy="Use the variant caller's VCF, with sample columns",
     )
 
 
 def _wanted_samples(present: list[str], wanted: Collection[str] | None, vcf: Path) -> list[str]:
+    """Return the requested samples in the file's order; raise if one is not in the file."""
     if wanted is None:
         return present
     unknown = sorted(set(wanted) - set(present))
     if unknown:
         raise InputError(
             str(vcf),
-            "has no such sample",
+            "the file has no such sample",
             expected=", ".join(map(repr, present[:6])) + (", ..." if len(present) > 6 else "") or "sample columns",
             got=repr(unknown[0]),
-            remedy="Use the names of the file's header line",
+            remedy="Use the sample names of the file's header line",
         )
     return [name for name in present if name in set(wanted)]
 
 
 def _check_length(header: pysam.VariantHeader, contig: Contig, vcf: Path) -> None:
-    """Refuse the contig of another assembly: UCSC's hg19 has an older sequence of 16,571 bp as chrM."""
+    """Raise if the header gives the contig another length: UCSC's hg19 has another sequence of 16,571 bp as chrM."""
     for name in (contig.name, *contig.aliases):
         length = header.contigs[name].length if name in header.contigs else None
         if length is not None and length != contig.length:
@@ -192,7 +208,7 @@ def _check_length(header: pysam.VariantHeader, contig: Contig, vcf: Path) -> Non
 
 @contextmanager
 def _htslib_errors(vcf: Path) -> Iterator[None]:
-    """Turn what htslib meets in a damaged file into one error; keep it from writing to stderr."""
+    """Convert errors of htslib in a damaged file to VcfError, and keep htslib from writing to stderr."""
     before = pysam.set_verbosity(0)
     try:
         yield

@@ -217,7 +217,7 @@ def cut_short(world: MitoWorld) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "said"),
-    [(damage_bytes, r"genomes\.fa\.gz"), (cut_short, r"genomes\.gb\.gz: record 'SIMMT\d+' is cut short")],
+    [(damage_bytes, r"genomes\.fa\.gz"), (cut_short, r"genomes\.gb\.gz: record 'SIMMT\d+' is truncated")],
 )
 def test_a_damaged_collection_publishes_nothing_and_says_so(world: MitoWorld, damage: object, said: str) -> None:
     before = world.open(GENOMES).directory

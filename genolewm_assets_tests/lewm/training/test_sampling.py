@@ -260,7 +260,7 @@ def test_a_minimum_of_left_context_is_kept():
 def test_a_window_without_room_is_named():
     window = WindowRecord("ab" * 16, "x", "ACGT" * 33, "A" * 256, "A" * 256)
     with pytest.raises(
-        EditError, match="no room for another edit: expected 20 distinct edits inside the inset, got 12"
+        EditError, match="no further edit is allowed: expected 20 distinct edits outside the edge margins, got 12"
     ):
         EditSampler({}, NONE_HELD).sample(window, [EditSource.SYNTHETIC_SNV] * 20, DrawKey.of("room"))
 

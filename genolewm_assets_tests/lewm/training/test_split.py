@@ -113,7 +113,7 @@ def test_a_training_window_in_a_held_out_interval_is_found(start, end, origin, l
     batch = as_batch([make_window(REFERENCE, START, origin=origin), make_window(REFERENCE, 12_000)])
     package = OpenPackage(batch, stretches=intervals(("holdout-chr", "test", CONTIG, start, end)))
     if leaks:
-        with pytest.raises(CorruptResourceError, match="some stand in held-out intervals: expected none, got 1"):
+        with pytest.raises(CorruptResourceError, match="some overlap held-out intervals: expected none, got 1"):
             read_split(package, Split.TRAIN, None)
     else:
         assert len(read_split(package, Split.TRAIN, None).windows) == 2

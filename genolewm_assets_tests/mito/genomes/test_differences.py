@@ -66,5 +66,5 @@ def test_misnumbered_insertions_are_refused() -> None:
     ids=["overlapping", "past the end", "before the first base", "two at one place"],
 )
 def test_impossible_differences_are_refused(differences: list[Difference]) -> None:
-    with pytest.raises(InputError, match="overlaps the one before it or leaves the reference"):
+    with pytest.raises(InputError, match="overlaps the difference before it or extends beyond the reference"):
         lay_out(_CIRCLE, differences)

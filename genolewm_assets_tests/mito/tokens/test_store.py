@@ -193,7 +193,9 @@ def test_the_sides_share_no_genome_and_leave_none_out(store: Path, table: pa.Tab
 
 
 def test_an_unknown_side_names_those_there_are(store: Path, vocabulary: KmerVocabulary) -> None:
-    with pytest.raises(ConfigurationError, match="has no such genome: expected test, train, validation, got 'valid'"):
+    with pytest.raises(
+        ConfigurationError, match="no genome has this split: expected test, train, validation, got 'valid'"
+    ):
         MtDNADataset.from_store(store, vocabulary, split="valid")
 
 
@@ -221,5 +223,5 @@ def test_a_store_without_genomes(tmp_path: Path, vocabulary: KmerVocabulary) -> 
     folder = write(tmp_path / "store", [], vocabulary)
     assert failed(folder, MITO_GENOMES.empty(), vocabulary) == set()
     assert len(MtDNADataset.from_store(folder, vocabulary)) == 0
-    with pytest.raises(ConfigurationError, match="expected None: it has no divided genome, got 'train'"):
+    with pytest.raises(ConfigurationError, match="expected None: the store has no splits, got 'train'"):
         MtDNADataset.from_store(folder, vocabulary, split="train")

@@ -154,9 +154,9 @@ def test_no_and_all_tokens_can_be_targets(vocabulary, dataset):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"share": 1.5}, "impossible shares"),
-        ({"share": float("nan")}, "impossible shares"),
-        ({"mask_share": 0.8, "random_share": 0.3}, "impossible shares"),
+        ({"share": 1.5}, "shares out of range"),
+        ({"share": float("nan")}, "shares out of range"),
+        ({"mask_share": 0.8, "random_share": 0.3}, "shares out of range"),
         ({"blacklist": ((303, 16_570),)}, "outside the reference"),
         ({"blacklist": ((10, 5),)}, "outside the reference"),
     ],
@@ -167,9 +167,9 @@ def test_impossible_rules(vocabulary, options, message):
 
 
 def test_impossible_seeds_and_items(rules, dataset):
-    with pytest.raises(ConfigurationError, match="seed: impossible"):
+    with pytest.raises(ConfigurationError, match="seed: out of range"):
         MaskingCollator(rules, seed=-1)
-    with pytest.raises(ConfigurationError, match="epoch: impossible"):
+    with pytest.raises(ConfigurationError, match="epoch: out of range"):
         MaskingCollator(rules).set_epoch(-1)
     item = dataset[0]
     del item["window_index"]

@@ -46,7 +46,7 @@ def test_the_seam_is_as_wide_as_any_other_step_and_all_places_differ():
 
 @pytest.mark.parametrize("count", [0, 6])
 def test_impossible_numbers_of_harmonics(count):
-    with pytest.raises(ConfigurationError, match=f"impossible number of harmonics: expected 1 to 5, got {count}"):
+    with pytest.raises(ConfigurationError, match=f"number of harmonics out of range: expected 1 to 5, got {count}"):
         circular_harmonics(10, count)
 
 

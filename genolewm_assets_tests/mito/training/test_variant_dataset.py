@@ -82,7 +82,7 @@ def test_variants_that_do_not_fit(genome, vocabulary):
         (
             Variant("chrM", 100, other, base),
             ReferenceMismatchError,
-            f"another base there: expected '{other}', got '{base}'",
+            f"ref differs from the genome: expected '{other}', got '{base}'",
         ),
         (Variant("chrM", 16_570, "A", "C"), InputError, "beyond the genome: expected pos up to 16569, got 16570"),
     ]
@@ -94,16 +94,16 @@ def test_variants_that_do_not_fit(genome, vocabulary):
 def test_impossible_options(genome, vocabulary):
     variant = Variant("chrM", 100, genome[99], "ACGT"["CGTA".index(genome[99])])
     for options, message in [
-        ({"labels": [1, 2]}, "labels: not one whole number per variant"),
-        ({"labels": [0.5]}, "labels: not one whole number per variant"),
+        ({"labels": [1, 2]}, "labels: not one integer per variant"),
+        ({"labels": [0.5]}, "labels: not one integer per variant"),
         ({"variant_levels": [0.1, 0.2]}, "variant_levels: not one per variant"),
-        ({"variant_levels": [1.5]}, "variant_levels, base 0 .*impossible heteroplasmy"),
+        ({"variant_levels": [1.5]}, "variant_levels, base 0 .*heteroplasmy level out of range"),
         ({"het_levels": [0.0]}, "not one level per base"),
     ]:
         with pytest.raises(InputError, match=message):
             MtDNAVariantDataset(genome, [variant], vocabulary, **options)
     for size in (11, 16_570):
-        with pytest.raises(WindowError, match="impossible size: expected 12 to 16569 tokens"):
+        with pytest.raises(WindowError, match="size out of range: expected 12 to 16569 tokens"):
             MtDNAVariantDataset(genome, [variant], vocabulary, window_tokens=size)
     with pytest.raises(SequenceError, match="not a nucleotide symbol"):
         MtDNAVariantDataset("ACG-" * 200, [], vocabulary)

@@ -216,7 +216,7 @@ def test_normal_forms_round_the_origin(pos: int, ref: str, alt: str, normal: tup
 @pytest.mark.parametrize(
     ("pos", "ref", "alt", "error", "message"),
     [
-        (10, "A", "C", IntervalError, "chrM:10: pos is off the circle: expected 1 to 9, got 10"),
+        (10, "A", "C", IntervalError, "chrM:10: pos is beyond the circle: expected 1 to 9, got 10"),
         (9, "AGATTCCCTA", "A", AlleleError, "ref is longer than the circle: expected up to 9 bases, got 10"),
         (
             9,

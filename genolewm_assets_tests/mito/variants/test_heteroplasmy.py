@@ -166,11 +166,11 @@ def test_what_does_not_count_is_counted_by_reason() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (call(2, "A", "G", 1.01), "sample 'S1', 2 A>G: impossible heteroplasmy level: expected 0 to 1, got 1.01."),
+        (call(2, "A", "G", 1.01), "sample 'S1', 2 A>G: heteroplasmy level out of range: expected 0 to 1, got 1.01."),
         (call(2, "A", "G", -0.1), "got -0.1"),
         (call(2, "A", "G", math.nan), "got nan"),
         (call(2, "C", "G", 0.5), "sample 'S1', 2 C>G: ref allele differs from the reference: expected 'A', got 'C'"),
-        (call(11, "A", "G", 0.5), "sample 'S1', 11 A>G: pos is off the circle: expected 1 to 10, got 11"),
+        (call(11, "A", "G", 0.5), "sample 'S1', 11 A>G: pos is beyond the circle: expected 1 to 10, got 11"),
         (call(0, "A", "G", 0.5), "sample 'S1', 0 A>G: not a 1-based position"),
         (call(2, "A", "G", 0.5, sample="S2"), "are of two samples: expected 'S1', got 'S2'"),
     ],
@@ -186,9 +186,9 @@ def test_calls_that_cannot_be(wrong: HeteroplasmyCall, message: str) -> None:
     ("coordinates", "insertion", "message"),
     [
         ([0, 1], [0, 0, 0], "not one place per base"),
-        ([0, 1, 10], [0, 0, 0], "off the circle"),
-        ([0, 1, 2], [0, 0, -1], "off the circle"),
-        ([0, 1, 1], [0, 0, 0], "bases 1 and 2 .0-based. have one place"),
+        ([0, 1, 10], [0, 0, 0], "beyond the circle"),
+        ([0, 1, 2], [0, 0, -1], "beyond the circle"),
+        ([0, 1, 1], [0, 0, 0], "bases 1 and 2 .0-based. have the same place"),
     ],
 )
 def test_coordinates_that_cannot_be(coordinates: list[int], insertion: list[int], message: str) -> None:

@@ -175,12 +175,12 @@ TWO = genbank("SIM1") + "\n" + genbank("SIM2")
         ("c.gb", TWO.replace("SIM2.2", "SIM2\0"), "c.gb:24: NUL byte"),
         ("c.fa.gz", gzip.compress(FASTA, mtime=0)[:-9], "c.fa.gz: truncated or corrupt gzip"),
         ("c.fa.gz", gzip.compress(FASTA, mtime=0)[:-5] + b"abcde", "c.fa.gz: truncated or corrupt gzip"),
-        ("c.gb", TWO[:-3], "c.gb: record 'SIM2' is cut short: expected // at its end"),
-        ("c.gb", TWO.replace("//", "", 1), "c.gb: record 'SIM1' is cut short"),
-        ("c.gb", TWO[: len(TWO) // 3], "c.gb: record 'SIM1' is cut short"),
+        ("c.gb", TWO[:-3], "c.gb: record 'SIM2' is truncated: expected // at its end"),
+        ("c.gb", TWO.replace("//", "", 1), "c.gb: record 'SIM1' is truncated"),
+        ("c.gb", TWO[: len(TWO) // 3], "c.gb: record 'SIM1' is truncated"),
         ("c.gb", TWO.replace("LOCUS  ", "HEAD   ", 1), "c.gb: not GenBank"),
-        ("c.txt", FASTA, "c.txt: the name does not tell the format: expected .fa, .*got '.txt'.*fasta or genbank"),
-        ("c.gz", gzip.compress(FASTA, mtime=0), "c.gz: the name does not tell the format"),
+        ("c.txt", FASTA, "c.txt: unknown file name ending: expected .fa, .*got '.txt'.*fasta or genbank"),
+        ("c.gz", gzip.compress(FASTA, mtime=0), "c.gz: unknown file name ending"),
     ],
 )
 def test_a_file_that_cannot_be_trusted_is_one_error(tmp_path: Path, name: str, text: str | bytes, message: str) -> None:

@@ -128,7 +128,7 @@ def test_levels_of_what_was_read(tmp_path: Path, shared_data: Path) -> None:
     assert not dropped
     assert math.isnan(calls["S2"][0].level)
     with pytest.raises(
-        InputError, match="sample 'S2', 73 A>G: impossible heteroplasmy level: expected 0 to 1, got nan"
+        InputError, match="sample 'S2', 73 A>G: heteroplasmy level out of range: expected 0 to 1, got nan"
     ):
         levels_on_reference(calls["S2"], rcrs)
 
@@ -146,7 +146,7 @@ ONE = "73 A G PASS GT:AF 0/1:0.5 0"
             "contig 'chrM' the length of another sequence: expected 16569 bp, got 16571",
         ),
         (vcf("73 A G PASS GT:AF 0/1:x 0", formats=MUTSERVE), VcfError, "AF is not a number: expected 0 to 1, got 'x'"),
-        (vcf("73 A G,T PASS GT:AF 0/1:0.5,0.1 0", formats=MUTSERVE), VcfError, "which allele a level belongs to"),
+        (vcf("73 A G,T PASS GT:AF 0/1:0.5,0.1 0", formats=MUTSERVE), VcfError, "allele of a level in AF is ambiguous"),
         (vcf("73 A G PASS GT:AF 0/1:0.5,0.1 0"), VcfError, "expected as many levels as alternate alleles (1), got 2"),
         (vcf("chr1 73 A G PASS GT:AF 0/1:0.5 0"), VcfError, "no record is on a requested contig"),
         (vcf(f"chrZebra {ONE}"), UnknownContigError, "'chrZebra'"),
