@@ -6,14 +6,16 @@ import os
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from genolewm_assets.genome import GRCH38, Contig, ContigSet
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.kinds import (
     BUDGET_S,
@@ -88,6 +90,32 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the real sample data (../shared/data beside the repository) is absent")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def sliced_contigs() -> ContigSet:
+    """Return the contigs that the shared slices hold."""
+    return ContigSet([GRCH38[name] for name in ("chr17", "chr20", "chr21", "chrM")])
+
+
+@pytest.fixture(scope="session")
+def sliced_fasta(shared_data: Path) -> Path:
+    """Return the FASTA of real slices."""
+    return shared_data / "reference" / "GRCh38.slices.fa.gz"
+
+
+@pytest.fixture(scope="session")
+def sliced_reference(sliced_fasta: Path) -> Callable[[Contig], bytes]:
+    """Return what gives a contig's bases."""
+
+    @lru_cache(maxsize=4)
+    def read(name: str) -> bytes:
+        import pysam
+
+        with pysam.FastaFile(str(sliced_fasta)) as fasta:
+            return str(fasta.fetch(name)).upper().encode()
+
+    return lambda contig: read(contig.name)
 
 
 @pytest.fixture(params=["states", pytest.param("kills", marks=pytest.mark.exhaustive)])

@@ -6,6 +6,8 @@ import hashlib
 import multiprocessing
 import os
 import re
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,14 @@ def states(rows: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory, step = tmp_path_factory.mktemp("workers") / "store", 4_000
+def store() -> Iterator[Path]:
+    """A store on disk: a page of a folder in memory that one process alone has mapped counts as written by it."""
+    with tempfile.TemporaryDirectory(prefix="genolewm-test-") as folder:
+        yield _write_store(Path(folder).resolve() / "store")
+
+
+def _write_store(directory: Path) -> Path:
+    step = 4_000
     arrays = [ArraySpec("states", (ROW,), "float16"), ArraySpec("mark", (), "int64")]
     with ArrayStoreWriter(directory, arrays, key_config={}, commit_rows=step, batch_rows=64) as writer:
         for first in range(0, N_ROWS, step):
