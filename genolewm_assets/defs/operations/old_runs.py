@@ -1,4 +1,4 @@
-"""``purge_old_runs``: deletes runs that newer runs have superseded; Dagster alone keeps all runs and events for ever."""
+"""``purge_old_runs``: deletes runs that newer runs have superseded; Dagster alone would keep every run for ever."""
 
 from collections import Counter
 from collections.abc import Iterator
