@@ -281,9 +281,6 @@ def test_collections_need_a_circular_contig(tmp_path: Path) -> None:
         assert failed_checks(result) == {INPUTS_ACCEPTED}
         expected = f"{world.catalog} (genome.contigs): the mitochondrial contig is not unique: expected exactly one"
         assert expected in error_of(result)
-            f"{world.catalog} (genome.contigs): the mitochondrial contig is not unique: expected exactly one"
-            in error_of(result)
-        )
     assert not (world.root / "mito").exists()
 
 
