@@ -36,7 +36,7 @@ class MachineRunLauncher(dg.DefaultRunLauncher):
         worker = self._worker_of(run)
         if worker is None or is_running(*worker):
             return CheckRunHealthResult(WorkerStatus.RUNNING)
-        return CheckRunHealthResult(WorkerStatus.NOT_FOUND, f"process {worker[0]} is gone")
+        return CheckRunHealthResult(WorkerStatus.NOT_FOUND, f"process {worker[0]} no longer exists")
 
     def _worker_of(self, run: dg.DagsterRun) -> tuple[int, float] | None:
         """Return the process id of a run and the time it was logged, in seconds since 1970; None if none was logged.

@@ -1,7 +1,7 @@
 """Counts of the sample's content and MD5s of its files, for tests and demos.
 
 The tests of this module count the figures from the files and share no code with the simulation. After a change of the
-simulation they print the new figures.
+simulation their failures show the new figures.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def write_sample(root_dir: Path, *, progress: Progress = NO_PROGRESS) -> Publish
     root_dir
         The root; created if it is missing.
     progress
-        Told the number of files written.
+        Receives the number of files written.
 
     Returns
     -------

@@ -118,12 +118,12 @@ def refresh_index(workspace: Workspace, plan: BuildPlan, published: Published) -
     try:
         report = refresh_cache_index(workspace.root, wait_s=_INDEX_WAIT_S)
     except GenoLeWMError as err:
-        said = f"{plan.artefact} is published as {published.directory.name}, but the index is out of date: {err}"
-        dg.get_dagster_logger().error(f"{said} Run: genolewm cache index --root {workspace.root.path}")
-        return {"window_hashes": dg.MetadataValue.text(said)}
+        message = f"{plan.artefact} is published as {published.directory.name}, but the index is out of date: {err}"
+        dg.get_dagster_logger().error(f"{message} Run: genolewm cache index --root {workspace.root.path}")
+        return {"window_hashes": dg.MetadataValue.text(message)}
     omitted = "".join(f"; not covered: {location}" for location in report.omitted)
-    said = f"{report.path}: {len(report.caches):,} caches, {report.hashes:,} hashes, {report.rows:,} rows{omitted}"
-    return {"window_hashes": dg.MetadataValue.text(said)}
+    message = f"{report.path}: {len(report.caches):,} caches, {report.hashes:,} hashes, {report.rows:,} rows{omitted}"
+    return {"window_hashes": dg.MetadataValue.text(message)}
 
 
 def _keyed_by(windows: GatedAsset) -> Callable[[Workspace, str], str]:

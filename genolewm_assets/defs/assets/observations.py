@@ -91,13 +91,13 @@ class ObservedSource(Declaration):
     def definition(self) -> dg.AssetsDefinition:
         """Return the Dagster definition of the asset."""
 
-        def ask(workspace: WorkspaceResource) -> Iterator[dg.ObserveResult]:
+        def observe_files(workspace: WorkspaceResource) -> Iterator[dg.ObserveResult]:
             yield observe(self.key, self.find(workspace.open()))
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)  # the stable decorator takes neither owners nor kinds
             spec, name = dg.AssetSpec(**self.attributes()), "__".join(self.path)
-            asset: dg.AssetsDefinition = dg.multi_observable_source_asset(name=name, specs=[spec])(ask)
+            asset: dg.AssetsDefinition = dg.multi_observable_source_asset(name=name, specs=[spec])(observe_files)
         return asset
 
 

@@ -64,11 +64,11 @@ def _columns(tables: Mapping[str, TableSchema], sources: Sources) -> Iterator[dg
     for noun, table in tables.items():
         for field in table.arrow:
             name = f"{noun}.{field.name}" if noun else field.name
-            came = ", ".join(f"`{source}`" for source in sources.get(name, ()))
+            upstream = ", ".join(f"`{source}`" for source in sources.get(name, ()))
             yield dg.TableColumn(
                 name,
                 str(field.type),
-                description=table.describe(field.name) + (f"; from {came}" if came else ""),
+                description=table.describe(field.name) + (f"; from {upstream}" if upstream else ""),
                 constraints=dg.TableColumnConstraints(nullable=field.nullable),
             )
 

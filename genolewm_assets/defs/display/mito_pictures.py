@@ -51,9 +51,9 @@ def draw_on_circle(values: npt.NDArray[np.float64], *, title: str, unit: str) ->
         angle = 2 * np.pi * place / len(known)
         axes.text(angle, _HOLE - 0.08, f"{place // 1_000} kb", ha="center", va="center", fontsize=_TEXT_PT)
     peak = int(means.argmax())
-    said = f"up to {top:.3g}\n{unit}\nat {edges[peak] + 1:,} to {edges[peak + 1]:,}"
-    axes.text(0, 0, said, ha="center", va="center", fontsize=_TEXT_PT)
-    return embed_figure(figure, f"{title}: {said}".replace("\n", " "))
+    peak_text = f"up to {top:.3g}\n{unit}\nat {edges[peak] + 1:,} to {edges[peak + 1]:,}"
+    axes.text(0, 0, peak_text, ha="center", va="center", fontsize=_TEXT_PT)
+    return embed_figure(figure, f"{title}: {peak_text}".replace("\n", " "))
 
 
 def draw_haplogroups(haplogroups: Sequence[str | None], split: Sequence[str]) -> dg.MetadataValue:

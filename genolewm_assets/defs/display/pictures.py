@@ -158,8 +158,8 @@ def draw_classes_by_stars(counts: Mapping[str, npt.NDArray[np.int64]]) -> dg.Met
     axes.set(ylabel="share of the alleles", ylim=(0, 1))
     axes.set_xticks(range(5), [f"{star} star{'s' * (star != 1)}\n{total:,}" for star, total in enumerate(totals)])
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=_SMALL_PT, reverse=True)
-    said = ", ".join(f"{star} stars {total:,}" for star, total in enumerate(totals))
-    return embed_figure(figure, f"ClinVar classes by review stars; alleles: {said}")
+    alt_text = ", ".join(f"{star} stars {total:,}" for star, total in enumerate(totals))
+    return embed_figure(figure, f"ClinVar classes by review stars; alleles: {alt_text}")
 
 
 def draw_class_balance(counts: Mapping[str, int]) -> dg.MetadataValue:
@@ -190,11 +190,11 @@ def draw_source_mix(target: Mapping[str, float], realised: Mapping[str, float]) 
     axes.set(xlabel="share of tuples", xlim=(0, max([*got, *target.values()], default=1.0) * 1.45))
     _name_rows(axes, names)
     axes.legend(loc="lower right", frameon=False, fontsize=_SMALL_PT)
-    said = ", ".join(
+    alt_text = ", ".join(
         f"{name} {_percent(share, digits=1)} of {_percent(target[name])}"
         for name, share in zip(names, got, strict=True)
     )
-    return embed_figure(figure, f"Realised source mix of training: {said}")
+    return embed_figure(figure, f"Realised source mix of training: {alt_text}")
 
 
 def draw_composition(
@@ -216,15 +216,15 @@ def draw_composition(
     figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
     every = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (noun, counts) in zip(every, panels.items(), strict=True):
-        _plain(axes)
+        _style_axes(axes)
         _stack(axes, counts, parts)
         axes.set_xlabel(noun)
         axes.locator_params(axis="x", nbins=3)
     _name_rows(every[0], rows)
     marks = [Patch(color=colour, label=part) for part, colour in parts.items()]
     figure.legend(handles=marks, loc="outside lower center", ncols=len(parts), frameon=False, fontsize=_SMALL_PT)
-    said = "; ".join(f"{noun}: {_in_words(counts)}" for noun, counts in panels.items())
-    return embed_figure(figure, f"{title}. {said}")
+    alt_text = "; ".join(f"{noun}: {_in_words(counts)}" for noun, counts in panels.items())
+    return embed_figure(figure, f"{title}. {alt_text}")
 
 
 def _draw_bars(counts: Mapping[str, int], *, title: str, colours: Sequence[str] | str = BLUE) -> dg.MetadataValue:
@@ -262,6 +262,7 @@ def ink_on(colour: str) -> str:
 
 
 def _write_after(axes: Axes, x: float, y: int, text: str) -> None:
+    """Write text to the right of the end of a bar."""
     axes.annotate(text, (x, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=_SMALL_PT)
 
 
@@ -288,11 +289,12 @@ def _canvas(title: str, *, height_in: float = 2.7) -> tuple[Figure, Axes]:
     axes = figure.add_subplot()
     # Aligned with the left edge of the picture, so that long titles fit.
     figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
-    _plain(axes)
+    _style_axes(axes)
     return figure, axes
 
 
-def _plain(axes: Axes) -> None:
+def _style_axes(axes: Axes) -> None:
+    """Remove the upper and right frame lines, and set the text sizes."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=_SMALL_PT)
     axes.xaxis.label.set_fontsize(_TEXT_PT)
@@ -303,11 +305,11 @@ def _percent(share: float, *, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def _embed_empty(figure: Figure, axes: Axes, said: str) -> dg.MetadataValue:
-    """Return a picture that contains only the text ``said``, for a materialisation without data."""
+def _embed_empty(figure: Figure, axes: Axes, alt_text: str) -> dg.MetadataValue:
+    """Return a picture that contains only the text ``alt_text``, for a materialisation without data."""
     axes.set_axis_off()
-    axes.text(0.5, 0.5, said, ha="center", va="center", transform=axes.transAxes, fontsize=_TEXT_PT)
-    return embed_figure(figure, said)
+    axes.text(0.5, 0.5, alt_text, ha="center", va="center", transform=axes.transAxes, fontsize=_TEXT_PT)
+    return embed_figure(figure, alt_text)
 
 
 def embed_figure(figure: Figure, alt: str) -> dg.MetadataValue:
@@ -315,5 +317,7 @@ def embed_figure(figure: Figure, alt: str) -> dg.MetadataValue:
     buffer = io.BytesIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "genolewm", "font.sans-serif": _FONTS}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    said = alt.replace("[", "(").replace("]", ")")
-    return dg.MetadataValue.md(f"![{said}](data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()})")
+    alt_text = alt.replace("[", "(").replace("]", ")")
+    return dg.MetadataValue.md(
+        f"![{alt_text}](data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()})"
+    )

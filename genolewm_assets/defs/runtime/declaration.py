@@ -40,7 +40,7 @@ class Declaration:
     freshness
         Policy on the age of the latest materialisation, or None.
     checks
-        Names of the checks; ``display.check_descriptions`` says what each guarantees.
+        Names of the checks, as in ``display.check_descriptions``.
     table, tables
         Schema of the main table and, by noun, of further tables.
     columns

@@ -133,7 +133,7 @@ class GatedAsset(Declaration):
         contents: Literal["hash", "sizes"] | None = None,
         progress: Progress = NO_PROGRESS,
     ) -> Published:
-        """Open a published partition; :func:`genolewm_assets.store.open_input` says which are refused.
+        """Open a published partition; raises the errors of :func:`genolewm_assets.store.open_input`.
 
         Files are hashed in full. For an array store only the sizes are compared unless ``contents`` is ``"hash"``.
         """

@@ -74,7 +74,7 @@ def merge(alleles: tuple[Variant, ...], rows: tuple[int, ...], text: str) -> Rec
 def choose_heads(sites: Sites, plants: Plants, *, key: int) -> I64:
     """Return for each allele the index of the first allele of its record, int64, shape (alleles,).
 
-    ``plants.merged`` records have two alleles within 8 bp; all other records have one. No allele is in two records.
+    ``plants.merged`` records have two alleles within 8 bp; all other records have one. No allele is merged twice.
     """
     pos = sites.pos
     close = np.flatnonzero(np.diff(pos) <= _NEIGHBOUR_BP)
