@@ -56,7 +56,7 @@ def test_assets_for_the_h100_are_found_by_their_tag(page: Page) -> None:
 
 def test_the_page_of_an_asset_says_what_it_is_whose_and_where_its_columns_come_from(page: Page) -> None:
     open_asset(page, "holdouts/manifest", "overview")
-    expect(page.get_by_text("One row per interval, allele or corpus window that is excluded from training")).to_be_visible()
+    expect(page.get_by_text("One row per interval, allele or corpus window that is excluded")).to_be_visible()
     expect(page.get_by_text("Scores on held-out data are valid only if")).to_be_visible()
     expect(section(page, "Owners")).to_contain_text("genolewm")
     expect(section(page, "Kinds")).to_contain_text("Parquet")
@@ -137,7 +137,7 @@ def test_every_check_of_an_asset_is_listed_with_what_it_guarantees(page: Page) -
     expect(page.get_by_text(f"Checks ({len(names)})")).to_be_visible()
     for name in names:
         expect(page.get_by_text(name, exact=True).first).to_be_visible()
-    expect(page.get_by_text("No allele is in two splits, no reference window is in both validation and test")).to_be_visible()
+    expect(page.get_by_text("No allele is in two splits, no reference window is in both")).to_be_visible()
 
 
 def partition_of(asset: str) -> str:
