@@ -176,7 +176,8 @@ clinvar_shard = GatedAsset(
     One row per normalised allele of a ClinVar release, with its class and review stars.
 
     The labelled evaluation sets and the hard negatives of training are drawn from these rows. Labels come from a closed
-    table of CLNSIG terms; alleles whose REF differs from the reference are listed in `rejects.parquet` with the reason.
+    table of CLNSIG terms. Alleles that are not usable, for example because REF differs from the reference, are listed
+    in `rejects.parquet` with the reason.
     """,
     kinds={"parquet", "vcf"},
     code_version="2",

@@ -267,6 +267,7 @@ def _write_after(axes: Axes, x: float, y: int, text: str) -> None:
 
 
 def _in_words(rows: Mapping[str, Mapping[str, int]]) -> str:
+    """Return the counts of rows and parts as text, for the alternative text of a picture."""
     return ", ".join(
         f"{name} {' + '.join(f'{n:,} {part}' for part, n in by_part.items() if n) or 'none'}"
         for name, by_part in rows.items()

@@ -239,6 +239,7 @@ def _reason(event: dg.DagsterEvent) -> tuple[str, int]:
 
 
 def _succeeded(artefact: ArtefactId, outcome: Outcome, manifest: Manifest, seconds: float) -> PartitionResult:
+    """Return the result of a published partition; all its checks have passed."""
     tables = [entry.rows for entry in manifest.files if entry.rows is not None and entry.path not in _SIDE_TABLES]
     checks = len(manifest.checks) + len(STANDING_CHECKS)
     return PartitionResult(artefact, outcome, seconds, sum(tables) if tables else None, checks, checks)
