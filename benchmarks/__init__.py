@@ -1,1 +1,5 @@
-"""Side-by-side measurements against other tools; outside the package, the tests and CI. Run: ``make bench``."""
+"""Measurements of this project and comparable tools on the same files; outside package and CI. Run ``make bench``.
+
+Here: generators of input files, measured jobs, tables of results. Not here: tests of the package
+(``genolewm_assets_tests``).
+"""

@@ -28,7 +28,7 @@ PARTS = ("speed", "scaling", "memory", "windows", "store", "mito")
 
 
 def window_table(runs: int) -> Iterator[str]:
-    """Measure tiling, hashing and describing the windows of the contig."""
+    """Measure the build of a contig's window table (tiling, hashing, composition); yield the lines of the results."""
     bases = simulate_contig(CONTIG)
     wall = []
     for _ in range(runs + 1):

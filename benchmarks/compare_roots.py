@@ -1,8 +1,8 @@
-"""Compare what two roots publish, byte by byte: ``python -m benchmarks.compare_roots OLD NEW``.
+"""Compare the files of two roots byte by byte: ``python -m benchmarks.compare_roots OLD NEW``.
 
-For changes of the code that must not change its output: build one catalogue with the old and with the new code into
-two roots, then compare them. Left out is what differs between any two builds: provenance (times, hosts), the Dagster
-instance, unfinished and rejected builds, and the derived SQLite index.
+Use it for changes of the code that must not change its output: build one catalogue with the old and with the new code
+into two roots, then compare the roots. Files that differ between any two builds are left out: provenance (times,
+hosts), the Dagster instance, unfinished and rejected builds, and the derived SQLite index.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LEFT_OUT_FILES = frozenset({"provenance.json", "embeddings.sqlite"})
 
 
 def read_contents(root: Path) -> dict[str, str]:
-    """Return the SHA-256 of each compared file below a root, and the target of each link, by root-relative path."""
+    """Return the SHA-256 of each file and the target of each link of a root, by root-relative path."""
     contents = {}
     for folder, folders, files in os.walk(root):
         if Path(folder) == root:
@@ -33,7 +33,7 @@ def read_contents(root: Path) -> dict[str, str]:
 
 
 def find_differences(old: Path, new: Path) -> list[str]:
-    """Return one line for each path that only one root has, or that differs."""
+    """Return one line for each path that only one root has or that differs between the roots."""
     before, after = read_contents(old), read_contents(new)
     gone = [f"only in {old}: {name}" for name in before.keys() - after.keys()]
     added = [f"only in {new}: {name}" for name in after.keys() - before.keys()]
@@ -42,13 +42,13 @@ def find_differences(old: Path, new: Path) -> list[str]:
 
 
 def main() -> int:
-    """Print the differences of two roots; exit 1 where there are any."""
+    """Print the differences of two roots; return 0 if there are none, 1 if there are, 2 for wrong arguments."""
     if len(sys.argv) != 3:
         print(__doc__)
         return 2
     old, new = map(Path, sys.argv[1:])
     differences = find_differences(old, new)
-    print("\n".join(differences) or f"{len(read_contents(old))} files and links are the same")
+    print("\n".join(differences) or f"{len(read_contents(old))} files and links are equal")
     return int(bool(differences))
 
 

@@ -1,6 +1,6 @@
-"""The side of a measurement that runs in a process of its own: do one job whenever asked, answer with its cost.
+"""Measured side of a measurement: a process that runs a task per line of input and answers with its cost.
 
-Standard library only, because the peers' environment runs it too.
+This module uses the standard library only, because the peers' environment runs it too.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from typing import TextIO
 
 
 def serve(work: Callable[[], int | None], *, version: str, out: Path) -> None:
-    """Run ``work`` once for each line of standard input; see :func:`serve_tasks`."""
+    """Run ``work`` once for each line ``run`` of standard input; see :func:`serve_tasks`."""
     serve_tasks({"run": work}, version=version, out=out)
 
 
 def serve_tasks(tasks: Mapping[str, Callable[[], int | None]], *, version: str, out: Path | None = None) -> None:
-    """Run the task that each line of standard input names, and remove the folder ``out`` before and after each time.
+    """Run the task that each line of standard input names; remove the folder ``out`` before and after each run.
 
-    The first line answered is ``{"version": ..., "resident_bytes": ...}``, the second of them being the size of the
-    process so far, then for each run one with ``wall_s`` and ``cpu_s`` (those of child processes included),
-    ``peak_bytes`` so far, and ``records``: what the task returned. Whatever else the job prints goes to standard error.
+    Answers are JSON lines on standard output. The first is ``{"version": ..., "resident_bytes": ...}`` with the
+    resident size before any run. Each run adds one with ``wall_s``, ``cpu_s`` (child processes included),
+    ``peak_bytes`` (largest resident size so far) and ``records`` (the value that the task returned). Other output of a
+    task goes to standard error.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -57,16 +58,16 @@ def _cpu_seconds() -> float:
 
 
 def _peak_bytes() -> int:
-    """Return the largest resident size of this process or of one of its children.
+    """Return the largest resident size, in bytes, of this process or of one of its children.
 
-    ``VmHWM`` where there is one: ``ru_maxrss`` of a process starts at the size of the one that started it.
+    ``VmHWM`` is preferred where it exists, because ``ru_maxrss`` starts at the size of the parent process.
     """
     own = _status_bytes("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 
 
 def _status_bytes(name: str) -> int:
-    """Return a size of this process that proc(5) calls ``name``; 0 where there is no such file."""
+    """Return the size ``name`` of proc(5) for this process, in bytes; 0 if the system has no ``/proc/self/status``."""
     status = Path("/proc/self/status")
     if not status.exists():
         return 0

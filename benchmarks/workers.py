@@ -1,4 +1,4 @@
-"""The side of a measurement that asks: starts a process for each job, lets them take turns, keeps the figures."""
+"""Measuring side of a measurement: starts a process for each job, runs the jobs in turns, and keeps the figures."""
 
 from __future__ import annotations
 
@@ -18,9 +18,18 @@ _ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is measured: its name in the tables, and the command of a process that serves it, or why there is none.
+    """One job to measure; jobs with equal commands share one process.
 
-    Jobs of one command are tasks of one process.
+    Attributes
+    ----------
+    name
+        Name of the job in the tables.
+    command
+        Command of the process that runs the job; empty if the job is not available.
+    unavailable
+        Reason why the job is not available.
+    task
+        Task of the process that the job runs.
     """
 
     name: str
@@ -31,20 +40,22 @@ class Job:
 
 @dataclass(slots=True)
 class Figures:
-    """What was measured of a job.
+    """Measurements of a job.
 
     Attributes
     ----------
+    version
+        Version of the measured package.
     wall, cpu
-        Seconds of each run, the warm-up left out.
+        Wall-clock and CPU seconds of each run, without the warm-up.
     loaded_bytes
         Resident size of the process before its first run.
     peak_bytes
         Largest resident size up to the end of the warm-up, the first run of the process.
     records
-        Records that the job says it read, or what else its table counts; None if it does not count.
+        Number of records, or of other items, that the job reports; None if it reports none.
     failure
-        Why there are no figures; empty if there are.
+        Reason why there are no figures; empty if there are.
     """
 
     name: str
@@ -68,7 +79,7 @@ class Figures:
 
 
 class WorkerError(RuntimeError):
-    """A job's process ended or never began; the message is the last line it wrote to standard error."""
+    """The process of a job ended or did not start; the message is the last line of its standard error."""
 
 
 class Worker:
@@ -84,9 +95,9 @@ class Worker:
         self._version, self._loaded_bytes = str(answer["version"]), answer["resident_bytes"]
 
     def run(self, figures: Figures, *, task: str = "run", warm_up: bool = False) -> None:
-        """Run a task once and note what it cost."""
+        """Run a task once and store its cost in ``figures``; a warm-up sets version, memory and records instead."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # The process has ended: the missing answer says why.
+        with suppress(BrokenPipeError):  # The process has ended; the missing answer raises the error below.
             self._process.stdin.write(f"{task}\n".encode())
         answer = self._answer()
         if warm_up:
@@ -103,13 +114,19 @@ class Worker:
             self._process.wait()
             self._errors.seek(0)
             said = self._errors.read().decode(errors="replace").strip().splitlines()
-            raise WorkerError(said[-1] if said else f"it ended with status {self._process.returncode}")
+            raise WorkerError(said[-1] if said else f"the process ended with status {self._process.returncode}")
         return json.loads(line)
 
 
 @contextmanager
 def open_worker(job: Job) -> Iterator[Worker]:
-    """Start the process of a job, and end it on leaving."""
+    """Start the process of a job, and end the process when the block is left.
+
+    Raises
+    ------
+    WorkerError
+        If the job is not available.
+    """
     if not job.command:
         raise WorkerError(job.unavailable)
     with (
@@ -126,10 +143,10 @@ def open_worker(job: Job) -> Iterator[Worker]:
 
 
 def measure(jobs: Sequence[Job], *, runs: int) -> list[Figures]:
-    """Warm every job up, then run them in turn ``runs`` times, so that what else the machine does hits all alike.
+    """Run every job once as a warm-up, then all jobs in turns, ``runs`` times, so that other load affects all alike.
 
-    Their order differs from turn to turn, since it makes a difference which process was busy just before. A job that
-    fails has a ``failure`` and is left out of the further turns.
+    The order is shuffled in every turn, because the previously running process influences a job. A job that fails gets
+    a ``failure`` and is left out of further turns.
     """
     found = [Figures(job.name) for job in jobs]
     with ExitStack() as stack:
@@ -152,7 +169,7 @@ def measure(jobs: Sequence[Job], *, runs: int) -> list[Figures]:
 
 
 def measure_fresh(jobs: Sequence[Job], *, runs: int) -> list[Figures]:
-    """Measure like :func:`measure`, but the first run of a process only: each run has one of its own."""
+    """Measure like :func:`measure`, but start a new process for each run, so that each is a process's first run."""
     found = [Figures(job.name) for job in jobs]
     for number in range(runs + 1):
         for job, figures in zip(jobs, found, strict=True):
@@ -172,7 +189,7 @@ def _noted(figures: Figures) -> Iterator[None]:
 
 
 def prime(job: Job) -> None:
-    """Run a job once in a process that is not measured, so that compiled code is in its cache.
+    """Run a job once in a process that is not measured, so that the cache of compiled code is filled.
 
     Raises
     ------

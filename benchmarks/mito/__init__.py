@@ -1,1 +1,1 @@
-"""The mitochondrial track, measured."""
+"""Measurements of mitochondrial genomes, tokens and data set items."""

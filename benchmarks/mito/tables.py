@@ -1,4 +1,4 @@
-"""What is measured of the mitochondrial track, and the Markdown tables of what came out."""
+"""Measurements of mitochondrial genomes, tokens and items as Markdown tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ITEMS: Mapping[str, str] = {
 
 
 def mito_tables(runs: int, *, shrink: int) -> Iterator[str]:
-    """Measure on one core and yield the lines of the tables."""
+    """Measure all parts on one core and yield the lines of their tables."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(allowed)[:1])
     try:

@@ -1,1 +1,1 @@
-"""Array stores, ours and others, measured on random rows."""
+"""Measurements of the project's array store and comparable stores: random rows, writing, opening, verification."""

@@ -1,6 +1,7 @@
-"""The array store, and what the machine does without one, as tasks of one process.
+"""Tasks on the array store, and the same work on plain files or ``numpy.memmap`` for comparison.
 
-``python -m benchmarks.store.jobs PART STORE OUT``; the parts are read, write, verify, open and resume.
+``python -m benchmarks.store.jobs PART STORE OUT``; the parts are ``read``, ``write``, ``verify``, ``open`` and
+``resume``.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from benchmarks.store.random_rows import BATCH_ROWS, ROW_VALUES, Way, open_rows,
 from genolewm_assets.store import ArrayStoreReader
 
 MEMMAP, OURS, OURS_CHECKED = "numpy.memmap", "genolewm_assets", "genolewm_assets, check=True"
-#: The ways to read.
+#: Ways to read, by store.
 READS: Mapping[str, tuple[str, ...]] = {
     MEMMAP: ("[indices]", "take", "take(out=)"),
     OURS: ("get_row, get_rows", "get_row, get_rows(out=)"),
     OURS_CHECKED: ("get_row, get_rows", "get_row, get_rows(out=)"),
 }
-#: The ways to write: name -> options of the writer, rows given at a time, and whether the store is finished.
+#: Ways to write: name -> options of the writer, rows per call, and whether the store is finished.
 WRITES: Mapping[str, tuple[Mapping[str, int], int, bool]] = {
     "default commits": ({}, 256, False),
     "default commits, one row a call": ({}, 1, False),
@@ -41,12 +42,12 @@ _BLOCK_BYTES = 1 << 23
 
 
 def data_file(store: Path) -> Path:
-    """Return the file of the array."""
+    """Return the file with the rows of a store's array."""
     return store / f"{ARRAY}.bin"
 
 
 def _read_tasks(store: Path, _: Path) -> dict[str, Callable[[], int]]:
-    # numpy.memmap maps the very file of the store, so that both find it in the same pages.
+    # numpy.memmap maps the file of the store itself, so that both read the same memory pages.
     mapped = open_rows(data_file(store))
     out = np.empty((BATCH_ROWS, *mapped.shape[1:]), mapped.dtype)
     ways = {
@@ -72,7 +73,10 @@ def _way(reader: ArrayStoreReader, out: npt.NDArray[Any] | None) -> Way:
 
 
 def write_tasks(store: Path, out: Path) -> dict[str, Callable[[], int]]:
-    """Return writing tasks, each followed by writing the same bytes with as many syncs; they return the syncs."""
+    """Return the tasks that write a store or a plain file; each returns its number of syncs.
+
+    For every way to write a store, a plain task writes the same bytes with as many syncs.
+    """
     rows = np.array(open_rows(data_file(store)))
     keys = row_keys(len(rows))
     tasks: dict[str, Callable[[], int]] = {PLAIN: partial(_write_plain, rows, out, 1)}
@@ -97,7 +101,7 @@ def _write_store(name: str, rows: npt.NDArray[np.float16], keys: list[str], out:
 
 
 def _write_plain(rows: npt.NDArray[np.float16], out: Path, syncs: int) -> int:
-    """Write one file in blocks of 8 MiB, or in as many parts as there are syncs, and a last sync."""
+    """Write one file in ``syncs`` parts, each in blocks of up to 8 MiB and followed by a sync."""
     out.mkdir()
     part_rows = -(-len(rows) // syncs)
     block_rows = min(part_rows, _BLOCK_BYTES // rows[0].nbytes)

@@ -1,7 +1,7 @@
-"""Array stores of others, each in a process of its own: ``python -m benchmarks.store.peers PEER ROWS FOLDER``.
+"""Comparable stores, each in its own process: ``python -m benchmarks.store.peers PEER ROWS FOLDER``.
 
-Makes the peer's files from a file of rows, then reads random rows of them, in every way that may be its fastest. NumPy
-and Arrow only besides the peer, because the peers' environment has nothing else.
+The process writes the peer's files from a file of rows, then reads random rows from them in every way that may be the
+peer's fastest. It imports only NumPy and Arrow besides the peer, because the peers' environment has nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.store.random_rows import ROW_VALUES, Way, open_rows, read_tasks
 Rows = npt.NDArray[np.float16]
 _ROW_BYTES = ROW_VALUES * 2
 _MAP_BYTES = 1 << 32
-#: Rows of a row group of the Parquet files that are tried.
+#: Rows per row group of the Parquet files to try.
 _GROUP_ROWS = (64, 256, 1_024)
 _LANCE_FORMATS = ("stable", "2.2")
 
@@ -38,7 +38,7 @@ def _lmdb(rows: Rows, folder: Path) -> dict[str, Way]:
     with lmdb.open(str(folder), map_size=_MAP_BYTES, sync=False) as made, made.begin(write=True) as writing:
         for key, row in zip(keys, rows, strict=True):
             writing.put(key, row.tobytes(), append=True)
-    # Without copies, lock or read-ahead, in one transaction for all.
+    # One read transaction for all reads, without copies, lock or read-ahead.
     reading = lmdb.open(str(folder), map_size=_MAP_BYTES, readonly=True, lock=False, readahead=False).begin(
         buffers=True
     )
@@ -59,7 +59,7 @@ def _lmdb(rows: Rows, folder: Path) -> dict[str, Way]:
 def _sqlite(rows: Rows, folder: Path) -> dict[str, Way]:
     path = folder / "rows.db"
     with sqlite3.connect(path) as made:
-        # Pages that hold several rows, read through a mapping: a third faster than SQLite's own choice.
+        # Pages of several rows, read through a memory map, are a third faster than SQLite's defaults.
         made.execute("PRAGMA page_size = 16384")
         made.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, data BLOB)")
         made.executemany("INSERT INTO rows VALUES (?, ?)", ((n, row.tobytes()) for n, row in enumerate(rows)))
@@ -109,7 +109,7 @@ def _parquet(rows: Rows, folder: Path) -> dict[str, Way]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # A row as one binary value is read ten times as fast as a row as a list of numbers.
+    # A row stored as one binary value reads ten times as fast as a row stored as a list of numbers.
     packed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_ROW_BYTES), len(rows), [None, pa.py_buffer(rows)])
     table = pa.table({"data": packed})
 
@@ -141,7 +141,7 @@ def _lance(rows: Rows, folder: Path) -> dict[str, Way]:
     import lance
 
     def way(version: str) -> Way:
-        # Not lance.write_dataset(rows): of a table it makes the same, of an array it would copy.
+        # A table, because lance.write_dataset would copy an array; the written data are the same.
         data = lance.write_dataset(_table(rows), str(folder / version), data_storage_version=version)
 
         def get_rows(wanted: npt.NDArray[np.int64] | list[int]) -> Rows:
@@ -175,7 +175,7 @@ STORES: Mapping[str, Callable[[Rows, Path], dict[str, Way]]] = {
     "Parquet": _parquet,
     "Arrow IPC, mapped": _arrow,
 }
-#: The ways that each of them is read.
+#: Ways to read each store.
 WAYS: Mapping[str, tuple[str, ...]] = {
     "LMDB": ("get", "getmulti"),
     "Lance": tuple(f"take, format {version}" for version in _LANCE_FORMATS),
@@ -183,7 +183,7 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "Parquet": tuple(f"row groups of {group_rows:,}" for group_rows in _GROUP_ROWS),
     "Arrow IPC, mapped": ("column as an ndarray, [indices]", "column as an ndarray, take", "Array.take"),
 }
-#: Those that the project's own environment has.
+#: Stores that the project's own environment contains.
 INSTALLED = ("SQLite", "Parquet", "Arrow IPC, mapped")
 _PACKAGES = {"LMDB": "lmdb", "Lance": "pylance", "Parquet": "pyarrow", "Arrow IPC, mapped": "pyarrow"}
 

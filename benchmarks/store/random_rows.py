@@ -1,6 +1,6 @@
-"""Reading random rows of an array, one at a time and many at once: which rows, how often, and whether they are right.
+"""Tasks that read random rows of an array, one row or one batch per call, and compare them with the written rows.
 
-NumPy only, because the peers' environment runs it too.
+This module uses NumPy only, because the peers' environment runs it too.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: Values of a row, float16; rows of a batch.
+#: Number of float16 values per row; number of rows per batch.
 ROW_VALUES, BATCH_ROWS = 1_024, 256
-#: What is read in one call: a row, or a batch of rows.
+#: Kinds of reads: a row or a batch of rows per call.
 READS = ("row", "batch")
 _BATCHES = 400
-# Less than the operating system leaves a process before it lets another one have the core.
+# Shorter than the time slice after which the operating system switches to another process.
 _RUN_S, _TRIED = 0.003, 30
 
 
@@ -31,9 +31,9 @@ class Way:
     Attributes
     ----------
     row
-        Gives row number n, shape (ROW_VALUES,), float16; a view where the store can give one.
+        Returns row n, float16, shape (ROW_VALUES,); a view if the store can return one.
     batch
-        Gives rows by their numbers, int64, shape (BATCH_ROWS,): shape (BATCH_ROWS, ROW_VALUES), float16.
+        Returns rows by their numbers (int64, shape (BATCH_ROWS,)), float16, shape (BATCH_ROWS, ROW_VALUES).
     """
 
     row: Callable[[int], npt.NDArray[np.float16]]
@@ -41,19 +41,20 @@ class Way:
 
 
 def open_rows(path: Path) -> np.memmap[Any, np.dtype[np.float16]]:
-    """Map a file of rows."""
+    """Return a memory map of a file of rows, float16, shape (rows, ROW_VALUES)."""
     return np.memmap(path, np.float16, mode="r").reshape(-1, ROW_VALUES)
 
 
 def read_tasks(ways: Mapping[str, Way], rows: npt.NDArray[np.float16]) -> dict[str, Callable[[], int]]:
-    """Return a task for each way and read, named ``<way>/<read>``; it returns how many reads one run of it is.
+    """Return a task ``<way>/<read>`` for each way and kind of read; a task returns its number of reads per run.
 
-    All ways read the same random rows in the same order. Before, each is held against ``rows``, and reads all once.
+    All ways read the same random rows in the same order. Beforehand each way reads all rows once, and they are compared
+    with ``rows``.
 
     Raises
     ------
     AssertionError
-        If a way gives other rows.
+        If a way returns other rows.
     """
     batches = list(np.random.default_rng(6).integers(0, len(rows), (_BATCHES, BATCH_ROWS)))
     single = [int(row) for batch in batches for row in batch]
@@ -73,11 +74,11 @@ def read_tasks(ways: Mapping[str, Way], rows: npt.NDArray[np.float16]) -> dict[s
 def _check(name: str, found: npt.NDArray[np.float16], wanted: npt.NDArray[np.float16]) -> None:
     same = isinstance(found, np.ndarray) and found.dtype == wanted.dtype and np.array_equal(found, wanted)
     if not same:
-        raise AssertionError(f"{name}: reads other rows than were written")
+        raise AssertionError(f"{name}: the rows read differ from the rows written")
 
 
 def _repeated(read: Callable[[Any], object], wanted: Sequence[object]) -> Callable[[], int]:
-    """Return a function that reads as often as takes about ``_RUN_S`` where nothing comes in between."""
+    """Return a function that repeats a read as often as takes about ``_RUN_S`` without interruption."""
     fastest = _RUN_S
     for each in wanted[:_TRIED]:
         started = time.perf_counter()

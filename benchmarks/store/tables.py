@@ -1,4 +1,4 @@
-"""What is measured of the array store, and the Markdown tables of what came out."""
+"""Measurements of the array store and its peers as Markdown tables."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from benchmarks.store.random_rows import BATCH_ROWS, ROW_VALUES
 from benchmarks.vcf.tables import NO_PEERS, Setting
 from benchmarks.workers import Figures, Job, measure, measure_fresh
 
-#: Rows of the store that is read and written, and of those that are opened and resumed, with the values of their rows.
+#: Rows of the store that is read and written; rows, and values per row, of the stores that are opened and resumed.
 ROWS, MANY_ROWS, MANY_VALUES = 50_000, 1_000_000, (64, ROW_VALUES)
-# Runs of reading are short, so that there can be many.
+# Turns of reading per run: a read task takes about 3 ms.
 _READ_TURNS = 40
 _MIB = 1 << 20
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
@@ -28,7 +28,7 @@ _TITLES = {"row": "one random row", "batch": f"{BATCH_ROWS} random rows"}
 
 @dataclass(frozen=True, slots=True)
 class _Entrant:
-    """A way to read a store."""
+    """One way to read one store, as a job."""
 
     store: str
     way: str
@@ -36,7 +36,7 @@ class _Entrant:
 
 
 def store_tables(setting: Setting, *, shrink: int) -> Iterator[str]:
-    """Measure the array store in a folder of its own, which is removed, and yield the lines of all tables."""
+    """Measure the array store in a temporary folder below the inputs, and yield the lines of all tables."""
     setting.folder.mkdir(parents=True, exist_ok=True)
     if (kind := _file_system(setting.folder)) in _IN_MEMORY:
         yield f"\narray store: not measured: {setting.folder} is in memory ({kind}), name one on a disk with --inputs"
@@ -51,7 +51,7 @@ def store_tables(setting: Setting, *, shrink: int) -> Iterator[str]:
 
 
 def _make(folder: Path, n_rows: int) -> Path:
-    """Make a store and return it; there is one that was not finished beside it."""
+    """Make a finished store and an unfinished one in ``folder``, and return the finished one."""
     row_values = _values(folder / "finished")
     make_unfinished(folder / "unfinished", n_rows, row_values)
     make_finished(folder / "finished", folder / "unfinished", row_values)
@@ -59,7 +59,7 @@ def _make(folder: Path, n_rows: int) -> Path:
 
 
 def read_tables(store: Path, setting: Setting) -> Iterator[str]:
-    """Measure reading random rows, one and many at once, in every way; of each store the fastest is shown."""
+    """Measure reading one and 256 random rows in every way; the tables show the fastest way of each store."""
     folder = store.parent.parent
     peers_of = {name: _peer_command(name, store, folder / "peers", setting) for name in store_peers.STORES}
     entrants = {read: list(_entrants(read, store, peers_of)) for read in _TITLES}
@@ -84,7 +84,7 @@ def _entrants(read: str, store: Path, peers_of: dict[str, Sequence[str]]) -> Ite
 
 
 def _fastest(measured: Sequence[tuple[_Entrant, Figures]]) -> dict[str, tuple[_Entrant, Figures]]:
-    """Return the fastest way of each store, or a failed one."""
+    """Return the fastest way of each store; a failed one if all its ways failed."""
     fastest: dict[str, tuple[_Entrant, Figures]] = {}
     for entrant, figures in measured:
         if entrant.store not in fastest or _each_us(figures) < _each_us(fastest[entrant.store][1]):
@@ -109,7 +109,7 @@ def _read_row(entrant: _Entrant, figures: Figures, fastest: dict[str, tuple[_Ent
 
 
 def write_table(store: Path, setting: Setting) -> Iterator[str]:
-    """Measure writing the rows of a store, beside the same bytes in a plain file with one sync and with as many."""
+    """Measure writing a store, and the same bytes to a plain file with one sync and with as many syncs."""
     command = _own_command("write", store)
     jobs = [Job("plain file, one sync", command, task=PLAIN)]
     for name in WRITES:
@@ -134,7 +134,7 @@ def _write_row(row: Figures, plain: Figures, same_syncs: Figures | None, store: 
 
 
 def open_table(stores: Sequence[Path], setting: Setting) -> Iterator[str]:
-    """Measure opening and verifying finished stores, and resuming the unfinished ones beside them."""
+    """Measure opening and verifying finished stores, and resuming unfinished ones."""
     yield "\n**array store: many rows; opening and resuming in a new process each time**\n"
     yield "| store | job | wall s | lowest to highest | CPU s | GB/s | peak MiB | of it before |"
     yield "|---|---|---:|---:|---:|---:|---:|---:|"
@@ -179,7 +179,7 @@ def _many_row(row: Figures, *, memory: bool) -> str:
 
 
 def _ratio(figures: Figures, other: Figures) -> str:
-    """Return how much more time it takes: the median over the turns, since the machine's speed drifts between them."""
+    """Return the ratio of times per read, as the median over the turns, because the machine's speed drifts."""
     if other.failure:
         return ""
     counts = (other.records or 1) / (figures.records or 1)
@@ -187,7 +187,7 @@ def _ratio(figures: Figures, other: Figures) -> str:
 
 
 def _share(figures: Figures, other: Figures) -> str:
-    """Return how much of the other's rate it has, as :func:`_ratio`."""
+    """Return the rate relative to the other's, in per cent; the median over the turns, as in :func:`_ratio`."""
     if other.failure:
         return ""
     return f"{statistics.median(b / a for a, b in zip(figures.wall, other.wall, strict=True)):.0%}"
@@ -216,7 +216,7 @@ def _peer_command(name: str, store: Path, folder: Path, setting: Setting) -> Seq
 
 
 def _file_system(folder: Path) -> str:
-    """Return the kind of file system that a folder is on; see mountinfo in proc(5)."""
+    """Return the type of the file system of a folder, such as ``ext4``; see mountinfo in proc(5)."""
     kinds = {}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         mounted, _, about = line.partition(" - ")

@@ -1,1 +1,1 @@
-"""Generated VCF files, and readers of VCF measured on them."""
+"""Generators of VCF files, and measurements of VCF readers and shard builders on them."""

@@ -1,7 +1,7 @@
-"""Generate a ClinVar-like VCF: the fields, lengths and repetition of values of a release of 2026.
+"""Generate a ClinVar-like VCF with fields, value lengths and repetition as in a release of 2026.
 
-Records come in genes, as ClinVar's do: neighbours share gene, diseases and consequences, half of them share a position
-with the record before. All terms are in ClinVar's vocabularies.
+Records are grouped by gene, as in ClinVar: neighbours share gene, diseases and consequences, and half of them share the
+position of the previous record. All terms are from ClinVar's vocabularies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.vcf.vcf_output import open_bgzf
 from genolewm_assets.genome import GRCH38, Contig, ContigSet
 
 RELEASE = "2026-02-26"
-#: chr1 to chr22, X and Y, each far shorter than the real one, so that their bases need little memory.
+#: chr1 to chr22, X and Y with 2 Mbp each, so that their bases need little memory.
 CONTIGS = ContigSet([Contig(each.name, 2_000_000, aliases=each.aliases) for each in GRCH38 if not each.circular])
 _GENE_RECORDS = 400
 _DISEASES = 20_000
@@ -42,7 +42,7 @@ _VARIANT_TYPES = {
     "ins": "CLNVC=Insertion;CLNVCSO=SO:0000667",
 }
 _CONFLICT = "Conflicting_classifications_of_pathogenicity"
-#: Classification and its share of the records that have one.
+#: Share of each classification among the classified records.
 _CLASSES = {
     "Pathogenic": 0.2,
     "Likely_pathogenic": 0.05,
@@ -82,7 +82,7 @@ _SYLLABLES = ("cardio", "myo", "pathy", "_syndrome", "neuro", "_type", "_deficie
 
 
 class _Place(NamedTuple):
-    """A contig as the file names it, its accession, and its bases."""
+    """A contig: name in the file, accession, upper-case bases."""
 
     chrom: str
     accession: str
@@ -90,12 +90,14 @@ class _Place(NamedTuple):
 
 
 def write_clinvar_vcf(path: Path, bases: dict[str, bytes], contigs: ContigSet, *, records: int, seed: int = 3) -> None:
-    """Write a bgzipped file with the records spread evenly over the contigs; names as ClinVar's, ``1`` for ``chr1``.
+    """Write a bgzipped VCF with the records spread evenly over the contigs, named as in ClinVar (``1`` for ``chr1``).
 
     Parameters
     ----------
     bases
-        Upper-case bases by the contig's name.
+        Upper-case bases by canonical contig name.
+    records, seed
+        Number of records, and seed of the random values; equal arguments give equal text.
     """
     rng = np.random.default_rng([seed, records])
     names = [each.name.removeprefix("chr") for each in contigs]
@@ -124,7 +126,7 @@ def _header(names: list[str]) -> str:
 
 
 def _diseases(rng: np.random.Generator) -> list[tuple[str, str]]:
-    """Return the values of CLNDN and CLNDISDB of each disease, of the real lengths: about 40 and 60 characters."""
+    """Return CLNDN and CLNDISDB of each disease; their lengths are as in ClinVar, about 40 and 60 characters."""
     found = []
     picks = rng.integers(0, len(_SYLLABLES), (_DISEASES, 6)).tolist()
     numbers = rng.integers(10_000, 99_999, (_DISEASES, 4)).tolist()
@@ -138,7 +140,7 @@ def _diseases(rng: np.random.Generator) -> list[tuple[str, str]]:
 def _contig_text(
     rng: np.random.Generator, place: _Place, ids: range, vocabulary: list[tuple[str, str]]
 ) -> Iterator[str]:
-    """Yield the lines of one gene after another."""
+    """Yield the data lines of a contig, gene by gene."""
     genes = max(1, len(ids) // _GENE_RECORDS)
     room = (len(place.bases) - 40_000) // genes
     borders = [len(ids) * gene // genes for gene in range(genes + 1)]
@@ -151,7 +153,7 @@ def _contig_text(
 
 
 def _sites(rng: np.random.Generator, bases: bytes, start: int, room: int, count: int) -> list[Site]:
-    """Return sorted alleles without repetitions, about half of them at the position of the one before."""
+    """Return sorted, distinct alleles, about half of them at the position of the previous allele."""
     pos = start + rng.choice(room - _LONGEST_DELETION, min(count // 2 + 1, room // 2), replace=False)
     found: dict[Site, None] = {}
     while len(found) < count:
@@ -165,7 +167,7 @@ def _sites(rng: np.random.Generator, bases: bytes, start: int, room: int, count:
 
 def _site(rng: np.random.Generator, bases: bytes, pos: int, rank: int, drawn: tuple[float, int]) -> Site:
     kind, length = drawn
-    if kind < 0.001:  # What a shard rejects: no ALT, or an ambiguous one.
+    if kind < 0.001:  # ALT "." or an ambiguity code, which a shard rejects.
         return Site(pos, snv(bases, pos, rank).ref, ".RYN"[rank % 4])
     if kind < 0.83:
         return snv(bases, pos, rank)
@@ -178,7 +180,7 @@ def _site(rng: np.random.Generator, bases: bytes, pos: int, rank: int, drawn: tu
 def _infos(
     rng: np.random.Generator, accession: str, sites: list[Site], ids: list[int], vocabulary: list[tuple[str, str]]
 ) -> list[str]:
-    """Return INFO of a gene's records."""
+    """Return the INFO text of each record of a gene."""
     count = len(sites)
     number = int(rng.integers(1, 40_000))
     gene = f"GENEINFO=GN{number}:{number + 60_000}"
@@ -217,7 +219,7 @@ def _infos(
 
 
 def _classification(clnsig: str, review: str, draw: float, submissions: list[int]) -> list[str]:
-    """Return CLNREVSTAT, CLNSIG, CLNSIGCONF and CLNSIGSCV, which agree with each other."""
+    """Return consistent CLNREVSTAT, CLNSIG, CLNSIGCONF (for a conflict only) and CLNSIGSCV."""
     several = 1 if review.endswith("single_submitter") else 1 + int(11 * draw**3)
     conflict = []
     if clnsig == _CONFLICT:
@@ -228,7 +230,7 @@ def _classification(clnsig: str, review: str, draw: float, submissions: list[int
 
 
 def _combinations(rng: np.random.Generator, vocabulary: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return values of CLNDN and CLNDISDB for a gene: one to six of its few diseases, each in several orders."""
+    """Return 50 pairs of CLNDN and CLNDISDB for a gene, each of one to six of its nine diseases in random order."""
     diseases = [vocabulary[index] for index in rng.integers(0, len(vocabulary), 8).tolist()] + [_NOT_PROVIDED]
     found = []
     for size in rng.choice([1, 2, 3, 4, 6], 50, p=[0.45, 0.25, 0.15, 0.1, 0.05]).tolist():
@@ -254,7 +256,7 @@ def _kind(site: Site) -> str:
 
 
 def _change(site: Site, kind: str) -> str:
-    """Return the genomic part of an HGVS expression."""
+    """Return the part of a genomic HGVS expression after ``g.``."""
     if kind == "snv":
         return f"{site.pos}{site.ref}>{site.alts}"
     if kind == "del":

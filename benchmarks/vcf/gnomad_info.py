@@ -1,7 +1,8 @@
-"""INFO of simulated gnomAD records, named and written as in the v4.1 genomes files.
+"""INFO fields of simulated gnomAD records, with names and formats of the v4.1 genomes files.
 
-Counts are drawn by ancestry group and sex and summed upwards, so that a record's figures agree with each other. Not
-here: positions and alleles (:mod:`benchmarks.vcf.simulated_genome`), files (:mod:`benchmarks.vcf.gnomad_vcf`).
+Counts are drawn by ancestry group and sex, and all totals are sums of them, so that the figures of a record are
+consistent. Not here: positions and alleles (:mod:`benchmarks.vcf.simulated_genome`), files
+(:mod:`benchmarks.vcf.gnomad_vcf`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-#: Samples of each group; gnomAD v4 genomes.
+#: Number of samples of each ancestry group in the gnomAD v4 genomes.
 SAMPLES: Mapping[str, int] = {
     "afr": 20_744,
     "ami": 456,
@@ -44,7 +45,7 @@ Ints = NDArray[np.int64]
 
 
 class Field(NamedTuple):
-    """One INFO field: its declaration, and for each record its value (``""`` for a flag that is set), or None."""
+    """One INFO field: its declaration, and its text per record (``""`` for a flag that is set), None if absent."""
 
     name: str
     number: str
@@ -53,7 +54,7 @@ class Field(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """AC, AN and homozygotes of each allele, by sample set."""
+    """AC, AN and number of homozygotes by sample set, each int64, shape (alleles,)."""
 
     ac: dict[str, Ints]
     an: dict[str, Ints]
@@ -72,7 +73,12 @@ def draw_info(
     alts
         Number of ALTs of each record, 1 or 2; int64, shape (records,).
     wide
-        All fields of a v4.1 genomes file, or only counts and group frequencies.
+        Whether all fields of a v4.1 genomes file are drawn, or only counts and group frequencies.
+
+    Returns
+    -------
+    list of Field
+        Fields in file order, with one text per record.
     """
     called = _draw_called(rng, len(frequency))
     fields = _allele_fields(rng, frequency, called, wide=wide)
@@ -102,7 +108,7 @@ def render(fields: list[Field]) -> list[str]:
 
 
 def _draw_called(rng: np.random.Generator, records: int) -> Ints:
-    """Return AN by group and sex: shape (records, groups x 2), even numbers."""
+    """Return AN by group and sex, int64, shape (records, 2 * groups): even numbers, XX before XY in each group."""
     sizes = np.repeat(np.array(list(SAMPLES.values())), 2) * np.tile([0.51, 0.49], len(SAMPLES))
     poor = rng.random(records) < 0.03
     rate = np.where(poor, rng.uniform(0.2, 0.6, records), 1 - rng.exponential(0.004, records).clip(max=0.3))
@@ -131,7 +137,7 @@ def _draw_counts(rng: np.random.Generator, frequency: NDArray[np.float64], calle
 def _allele_fields(
     rng: np.random.Generator, frequency: NDArray[np.float64], called: Ints, *, wide: bool
 ) -> list[Field]:
-    """Return what each allele has a value of its own for, and the AN between them."""
+    """Return the fields with a value per allele, and the AN fields among them in file order."""
     counts = _draw_counts(rng, frequency, called)
     fields: list[Field] = []
     for name in counts.ac if wide else ["", *SAMPLES]:
@@ -168,7 +174,7 @@ def _grpmax(counts: _Counts) -> list[Field]:
 
 
 def _quality(rng: np.random.Generator, records: int) -> list[Field]:
-    """Return what the caller and its filters say of an allele."""
+    """Return the quality and score fields of alleles."""
     scales: Mapping[str, tuple[float, float]] = {
         "AS_FS": (3.0, 3.0),
         "AS_MQ": (58.0, 3.0),
@@ -232,14 +238,14 @@ def _digests(rng: np.random.Generator, records: int) -> Texts:
 
 
 def _histogram(rng: np.random.Generator, records: int, bins: int) -> Texts:
-    """Return histograms with most of their weight in a few bins, as read depths and qualities have."""
+    """Return histograms with most counts in a few bins, like those of read depths and qualities."""
     centre = rng.uniform(0.3, 0.9, (records, 1)) * bins
     height = 10 ** rng.uniform(1, 5, (records, 1)) * np.exp(-(((np.arange(bins) - centre) / (bins / 6)) ** 2))
     return ["|".join(map(str, row)) for row in rng.poisson(height).tolist()]
 
 
 def _vep(rng: np.random.Generator, records: int) -> Field:
-    """Return a consequence for each of some transcripts of a gene, in VEP's many parts."""
+    """Return the field ``vep``: per record the consequences on one to three transcripts of a gene, in VEP's format."""
     texts: Texts = []
     genes = rng.integers(0, 20_000, records).tolist()
     for gene, transcripts in zip(genes, rng.integers(1, 4, records).tolist(), strict=True):

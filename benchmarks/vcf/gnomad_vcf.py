@@ -1,7 +1,7 @@
 """Generate a gnomAD-like VCF: one contig, one allele in twenty common, INFO wide (4 kB) or slim (0.5 kB).
 
-Alleles that a shard may keep, and records with two ALTs, have INFO of their own; the rare ones share some thousands of
-INFO texts. That is far more than the 32 kB which deflate looks back over, so it does not show in the compressed size.
+Common alleles, which a shard may keep, and records with two ALTs have their own INFO texts. Rare alleles share 8,192
+INFO texts, which are far larger than the 32 kB window of deflate, so that sharing does not affect the compressed size.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _BATCH = 20_000
 
 @dataclass(frozen=True, slots=True)
 class GnomadShape:
-    """How many records a file has, whether their INFO is wide (about 4 kB) or slim (about 0.5 kB), and their contig."""
+    """Shape of a generated file: number of records, INFO wide (about 4 kB) or slim (about 0.5 kB), seed, contig."""
 
     records: int
     wide: bool = True
@@ -50,7 +50,7 @@ class GnomadShape:
 
 
 def write_gnomad_vcf(path: Path, bases: bytes, shape: GnomadShape) -> None:
-    """Write a bgzipped file over the bases of its contig; the same bytes of text for the same arguments."""
+    """Write a bgzipped VCF over the upper-case bases of its contig; equal arguments give equal text."""
     rng = np.random.default_rng([shape.seed, shape.records])
     pos = spread_positions(rng, shape.contig, shape.records, shared=0.04)
     pool = _rare_texts(rng, wide=shape.wide)

@@ -1,4 +1,4 @@
-"""The generated files that are measured, kept in a folder and made again only when their generator changed."""
+"""Generated input files, kept in a folder and generated again only if their generator changed."""
 
 from __future__ import annotations
 
@@ -16,25 +16,29 @@ from benchmarks.vcf.clinvar_vcf import CONTIGS, write_clinvar_vcf
 from benchmarks.vcf.gnomad_vcf import CONTIG, GnomadShape, write_gnomad_vcf
 from benchmarks.vcf.simulated_genome import simulate_contig
 
-#: Records of each kind of input; 100,000 wide ones are 0.4 GB of text.
+#: Number of records by kind of input; 100,000 wide records are 0.4 GB of text.
 RECORDS: Mapping[str, int] = {"wide": 100_000, "slim": 500_000, "clinvar": 500_000}
-#: Records of the smallest of the three sizes whose cost is compared.
+#: Number of records of the smallest of the three sizes in the scaling table.
 SCALED_FROM: Mapping[str, int] = {"wide": 100_000, "slim": 125_000, "clinvar": 125_000}
 _GENERATORS = ("simulated_genome.py", "gnomad_info.py", "gnomad_vcf.py", "clinvar_vcf.py", "vcf_output.py")
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkInput:
-    """One file to measure.
+    """One generated VCF.
 
     Attributes
     ----------
     kind
         ``wide``, ``slim`` or ``clinvar``.
+    records
+        Number of records.
     text_bytes, packed_bytes
-        Its size inflated and as it is.
+        Size of the decompressed text, and of the file.
+    vcf
+        The bgzipped VCF.
     bases
-        File with the upper-case bases of its contigs, one after another.
+        File with the concatenated upper-case bases of its contigs.
     """
 
     kind: str
@@ -46,12 +50,12 @@ class BenchmarkInput:
 
     @property
     def source(self) -> str:
-        """Return ``gnomad`` or ``clinvar``."""
+        """``gnomad`` or ``clinvar``."""
         return "clinvar" if self.kind == "clinvar" else "gnomad"
 
     @property
     def title(self) -> str:
-        """Return what a table says of the file."""
+        """Title of the file's table: kind, records, sizes."""
         each, ratio = self.text_bytes / self.records, self.text_bytes / self.packed_bytes
         return (
             f"{self.kind}: {self.records:,} records of {each:,.0f} B, {self.text_bytes / 1e6:,.0f} MB of text, "
@@ -59,7 +63,7 @@ class BenchmarkInput:
         )
 
     def with_index(self) -> BenchmarkInput:
-        """Return the same file, in a folder where a ``.tbi`` is beside it."""
+        """Return the same file in a folder with its ``.tbi`` index, which is made if it is missing."""
         folder = self.vcf.parent / "indexed"
         folder.mkdir(exist_ok=True)
         vcf = folder / self.vcf.name
@@ -69,13 +73,13 @@ class BenchmarkInput:
         return BenchmarkInput(**{**_fields(self), "vcf": vcf})
 
     def remove(self) -> None:
-        """Remove the file and its index, not the bases."""
+        """Remove the file, its index and its note, but not the bases."""
         for path in (self.vcf, *self.vcf.parent.glob(f"indexed/{self.vcf.name}*"), _note(self.vcf)):
             path.unlink(missing_ok=True)
 
 
 def make_input(folder: Path, kind: str, records: int) -> BenchmarkInput:
-    """Return an input, generating it unless the folder has it from the same generator."""
+    """Return an input file; generate it unless the folder has it from the same version of the generator."""
     folder.mkdir(parents=True, exist_ok=True)
     vcf = folder / f"{kind}_{records}.vcf.gz"
     generator, note = _generator(), _note(vcf)

@@ -1,4 +1,4 @@
-"""What ``prepare-gnomad`` and ``prepare-clinvar`` hold in memory: VCF and FASTA to a checked, published shard."""
+"""Memory of ``prepare-gnomad`` and ``prepare-clinvar``, from VCF and FASTA to a checked, published shard."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LINE_BP = 80
 
 
 def memory_table(setting: Setting, *, shrink: int) -> Iterator[str]:
-    """Measure both commands, each on files made for it, and yield the lines of the table."""
+    """Measure both commands on files generated for them, and yield the lines of the table."""
     yield "\n| command | records | contigs | wall s | CPU s | peak MiB |\n|---|---:|---|---:|---:|---:|"
     setting.folder.mkdir(parents=True, exist_ok=True)
     vcf, fasta = setting.folder / "memory.vcf.gz", setting.folder / "memory.fa.gz"
@@ -43,7 +43,7 @@ def memory_table(setting: Setting, *, shrink: int) -> Iterator[str]:
 
 
 def write_fasta(path: Path, bases: Mapping[str, bytes]) -> None:
-    """Write a bgzipped FASTA with its index."""
+    """Write a bgzipped FASTA with 80 bases per line, and its index."""
     with open_bgzf(path) as target:
         for name, sequence in bases.items():
             target.write(f">{name}\n".encode())

@@ -1,6 +1,6 @@
-"""VCF to finished shard, the commands that prepare one, and inflating alone, each in a process of its own.
+"""The project's jobs, each in its own process: shard from VCF, the ``prepare`` commands, decompression alone.
 
-``python -m benchmarks.vcf.own_jobs JOB VCF BASES OUT``; the commands take a FASTA for ``BASES``.
+``python -m benchmarks.vcf.own_jobs JOB VCF BASES OUT``; for the ``prepare`` commands, ``BASES`` is a FASTA.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _READ_BYTES = 1 << 20
 
 
 def _inflate(vcf: Path, _: Path) -> None:
-    """Inflate on one thread."""
+    """Decompress a file on one thread and drop the text."""
     from isal import igzip
 
     with igzip.open(vcf, "rb") as text:

@@ -1,7 +1,8 @@
-"""The peers, each in a process of its own: ``python -m benchmarks.vcf.peer_jobs JOB KIND VCF OUT``.
+"""The peers, each in its own process: ``python -m benchmarks.vcf.peer_jobs JOB KIND VCF OUT``.
 
-Readers read position, alleles and three INFO fields; ``geno-lewm`` writes its own shard. Two threads where the peer
-takes a number. Standard library only besides the peer, because the peers' environment has nothing else.
+Readers read position, alleles and three INFO fields; ``geno-lewm`` writes its own shard. Peers whose number of threads
+can be set use two. This module uses only the standard library besides the peer, because the peers' environment has
+nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Simulated contigs and the alleles on them: sorted, left-aligned, mostly SNVs."""
+"""Simulated contigs and their alleles: sorted, left-aligned, mostly SNVs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST_COMMON = 60
 
 
 class Site(NamedTuple):
-    """What stands in POS, REF and ALT; ``alts`` are comma-separated as in the file."""
+    """POS (1-based), REF and ALT of a record; ``alts`` is comma-separated as in the file."""
 
     pos: int
     ref: str
@@ -22,7 +22,7 @@ class Site(NamedTuple):
 
 
 def simulate_contig(contig: Contig, *, seed: int = 1) -> bytes:
-    """Return random upper-case bases of a contig, always the same ones for a seed."""
+    """Return random upper-case bases of a contig; equal seeds and lengths give equal bases."""
     return _BASES[np.random.default_rng([seed, contig.length]).integers(0, 4, contig.length, dtype=np.uint8)].tobytes()
 
 
@@ -32,7 +32,7 @@ def spread_positions(rng: np.random.Generator, contig: Contig, count: int, *, sh
     Parameters
     ----------
     shared
-        Share of the positions that repeat the one before, which is then not itself a repetition.
+        Probability that a position repeats the previous one; no position occurs more than twice.
     """
     gap = (contig.length - 20_000) // count
     if gap < 1:
@@ -47,13 +47,13 @@ def spread_positions(rng: np.random.Generator, contig: Contig, count: int, *, sh
 
 
 def snv(bases: bytes, pos: int, rank: int) -> Site:
-    """Return the SNV to one of the three other bases; neighbouring ranks give different ones."""
+    """Return an SNV to one of the three other bases; consecutive ranks give different bases."""
     ref = bases[pos - 1 : pos].decode()
     return Site(pos, ref, other_base(ref, rank))
 
 
 def other_base(base: str, rank: int) -> str:
-    """Return one of the three bases that differ from this one."""
+    """Return one of the three other bases, chosen by ``rank`` modulo 3."""
     return "ACGT"[("ACGT".index(base) + 1 + rank % 3) % 4]
 
 
@@ -72,5 +72,5 @@ def insertion(bases: bytes, pos: int, length: int, rng: np.random.Generator) -> 
 
 
 def indel_lengths(rng: np.random.Generator, count: int) -> list[int]:
-    """Return lengths in bases: half are 1, nine in ten under ten."""
+    """Return ``count`` random lengths of 1 to 60 bases; one in three is 1, and more than nine in ten are below ten."""
     return np.minimum(rng.geometric(0.35, count) ** rng.choice([1, 2], count, p=[0.9, 0.1]), _LONGEST_COMMON).tolist()

@@ -1,4 +1,4 @@
-"""Which jobs are measured on which input, and the Markdown tables of what came out."""
+"""Measurements of shard builds and VCF readers as Markdown tables."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from benchmarks.workers import Figures, Job, WorkerError, measure, prime
 INFLATE, OURS = "isal, inflate only, one thread", "genolewm_assets, finished shard"
 NO_PEERS = "no environment of the peers was named with --peers-python"
 _MIB = 1 << 20
-#: Of the peers, those that the project's own environment has.
+#: Peers that the project's own environment or the system contains.
 _INSTALLED = ("pysam", "bcftools")
 _TASKS = {"geno-lewm": "its own shard"}
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How to measure.
+    """Settings of a measurement.
 
     Attributes
     ----------
     folder
-        Where inputs are, and outputs for a moment.
+        Folder of the inputs and, temporarily, of the outputs.
     peers_python
-        Interpreter of the environment that has the peers; None: they are listed as not measured.
+        Interpreter of the environment with the peers; if None, the peers are listed as not measured.
     runs
         Runs of each job after its warm-up.
     keep
-        Leave the large inputs of the scaling table in the folder.
+        Whether the large inputs of the scaling table stay in the folder.
     """
 
     folder: Path
@@ -42,7 +42,7 @@ class Setting:
 
 
 def speed_table(made: BenchmarkInput, setting: Setting) -> Iterator[str]:
-    """Measure everything on one input and yield the lines of its table."""
+    """Measure all jobs on one input and yield the lines of its table."""
     jobs = [*_own_jobs(made, setting), *_peer_jobs(made, setting)]
     indexed = made.with_index()
     jobs.insert(2, _own_job(f"{OURS}, indexed file", indexed, setting))
@@ -57,7 +57,7 @@ def speed_table(made: BenchmarkInput, setting: Setting) -> Iterator[str]:
 
 
 def scaling_table(kind: str, setting: Setting, *, shrink: int) -> Iterator[str]:
-    """Measure one, four and sixteen times the records and yield the lines of the table."""
+    """Measure the project's jobs on 1, 4 and 16 times the records and yield the lines of the table."""
     yield f"\n**{kind}: cost by size**\n"
     yield "| records | text MB | job | wall s | CPU s | wall us/record | 1x = 1 | inflate = 1 | peak MiB |"
     yield "|---:|---:|---|---:|---:|---:|---:|---:|---:|"

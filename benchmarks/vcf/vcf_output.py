@@ -1,4 +1,4 @@
-"""Write VCF text through a BGZF compressor."""
+"""Output files compressed as BGZF."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ import pysam
 
 @contextmanager
 def open_bgzf(path: Path) -> Iterator[BinaryIO]:
-    """Open a file whose bytes are written as BGZF: by ``bgzip`` on two threads, or by pysam where there is none."""
+    """Open a file for writing as BGZF, by ``bgzip`` on two threads or, if it is not installed, by pysam.
+
+    Raises
+    ------
+    RuntimeError
+        If ``bgzip`` fails.
+    """
     bgzip = shutil.which("bgzip")
     if bgzip is None:
         with pysam.BGZFile(str(path), "wb") as stream:

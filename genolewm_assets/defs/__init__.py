@@ -1,5 +1,5 @@
-"""The Dagster layer: assets, each declared once (``declaration``, ``gates``), and what follows from them.
+"""The Dagster layer: assets and checks, jobs, sensors, schedules, and the metadata that the UI shows.
 
-Here: asset and check declarations, which files an asset's build reads and writes, what the UI shows. Not here: reading
-formats (``sources``), domain logic (``lewm``), publishing and hashing (``store``).
+Here: asset and check declarations, the files that a build reads and writes, run requests. Not here: parsers
+(``sources``), domain logic (``lewm``, ``mito``, ``variants``), publishing and hashing (``store``).
 """

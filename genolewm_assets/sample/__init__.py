@@ -1,9 +1,9 @@
-"""The simulated miniature: a genome with its gnomAD-style and ClinVar-style sources, written on first use.
+"""The sample: a small simulated genome with gnomAD-style, ClinVar-style, corpus and mitochondrial files.
 
-Belongs here: the simulation and its files in the public servers' layouts, and the facts known about them. Does not
-belong here: reading such files (``sources``), fixtures of a single test (the tests), real sequence or real variants
-(nowhere in this repository). Imports ``genome`` and ``store``, never ``sources``: readers are tested on files they had
-no part in.
+Here: the simulation, the writers of its files in the layouts of the public servers, and counts of the content. Not
+here: readers of such files (``sources``), fixtures of a single test (the tests), real sequences or variants (nowhere in
+this repository). This package imports ``genome``, ``progress`` and ``store`` but never ``sources``, so that readers are
+tested on files written by independent code.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Blocked gzip as htslib reads it (SAM specification 1.6, section 4.1), with nothing of the clock in it."""
+"""Blocked gzip (BGZF; SAM specification 1.6, section 4.1) without time stamps, so that equal data give equal bytes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import struct
 import zlib
 from pathlib import Path
 
-#: The empty block that marks the end of a complete file.
+#: The empty block at the end of every complete BGZF file.
 END_OF_FILE = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
 _BLOCK_BYTES = 65_280
 _LEVEL = 6
 
 
 def compress_blocks(data: bytes) -> bytes:
-    """Return ``data`` as BGZF.
+    """Return ``data`` compressed as BGZF.
 
     Notes
     -----
-    Blocks hold 65,280 bytes as bgzip's do, so that an incompressible one still fits the 16-bit block size.
+    Blocks hold 65,280 bytes, like those of bgzip, so that an incompressible block still fits the 16-bit block size.
     """
     blocks = []
     for at in range(0, len(data), _BLOCK_BYTES):
@@ -31,7 +31,7 @@ def compress_blocks(data: bytes) -> bytes:
 
 
 def write_bgzip(path: Path, data: bytes) -> None:
-    """Write ``data`` as BGZF, with ``<path>.md5`` in the form of the public servers beside it."""
+    """Write ``data`` as BGZF, and ``<path>.md5`` with the MD5 and file name, as the public servers do."""
     packed = compress_blocks(data)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(packed)

@@ -1,8 +1,8 @@
-"""A miniature of the pretraining corpus: four sources in the two layouts of the published one.
+"""A small simulated pretraining corpus: four sources in the two Parquet layouts of the published corpus.
 
-Genes and transcripts are those of the simulated genome, so that holdouts have something to find; bacteria and other
-eukaryotes are simulated by themselves. Some records are planted to be awkward: too short, with unknown bases, in lower
-case, twice, under an id used before, without coordinates.
+Genes and transcripts come from the simulated genome, so that holdouts find corpus windows to exclude; bacteria and
+other eukaryotes are simulated independently. Some records are irregular on purpose: too short, with unknown bases, in
+lower case, duplicated, with a reused id, or without coordinates.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TEXT_LAYOUT = pa.schema(
 _LETTERS = np.frombuffer(b"ACGTN", dtype=np.uint8)
 _KEY = 61
 _HUMAN = "Homo sapiens (simulated)"
-#: Accessions of GRCh38, which records without coordinates carry.
+#: Accessions of GRCh38 contigs, used in the ids of records without coordinates.
 _ACCESSIONS = {"chr17": "NC_000017.11", "chr20": "NC_000020.11", "chr21": "NC_000021.9"}
 _OTHER_SPECIES = ("Saccharomyces simulata", "Arabidopsis simulata", "Mus simulatus", "Danio simulata")
 _BACTERIA = (("SIMBAC1.1", "Simulatibacter primus", 51), ("SIMBAC2.1", "Simulatibacter secundus", 57))
@@ -54,7 +54,7 @@ _ISOFORMS = 4
 
 
 def simulate_corpus(contigs: Mapping[str, SimulatedContig]) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the path below the sample's folder, and the rows, of each file."""
+    """Yield path, relative to the sample's folder, and rows of each corpus file, in GENE_LAYOUT or TEXT_LAYOUT."""
     rows: Mapping[str, tuple[pa.Schema, Iterator[Row]]] = {
         "eukaryote_generator": (GENE_LAYOUT, _genes(contigs)),
         "mrna_evo2": (TEXT_LAYOUT, _transcripts(contigs)),
@@ -66,12 +66,12 @@ def simulate_corpus(contigs: Mapping[str, SimulatedContig]) -> Iterator[tuple[st
 
 
 def table_lines(table: pa.Table) -> bytes:
-    """Return the rows as JSON lines: content whose digest does not depend on the release of the Parquet library."""
+    """Return the rows as JSON lines, whose digest does not depend on the release of the Parquet library."""
     return "".join(f"{json.dumps(row, sort_keys=True)}\n" for row in table.to_pylist()).encode("ascii")
 
 
 def write_corpus_file(path: Path, table: pa.Table) -> None:
-    """Write Parquet."""
+    """Write a table as Parquet with zstd compression, and create its folder if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path, compression="zstd", compression_level=9)
 
@@ -87,7 +87,7 @@ def _all_genes(contigs: Mapping[str, SimulatedContig]) -> Iterator[tuple[Simulat
 
 
 def _genes(contigs: Mapping[str, SimulatedContig]) -> Iterator[Row]:
-    """Yield the 5' parts of all genes, small pieces of some, and what has no coordinates."""
+    """Yield the 5' part of every gene, a short piece of every second one, unplaced genes, genes of other species."""
     for contig, gene in _all_genes(contigs):
         long_bp, short_bp, inward = (
             int(x) for x in Draws(_KEY, 1, gene.plan.gene_id).uniform(3) * (30_000, 8_500, 10_000)
@@ -100,7 +100,7 @@ def _genes(contigs: Mapping[str, SimulatedContig]) -> Iterator[Row]:
 
 
 def _gene_row(contig: SimulatedContig, gene: Gene, record_id: str, offset: int, size: int) -> Row:
-    """Return a stretch of a gene that begins ``offset`` bases from its 5' end."""
+    """Return the record of up to ``size`` bases of a gene that begin ``offset`` bases after its 5' end."""
     start, end = gene.span
     size = min(size, end - start - offset)
     span = (start + offset, start + offset + size) if gene.plan.strand == "+" else (end - offset - size, end - offset)
@@ -119,7 +119,7 @@ def _gene_row(contig: SimulatedContig, gene: Gene, record_id: str, offset: int, 
 
 
 def _unplaced_genes(contigs: Mapping[str, SimulatedContig]) -> Iterator[Row]:
-    """Yield human genes that state no coordinates, or wrong ones, and awkward copies."""
+    """Yield human genes without coordinates or with wrong ones, and irregular copies."""
     for plan in LINEAR_CONTIGS:
         contig = contigs[plan.name]
         row = _gene_row(
@@ -150,7 +150,7 @@ def _foreign_genes() -> Iterator[Row]:
 
 
 def _isoforms(contig: SimulatedContig, gene: Gene, key: int) -> Iterator[Transcript]:
-    """Yield transcripts of a gene: the first holds every exon, the others leave one or two inner ones out."""
+    """Yield four transcripts of a gene: the first has every exon, the others lack one or two inner exons."""
     count = len(gene.exons)
     for number in range(_ISOFORMS):
         draws = Draws(_KEY, key, gene.plan.gene_id, number)
@@ -161,7 +161,11 @@ def _isoforms(contig: SimulatedContig, gene: Gene, key: int) -> Iterator[Transcr
 
 
 def _transcripts(contigs: Mapping[str, SimulatedContig]) -> Iterator[Row]:
-    """Yield transcripts that name their contig at most; every sixth does not, every gene's fragment is too short."""
+    """Yield transcripts without coordinates.
+
+    The record names the contig, except for every sixth serial number among the isoforms. One fragment per gene is too
+    short for a window, and every fourth gene has one record of 20 kb of unspliced sequence.
+    """
     serial = 0
     for contig, gene in _all_genes(contigs):
         for transcript in _isoforms(contig, gene, 4):
@@ -184,7 +188,7 @@ def _transcript_row(serial: int, sequence: str, contig: str | None) -> Row:
 
 
 def _spliced_transcripts(contigs: Mapping[str, SimulatedContig]) -> Iterator[Row]:
-    """Yield transcripts with coordinates and junctions, and one single exon of each gene."""
+    """Yield transcripts with coordinates and junctions, and one single-exon transcript of each gene."""
     for contig, gene in _all_genes(contigs):
         made = [*_isoforms(contig, gene, 5), splice(contig, gene, [0], 90, 2_300)]
         for number, transcript in enumerate(made, start=1):
@@ -196,7 +200,7 @@ def _spliced_transcripts(contigs: Mapping[str, SimulatedContig]) -> Iterator[Row
 
 
 def _bacteria() -> Iterator[Row]:
-    """Yield genomes in pieces, and a plasmid of each too short for a whole window."""
+    """Yield two bacterial genomes in pieces of 100 kb, each with a plasmid shorter than a full window."""
     for number, (accession, name, gc_percent) in enumerate(_BACTERIA):
         metadata = {"source": f"bacteria_{accession}", "note": f"{name}, simulated genome"}
         genome = _bacterial_genome(_PIECES * _PIECE_BP, gc_percent, number)
@@ -208,7 +212,7 @@ def _bacteria() -> Iterator[Row]:
 
 
 def _bacterial_genome(size: int, gc_percent: int, number: int) -> Codes:
-    """Return a chromosome nearly full of reading frames on both strands, as bacterial ones are."""
+    """Return a chromosome as base codes; open reading frames on both strands fill most of it, as in bacteria."""
     weights = [100 - gc_percent, gc_percent, gc_percent, 100 - gc_percent]
     codes = Draws(_KEY, 6, number).choose(weights, size).astype(np.uint8)
     draws = Draws(_KEY, 7, number)
@@ -225,7 +229,7 @@ def _bacterial_genome(size: int, gc_percent: int, number: int) -> Codes:
             break
         frame = codes[at:end].reshape(-1, 3)
         number_of = frame[:, 0].astype(np.int64) * 16 + frame[:, 1] * 4 + frame[:, 2]
-        # Inner TAA, TAG and TGA become CAA, CAG and CGA, which are read through.
+        # TAA, TAG and TGA inside the frame become CAA, CAG and CGA, which are sense codons.
         frame[np.isin(number_of, stops), 0] = 1
         frame[0], frame[-1] = (0, 3, 2), (3, 0, 0)
         if reverse:

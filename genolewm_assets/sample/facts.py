@@ -1,7 +1,7 @@
-"""What the sample holds, counted: pins of its content, and figures that tests and demos can assert.
+"""Counts of the sample's content and MD5s of its files, for tests and demos.
 
-The figures were counted from the files by the tests of this module, which share no code with the simulation. After a
-change of the simulation they say what the figures have become.
+The tests of this module count the figures from the files and share no code with the simulation. After a change of the
+simulation their failures show the new figures.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ CONTIG_MD5: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: MD5 of the decompressed bytes of each file, of a Parquet file's rows as JSON lines. Of the files themselves it would
-#: depend on the build of zlib and the release of the Parquet library.
+#: MD5 of the decompressed bytes of each file; for a Parquet file, of its rows as JSON lines. The MD5 of the files
+#: themselves would depend on the build of zlib and the release of the Parquet library.
 CONTENT_MD5: Mapping[str, str] = MappingProxyType(
     {
         "clinvar/clinvar_20240107.vcf.gz": "bc9385bb4a7a304e82855b0ec93ba8ff",
@@ -48,7 +48,7 @@ CONTENT_MD5: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class GenomeFacts:
-    """One contig: bases, bases of ACGT, maximal runs of them, windows of the default profile (none on chrM)."""
+    """Counts of one contig: bases, ACGT bases, maximal runs of ACGT, windows of the default profile (none on chrM)."""
 
     length: int
     acgt_bases: int
@@ -58,10 +58,11 @@ class GenomeFacts:
 
 @dataclass(frozen=True, slots=True)
 class GnomadFacts:
-    """One gnomAD-style file; every allele is in one of ``rejects``, ``failed``, ``low_af``, ``low_an``, ``kept``.
+    """Counts of one gnomAD-style file.
 
-    ``failed`` did not pass FILTER, ``low_af`` of the rest is under 1 %, ``low_an`` of the rest has AN under half of the
-    file's maximum. On chrM everything but the rejects is kept. ``irregular`` of the alleles are not in normal form.
+    Every allele counts in exactly one of ``rejects``, ``failed``, ``low_af``, ``low_an`` and ``kept``, tested in this
+    order: ``failed`` did not pass FILTER, ``low_af`` has AF below 1 %, ``low_an`` has an AN below half of the file's
+    maximum. On chrM all alleles but the rejects are kept. ``irregular`` alleles are not in normal form.
     """
 
     records: int
@@ -77,7 +78,7 @@ class GnomadFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClinvarFacts:
-    """One release. ``labels`` counts records before ``rejects`` and ``other_contig`` are taken out."""
+    """Counts of one ClinVar-style release; ``labels`` includes the records in ``rejects`` and ``other_contig``."""
 
     records: int
     labels: Mapping[str, int]
@@ -89,7 +90,10 @@ class ClinvarFacts:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFacts:
-    """From the first to the second release, by normalised allele, rejects left out; the last three of those in both."""
+    """Counts of changes from the first to the second release, by normalised allele, without rejects.
+
+    ``text_changed``, ``class_changed`` and ``id_changed`` count alleles that both releases have.
+    """
 
     added: int
     removed: int
@@ -100,10 +104,11 @@ class ChangeFacts:
 
 @dataclass(frozen=True, slots=True)
 class CorpusFacts:
-    """One corpus source.
+    """Counts of one corpus source.
 
-    ``duplicates`` repeat id and sequence, ``reused_ids`` the id alone; ``too_short`` of the rest have no window.
-    ``windows`` of the default profile with seed 0 and short windows, ``short_windows`` of them below its size.
+    ``duplicates`` are records that repeat id and sequence of another, ``reused_ids`` repeat only the id, ``too_short``
+    are other records without a window. ``windows`` counts windows of the default profile with seed 0 and short windows
+    allowed; ``short_windows`` of them are shorter than the profile's window.
     """
 
     records: int
@@ -118,11 +123,11 @@ class CorpusFacts:
 
 @dataclass(frozen=True, slots=True)
 class MitoGenomeFacts:
-    """The collections of mitochondrial genomes; every record is kept or in one of ``rejects``.
+    """Counts of the collections of mitochondrial genomes; every record is in ``kept`` or in ``rejects``.
 
-    Of the kept: ``bases``, and ``ambiguous_bases`` that are no A, C, G or T; how many state a haplogroup, and how many
-    haplogroups; ``turned`` do not begin where chrM does or are of the other strand; ``near_pairs`` differ from each
-    other in at most ten bases.
+    The other figures count kept genomes only: ``bases``; ``ambiguous_bases``, bases other than A, C, G and T;
+    ``haplogroup_stated``, genomes with a stated haplogroup; ``haplogroups``, distinct haplogroups; ``turned``, genomes
+    with another start or strand than chrM; ``near_pairs``, pairs that differ in at most ten bases.
     """
 
     fasta_records: int
@@ -139,9 +144,10 @@ class MitoGenomeFacts:
 
 @dataclass(frozen=True, slots=True)
 class HeteroplasmyFacts:
-    """One file of calls: ``calls`` have a level above 0, ``heteroplasmic`` of them one under 0.95.
+    """Counts of one heteroplasmy VCF.
 
-    ``missing`` are the genomes and sites without a call, whose level is ``.``.
+    ``calls`` have a level above 0, and ``heteroplasmic`` of these a level below 0.95. ``missing`` counts pairs of
+    genome and site without a call, whose level is ``.``. ``failed_records`` do not pass FILTER.
     """
 
     genomes: int
@@ -155,7 +161,7 @@ class HeteroplasmyFacts:
 
 @dataclass(frozen=True, slots=True)
 class SampleFacts:
-    """Everything countable about the sample."""
+    """All counts of the sample, by contig, release, corpus source or heteroplasmy layout."""
 
     genome: Mapping[str, GenomeFacts]
     gnomad: Mapping[str, GnomadFacts]

@@ -1,4 +1,4 @@
-"""Write the simulated sources into ``<root>/sample/``, whole or not at all, and at most once."""
+"""Write the simulated sources into ``<root>/sample/``, all files or none, unless they are already there."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from genolewm_assets.sample.mito import (
 )
 from genolewm_assets.store.artefacts import ArtefactId, BuildPlan, BuildReport, CheckResult, Published, Root, build
 
-#: Raised whenever the simulation changes, so that a root holding older files writes them anew.
+#: Raised when the simulation changes, so that a root with older files writes them again.
 CODE_VERSION = "3"
 LOCATION = "sample"
 _COMMON_AF = 0.05
@@ -60,7 +60,7 @@ _WAIT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class _Population:
-    """One gnomAD-style file: how many sites, which callset, which layout, under which name."""
+    """One gnomAD-style file: name, number of clusters of common alleles, number of rare alleles, callset, layout."""
 
     file_name: str
     clusters: int
@@ -78,29 +78,31 @@ _MITO_FILE = "gnomad.genomes.v3.1.sites.chrM.vcf.bgz"
 
 
 def write_sample(root_dir: Path, *, progress: Progress = NO_PROGRESS) -> Published:
-    """Write the sample under a root, unless it is there intact.
+    """Write the sample under a root, unless an intact copy is published there.
 
     Parameters
     ----------
     root_dir
-        The root; created where it is missing.
+        The root; created if it is missing.
+    progress
+        Receives the number of files written.
 
     Returns
     -------
     Published
-        The files with their digests. ``<root>/sample`` leads to them.
+        The files with their digests, at ``<root>/sample``.
 
     Raises
     ------
     BuildRejectedError
-        If what is simulated here differs from the pinned contents.
+        If the simulated contents differ from the pinned MD5s.
     BusyError
-        If another process has been writing the sample for two minutes.
+        If another process holds the lock of the sample for more than two minutes.
 
     Notes
     -----
-    The store publishes it as it does an asset: a killed writer leaves nothing, two at a time write once, and a damaged
-    file is noticed and all of them are written again.
+    The store publishes the sample like an asset: a killed writer publishes nothing, of two concurrent writers one
+    writes, and if a file is damaged all files are written again.
     """
     plan = BuildPlan(
         artefact=ArtefactId("sample/sources", None),
@@ -114,7 +116,7 @@ def write_sample(root_dir: Path, *, progress: Progress = NO_PROGRESS) -> Publish
 
 
 def write_sources(folder: Path, *, progress: Progress = NO_PROGRESS) -> BuildReport:
-    """Write every file of the sample into an empty folder and compare the contents with their pins."""
+    """Write every file of the sample into an empty folder, and compare the contents with the pinned MD5s."""
     found: dict[str, str] = {}
     for done, (name, content) in enumerate(_sources(), start=1):
         data = content if isinstance(content, bytes) else table_lines(content)
@@ -152,7 +154,7 @@ def _sources() -> Iterator[tuple[str, bytes | pa.Table]]:
 
 
 def _mito_files(contig: SimulatedContig) -> Iterator[tuple[str, bytes]]:
-    """Yield the collections of genomes, and the calls of some of them."""
+    """Yield path and content of the collections of mitochondrial genomes and of the heteroplasmy VCFs."""
     genomes, reference = simulate_mito_genomes(contig), contig.sequence.decode("ascii")
     yield "mtdna/genomes.fa.gz", fasta_text(genomes, reference)
     yield "mtdna/genomes.gb.gz", genbank_text(genomes, reference)
@@ -161,7 +163,7 @@ def _mito_files(contig: SimulatedContig) -> Iterator[tuple[str, bytes]]:
 
 
 def _population_file(contig: SimulatedContig, population: _Population) -> tuple[bytes, list[Variant]]:
-    """Return the VCF of a contig and its common alleles."""
+    """Return the gnomAD-style VCF of a contig, and its alleles with AF >= 5 %."""
     key = int(contig.name.removeprefix("chr"))
     plants = Plants()
     sites = simulate_sites(contig, clusters=population.clusters, rare=population.rare, key=key)
@@ -176,7 +178,7 @@ def _population_file(contig: SimulatedContig, population: _Population) -> tuple[
 
 
 def _tracks(contigs: Mapping[str, SimulatedContig]) -> Iterator[tuple[str, bytes]]:
-    """Yield the BED files of segmental duplications, excluded regions and repeats."""
+    """Yield path and content of the BED files of segmental duplications, excluded regions and repeats."""
     masks = {
         "segmental_duplication": {name: contig.duplicated for name, contig in contigs.items()},
         "excluded_region": {name: contig.excluded for name, contig in contigs.items()},

@@ -56,8 +56,8 @@ def test_assets_for_the_h100_are_found_by_their_tag(page: Page) -> None:
 
 def test_the_page_of_an_asset_says_what_it_is_whose_and_where_its_columns_come_from(page: Page) -> None:
     open_asset(page, "holdouts/manifest", "overview")
-    expect(page.get_by_text("One row per interval, allele or corpus window that training must not see")).to_be_visible()
-    expect(page.get_by_text("A score on held-out data means something only if")).to_be_visible()
+    expect(page.get_by_text("One row per interval, allele or corpus window that is excluded")).to_be_visible()
+    expect(page.get_by_text("Scores on held-out data are valid only if")).to_be_visible()
     expect(section(page, "Owners")).to_contain_text("genolewm")
     expect(section(page, "Kinds")).to_contain_text("Parquet")
     expect(section(page, "Group")).to_contain_text("holdouts")
@@ -120,7 +120,7 @@ def test_a_release_that_is_registered_but_not_built_is_missing(page: Page) -> No
 def test_checks_have_a_status_per_partition_also_the_failed_one(page: Page) -> None:
     open_asset(page, "gnomad/shard", "checks", checkDetail="ref_mismatches_rare")
     expect(
-        page.get_by_text("Alleles whose REF is not the reference's are rarer than the catalogue's bound")
+        page.get_by_text("The share of alleles whose REF does not fit the reference is within the catalogue's bound")
     ).to_be_visible()
     for listed in (r"ref_mismatches_rare\s*Failed", r"frequencies_consistent\s*Succeeded"):
         expect(page.locator("body")).to_contain_text(re.compile(listed))
@@ -137,7 +137,7 @@ def test_every_check_of_an_asset_is_listed_with_what_it_guarantees(page: Page) -
     expect(page.get_by_text(f"Checks ({len(names)})")).to_be_visible()
     for name in names:
         expect(page.get_by_text(name, exact=True).first).to_be_visible()
-    expect(page.get_by_text("No sequence, on either strand, and no allele is in two splits.")).to_be_visible()
+    expect(page.get_by_text("No allele is in two splits, no reference window is in both")).to_be_visible()
 
 
 def partition_of(asset: str) -> str:

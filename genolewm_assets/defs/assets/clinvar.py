@@ -1,4 +1,4 @@
-"""``clinvar/release`` and ``clinvar/shard``: one partition per published release."""
+"""``clinvar/release`` and ``clinvar/shard``: VCF and normalised alleles of ClinVar, one partition per release."""
 
 from pathlib import Path
 
@@ -37,17 +37,17 @@ from genolewm_assets.variants import (
 
 
 def plan_release(workspace: Workspace, key: str, progress: Progress) -> Plan:
-    """Plan the download of one release's VCF: of the bytes that its key was registered for, and no others."""
+    """Plan the download of one release's VCF; only the bytes for which the key was registered are accepted."""
     root, place = workspace.root.path, workspace.url(workspace.catalog.clinvar.listing)
     release = find_release(root, place, key)
     source = workspace.source(release.url_at(place), md5=release.md5, progress=progress)
 
     def write(work: Path) -> BuildReport:
         local = source.copy_to(work)
-        if release.md5 is None:  # only the place itself tells whether the file was replaced meanwhile
+        if release.md5 is None:  # without an MD5, only the listing shows whether the file was replaced
             check_offered(root, place, release)
         header_date = read_release_date(local.path, label=source.url)
-        # A re-issued file of one date gets the key "2026-02-26.2".
+        # A re-issued file of the same date has a key with a suffix, such as "2026-02-26.2".
         dated = CheckResult(
             "release_key_equals_header_date",
             passed=header_date == ReleaseKey.parse(key).day,
@@ -98,13 +98,13 @@ def _vcf_of(release: Published) -> Path:
 
 
 def describe_release(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show the file, its size and its records."""
+    """Return the metadata of a release: path, size and number of records of the VCF."""
     vcf = _vcf_of(published)
     return {**describe_published(published, rows=count_records(vcf)), "file": dg.MetadataValue.path(str(vcf))}
 
 
 def describe_clinvar_shard(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, counts, the balance of the classes, and the classes by review stars."""
+    """Return the metadata of a shard: rows, counts, alleles by class, and classes by review stars."""
     from genolewm_assets.defs.display import LABEL_COLOURS, draw_class_balance, draw_classes_by_stars
 
     tables = [
@@ -136,7 +136,7 @@ clinvar_release = GatedAsset(
     description="""
     One row per record of a ClinVar release: the published VCF, byte for byte.
 
-    NCBI replaces its weekly files; a training set must be able to name the one that it was made from.
+    NCBI replaces its weekly files. This copy keeps the exact file that a training set was built from.
     """,
     kinds={"vcf"},
     place=lambda _, release: f"clinvar/{release}/vcf",
@@ -148,7 +148,7 @@ clinvar_release = GatedAsset(
     describe=describe_release,
 )
 
-#: Columns of the shard by the one field of the VCF that they come from.
+#: VCF field that each column of the shard comes from; ``pos``, ``ref`` and ``alt`` come from several fields.
 _FIELDS = {
     "chrom": "CHROM",
     "clinvar_id": "ID",
@@ -173,10 +173,11 @@ _FIELDS = {
 clinvar_shard = GatedAsset(
     key="clinvar/shard",
     description="""
-    One row per normalised allele of a ClinVar release with its class and review stars.
+    One row per normalised allele of a ClinVar release, with its class and review stars.
 
-    The labelled evaluation sets and the hard negatives of training are drawn from these rows, so a label comes from a
-    closed table of CLNSIG terms and an allele is on the reference or in the rejects file.
+    The labelled evaluation sets and the hard negatives of training are drawn from these rows. Labels come from a closed
+    table of CLNSIG terms. Alleles that are not usable, for example because REF differs from the reference, are listed
+    in `rejects.parquet` with the reason.
     """,
     kinds={"parquet", "vcf"},
     code_version="2",

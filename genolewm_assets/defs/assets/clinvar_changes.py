@@ -1,4 +1,4 @@
-"""``clinvar/changes``: what a ClinVar release added, removed and reclassified, against the release before it."""
+"""``clinvar/changes``: alleles that a ClinVar release added, removed or changed, compared with an earlier release."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -46,49 +46,50 @@ from genolewm_assets.variants import (
 
 CHANGES_FILE = "changes.parquet"
 
-#: Columns that are given from and to.
+#: Columns of the shard that the table has twice, with the suffixes ``_from`` and ``_to``.
 _PAIRED = ("clnsig", "label", "clinvar_id", "stars")
 
 _FIGURES = ("added", "removed", *COMPARED.values())
 
 
 class ChangesConfig(dg.Config):
-    """What whoever asks for the changes of a release may say."""
+    """Run config of ``clinvar/changes``."""
 
     predecessor: str | None = Field(
         default=None,
         description=(
-            "Release to compare with, unless the catalogue names one. Default: the one compared with before, else the "
-            "newest earlier release whose shard is published."
+            "Release to compare with; a release that the catalogue names has precedence. Default: the release that the "
+            "published changes were compared with, else the newest earlier release whose shard is published."
         ),
     )
 
 
 def predecessor_of(workspace: Workspace, release: str, named: str | None = None) -> str | None:
-    """Return the release that a release is compared with, None where there is none.
+    """Return the release that a release is compared with, or None if there is none.
 
-    The catalogue's word goes first, then ``named``, then the one that the published changes were counted against, so
-    that a release which is registered late moves nothing; at last the newest earlier release with a published shard.
+    The order of precedence is: the release that the catalogue names; ``named``; the predecessor of the published
+    changes, so that a release which is registered late changes nothing; the newest earlier release with a published
+    shard.
 
     Raises
     ------
     ConfigurationError
-        If the one named is no earlier release.
+        If ``named`` is used and is not an earlier release.
     """
     known = workspace.catalog.clinvar.predecessors.get(release)
     if known is None and named is not None and not is_before(named, release):
         raise ConfigurationError(
             f"clinvar/changes[{release}] (config: predecessor)",
-            "is no earlier release",
+            "the predecessor is not an earlier release",
             expected=f"a release before {release!r}",
             got=repr(named),
-            remedy="Name an earlier one, or none",
+            remedy="Name an earlier release, or leave predecessor out",
         )
     return known or named or _compared_before(workspace, release) or _newest_before(workspace, release)
 
 
 def _compared_before(workspace: Workspace, release: str) -> str | None:
-    """Return the predecessor in the recipe of the published changes."""
+    """Return the predecessor in the recipe of the published changes; None without one."""
     link = workspace.root.link_of(clinvar_changes.location(workspace, release))
     try:
         predecessor = read_manifest(resolve_generation(link)).recipe.get("predecessor")
@@ -98,7 +99,7 @@ def _compared_before(workspace: Workspace, release: str) -> str | None:
 
 
 def _newest_before(workspace: Workspace, release: str) -> str | None:
-    """Return the newest earlier release whose shard is published, and not for want of a build that passed."""
+    """Return the newest earlier release whose shard is published and whose latest shard build did not fail."""
     root = workspace.root
     found = [
         link.parent.name
@@ -111,7 +112,7 @@ def _newest_before(workspace: Workspace, release: str) -> str | None:
 
 
 def plan_changes(workspace: Workspace, release: str, progress: Progress, *, named: str | None = None) -> Plan:
-    """Plan the changes of one release; ``named`` as in :func:`predecessor_of`."""
+    """Plan the table of changes of one release; ``named`` as in :func:`predecessor_of`."""
     predecessor = predecessor_of(workspace, release, named)
     open_shard = partial(clinvar_shard.open, workspace, progress=progress)
     later, earlier = open_shard(release), None if predecessor is None else open_shard(predecessor)
@@ -145,7 +146,7 @@ def plan_changes(workspace: Workspace, release: str, progress: Progress, *, name
 def _compare(
     workspace: Workspace, earlier: Published, later: Published, counts: Counter[str], progress: Progress
 ) -> Iterator[pa.Table]:
-    """Yield each contig's changes, and add what they count."""
+    """Yield the table of changes of each contig, and add its counts to ``counts``."""
     total = sum(_count_labels(later).values())
     for contig in workspace.contigs.names:
         table, found = find_changes(_read_alleles(earlier, contig), _read_alleles(later, contig))
@@ -159,12 +160,12 @@ def _read_alleles(shard: Published, contig: str) -> pa.Table:
 
 
 def _count_labels(shard: Published) -> dict[str, int]:
-    """Return the alleles of each class, as counted when the shard was built."""
+    """Return the number of alleles of each class, from the manifest of a shard."""
     return {name: shard.manifest.counts[f"label.{name}"] for name in CLASSES}
 
 
 def describe_changes(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show the predecessor, the figures, and the classes from -> to as a table and as a picture."""
+    """Return the metadata of changes: predecessor, figures, and the matrix of classes as table and picture."""
     from genolewm_assets.defs.display import draw_transitions
 
     manifest = published.manifest
@@ -183,7 +184,7 @@ def describe_changes(published: Published) -> dict[str, dg.MetadataValue]:
 
 
 def _as_markdown(matrix: Int64s) -> str:
-    """Return the matrix of classes as a table: one line per earlier class."""
+    """Return the matrix of classes as a Markdown table, one line per class in the earlier release."""
     lines = [f"| from \\ to | {' | '.join(CLASSES)} | removed |", f"|---|{'---:|' * (len(CLASSES) + 1)}"]
     for name, row in zip((*CLASSES, "added"), matrix.tolist(), strict=True):
         lines.append(f"| **{name}** | {' | '.join(f'{n:,}' if n else '' for n in row)} |")
@@ -200,14 +201,15 @@ def _count_changes(
 clinvar_changes = GatedAsset(
     key="clinvar/changes",
     description="""
-    One row per normalised allele that a ClinVar release added, removed or changed against its predecessor.
+    One row per normalised allele that a ClinVar release added, removed or changed, compared with its predecessor.
 
-    People see here what a new release means before they train on it; the temporal holdout is drawn between the same two
-    releases. Compared with is the release that the catalogue names, else the newest earlier one that was published.
+    It shows what a new release changes before a model is trained on it; the temporal holdout compares the same two
+    releases. The predecessor is the release that the catalogue or the run config names, else the one compared with
+    before, else the newest earlier release whose shard is published.
     """,
     kinds={"parquet"},
     place=lambda _, release: f"clinvar/{release}/changes",
-    # The predecessor's shard is an input too. Which one that is, is decided per release: the manifest names it.
+    # The predecessor's shard is an input too, but differs from release to release; the manifest names it.
     deps=(on_same_key(clinvar_shard),),
     partitions=BY_RELEASE,
     automation=AUTOMATED,

@@ -48,7 +48,7 @@ def plan_corpus_windows(workspace: Workspace, source_name: str, progress: Progre
 
 
 def describe_corpus_windows(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, the yield (what was used, what was lost and why), and how the windows were placed."""
+    """Return the metadata of corpus windows: rows, records and bases used, and windows by kind of placement."""
     from genolewm_assets.defs.display import draw_placements
 
     counts = published.manifest.counts
@@ -67,10 +67,10 @@ def describe_corpus_windows(published: Published) -> dict[str, dg.MetadataValue]
 corpus_windows = GatedAsset(
     key="corpus/windows",
     description="""
-    One row per window of the pretraining corpus, with its place on the reference where it has one.
+    One row per window of the pretraining corpus, with its placement on the reference if one was found.
 
-    The encoder was trained on these sequences, so its states are surest here; the place says which of them a holdout
-    must take out.
+    The encoder was trained on these sequences, so its states are most reliable here. The placement decides which
+    windows the holdouts exclude from training.
     """,
     kinds={"parquet", "minimap2"},
     place=lambda _, source: f"corpus/{source}",

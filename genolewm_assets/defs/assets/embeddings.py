@@ -32,10 +32,10 @@ from genolewm_assets.store.arrays import ArrayStoreReader, compute_key
 from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published, read_manifest
 from genolewm_assets.store.files import resolve_generation
 
-# Seconds to wait for another partition's refresh of the index.
+# Seconds to wait while another partition refreshes the index.
 _INDEX_WAIT_S = 600.0
 
-#: Keys and sequences of a window table, in its order.
+#: Returns the keys and the sequences of a window table, in row order.
 ReadWindows = Callable[[], tuple[list[str], list[str]]]
 
 
@@ -94,7 +94,7 @@ def _plan(workspace: Workspace, inputs: tuple[Published, ...], read: ReadWindows
 
 
 def describe_states(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, size and how large the states are."""
+    """Return the metadata of states: rows, size, and quantiles of block norms over up to 256 windows."""
     from genolewm_assets.defs.display import draw_norms
 
     reader = ArrayStoreReader(published.directory)
@@ -110,24 +110,24 @@ def describe_states(published: Published) -> dict[str, dg.MetadataValue]:
 
 
 def refresh_index(workspace: Workspace, plan: BuildPlan, published: Published) -> dict[str, dg.MetadataValue]:
-    """Bring the index over window hashes up to date, or show and log why it could not be.
+    """Refresh the index of window hashes; if that fails, log the error and return it as metadata.
 
-    It is derived, and says itself when it is out of date: the states, which are published by now, are not given up for
-    it. Whoever publishes the next cache refreshes it too.
+    The states are already published, and the index is derived from them and detects that it is out of date, so a failed
+    refresh does not fail the run. The run that publishes the next cache refreshes the index again.
     """
     try:
         report = refresh_cache_index(workspace.root, wait_s=_INDEX_WAIT_S)
     except GenoLeWMError as err:
-        said = f"{plan.artefact} is published as {published.directory.name}, but the index is out of date: {err}"
-        dg.get_dagster_logger().error(f"{said} Run: genolewm cache index --root {workspace.root.path}")
-        return {"window_hashes": dg.MetadataValue.text(said)}
+        message = f"{plan.artefact} is published as {published.directory.name}, but the index is out of date: {err}"
+        dg.get_dagster_logger().error(f"{message} Run: genolewm cache index --root {workspace.root.path}")
+        return {"window_hashes": dg.MetadataValue.text(message)}
     omitted = "".join(f"; not covered: {location}" for location in report.omitted)
-    said = f"{report.path}: {len(report.caches):,} caches, {report.hashes:,} hashes, {report.rows:,} rows{omitted}"
-    return {"window_hashes": dg.MetadataValue.text(said)}
+    message = f"{report.path}: {len(report.caches):,} caches, {report.hashes:,} hashes, {report.rows:,} rows{omitted}"
+    return {"window_hashes": dg.MetadataValue.text(message)}
 
 
-def _beside(windows: GatedAsset) -> Callable[[Workspace, str], str]:
-    """Return the place of the states of a window table: by what decides them."""
+def _keyed_by(windows: GatedAsset) -> Callable[[Workspace, str], str]:
+    """Return the ``place`` of the states of a window table: a path named by the key of the cache configuration."""
 
     def place(workspace: Workspace, partition: str) -> str:
         manifest = read_manifest(resolve_generation(workspace.root.link_of(windows.location(workspace, partition))))
@@ -136,7 +136,7 @@ def _beside(windows: GatedAsset) -> Callable[[Workspace, str], str]:
     return place
 
 
-#: What both caches of states state alike.
+#: Arguments that the two assets have in common.
 _STATES: Mapping[str, Any] = {
     "kinds": {"pytorch", "huggingface", "h100"},
     "automation": RECOMPUTED,
@@ -152,12 +152,12 @@ _STATES: Mapping[str, Any] = {
 embeddings_cache = GatedAsset(
     key="embeddings/cache",
     description="""
-    One row per reference window: the frozen language model's states, averaged over blocks of 64 tokens.
+    One row per reference window: the states of the frozen language model, averaged over blocks of 64 tokens.
 
-    Encoding a window again for every edit in every epoch would cost more than training; a trainer reads these rows at
-    memory speed. Row i belongs to row i of the window index.
+    Training reads these rows instead of encoding each window again for every edit and epoch, which would cost more than
+    training itself. Row i belongs to row i of `windows/index`.
     """,
-    place=_beside(windows_index),
+    place=_keyed_by(windows_index),
     deps=(on_same_key(windows_index), on_every_partition(reference_genome)),
     partitions=BY_LINEAR_CONTIG,
     sources={
@@ -172,11 +172,12 @@ embeddings_cache = GatedAsset(
 embeddings_corpus = GatedAsset(
     key="embeddings/corpus",
     description="""
-    One row per corpus window: the frozen language model's states, averaged over blocks of 64 tokens.
+    One row per corpus window: the states of the frozen language model, averaged over blocks of 64 tokens.
 
-    Row i belongs to row i of the source's corpus windows; blocks behind the end of a shorter window hold no number.
+    Training reads these rows instead of encoding windows again. Row i belongs to row i of `corpus/windows`; blocks past
+    the end of a shorter window are NaN.
     """,
-    place=_beside(corpus_windows),
+    place=_keyed_by(corpus_windows),
     deps=(on_same_key(corpus_windows),),
     partitions=BY_CORPUS_SOURCE,
     sources={

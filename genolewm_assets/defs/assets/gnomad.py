@@ -34,7 +34,7 @@ _NOT_DOWNLOADED = CheckResult("checksum_matches_published", passed=True, figures
 
 
 def plan_gnomad_shard(workspace: Workspace, contig_name: str, progress: Progress) -> Plan:
-    """Plan the shard of one contig; a contig without a source gets a declared-empty one."""
+    """Plan the shard of one contig; the shard of a contig without a source is empty."""
     contig, settings = workspace.contigs[contig_name], workspace.catalog.gnomad
     genome = reference_genome.open(workspace)
     entry = settings.sources.get(contig.name)
@@ -58,7 +58,7 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str, progress: Progress
         if source is None:
             report, checksum = write_empty_shard(work, origin=origin), _NO_CHECKSUM
         else:
-            with _lent(source, in_ranges=bool(entry and entry.read == "ranges")) as (vcf, checksum):
+            with _opened(source, in_ranges=bool(entry and entry.read == "ranges")) as (vcf, checksum):
                 report = build_gnomad_shard(
                     vcf,
                     contig=contig,
@@ -84,8 +84,8 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str, progress: Progress
 
 
 @contextmanager
-def _lent(source: SourceFile, *, in_ranges: bool) -> Iterator[tuple[VcfSource, CheckResult]]:
-    """Lend a source, as a local file unless it is read in ranges, with the check of its checksum."""
+def _opened(source: SourceFile, *, in_ranges: bool) -> Iterator[tuple[VcfSource, CheckResult]]:
+    """Yield a source and the check of its checksum; it is a local file unless it is remote and read in ranges."""
     if in_ranges and source.is_remote:
         yield RemoteVcf(source.url), _NOT_DOWNLOADED
         return
@@ -94,7 +94,7 @@ def _lent(source: SourceFile, *, in_ranges: bool) -> Iterator[tuple[VcfSource, C
 
 
 def describe_gnomad_shard(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, counts, the allele frequency spectrum and where on the contig the alleles lie."""
+    """Return the metadata of a shard: rows, counts, allele frequency spectrum, density along the contig."""
     from genolewm_assets.defs.display import draw_af_spectrum, draw_density
 
     table = pq.read_table(published.file("variants.parquet"), columns=["pos", "af"])
@@ -110,10 +110,10 @@ def describe_gnomad_shard(published: Published) -> dict[str, dg.MetadataValue]:
 gnomad_shard = GatedAsset(
     key="gnomad/shard",
     description="""
-    One row per normalised allele of gnomAD with AF >= 1 % on a contig (chrM: every site).
+    One row per normalised gnomAD allele of a contig with AF >= 1 % (chrM: every allele).
 
-    Common variation is the realistic part of the edits a model learns from; what FILTER, AF and AN drop is counted by
-    reason, and every allele that is no usable sequence variant has a row in the rejects file.
+    Training takes its edits with common alleles from these rows. Alleles removed by FILTER, AF or AN are counted by
+    reason; alleles that are not usable sequence variants are listed in `rejects.parquet` with the reason.
     """,
     kinds={"parquet", "vcf"},
     code_version="3",

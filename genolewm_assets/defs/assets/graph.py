@@ -1,4 +1,4 @@
-"""Every asset of the graph, in the order of their dependencies."""
+"""The list of all assets, in dependency order, for jobs, tests and documentation."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ DECLARATIONS = (
     mito_variants,
 )
 
-#: As Dagster loads them.
+#: Dagster definitions of all assets.
 ASSETS = [asset.definition() for asset in DECLARATIONS]
 
-#: Those that publish files with a manifest, by key.
+#: Assets that publish files with a manifest, by key.
 GATED: Mapping[str, GatedAsset] = {asset.key: asset for asset in DECLARATIONS if isinstance(asset, GatedAsset)}
 
 
 def leading_to(*assets: GatedAsset) -> set[str]:
-    """Return the keys of gated assets and of all that they are made from."""
+    """Return the keys of gated assets and of all gated assets upstream of them."""
     read = {dep.asset_key.to_user_string() for asset in assets for dep in asset.deps}
     return {asset.key for asset in assets}.union(*(leading_to(GATED[key]) for key in GATED.keys() & read))

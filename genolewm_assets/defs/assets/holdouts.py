@@ -1,4 +1,4 @@
-"""``holdouts/manifest``: what never reaches training, for one ClinVar release."""
+"""``holdouts/manifest``: intervals, alleles and corpus windows excluded from training, one partition per release."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ from genolewm_assets.store.artefacts import BuildReport, Published
 from genolewm_assets.store.tables import write_table
 from genolewm_assets.variants import ALLELE_KEY
 
-#: A corpus window is kept from training and serves neither role.
+#: Label of held-out corpus windows in the picture: they are excluded from training and have no role.
 _NO_ROLE = "not trained on"
 
 
@@ -66,7 +66,7 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
 
 
 def _counted(inputs: ReleaseInputs, progress: Progress) -> Iterator[pa.Table]:
-    """Yield the places of the corpus windows, and say how many of them have been compared."""
+    """Yield the placements of the corpus windows, and report how many have been compared."""
     total = sum(each.manifest.counts["windows"] for each in inputs.corpus.values())
     done = 0
     for table in inputs.corpus_placements():
@@ -75,7 +75,7 @@ def _counted(inputs: ReleaseInputs, progress: Progress) -> Iterator[pa.Table]:
 
 
 def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, and what each holdout takes out of training."""
+    """Return the metadata of holdouts: rows, and the windows and alleles that each holdout excludes from training."""
     from genolewm_assets.defs.display import PART_COLOURS, draw_composition
 
     counts = published.manifest.counts
@@ -86,7 +86,7 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
         "alleles": {name: {role: held[name, role] for role in EVALUATION} for name in Holdout},
         "corpus windows": {name: {_NO_ROLE: _corpus_windows(counts, name)} for name in Holdout},
     }
-    title = f"{counts['windows.held_out']:,} of {counts['windows']:,} reference windows leave training"
+    title = f"{counts['windows.held_out']:,} of {counts['windows']:,} reference windows are held out"
     return {
         **describe_published(published, rows=sum(entry.rows or 0 for entry in published.manifest.files)),
         **plotted(
@@ -111,10 +111,10 @@ _PLACEMENT = of(corpus_windows, "placed_contig", "placed_start", "placed_end", "
 holdouts_manifest = GatedAsset(
     key="holdouts/manifest",
     description="""
-    One row per interval, allele or corpus window that training must not see, with the holdout and the reason.
+    One row per interval, allele or corpus window that is excluded from training, with the holdout and the reason.
 
-    A score on held-out data means something only if no spelling, neighbour or copy of it was trained on; these tables
-    are what the package's filter and its audit go by.
+    Scores on held-out data are valid only if no other spelling, overlapping window or copy of that data was trained on.
+    `packages/split` filters by these tables and checks its splits against them.
     """,
     kinds={"parquet"},
     place=lambda _, release: f"holdouts/{release}",

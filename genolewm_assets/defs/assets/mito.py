@@ -1,4 +1,4 @@
-"""``mito/genomes`` and ``mito/tokens``: complete mitochondrial genomes, numbered as the reference, and their tokens."""
+"""``mito/genomes`` and ``mito/tokens``: complete mitochondrial genomes in reference coordinates, and their tokens."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -41,19 +41,19 @@ from genolewm_assets.store.arrays import ArrayStoreReader
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
 from genolewm_assets.store.files import JsonValue
 
-#: Threads that align; nothing depends on it.
+#: Threads for alignment; the results do not depend on their number.
 _THREADS = os.cpu_count() or 1
 
 
 def plan_genomes(workspace: Workspace, _partition: str, progress: Progress) -> Plan:
-    """Plan the table of genomes; without collections it is declared empty."""
+    """Plan the table of genomes; it is empty if the catalogue names no collections."""
     mito, contig, genome = workspace.catalog.mito, workspace.mitochondrion, reference_genome.open(workspace)
     sources = [workspace.source(each.url, md5=each.md5, progress=progress) for each in mito.genomes]
     formats = [None if each.format is None else CollectionFormat(each.format) for each in mito.genomes]
     qc, split = mito.qc.policy, mito.split.policy
 
     def write(work: Path) -> BuildReport:
-        with _lent(sources) as (paths, checksum):
+        with _borrowed(sources) as (paths, checksum):
             names = [source.name for source in sources]
             report = write_genomes(
                 [CollectionFile(*each) for each in zip(paths, names, formats, strict=True)],
@@ -92,7 +92,7 @@ def plan_tokens(workspace: Workspace, _partition: str, progress: Progress) -> Pl
 
     def write(work: Path) -> BuildReport:
         table, reference = pq.read_table(genomes.file(GENOMES_FILE)), read_circle(workspace, genome, contig)
-        with _lent(sources) as (paths, checksum):
+        with _borrowed(sources) as (paths, checksum):
             named = {source.name: path for source, path in zip(sources, paths, strict=True)}
             levels = SampleLevels(named, contig, reference)
         vocabulary = KmerVocabulary.build(mito.k)
@@ -112,13 +112,13 @@ def plan_tokens(workspace: Workspace, _partition: str, progress: Progress) -> Pl
 
 
 def read_circle(workspace: Workspace, genome: Published, contig: Contig | None) -> str:
-    """Read the mitochondrial reference, upper case; nothing of a genome without one."""
+    """Return the upper-case bases of the mitochondrial reference; an empty text if ``contig`` is None."""
     return "" if contig is None else reference_reader(genome, workspace.contigs)(contig).decode("ascii")
 
 
 @contextmanager
-def _lent(sources: Sequence[SourceFile]) -> Iterator[tuple[list[Path], CheckResult]]:
-    """Lend sources as local files, with one check of all their checksums."""
+def _borrowed(sources: Sequence[SourceFile]) -> Iterator[tuple[list[Path], CheckResult]]:
+    """Yield the local paths of sources, and one check of all their checksums."""
     with ExitStack() as stack:
         copies = [stack.enter_context(source.local()) for source in sources]
         checks = [copy.checksum_check() for copy in copies]
@@ -131,13 +131,13 @@ def _lent(sources: Sequence[SourceFile]) -> Iterator[tuple[list[Path], CheckResu
 
 
 def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, sides, haplogroups, and at how many genomes differ along the circle."""
+    """Return the metadata of genomes: rows, splits, haplogroups, and differences from the reference by position."""
     from genolewm_assets.defs.display import draw_haplogroups, draw_on_circle
 
     table = pq.read_table(published.file(GENOMES_FILE), columns=["split", "haplogroup", "differences"])
     counts = published.manifest.counts
     found = (d for names in table["differences"].to_pylist() for d in parse_names(names, where="genome"))
-    # An insertion counts at the base that it follows.
+    # An insertion (start == end) counts at the base before it.
     at = [place for d in found for place in range(d.start - (d.start == d.end), d.end)]
     differing = np.bincount(np.array(at, dtype=np.int64), minlength=counts["reference_bp"]).astype(np.float64)
     return {
@@ -156,7 +156,7 @@ def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
 
 
 def describe_stored_tokens(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, which k-mers occur, the most frequent, unknown ones, and the variety along the circle."""
+    """Return the metadata of tokens: rows, k-mers seen, most frequent k-mers, unknown rate, entropy by position."""
     from genolewm_assets.defs.display import draw_on_circle
 
     reader = ArrayStoreReader(published.directory)
@@ -177,7 +177,7 @@ def describe_stored_tokens(published: Published) -> dict[str, dg.MetadataValue]:
         ),
         "most_frequent_kmers": dg.MetadataValue.md(f"| k-mer | tokens |\n|---|---:|\n{frequent}"),
         "entropy_along_circle": draw_on_circle(
-            found.entropy_bits, title=f"Variety of k-mers among {found.n_genomes:,} genomes", unit="bits a position"
+            found.entropy_bits, title=f"Entropy of k-mers among {found.n_genomes:,} genomes", unit="bits a position"
         ),
     }
 
@@ -185,10 +185,10 @@ def describe_stored_tokens(published: Published) -> dict[str, dg.MetadataValue]:
 mito_genomes = GatedAsset(
     key="mito/genomes",
     description="""
-    One row per complete mitochondrial genome that is fit to be used, turned and numbered as the reference.
+    One row per complete mitochondrial genome that passed quality control, rotated and numbered like the reference.
 
-    Every base has the reference's position or a stated insertion (`309.1C`), so that positions mean one thing in all
-    genomes; near copies and haplogroups stay on one side of the split.
+    Every base has a reference position or belongs to a named insertion (`309.1C`), so that positions are comparable
+    between genomes. Near copies, and by default all genomes of a haplogroup, are in one split.
     """,
     kinds={"parquet", "fasta", "minimap2"},
     code_version="2",
@@ -205,9 +205,10 @@ mito_genomes = GatedAsset(
 mito_tokens = GatedAsset(
     key="mito/tokens",
     description="""
-    One row per mitochondrial genome: the k-mer ids, positions and heteroplasmy of all tokens of its circle.
+    One row per mitochondrial genome: the k-mer ids, positions and heteroplasmy of all tokens of the circular sequence.
 
-    `MtDNADataset.from_store` cuts windows from these rows at memory speed; row i belongs to row i of the genomes.
+    `MtDNADataset.from_store` cuts training windows from these memory-mapped rows. Row i belongs to row i of
+    `mito/genomes`.
     """,
     kinds={"numpy", "huggingface"},
     code_version="2",

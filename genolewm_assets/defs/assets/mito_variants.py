@@ -40,7 +40,7 @@ SITES_FILE = "sites.parquet"
 
 
 def plan_variants(workspace: Workspace, release: str, progress: Progress) -> Plan:
-    """Plan the joined variants of one ClinVar release; of a genome without a mitochondrion they are declared empty."""
+    """Plan the joined variants of one ClinVar release; they are empty if the genome has no circular contig."""
     contig, genome = workspace.mitochondrion, reference_genome.open(workspace)
     chrom = NO_SOURCE if contig is None else contig.name
     clinvar = clinvar_shard.open(workspace, release, progress=progress)
@@ -77,7 +77,7 @@ def plan_variants(workspace: Workspace, release: str, progress: Progress) -> Pla
 
 
 def describe_variants(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, how the sources meet, and the population's heteroplasmy along the circle."""
+    """Return the metadata of variants: rows, alleles by source, and population heteroplasmy by position."""
     from genolewm_assets.defs.display import draw_on_circle
 
     counts = published.manifest.counts
@@ -91,7 +91,7 @@ def describe_variants(published: Published) -> dict[str, dg.MetadataValue]:
             sites_with_heteroplasmy=int((pop_hl > 0).sum()),
         ),
         "heteroplasmy_along_circle": draw_on_circle(
-            pop_hl.astype(float), title="The population's highest level of heteroplasmy", unit="on average"
+            pop_hl.astype(float), title="Highest heteroplasmy level in the population", unit="on average"
         ),
     }
 
@@ -105,8 +105,8 @@ mito_variants = GatedAsset(
     description="""
     One row per mitochondrial allele of gnomAD or ClinVar, with its heteroplasmy in the population and its class.
 
-    Alleles are joined on their normal form on the circle, across the origin too; a second table has the population's
-    level at every site, which never stands for one genome's own.
+    Alleles of both sources are joined by their normal form on the circular sequence, also across the origin. A second
+    table has the highest level in the population at every site; it is not the level of any single genome.
     """,
     kinds={"parquet"},
     place=lambda _, release: f"mito/variants/{release}",

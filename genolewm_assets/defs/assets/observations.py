@@ -1,7 +1,7 @@
-"""``reference/source``, ``gnomad/source`` and ``mito/source``: what the files outside the root are, asked once a day.
+"""``reference/source``, ``gnomad/source`` and ``mito/source``: versions of files outside the root, observed daily.
 
-Nothing is downloaded: the data version is a digest of what each file's place says of it, the published MD5, the ETag,
-or size and time.
+Nothing is downloaded. The data version is a digest of what the server or file system states of each file: the published
+MD5, the ETag, or size and modification time.
 """
 
 import hashlib
@@ -17,44 +17,52 @@ from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.store.files import canonical_json
 
-#: Files by what the catalogue calls them.
+#: Source files by their names in the catalogue.
 Sources: TypeAlias = Mapping[str, SourceFile]
 
 
-#: What an observation states of each file, as far as its place says it.
+#: Facts that an observation states of each file, as far as they are known.
 _COLUMNS = dg.TableSchema(
     columns=[
         dg.TableColumn("file", "string", description="name of the file"),
-        dg.TableColumn("md5", "string", description="MD5 that is published beside it, or pinned by the catalogue"),
-        dg.TableColumn("size_bytes", "int", description="size, where no MD5 of a remote file is published"),
-        dg.TableColumn("version", "string", description="ETag, else time of the last change, of such a remote file"),
-        dg.TableColumn("modified_ns", "int", description="time of the last change of a local file, ns since 1970"),
-        dg.TableColumn("expected_md5", "string", description="MD5 that a local file is held against when it is read"),
+        dg.TableColumn("md5", "string", description="MD5 published with the file, or pinned by the catalogue"),
+        dg.TableColumn(
+            "size_bytes", "int", description="size of a local file or of a remote one without published MD5"
+        ),
+        dg.TableColumn("version", "string", description="ETag, else modification time, of a remote file without MD5"),
+        dg.TableColumn("modified_ns", "int", description="modification time of a local file, ns since 1970"),
+        dg.TableColumn("expected_md5", "string", description="MD5 that a local file must have when it is read"),
     ]
 )
 
 
 def genome_sources(workspace: Workspace) -> Sources:
-    """Return the FASTA."""
+    """Return the FASTA of the catalogue's genome."""
     genome = workspace.catalog.genome
     return {genome.name: workspace.source(genome.fasta, md5=genome.md5)}
 
 
 def gnomad_sources(workspace: Workspace) -> Sources:
-    """Return the VCF of every contig that has one."""
+    """Return the gnomAD VCFs of the catalogue, by contig."""
     entries = workspace.catalog.gnomad.sources
     return {contig: workspace.source(entry.url, md5=entry.md5) for contig, entry in entries.items()}
 
 
 def mito_sources(workspace: Workspace) -> Sources:
-    """Return the collections of mitochondrial genomes and the VCFs of their heteroplasmy."""
+    """Return the collections of mitochondrial genomes and the heteroplasmy VCFs of the catalogue, by file name."""
     mito = workspace.catalog.mito
     sources = [workspace.source(entry.url, md5=entry.md5) for entry in (*mito.genomes, *mito.heteroplasmy)]
     return {source.name: source for source in sources}
 
 
 def observe(key: str, sources: Sources) -> dg.ObserveResult:
-    """Ask about each file; raises ``dg.Failure`` if one is not there or does not answer."""
+    """Return an observation of the current version of each file.
+
+    Raises
+    ------
+    dg.Failure
+        If a file is missing or its server does not answer.
+    """
     try:
         stated = {name: source.stated_identity() for name, source in sources.items()}
     except GenoLeWMError as err:
@@ -69,30 +77,36 @@ def observe(key: str, sources: Sources) -> dg.ObserveResult:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ObservedSource(Declaration):
-    """Files outside the root, of which runs make observations only."""
+    """Declaration of an observable asset: files outside the root, which runs observe but never write.
+
+    Attributes
+    ----------
+    find
+        Returns the source files of a workspace.
+    """
 
     find: Callable[[Workspace], Sources]
     columns: dg.TableSchema | None = _COLUMNS
 
     def definition(self) -> dg.AssetsDefinition:
-        """Return the asset as Dagster loads it."""
+        """Return the Dagster definition of the asset."""
 
-        def ask(workspace: WorkspaceResource) -> Iterator[dg.ObserveResult]:
+        def observe_files(workspace: WorkspaceResource) -> Iterator[dg.ObserveResult]:
             yield observe(self.key, self.find(workspace.open()))
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", dg.BetaWarning)  # the stable kind has neither owners nor kinds
+            warnings.simplefilter("ignore", dg.BetaWarning)  # the stable decorator takes neither owners nor kinds
             spec, name = dg.AssetSpec(**self.attributes()), "__".join(self.path)
-            asset: dg.AssetsDefinition = dg.multi_observable_source_asset(name=name, specs=[spec])(ask)
+            asset: dg.AssetsDefinition = dg.multi_observable_source_asset(name=name, specs=[spec])(observe_files)
         return asset
 
 
 reference_source = ObservedSource(
     key="reference/source",
     description="""
-    One row per FASTA outside the root: the one that the catalogue names.
+    One row per FASTA outside the root: the file that the catalogue names.
 
-    When what its place says of it changes, the genome is built again from it.
+    A change of its version (MD5, ETag, or size and time) triggers a rebuild of `reference/genome`.
     """,
     kinds={"fasta"},
     find=genome_sources,
@@ -101,9 +115,10 @@ reference_source = ObservedSource(
 gnomad_source = ObservedSource(
     key="gnomad/source",
     description="""
-    One row per gnomAD VCF outside the root: those that the catalogue names.
+    One row per gnomAD VCF outside the root: the files that the catalogue names.
 
-    When what its place says of one changes, the shards are built again; those whose file is the same are kept.
+    A change of any file's version (MD5, ETag, or size and time) triggers a rebuild of `gnomad/shard`; shards whose file
+    is unchanged are reused.
     """,
     kinds={"vcf"},
     find=gnomad_sources,
@@ -112,9 +127,9 @@ gnomad_source = ObservedSource(
 mito_source = ObservedSource(
     key="mito/source",
     description="""
-    One row per file of mitochondrial genomes or their heteroplasmy outside the root: those that the catalogue names.
+    One row per file of mitochondrial genomes or heteroplasmy outside the root: the files that the catalogue names.
 
-    When what its place says of one changes, genomes and tokens are built again.
+    A change of any file's version (MD5, ETag, or size and time) triggers a rebuild of `mito/genomes` and `mito/tokens`.
     """,
     kinds={"fasta"},
     find=mito_sources,

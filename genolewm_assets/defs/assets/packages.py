@@ -1,4 +1,4 @@
-"""``packages/split`` and ``packages/current``: the training and holdout splits of a release, and the one in use."""
+"""``packages/split`` and ``packages/current``: the training, validation and test splits, and the package in use."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -57,18 +57,18 @@ from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published
 from genolewm_assets.store.files import JsonValue, canonical_json
 from genolewm_assets.variants import ALLELE_KEY
 
-#: ``current.json``.
+#: Fields of ``packages/current.json``.
 _CURRENT_COLUMNS = dg.TableSchema(
     columns=[
         dg.TableColumn("release", "string", description="ClinVar release of the package"),
-        dg.TableColumn("path", "string", description="the package's folder, relative to the root"),
+        dg.TableColumn("path", "string", description="folder of the package, relative to the root"),
         dg.TableColumn("manifest_sha256", "string", description="SHA-256 of the package's manifest.json"),
     ]
 )
 
 
 def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
-    """Plan the package of one release; its folder is named by what it is made from."""
+    """Plan the package of one release; the name of its folder is a digest of code version, inputs and recipe."""
     inputs = ReleaseInputs.open(workspace, key, progress=progress)
     holdouts = holdouts_manifest.open(workspace, key)
     caches = _open_caches(workspace, inputs)
@@ -119,7 +119,7 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
 
 
 def _open_caches(workspace: Workspace, inputs: ReleaseInputs, **options: Any) -> dict[str, Published]:
-    """Open the states of every contig and corpus source."""
+    """Open the states of every contig and corpus source; ``options`` as for :meth:`GatedAsset.open`."""
     return {
         **{name: embeddings_cache.open(workspace, name, **options) for name in inputs.windows},
         **{name: embeddings_corpus.open(workspace, name, **options) for name in inputs.corpus},
@@ -147,7 +147,7 @@ def _bases(workspace: Workspace, genome: Published) -> Callable[[str], bytes]:
 
 
 def _versions(workspace: Workspace, release: str) -> dict[str, str]:
-    """Return the release of each source, for the card."""
+    """Return the release of each source, for the package card."""
     catalog = workspace.catalog
     gnomad = {f"gnomad[{contig}]": entry.release for contig, entry in catalog.gnomad.sources.items()}
     encoder = workspace.encoder_identity
@@ -155,7 +155,7 @@ def _versions(workspace: Workspace, release: str) -> dict[str, str]:
 
 
 def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, the splits, the realised mix of sources, and the card."""
+    """Return the metadata of a package: rows, splits, realised mix of corpus sources, card."""
     from genolewm_assets.defs.display import draw_composition, draw_source_mix
 
     info = read_package_info(published.directory)
@@ -175,7 +175,7 @@ def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
 
 
 def _splits(info: PackageInfo) -> tuple[Mapping[str, Mapping[str, Mapping[str, int]]], Mapping[str, str]]:
-    """Return windows and alleles by split and holdout, as ``draw_composition`` takes them."""
+    """Return panels and colours for ``draw_composition``: windows and alleles by split and holdout."""
     from genolewm_assets.defs.display import PART_COLOURS
 
     train, counts = info.splits[Split.TRAIN], info.counts
@@ -191,14 +191,14 @@ def _splits(info: PackageInfo) -> tuple[Mapping[str, Mapping[str, Mapping[str, i
 
 
 def record_latest(workspace: Workspace, plan: BuildPlan, published: Published) -> dict[str, dg.MetadataValue]:
-    """Make the package the latest of its release."""
+    """Record the package as the latest of its release; return no further metadata."""
     release = str(plan.artefact.partition)
     write_latest(workspace.root.path, PackageRef(release, plan.location, published.manifest.sha256))
     return {}
 
 
 def _membership(noun: str = "") -> Sources:
-    """Return the columns of holdout and role: of the stretch that a row meets or the allele that it is."""
+    """Return the sources of the columns ``holdout`` and ``role``: the overlapping interval or the held-out allele."""
     return {
         f"{noun}{name}": of(holdouts_manifest, f"intervals.{name}", f"alleles.{name}") for name in ("holdout", "role")
     }
@@ -211,8 +211,8 @@ packages_split = GatedAsset(
     description="""
     One row per window of the training, validation or test split of a release, with its sequence.
 
-    The package is what a trainer opens and what a paper cites: immutable, checked against its own holdouts by code that
-    did not make them, with the alleles, the holdouts and a card beside the windows and the states by reference.
+    Trainers open a package and papers cite it. A package is immutable and contains windows, alleles, holdouts and a
+    card; it refers to the cached states. Separate code checks that its training split contains nothing held out.
     """,
     kinds={"parquet", "huggingface"},
     place=lambda workspace, release: read_latest(workspace.root.path, release).path,
@@ -269,7 +269,7 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: WorkspaceResourc
     except GenoLeWMError as err:
         yield dg.AssetCheckResult(check_name=_VERIFIES, passed=False, metadata={"error": str(err)})
         raise dg.Failure(str(err), allow_retries=False) from err
-    context.log.info("in use: release %s, %s", ref.release, ref.path)
+    context.log.info("package in use: release %s, %s", ref.release, ref.path)
     yield dg.MaterializeResult(
         metadata={
             "release": ref.release,
@@ -286,9 +286,10 @@ _VERIFIES = "package_verifies"
 packages_current = Declaration(
     key="packages/current",
     description="""
-    One row per package in use: the newest release whose package verifies, or the one that is pinned.
+    One row per package in use: the package of the pinned release, or of the newest release whose package verifies.
 
-    Trainers follow this pointer; a missing or bad release never moves or blocks it.
+    Trainers that name no release open this package. A release that is missing or damaged is skipped, unless it is
+    pinned.
     """,
     kinds={"json"},
     deps=(on_every_partition(packages_split),),

@@ -1,4 +1,4 @@
-"""``reference/genome``: the pinned FASTA of the catalogue, indexed and compared with its pins."""
+"""``reference/genome``: the catalogue's FASTA, compressed, indexed and compared with the catalogue's pins."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
 
 
 def plan_genome(workspace: Workspace, _partition: str, progress: Progress) -> Plan:
-    """Plan the copy, index and measurement of the catalogue's FASTA."""
+    """Plan the genome: copy and index the catalogue's FASTA, and measure its contigs."""
     genome, contigs = workspace.catalog.genome, workspace.contigs
     source = workspace.source(genome.fasta, md5=genome.md5, progress=progress)
 
@@ -40,7 +40,7 @@ def plan_genome(workspace: Workspace, _partition: str, progress: Progress) -> Pl
 
 
 def describe_genome(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show the contigs as a table."""
+    """Return the metadata of a genome: bases, share of ACGT, and the table of contigs."""
     table, counts = pq.read_table(published.file("contigs.parquet")), published.manifest.counts
     return {
         **describe_published(published, rows=table.num_rows),
@@ -52,9 +52,9 @@ def describe_genome(published: Published) -> dict[str, dg.MetadataValue]:
 reference_genome = GatedAsset(
     key="reference/genome",
     description="""
-    One row per contig of the pinned reference genome, beside its block-compressed, indexed FASTA.
+    One row per contig of the pinned reference genome, published with its block-compressed, indexed FASTA.
 
-    Every coordinate and every REF of this platform refers to these bases; a FASTA whose contig lengths or MD5s differ
+    All coordinates and REF alleles of the graph refer to this sequence. A FASTA whose contig lengths or MD5s differ
     from the catalogue's pins is refused.
     """,
     kinds={"fasta", "pysam"},

@@ -1,4 +1,4 @@
-"""Everything that holdouts and packages of one ClinVar release are made from, opened and verified together."""
+"""Inputs of the holdouts and the package of one ClinVar release, opened and verified together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import Published
 from genolewm_assets.store.files import normal_json
 
-#: Dependencies on what is opened here.
+#: Dependencies on the assets that :meth:`ReleaseInputs.open` opens.
 RELEASE_DEPS = (
     on_every_partition(reference_genome),
     on_every_partition(gnomad_shard),
@@ -35,14 +35,22 @@ RELEASE_DEPS = (
 
 @dataclass(frozen=True, slots=True)
 class ReleaseInputs:
-    """Published inputs by contig or corpus source.
+    """Published inputs of one release.
 
     Attributes
     ----------
+    genome
+        ``reference/genome``.
+    windows, gnomad
+        ``windows/index`` and ``gnomad/shard`` by linear contig.
+    corpus
+        ``corpus/windows`` by corpus source.
+    clinvar
+        ``clinvar/shard`` of the release.
     changes
-        Names, in its recipe, the release that it was compared with.
+        ``clinvar/changes`` of the release; its recipe names the predecessor.
     earlier
-        Shard of that release, which the temporal holdout compares with too; None where there is none.
+        ``clinvar/shard`` of the predecessor, which the temporal holdout compares with; None without a predecessor.
     """
 
     genome: Published
@@ -55,7 +63,7 @@ class ReleaseInputs:
 
     @classmethod
     def open(cls, workspace: Workspace, release: str, *, progress: Progress = NO_PROGRESS) -> ReleaseInputs:
-        """Open all of them; raises as :meth:`GatedAsset.open` for the first that is refused."""
+        """Open and verify all inputs; raises the error of :meth:`GatedAsset.open` for the first that is refused."""
 
         def open_each(asset: GatedAsset, partitions: Iterable[str]) -> dict[str, Published]:
             return {name: asset.open(workspace, name, progress=progress) for name in partitions}
@@ -75,7 +83,7 @@ class ReleaseInputs:
 
     @property
     def published(self) -> tuple[Published, ...]:
-        """All of them, in one order."""
+        """All inputs, in a fixed order."""
         earlier = () if self.earlier is None else (self.earlier,)
         groups = (self.windows, self.gnomad, self.corpus)
         return (
@@ -95,11 +103,11 @@ class ReleaseInputs:
         return {name: pq.read_table(each.file("variants.parquet")) for name, each in self.gnomad.items()}
 
     def clinvar_tables(self) -> dict[str, pa.Table]:
-        """Read the release's alleles by linear contig."""
+        """Read the alleles of the release by linear contig."""
         return _by_contig(self.clinvar, self.windows)
 
     def earlier_tables(self) -> dict[str, pa.Table] | None:
-        """Read the earlier release's alleles by linear contig."""
+        """Read the alleles of the predecessor by linear contig; None without a predecessor."""
         return None if self.earlier is None else _by_contig(self.earlier, self.windows)
 
     def corpus_datasets(self) -> dict[str, ds.Dataset]:
@@ -107,24 +115,24 @@ class ReleaseInputs:
         return {name: ds.dataset(each.file("windows.parquet")) for name, each in self.corpus.items()}
 
     def corpus_placements(self) -> Iterator[pa.Table]:
-        """Read where the corpus windows stand, a little at a time, without their sequences."""
+        """Yield the placements of the corpus windows batch by batch, without their sequences."""
         for dataset in self.corpus_datasets().values():
             for batch in dataset.to_batches(columns=list(CORPUS_COLUMNS)):
                 yield pa.table(batch)
 
 
 def holdout_policy(workspace: Workspace, inputs: ReleaseInputs) -> HoldoutPolicy:
-    """Return the catalogue's policy, its temporal holdout between the release and the one it was compared with."""
+    """Return the catalogue's holdout policy, with the temporal holdout between the predecessor and the release."""
     earlier, later = inputs.earlier, str(inputs.clinvar.artefact.partition)
     temporal = None if earlier is None else (str(earlier.artefact.partition), later)
     return replace(workspace.catalog.holdouts.policy, temporal=temporal).canonical(workspace.contigs)
 
 
 def check_held_out_under(holdouts: Published, policy: HoldoutPolicy) -> None:
-    """Raise :class:`ResourceError` unless holdouts were decided under a policy.
+    """Raise :class:`ResourceError` unless holdouts were built under ``policy``.
 
-    Changes counted against another predecessor, or an edited catalogue, reach the holdouts only when they are rebuilt;
-    a package of the new policy over the old holdouts would train on what it is measured on.
+    A new predecessor or an edited catalogue affects the holdouts only after a rebuild. A package of the new policy with
+    the old holdouts would train on data that it is evaluated on.
     """
     wanted, found = normal_json(policy.as_recipe(), "policy"), holdouts.manifest.recipe["policy"]
     if found == wanted:
@@ -133,7 +141,7 @@ def check_held_out_under(holdouts: Published, policy: HoldoutPolicy) -> None:
     differing = sorted(name for name in wanted.keys() | stated.keys() if wanted.get(name) != stated.get(name))
     raise ResourceError(
         str(holdouts.artefact),
-        "was made under another policy",
+        "was built under another policy",
         expected=", ".join(f"{name}={wanted.get(name)!r}" for name in differing),
         got=", ".join(f"{name}={stated.get(name)!r}" for name in differing),
         remedy=f"Rebuild {holdouts.artefact}",

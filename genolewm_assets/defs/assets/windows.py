@@ -1,4 +1,4 @@
-"""``windows/index``: the reference windows of each linear contig."""
+"""``windows/index``: the reference windows, one partition per linear contig."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -55,7 +55,7 @@ def plan_windows(workspace: Workspace, contig_name: str, progress: Progress) -> 
 
 
 def _read_tracks(tracks: Mapping[str, SourceFile], contigs: ContigSet, contig: str) -> dict[str, IntervalArray]:
-    """Read each BED track's intervals on a contig."""
+    """Return the intervals of each BED track on a contig, by track."""
     intervals = {}
     for name, track in tracks.items():
         with track.local() as local:
@@ -64,7 +64,7 @@ def _read_tracks(tracks: Mapping[str, SourceFile], contigs: ContigSet, contig: s
 
 
 def describe_windows(published: Published) -> dict[str, dg.MetadataValue]:
-    """Show rows, coverage counts, and which stretches of the contig lie in windows."""
+    """Return the metadata of windows: rows, counts, and the coverage along the contig."""
     from genolewm_assets.defs.display import draw_coverage
 
     table = pq.read_table(published.file("windows.parquet"), columns=["start", "end", "gc"])
@@ -84,7 +84,8 @@ windows_index = GatedAsset(
     description="""
     One row per reference window of a contig: coordinates, hash, composition and strata.
 
-    A window is the unit that the language model encodes and that holdouts take out; row i here is row i of its cache.
+    The language model encodes whole windows, and holdouts exclude whole windows. Row i belongs to row i of
+    `embeddings/cache`.
     """,
     kinds={"parquet", "numpy"},
     place=lambda workspace, contig: f"windows/{workspace.catalog.window_profile.name}/{contig}",

@@ -1,4 +1,4 @@
-"""The picture of what a ClinVar release changed: how many alleles went from which class to which."""
+"""Picture of the changes of a ClinVar release: number of alleles by class before and after."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from genolewm_assets.defs.display.pictures import BLUE, LABEL_COLOURS, embed_fig
 from genolewm_assets.genome import CLASSES
 from genolewm_assets.variants import Int64s
 
-#: From nearly white to blue: lightness alone tells the counts apart.
+#: From nearly white to blue, so that counts differ in lightness and can be read without colour vision.
 _SHADES = LinearSegmentedColormap.from_list("shades", ["#E6F1F8", BLUE])
 _KEPT = "#E3E3E3"
 _ROWS, _COLUMNS = (*CLASSES, "added"), (*CLASSES, "removed")
 
 
 def draw_transitions(matrix: Int64s, *, earlier: str, later: str) -> dg.MetadataValue:
-    """Draw the classes from -> to, shaded by the logarithm of the count.
+    """Draw the matrix of classes, earlier by later, shaded by the logarithm of the count.
 
     Parameters
     ----------
     matrix
-        int64, shape (7, 7), as :func:`~genolewm_assets.variants.changes.transitions` returns it.
+        Allele counts, int64, shape (7, 7), as :func:`~genolewm_assets.variants.changes.transitions` returns them. Rows
+        are the classes in the earlier release and ``added``, columns those in the later release and ``removed``.
     earlier, later
         Keys of the releases.
 
     Notes
     -----
-    The diagonal, what kept its class, is told but not shaded: it would outshine every change.
+    Alleles that kept their class (the diagonal) are grey: their counts are so large that all others would look white.
     """
     moved = matrix - np.diag(np.diag(matrix))
     added, removed, reclassified = (int(part.sum()) for part in (matrix[-1], matrix[:, -1], moved[:-1, :-1]))
@@ -52,7 +53,7 @@ def draw_transitions(matrix: Int64s, *, earlier: str, later: str) -> dg.Metadata
 
 
 def _name_classes(axes: Axes) -> None:
-    """Name rows and columns, each class with a mark in its colour."""
+    """Label rows and columns with the classes, and mark each class with its colour."""
     n, at = len(CLASSES), np.arange(len(CLASSES))
     axes.set(xlim=(-0.5, n + 0.5), ylim=(n + 0.5, -0.5))
     axes.set_xticks(range(n + 1), _COLUMNS)

@@ -1,95 +1,152 @@
-"""What each check guarantees, in one sentence, as the UI shows it beside the check's outcome."""
+"""Descriptions of the checks: one sentence each, which the UI shows with the check's result."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 _GENERAL: Mapping[str, str] = {
-    "inputs_accepted": "The sources could be read, and every input from upstream is published, passed and unaltered.",
+    "inputs_accepted": (
+        "The sources could be read, and every upstream input is published, passed its checks and is unaltered."
+    ),
     "bytes_match_manifest": "Every published file has the size and the SHA-256 that its manifest states.",
-    "checksum_matches_published": "The source has the checksum that its publisher, or the catalogue, states for it.",
+    "checksum_matches_published": (
+        "Every downloaded source file has the MD5 that its publisher or the catalogue states, if one is stated."
+    ),
     "schema_as_declared": "Every table has the declared columns, types and nullability.",
-    "alleles_sorted_and_unique": "Alleles stand in the order of contig and position, and none stands there twice.",
-    "window_hashes_right": "Every window, hashed again, gives the SHA-256 and the id of its row.",
-    "windows_hold_only_acgt": "No window holds a base other than A, C, G and T.",
+    "alleles_sorted_and_unique": "The alleles of each contig are sorted by position, REF and ALT; none occurs twice.",
+    "window_hashes_right": "The SHA-256 and the id of every row equal those computed again from its window.",
+    "windows_hold_only_acgt": "Every window consists of the bases A, C, G and T only.",
 }
 
 _SHARDS: Mapping[str, str] = {
-    "alleles_in_normal_form": "Every allele is upper-case ACGT, trimmed and left-aligned.",
     "every_record_accounted_for": (
-        "Alleles in the source = kept + rejected + filtered, counted by another reader, and each reject has its row."
+        "The number of alleles in the source, counted by separate code, equals those kept, rejected and filtered; every "
+        "reject has its row."
     ),
-    "frequencies_consistent": "Frequencies lie within 0 and 1 and agree with AC and AN to the digits that are printed.",
-    "kept_alleles_pass_filters": "Every allele that was kept passes the bounds on FILTER, AF and AN.",
-    "labels_follow_clnsig": "Classes, stars and genes are those that ClinVar's published texts can mean.",
-    "ref_agrees_with_genome": "Every base of every REF is the pinned reference's.",
+    "alleles_in_normal_form": "REF and ALT of every allele are upper-case ACGT, differ, are trimmed and left-aligned.",
+    "frequencies_consistent": (
+        "All frequencies are between 0 and 1, AC is between 0 and AN, and AF equals AC / AN within the printed digits."
+    ),
+    "kept_alleles_pass_filters": (
+        "Every kept allele has an accepted FILTER value and at least the minimum AF; circular contigs are exempt."
+    ),
+    "labels_follow_clnsig": (
+        "No class contradicts the words of ClinVar's CLNSIG text, stars are 0 to 4, and each gene symbol has a gene id."
+    ),
+    "ref_agrees_with_genome": "Every base of every REF equals the pinned reference genome.",
     "ref_mismatches_rare": (
-        "Alleles whose REF is not the reference's are rarer than the catalogue's bound; more mean another assembly."
+        "The share of alleles whose REF does not fit the reference is within the catalogue's bound; a larger share "
+        "indicates another assembly."
     ),
-    "release_key_equals_header_date": "The date in the VCF's header is that of the release's key.",
+    "release_key_equals_header_date": "The date in the header of the VCF is the date of the release's key.",
 }
 
 _CHANGES: Mapping[str, str] = {
-    "shards_hold_no_allele_twice": "Neither release holds an allele twice, so that alleles can be paired.",
-    "flags_agree_with_columns": "Each flag says whether the two values it is about differ.",
-    "classes_change_with_their_texts": "No class changed where ClinVar's text did not.",
-    "changes_lead_to_the_release": (
-        "Applied to the predecessor the changes give the release; taken back from it, the predecessor."
+    "shards_hold_no_allele_twice": "Both releases are sorted and contain no allele twice, so alleles can be paired.",
+    "flags_agree_with_columns": (
+        "Every flag is set exactly if its two values differ, and only added and removed alleles lack a side."
     ),
-    "changes_add_up": "The counts are those of the written rows and, class by class, of both releases.",
+    "classes_change_with_their_texts": "An allele's class changed only if ClinVar's CLNSIG text changed too.",
+    "changes_lead_to_the_release": (
+        "Applying the changes to the predecessor gives the release, and undoing them gives the predecessor."
+    ),
+    "changes_add_up": "The counts equal the written rows and, for each class, the counts of both releases.",
 }
 
 _WINDOWS: Mapping[str, str] = {
-    "contigs_match_pins": "The FASTA's contigs have the lengths and MD5s that the catalogue pins.",
-    "windows_tile_contig": "Windows start where the specification's arithmetic puts them, in every stretch of ACGT.",
-    "every_record_accounted": "Records and bases in = used + skipped, by reason.",
-    "placements_hold": "Every place on the reference states what its kind must, and exact ones equal its bases.",
-    "windows_cut_from_records": "Every window and its flanks, cut again from its record, are the same.",
-    "windows_follow_tiling": "Each record has the windows that the specification's arithmetic gives, and no others.",
+    "every_record_accounted": "The records and bases of a corpus source equal those used plus those skipped for each reason.",
+    "contigs_match_pins": "The contigs of the FASTA have the lengths and MD5s that the catalogue pins.",
+    "windows_tile_contig": (
+        "The contig has exactly the windows that RFC-0006 section 3.2 defines, in every run of A, C, G and T."
+    ),
+    "placements_hold": (
+        "Every placement has the columns that its kind requires, and is marked exact only if the reference has the "
+        "same bases."
+    ),
+    "windows_cut_from_records": "Every window and its flanks equal the same interval of the source record.",
+    "windows_follow_tiling": "Every record has exactly the windows that the tiling rules give.",
 }
 
 _STATES: Mapping[str, str] = {
-    "norms_plausible": "No block's norm is a hundred times above or below the median one.",
-    "null_edit_bounded": "An edit that changes nothing moves a state by less than 2 % of what a SNV there moves it by.",
-    "rows_equal_windows": "There is one row of states per window.",
-    "states_finite": "Every block of a window holds finite numbers, and the padding behind it none.",
-    "states_reproducible": "Windows spread over the cache, encoded again in another order, give the same states.",
+    "norms_plausible": "The norm of every block is within a factor of 100 of the median norm.",
+    "null_edit_bounded": (
+        "In up to 8 sampled windows, an edit with ALT = REF moves the pooled state by less than 2 % of the median "
+        "shift that SNVs at the same places cause."
+    ),
+    "rows_equal_windows": "The cache has exactly one row of states per window.",
+    "states_finite": "All blocks of a window are finite, and blocks past the end of a shorter window are NaN.",
+    "states_reproducible": (
+        "Up to 32 sampled windows, encoded again in another order, give the stored states within 1 % of the largest "
+        "absolute value."
+    ),
 }
 
 _HOLDOUTS: Mapping[str, str] = {
-    "alleles_in_stretches_named": "Of each held-out stretch all alleles whose bases meet it are named, and no others.",
-    "contigs_held_out_whole": "A contig that is held out leaves from its first base to its last.",
-    "haplotype_share_in_bounds": "Haplotype blocks take out the share of windows that the policy asks for.",
-    "rows_sorted_and_unique": "Rows stand in the order of their keys, and none stands there twice.",
-    "units_have_one_role": "No contig, gene component or block serves both validation and test.",
+    "alleles_in_stretches_named": (
+        "For every holdout, source and contig, the table lists as many alleles as overlap the held-out intervals."
+    ),
+    "contigs_held_out_whole": "Every contig that the policy holds out is held out from its first base to its last.",
+    "haplotype_share_in_bounds": (
+        "Haplotype blocks remove the share of windows that the policy requests, within 0.3 percentage points, or less "
+        "if no admissible block is left."
+    ),
+    "rows_sorted_and_unique": "The rows of each table are sorted by key, and no key occurs twice.",
+    "units_have_one_role": "No contig, gene component or haplotype block is in both validation and test.",
 }
 
 _PACKAGES: Mapping[str, str] = {
-    "caches_match_windows": "Every pointer into a cache leads to the states of exactly that window.",
-    "counts_add_up": "Windows and alleles in = train + held out, in the counts, in the files and in what came in.",
-    "mix_realised": "Training draws from the corpus sources in the mix asked for, or the catalogue accepts another.",
-    "no_holdout_allele_in_train": "No held-out allele, and none in a held-out stretch, is in the training split.",
-    "no_holdout_corpus_row_in_train": "No corpus window that is held out, or lies in a held-out stretch, trains.",
-    "no_holdout_window_in_train": "No reference window of the training split meets a held-out stretch.",
-    "package_verifies": "The package in use, hashed again with its caches, is what it says it is.",
-    "sequences_right": "Every sequence has its hash, holds only ACGT, and is the reference's where it says so.",
-    "splits_disjoint": "No sequence, on either strand, and no allele is in two splits.",
+    "caches_match_windows": "Every cache key and cache row of a window refers to the states of exactly that window.",
+    "counts_add_up": (
+        "For every source, the windows and alleles read equal those in the training split plus those held out, and the "
+        "counts equal the rows of the files."
+    ),
+    "mix_realised": (
+        "The training windows allow the target mix of corpus sources, each within 2 percentage points, or the "
+        "catalogue declares the deviation."
+    ),
+    "no_holdout_allele_in_train": (
+        "The training split contains no allele that is listed as held out or overlaps a held-out interval."
+    ),
+    "no_holdout_corpus_row_in_train": (
+        "The training split contains no corpus window that is listed as held out or may overlap a held-out interval."
+    ),
+    "no_holdout_window_in_train": (
+        "The footprint of no reference window of the training split overlaps a held-out interval."
+    ),
+    "package_verifies": "Every file of the package in use and of its caches has the SHA-256 that the package records.",
+    "sequences_right": (
+        "Every window has the SHA-256 of its row, consists of ACGT only and, if it is a reference window, equals the "
+        "genome, flanks included."
+    ),
+    "splits_disjoint": (
+        "No allele is in two splits, no reference window is in both validation and test, and no training window equals "
+        "an evaluation window of a holdout with intervals on either strand."
+    ),
 }
 
 _MITO: Mapping[str, str] = {
-    "differences_spell_genomes": "Each genome, spelt from its differences and the reference, is itself.",
-    "every_genome_accounted_for": "Records of the collections = kept + rejected, by reason, and each has its row.",
-    "every_row_joined": "Rows of either shard = alleles + merged spellings, and no substitution was lost.",
-    "genomes_are_their_sources": "Each genome, turned and on either strand, is the one that its collection holds.",
-    "levels_within_bounds": "Every level of heteroplasmy lies within 0 and 1.",
-    "near_copies_on_one_side": (
-        "Any two genomes of different sides have more differences than the catalogue's bound, each pair counted to the "
-        "end, and no haplogroup was parted."
+    "differences_spell_genomes": "The reference with a genome's differences applied gives the sequence of the genome.",
+    "every_genome_accounted_for": (
+        "Every record of the collections has a row among the genomes or the rejects, and the counts equal these rows."
     ),
-    "positions_are_the_references": "Every token has the reference's position of its first base.",
-    "rows_are_the_genomes": "Each row has the name and the side of the split that its genome has.",
-    "sites_agree_with_alleles": "No site has less than its alleles' level, and none more without an indel nearby.",
-    "tokens_spell_genomes": "The tokens of each genome, decoded, are its sequence, and unknown where a base is.",
+    "every_row_joined": (
+        "The rows of each shard equal its joined alleles plus merged spellings, and every substitution was joined."
+    ),
+    "genomes_are_their_sources": "Every genome equals its source record, apart from rotation and strand.",
+    "levels_within_bounds": "Every heteroplasmy level is between 0 and 1.",
+    "near_copies_on_one_side": (
+        "Two genomes in different splits differ at more positions than the catalogue's bound (all pairs are compared), "
+        "and no haplogroup is divided if the policy keeps haplogroups together."
+    ),
+    "positions_are_the_references": "Every token has the reference position of its first base.",
+    "rows_are_the_genomes": "Every row has the name and the split of its genome.",
+    "sites_agree_with_alleles": (
+        "The level of every site is at least that of its substitutions, and no higher than that of its substitutions "
+        "and the indels nearby."
+    ),
+    "tokens_spell_genomes": (
+        "The decoded tokens of every genome give its sequence, and a token is unknown exactly if one of its bases is."
+    ),
 }
 
 CHECK_DESCRIPTIONS: Mapping[str, str] = {

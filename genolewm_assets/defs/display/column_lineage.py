@@ -1,8 +1,9 @@
-"""Which upstream columns each column of a table comes from: how declarations say it, and how Dagster is told.
+"""Column lineage: the upstream columns that each column of a table comes from, and their form in Dagster.
 
-Declared, not traced: tests hold it against the schemas, the graph, and the values of tables that were built. A source
-is written ``asset.column``; columns of an artefact's further tables are ``<noun>.<column>``, as in its column schema.
-Not here: which rows were chosen (a window leaves training because of an allele, but no column of it comes from one).
+Lineage is declared, not traced; tests compare it with the schemas, the graph, and the values of tables that were built.
+A source is written ``asset.column``; columns of an asset's further tables are ``<noun>.<column>``, as in its column
+schema. Lineage covers values, not the selection of rows: a window may be excluded from training because of an allele,
+but none of the window's columns comes from the allele.
 """
 
 from __future__ import annotations
@@ -12,26 +13,34 @@ from typing import Protocol, TypeAlias
 
 import dagster as dg
 
-#: By column, every one that the tables have: its sources; none where the value is made in the asset, or comes from
-#: outside the graph.
+#: Sources of every column of an asset's tables, by column. Empty if the asset computes the value or the value comes
+#: from outside the graph.
 Sources: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 class Keyed(Protocol):
-    """What has the key of an asset, ``domain/noun``."""
+    """An object with the key of an asset."""
 
     @property
     def key(self) -> str:
-        """The key."""
+        """Key of the asset, ``domain/noun``."""
 
 
 def of(asset: Keyed, *columns: str) -> tuple[str, ...]:
-    """Return columns of an asset as sources."""
+    """Return columns of an asset as sources, ``asset.column``."""
     return tuple(f"{asset.key}.{name}" for name in columns)
 
 
 def same(columns: Iterable[str], *assets: Keyed, noun: str = "", suffixes: Iterable[str] = ("",)) -> Sources:
-    """Return columns that hold what the column of the same name holds upstream, in one of some assets."""
+    """Return sources of columns that have the name of their upstream column in each of ``assets``.
+
+    Parameters
+    ----------
+    noun
+        Prefix of the columns' names, such as ``alleles.``.
+    suffixes
+        Suffixes of the columns' names; each combination of column and suffix has the same sources.
+    """
     return {
         f"{noun}{name}{suffix}": tuple(source for asset in assets for source in of(asset, name))
         for name in columns
@@ -40,12 +49,12 @@ def same(columns: Iterable[str], *assets: Keyed, noun: str = "", suffixes: Itera
 
 
 def made_here(*columns: str) -> Sources:
-    """Return columns without a source."""
+    """Return an entry without sources for each column: the asset itself computes the values."""
     return dict.fromkeys(columns, ())
 
 
 def column_lineage(sources: Sources) -> dg.TableColumnLineage | None:
-    """Return the sources as Dagster's; None if there are none."""
+    """Return the sources as Dagster's column lineage; None if no column has a source."""
     deps_by_column = {
         column: [
             dg.TableColumnDep(asset_key=dg.AssetKey(upstream.split("/")), column_name=name)
@@ -58,7 +67,7 @@ def column_lineage(sources: Sources) -> dg.TableColumnLineage | None:
 
 
 def split_source(source: str) -> tuple[str, str]:
-    """Return asset and column.
+    """Split a source at its first dot into asset and column.
 
     >>> split_source("holdouts/manifest.alleles.role")
     ('holdouts/manifest', 'alleles.role')

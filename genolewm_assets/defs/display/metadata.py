@@ -1,6 +1,6 @@
-"""What the Dagster UI shows of an asset and of a materialisation: columns, rows, places, sizes, counts.
+"""Metadata of assets and materialisations for the Dagster UI: columns, rows, paths, sizes, counts.
 
-Not here: pictures (``pictures``), which columns come from which (``column_lineage``), what a check means
+Not here: pictures (``pictures``), lineage of columns (``column_lineage``), descriptions of checks
 (``check_descriptions``).
 """
 
@@ -17,19 +17,21 @@ from genolewm_assets.store.tables import TableSchema
 
 OWNERS = ["team:genolewm"]
 
-#: Files listed with a materialisation at most; the manifest lists all.
+#: Greatest number of files listed with a materialisation; the manifest lists all.
 _FILES_SHOWN = 50
 
 
 def definition_metadata(asset: str, tables: Mapping[str, TableSchema], sources: Sources) -> dict[str, object]:
-    """Return the metadata that an asset carries before anything is materialised.
+    """Return the metadata of an asset's definition: column schema, table name, lineage.
 
     Parameters
     ----------
     asset
         ``domain/noun``.
     tables
-        By noun, whose columns are shown as ``<noun>.<column>``; those of the one without a noun by their own names.
+        Schemas by noun. Columns are shown as ``<noun>.<column>``, or as ``<column>`` if the noun is empty.
+    sources
+        Upstream columns of each column.
     """
     return {
         "dagster/column_schema": column_schema(tables, sources),
@@ -39,20 +41,21 @@ def definition_metadata(asset: str, tables: Mapping[str, TableSchema], sources: 
 
 
 def lineage_metadata(sources: Sources) -> dict[str, dg.TableColumnLineage]:
-    """Return the lineage of columns, if any is declared."""
+    """Return the metadata of the column lineage; empty if no column has a source."""
     lineage = column_lineage(sources)
     return {} if lineage is None else {"dagster/column_lineage": lineage}
 
 
 def column_schema(tables: Mapping[str, TableSchema], sources: Sources) -> dg.TableSchema:
-    """Return the columns of tables, with types, nullability, descriptions and where they come from.
+    """Return the columns of tables with types, nullability, descriptions and upstream columns.
 
     Parameters
     ----------
     tables
-        By noun, as in :func:`definition_metadata`.
+        Schemas by noun, as in :func:`definition_metadata`.
     sources
-        The UI of open-source Dagster draws no lineage of columns, so the description says it.
+        Upstream columns of each column. They are part of the column's description, because the UI of open-source
+        Dagster shows no column lineage.
     """
     return dg.TableSchema(columns=list(_columns(tables, sources)))
 
@@ -61,17 +64,17 @@ def _columns(tables: Mapping[str, TableSchema], sources: Sources) -> Iterator[dg
     for noun, table in tables.items():
         for field in table.arrow:
             name = f"{noun}.{field.name}" if noun else field.name
-            came = ", ".join(f"`{source}`" for source in sources.get(name, ()))
+            upstream = ", ".join(f"`{source}`" for source in sources.get(name, ()))
             yield dg.TableColumn(
                 name,
                 str(field.type),
-                description=table.describe(field.name) + (f"; from {came}" if came else ""),
+                description=table.describe(field.name) + (f"; from {upstream}" if upstream else ""),
                 constraints=dg.TableColumnConstraints(nullable=field.nullable),
             )
 
 
 def describe_published(published: Published, *, rows: int | None = None) -> dict[str, dg.MetadataValue]:
-    """Return what every materialisation reports: rows, place, size, files, and every count of the manifest."""
+    """Return the metadata that every materialisation reports: rows, path, bytes, files, counts of the manifest."""
     manifest = published.manifest
     row_key = "dagster/row_count" if published.artefact.partition is None else "dagster/partition_row_count"
     counts = "\n".join(f"| {name} | {count:,} |" for name, count in sorted(manifest.counts.items()))
@@ -86,7 +89,7 @@ def describe_published(published: Published, *, rows: int | None = None) -> dict
 
 
 def list_files(files: tuple[FileEntry, ...]) -> dg.MetadataValue:
-    """Return the files of an artefact as a table; paths are relative to ``dagster/uri``."""
+    """Return the files of an artefact as a table of path, rows, size and SHA-256; paths are relative to the URI."""
     shown = [(file.path, file.rows, file.size_bytes, file.sha256[:12]) for file in files[:_FILES_SHOWN]]
     if left_out := files[_FILES_SHOWN:]:
         rest = sum(file.size_bytes for file in left_out)
@@ -99,7 +102,7 @@ def list_files(files: tuple[FileEntry, ...]) -> dg.MetadataValue:
 
 
 def plotted(**figures: float | None) -> dict[str, dg.MetadataValue]:
-    """Return the figures that the UI plots by partition and over time; one that is no number is left out."""
+    """Return figures that the UI plots by partition and over time; None, NaN and infinite values are left out."""
     return {
         name: dg.MetadataValue.int(value) if isinstance(value, int) else dg.MetadataValue.float(round(value, 6))
         for name, value in figures.items()
@@ -108,14 +111,14 @@ def plotted(**figures: float | None) -> dict[str, dg.MetadataValue]:
 
 
 def share(part: float, whole: float) -> float | None:
-    """Return a part's share of the whole, 0 to 1; None where there is no whole."""
+    """Return ``part / whole``; None if ``whole`` is 0."""
     return part / whole if whole else None
 
 
-#: Fields of ClinVar's VCF that the shard is made from, in the order of the file; ``INFO/`` before those of the INFO
-#: column. The file is kept as NCBI published it and has more; ``sources.clinvar`` reads these.
+#: Type and description of each field of ClinVar's VCF that ``sources.clinvar`` reads, in file order; names of INFO
+#: fields begin with ``INFO/``. The published file is kept as it is and has further fields.
 CLINVAR_FIELDS: Mapping[str, tuple[str, str]] = {
-    "CHROM": ("String", "contig as NCBI spells it, without 'chr'"),
+    "CHROM": ("String", "contig in NCBI's spelling, without 'chr'"),
     "POS": ("Integer", "1-based position of the first base of REF"),
     "ID": ("Integer", "VariationID"),
     "REF": ("String", "reference allele"),
@@ -124,7 +127,7 @@ CLINVAR_FIELDS: Mapping[str, tuple[str, str]] = {
     "INFO/CLNSIG": ("String", "aggregate germline classification"),
     "INFO/CLNSIGCONF": ("String", "classifications in conflict, with their numbers of submissions"),
     "INFO/CLNSIGINCL": ("String", "classification of haplotypes or genotypes that include the allele"),
-    "INFO/CLNREVSTAT": ("String", "review status, from which the stars follow"),
+    "INFO/CLNREVSTAT": ("String", "review status, which determines the stars"),
     "INFO/ONC": ("String", "aggregate oncogenicity classification"),
     "INFO/SCI": ("String", "aggregate somatic clinical impact"),
     "INFO/GENEINFO": ("String", "genes as symbol:GeneID, '|' between several"),
@@ -137,7 +140,7 @@ CLINVAR_FIELDS: Mapping[str, tuple[str, str]] = {
 
 
 def clinvar_vcf_schema() -> dg.TableSchema:
-    """Return the fields of ClinVar's VCF as columns."""
+    """Return the fields of :data:`CLINVAR_FIELDS` as columns."""
     return dg.TableSchema(
         columns=[dg.TableColumn(name, kind, description=text) for name, (kind, text) in CLINVAR_FIELDS.items()]
     )

@@ -1,4 +1,4 @@
-"""Pictures of what lies along the mitochondrial circle, and of which haplogroups are on which side."""
+"""Pictures of values along the mitochondrial circle, and of the haplogroups in each split."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ from matplotlib.figure import Figure
 
 from genolewm_assets.defs.display.pictures import BLUE, PART_COLOURS, SKY, embed_figure
 
-#: Sectors of the circle; of the human one each has some 69 positions.
+#: Sectors of the circle; about 69 positions each on human mitochondrial DNA.
 _SECTORS = 240
-#: As wide as the dialog that shows it.
+#: Width of the UI dialog that shows the picture: 560 CSS pixels at 96 to the inch.
 _WIDTH_IN = 560 / 96
 _SIZE_IN, _HOLE = 4.2, 0.6
 _TITLE_PT, _TEXT_PT = 10.0, 8.5
 
 
 def draw_on_circle(values: npt.NDArray[np.float64], *, title: str, unit: str) -> dg.MetadataValue:
-    """Draw the mean of values, one per position (NaN: none), in each of 240 sectors of the circle, clockwise."""
+    """Draw the mean of values in each of 240 sectors of the circle, clockwise from the top.
+
+    Parameters
+    ----------
+    values
+        One value per position of the circle, float64, shape (positions,); NaN counts as 0.
+    title, unit
+        Text above the picture, and the unit of the values.
+    """
     figure = Figure(figsize=(_WIDTH_IN, _SIZE_IN), layout="constrained")
     figure.suptitle(title, fontsize=_TITLE_PT)
     axes = figure.add_subplot(projection="polar")
@@ -34,22 +42,28 @@ def draw_on_circle(values: npt.NDArray[np.float64], *, title: str, unit: str) ->
     means = np.add.reduceat(np.append(known, 0.0), edges[:-1]) / np.maximum(np.diff(edges), 1)
     top = float(means.max())
     axes.set(theta_offset=np.pi / 2, theta_direction=-1, ylim=(0, 1))
-    # One outline: as many bars would be a picture of some hundred kilobytes.
+    # One outline: 240 separate bars would take some hundred kilobytes of SVG.
     angles = np.repeat(2 * np.pi * edges / len(known), 2)[1:-1]
     axes.fill_between(angles, _HOLE, _HOLE + np.repeat((1 - _HOLE) * means / top, 2), color=BLUE, linewidth=0)
     axes.plot(np.linspace(0, 2 * np.pi, 200), np.full(200, _HOLE), color=SKY, linewidth=1)
-    # The last label would meet the first one.
+    # No label in the last kilobase: it would overlap the first label.
     for place in range(0, len(known) - 1_000, 2_000):
         angle = 2 * np.pi * place / len(known)
         axes.text(angle, _HOLE - 0.08, f"{place // 1_000} kb", ha="center", va="center", fontsize=_TEXT_PT)
     peak = int(means.argmax())
-    said = f"up to {top:.3g}\n{unit}\nat {edges[peak] + 1:,} to {edges[peak + 1]:,}"
-    axes.text(0, 0, said, ha="center", va="center", fontsize=_TEXT_PT)
-    return embed_figure(figure, f"{title}: {said}".replace("\n", " "))
+    peak_text = f"up to {top:.3g}\n{unit}\nat {edges[peak] + 1:,} to {edges[peak + 1]:,}"
+    axes.text(0, 0, peak_text, ha="center", va="center", fontsize=_TEXT_PT)
+    return embed_figure(figure, f"{title}: {peak_text}".replace("\n", " "))
 
 
 def draw_haplogroups(haplogroups: Sequence[str | None], split: Sequence[str]) -> dg.MetadataValue:
-    """Draw how many genomes of each haplogroup are on which side of the split."""
+    """Draw the number of genomes of each haplogroup, stacked by split.
+
+    Parameters
+    ----------
+    haplogroups, split
+        Haplogroup (None: unknown) and split of each genome, in the same order.
+    """
     named = [name or "none" for name in haplogroups]
     sizes = Counter(named)
     names = sorted(sizes, key=lambda name: (-sizes[name], name))
@@ -67,6 +81,6 @@ def draw_haplogroups(haplogroups: Sequence[str | None], split: Sequence[str]) ->
     axes.set_ylabel("genomes", fontsize=_TEXT_PT)
     if names:
         axes.legend(frameon=False, fontsize=_TEXT_PT)
-    title = f"{len(named):,} genomes of {len(names):,} haplogroups"
+    title = f"{len(named):,} genomes in {len(names):,} haplogroups"
     figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
     return embed_figure(figure, f"{title}: " + ", ".join(f"{name} {sizes[name]:,}" for name in names))

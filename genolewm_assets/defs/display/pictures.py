@@ -1,8 +1,8 @@
-"""Pictures shown with a materialisation: SVG inside Markdown, as wide as the dialog of the UI that shows them.
+"""Pictures of a materialisation: SVG embedded in Markdown, as wide as the UI dialog that shows them.
 
-Colours are Okabe and Ito's, which colour-blind readers can tell apart; what a colour means is also written beside it.
-The alternative text gives the figures that the picture is about. Text stays text, so a picture takes few bytes of the
-event log, where it lies with every materialisation, and is sharp on every screen.
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart; the meaning of a colour is also written
+next to it. The alternative text states the figures that a picture shows. Text is stored as text, not as outlines, so
+that a picture takes few bytes of the event log, which keeps one per materialisation.
 """
 
 from __future__ import annotations
@@ -25,27 +25,35 @@ from genolewm_assets.genome import IntervalArray
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
 VERMILION, SKY, GREY = "#D55E00", "#56B4E9", "#999999"
-#: ClinVar classes from harmful to harmless.
+#: Colours of ClinVar's classes, from pathogenic to benign.
 LABEL_COLOURS = {"P": VERMILION, "LP": ORANGE, "VUS": GREY, "OTHER": PURPLE, "LB": SKY, "B": BLUE}
-#: Parts of packages and holdouts.
+#: Colours of splits and roles.
 PART_COLOURS = {"train": GREEN, "validation": ORANGE, "test": BLUE, "not trained on": GREY}
 
 #: Bins along a contig.
 _BINS = 200
-#: The dialog that shows a picture has room for 560 CSS pixels, 96 to the inch.
+#: Width of the UI dialog that shows a picture: 560 CSS pixels at 96 to the inch.
 _WIDTH_IN = 560 / 96
 _TITLE_PT, _TEXT_PT, _SMALL_PT = 10.0, 9.0, 8.5
 _EDGE: dict[str, Any] = {"edgecolor": "#333333", "linewidth": 0.5}
-#: The font that is measured here, and one as wide that stands in for it elsewhere: letters stay letters.
+#: The font that text is measured with, and a substitute of equal width for machines that lack it.
 _FONTS = ["DejaVu Sans", "Verdana"]
-#: Foot of a logarithmic axis of counts, so that a count of one can be seen.
+#: Lower end of a logarithmic axis of counts, so that a count of 1 is visible.
 _BELOW_ONE = 0.7
-#: Share of a bar below which no text fits into it.
+#: A part of a bar with a smaller share gets no label, because the text would not fit.
 _NARROW = 0.07
 
 
 def draw_density(positions: npt.NDArray[np.int64], *, unit: str, contig: str) -> dg.MetadataValue:
-    """Draw how many ``unit`` start in each of 200 bins of a contig, up to the last; ``positions`` are 0-based."""
+    """Draw the number of items in each of 200 bins of a contig, up to the last item.
+
+    Parameters
+    ----------
+    positions
+        0-based positions, int64, shape (items,).
+    unit
+        What the items are, in the plural.
+    """
     length = int(positions.max(initial=0)) + 1
     figure, axes = _canvas(f"{len(positions):,} {unit} along {contig}")
     if not len(positions):
@@ -54,11 +62,11 @@ def draw_density(positions: npt.NDArray[np.int64], *, unit: str, contig: str) ->
     axes.stairs(counts, edges / 1e6, fill=True, color=BLUE)
     axes.set(xlabel="position (Mbp)", ylabel=f"{unit} per {length / _BINS / 1e3:,.1f} kb", xlim=(0, length / 1e6))
     empty = _percent(float(np.mean(counts == 0)))
-    return embed_figure(figure, f"{len(positions):,} {unit} along {contig}; {empty} of the bins hold none")
+    return embed_figure(figure, f"{len(positions):,} {unit} along {contig}; {empty} of the bins are empty")
 
 
 def draw_coverage(windows: IntervalArray, *, contig: str) -> dg.MetadataValue:
-    """Draw which share of each of 200 bins of a contig lies in windows, up to the end of the last window."""
+    """Draw the share of each of 200 bins of a contig that windows cover, up to the end of the last window."""
     shares, edges = coverage(windows)
     total = _percent(float(np.average(shares, weights=np.diff(edges))), digits=1)
     title = f"{len(windows):,} windows cover {total} of {contig} up to {edges[-1] / 1e6:,.2f} Mbp"
@@ -72,9 +80,14 @@ def draw_coverage(windows: IntervalArray, *, contig: str) -> dg.MetadataValue:
 
 
 def coverage(windows: IntervalArray) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Return the share of each bin that lies in windows, 0 to 1, and the bins' edges, in bases: shapes (n,), (n + 1,).
+    """Return the share of each bin that windows cover, and the edges of the bins.
 
-    There are 200 bins up to the end of the last window, fewer where that leaves less than a base each.
+    Returns
+    -------
+    shares
+        float64, shape (n,), 0 to 1. ``n`` is 200, or the end of the last window if that is smaller.
+    edges
+        0-based positions in bases, int64, shape (n + 1,), from 0 to the end of the last window.
     """
     covered = windows.merge()
     length = int(covered.end.max(initial=1))
@@ -83,7 +96,7 @@ def coverage(windows: IntervalArray) -> tuple[npt.NDArray[np.float64], npt.NDArr
 
 
 def draw_af_spectrum(af: npt.NDArray[np.float64], *, contig: str) -> dg.MetadataValue:
-    """Draw the allele frequency spectrum of a shard, frequencies 0 to 1 over a logarithmic axis of counts."""
+    """Draw the allele frequency spectrum of a shard in 50 bins from 0 to 1, with a logarithmic axis of counts."""
     rare = _percent(float(np.mean(af < 0.05)) if len(af) else 0.0)
     title = f"{len(af):,} alleles of {contig}; {rare} with a frequency below 5 %"
     figure, axes = _canvas(title)
@@ -97,7 +110,7 @@ def draw_af_spectrum(af: npt.NDArray[np.float64], *, contig: str) -> dg.Metadata
 
 
 def draw_norms(norms: npt.NDArray[np.float64], *, source: str) -> dg.MetadataValue:
-    """Draw the distribution of the Euclidean norms of block states."""
+    """Draw the distribution of the Euclidean norms of block states, float64, shape (blocks,)."""
     middle = float(np.median(norms)) if len(norms) else 0.0
     title = f"States of {source}: median norm {middle:.4g} over {len(norms):,} blocks"
     figure, axes = _canvas(title)
@@ -118,7 +131,13 @@ def draw_norms(norms: npt.NDArray[np.float64], *, source: str) -> dg.MetadataVal
 
 
 def draw_classes_by_stars(counts: Mapping[str, npt.NDArray[np.int64]]) -> dg.MetadataValue:
-    """Draw the shares of ClinVar's classes by review stars; each value is int64, shape (5,), alleles with 0 to 4."""
+    """Draw the shares of ClinVar's classes by review stars.
+
+    Parameters
+    ----------
+    counts
+        Allele counts by class, each int64, shape (5,): alleles with 0, 1, 2, 3 and 4 stars.
+    """
     totals = np.sum(list(counts.values()), axis=0)
     figure, axes = _canvas("Classes by review stars", height_in=3.2)
     floor = np.zeros(5)
@@ -139,23 +158,23 @@ def draw_classes_by_stars(counts: Mapping[str, npt.NDArray[np.int64]]) -> dg.Met
     axes.set(ylabel="share of the alleles", ylim=(0, 1))
     axes.set_xticks(range(5), [f"{star} star{'s' * (star != 1)}\n{total:,}" for star, total in enumerate(totals)])
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=_SMALL_PT, reverse=True)
-    said = ", ".join(f"{star} stars {total:,}" for star, total in enumerate(totals))
-    return embed_figure(figure, f"ClinVar classes by review stars; alleles: {said}")
+    alt_text = ", ".join(f"{star} stars {total:,}" for star, total in enumerate(totals))
+    return embed_figure(figure, f"ClinVar classes by review stars; alleles: {alt_text}")
 
 
 def draw_class_balance(counts: Mapping[str, int]) -> dg.MetadataValue:
-    """Draw how many alleles each of ClinVar's classes has."""
+    """Draw the number of alleles of each of ClinVar's classes."""
     title = f"{sum(counts.values()):,} alleles by class"
     return _draw_bars(counts, title=title, colours=[LABEL_COLOURS[label] for label in counts])
 
 
 def draw_placements(counts: Mapping[str, int], *, source: str) -> dg.MetadataValue:
-    """Draw how the windows of a corpus source were placed on the reference."""
+    """Draw the number of windows of a corpus source by kind of placement on the reference."""
     return _draw_bars(counts, title=f"{sum(counts.values()):,} windows of {source} by how they were placed")
 
 
 def draw_source_mix(target: Mapping[str, float], realised: Mapping[str, float]) -> dg.MetadataValue:
-    """Draw the share of training tuples from each corpus source, 0 to 1: asked for, and what the windows allow."""
+    """Draw the share of training tuples from each corpus source, 0 to 1: the target and the realised share."""
     names = list(target)
     off = max((abs(realised.get(name, 0.0) - target[name]) for name in names), default=0.0)
     title = f"Source mix of training; at most {_percent(off, digits=1)} from the target"
@@ -165,28 +184,30 @@ def draw_source_mix(target: Mapping[str, float], realised: Mapping[str, float]) 
     axes.barh(at, got, height=0.55, color=BLUE, label="realised", **_EDGE)
     for y, name in enumerate(names):
         axes.vlines(target[name], y - 0.4, y + 0.4, color=VERMILION, linewidth=3, label="" if y else "target")
-        _write_behind(
+        _write_after(
             axes, max(got[y], target[name]), y, f"{_percent(got[y], digits=1)} (target {_percent(target[name])})"
         )
     axes.set(xlabel="share of tuples", xlim=(0, max([*got, *target.values()], default=1.0) * 1.45))
     _name_rows(axes, names)
     axes.legend(loc="lower right", frameon=False, fontsize=_SMALL_PT)
-    said = ", ".join(
+    alt_text = ", ".join(
         f"{name} {_percent(share, digits=1)} of {_percent(target[name])}"
         for name, share in zip(names, got, strict=True)
     )
-    return embed_figure(figure, f"Realised source mix of training: {said}")
+    return embed_figure(figure, f"Realised source mix of training: {alt_text}")
 
 
 def draw_composition(
     panels: Mapping[str, Mapping[str, Mapping[str, int]]], *, title: str, parts: Mapping[str, str]
 ) -> dg.MetadataValue:
-    """Draw panels of stacked bars side by side.
+    """Draw panels of stacked horizontal bars next to each other.
 
     Parameters
     ----------
     panels
         Counts by panel, row and part; every panel has the same rows, the first on top.
+    title
+        Text above the panels.
     parts
         Colours by part, in the order of the stack.
     """
@@ -195,24 +216,24 @@ def draw_composition(
     figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
     every = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (noun, counts) in zip(every, panels.items(), strict=True):
-        _plain(axes)
+        _style_axes(axes)
         _stack(axes, counts, parts)
         axes.set_xlabel(noun)
         axes.locator_params(axis="x", nbins=3)
     _name_rows(every[0], rows)
     marks = [Patch(color=colour, label=part) for part, colour in parts.items()]
     figure.legend(handles=marks, loc="outside lower center", ncols=len(parts), frameon=False, fontsize=_SMALL_PT)
-    said = "; ".join(f"{noun}: {_in_words(counts)}" for noun, counts in panels.items())
-    return embed_figure(figure, f"{title}. {said}")
+    alt_text = "; ".join(f"{noun}: {_in_words(counts)}" for noun, counts in panels.items())
+    return embed_figure(figure, f"{title}. {alt_text}")
 
 
 def _draw_bars(counts: Mapping[str, int], *, title: str, colours: Sequence[str] | str = BLUE) -> dg.MetadataValue:
-    """Draw one horizontal bar per name, with its count and share."""
+    """Draw one horizontal bar per name, labelled with count and share."""
     figure, axes = _canvas(title, height_in=0.6 + 0.3 * len(counts))
     total = sum(counts.values())
     axes.barh(np.arange(len(counts)), list(counts.values()), color=colours, **_EDGE)
     for y, n in enumerate(counts.values()):
-        _write_behind(axes, n, y, f"{n:,} ({_percent(n / total, digits=1)})" if total else "0")
+        _write_after(axes, n, y, f"{n:,} ({_percent(n / total, digits=1)})" if total else "0")
     axes.set_xlim(0, max([*counts.values(), 1]) * 1.25)
     axes.xaxis.set_visible(False)
     axes.spines["bottom"].set_visible(False)
@@ -221,30 +242,32 @@ def _draw_bars(counts: Mapping[str, int], *, title: str, colours: Sequence[str] 
 
 
 def _stack(axes: Axes, rows: Mapping[str, Mapping[str, int]], parts: Mapping[str, str]) -> None:
-    """Stack the parts of each row, and write their counts behind the bar."""
+    """Stack the parts of each row, and write their counts to the right of the bar."""
     for y, by_part in enumerate(rows.values()):
         present = [(part, by_part[part]) for part in parts if by_part.get(part)]
         left = 0
         for part, n in present:
             axes.barh(y, n, left=left, color=parts[part], height=0.6, **_EDGE)
             left += n
-        _write_behind(axes, left, y, " + ".join(f"{n:,}" for _, n in present) or "0")
+        _write_after(axes, left, y, " + ".join(f"{n:,}" for _, n in present) or "0")
     most = max((sum(by_part.values()) for by_part in rows.values()), default=0)
     axes.set_xlim(0, max(most, 1) * 1.55)
 
 
 def ink_on(colour: str) -> str:
-    """Return black or white, whichever is easier to read on a colour (WCAG 2.2, relative luminance)."""
+    """Return ``"black"`` or ``"white"``, whichever has more contrast to a colour (WCAG 2.2, relative luminance)."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
     luminance = float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
     return "black" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "white"
 
 
-def _write_behind(axes: Axes, x: float, y: int, text: str) -> None:
+def _write_after(axes: Axes, x: float, y: int, text: str) -> None:
+    """Write text to the right of the end of a bar."""
     axes.annotate(text, (x, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=_SMALL_PT)
 
 
 def _in_words(rows: Mapping[str, Mapping[str, int]]) -> str:
+    """Return the counts of rows and parts as text, for the alternative text of a picture."""
     return ", ".join(
         f"{name} {' + '.join(f'{n:,} {part}' for part, n in by_part.items() if n) or 'none'}"
         for name, by_part in rows.items()
@@ -252,7 +275,7 @@ def _in_words(rows: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def _name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Name the rows of horizontal bars, the first on top."""
+    """Label the rows of horizontal bars, the first on top."""
     axes.set_yticks(np.arange(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -265,13 +288,14 @@ def _figure(height_in: float) -> Figure:
 def _canvas(title: str, *, height_in: float = 2.7) -> tuple[Figure, Axes]:
     figure = _figure(height_in)
     axes = figure.add_subplot()
-    # From the edge of the picture, so that long titles fit.
+    # Aligned with the left edge of the picture, so that long titles fit.
     figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
-    _plain(axes)
+    _style_axes(axes)
     return figure, axes
 
 
-def _plain(axes: Axes) -> None:
+def _style_axes(axes: Axes) -> None:
+    """Remove the upper and right frame lines, and set the text sizes."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=_SMALL_PT)
     axes.xaxis.label.set_fontsize(_TEXT_PT)
@@ -282,17 +306,19 @@ def _percent(share: float, *, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-def _embed_empty(figure: Figure, axes: Axes, said: str) -> dg.MetadataValue:
-    """Say that there is nothing to draw."""
+def _embed_empty(figure: Figure, axes: Axes, alt_text: str) -> dg.MetadataValue:
+    """Return a picture that contains only the text ``alt_text``, for a materialisation without data."""
     axes.set_axis_off()
-    axes.text(0.5, 0.5, said, ha="center", va="center", transform=axes.transAxes, fontsize=_TEXT_PT)
-    return embed_figure(figure, said)
+    axes.text(0.5, 0.5, alt_text, ha="center", va="center", transform=axes.transAxes, fontsize=_TEXT_PT)
+    return embed_figure(figure, alt_text)
 
 
 def embed_figure(figure: Figure, alt: str) -> dg.MetadataValue:
-    """Return a figure as Markdown; ``alt`` is what a reader who does not see it is told."""
+    """Return a figure as Markdown with an embedded SVG; ``alt`` is its alternative text."""
     buffer = io.BytesIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "genolewm", "font.sans-serif": _FONTS}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    said = alt.replace("[", "(").replace("]", ")")
-    return dg.MetadataValue.md(f"![{said}](data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()})")
+    alt_text = alt.replace("[", "(").replace("]", ")")
+    return dg.MetadataValue.md(
+        f"![{alt_text}](data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()})"
+    )

@@ -1,7 +1,7 @@
-"""New ClinVar releases: the sensor that registers them and requests the newest, and the weekly schedule behind it.
+"""New ClinVar releases: a sensor registers them and requests the newest; a weekly schedule repeats failed requests.
 
-What is new follows from the record of releases in the root and the partitions in Dagster's instance, never from the
-cursor alone: neither a restart nor a lost cursor registers or requests anything twice.
+New releases are found by comparing the ledger of releases in the root with the partitions in Dagster's instance, never
+from the cursor alone, so that neither a restart nor a lost cursor registers or requests a release twice.
 """
 
 import logging
@@ -33,10 +33,10 @@ from genolewm_assets.sources.clinvar import (
 )
 from genolewm_assets.variants import ReleaseKey, is_before
 
-#: What is made of a release that the catalogue does not package.
+#: Assets that are built for a release that the catalogue does not package.
 UNPACKAGED_ASSETS = (clinvar_release, clinvar_shard, clinvar_changes)
 
-#: Dagster ends a tick after 60 s; the next one tries again, so nothing is gained by waiting long.
+#: Seconds for reading the listing. Dagster ends a tick after 60 s, and the next tick tries again.
 _READ_WITHIN_S = 30.0
 _ATTEMPTS, _PAUSE = 2, tenacity.wait_fixed(1)
 
@@ -45,15 +45,16 @@ _ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRu
 
 
 class _Cursor(BaseModel):
-    """What one tick leaves to the next.
+    """State that one tick of the sensor passes to the next.
 
     Attributes
     ----------
     newest
-        Newest release that has been seen: one that comes after it is requested even where a crash between
-        registration and request has left its partition behind.
+        Newest release seen so far. A newer release is requested even if its partition exists already, because a crash
+        can fall between registration and request.
     arriving
-        Identities of new files without a published checksum, by name. One is complete when two ticks find it alike.
+        Identities of new files without a published checksum, by file name. Such a file is complete when two ticks find
+        the same identity.
     """
 
     newest: Release | None = None
@@ -61,7 +62,7 @@ class _Cursor(BaseModel):
 
     @classmethod
     def parse(cls, text: str | None) -> "_Cursor":
-        """Read a cursor; one that is lost or cannot be read is a new one."""
+        """Parse a cursor; a missing or unreadable cursor gives an empty one."""
         try:
             return cls.model_validate_json(text or "{}")
         except ValidationError:
@@ -69,8 +70,20 @@ class _Cursor(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What one look at the listing finds: releases known and, of these, keys offered now; oldest first."""
+class _ReleaseState:
+    """Releases found by one reading of the listing.
+
+    Attributes
+    ----------
+    known
+        Releases of the ledger that the catalogue admits, oldest first.
+    offered
+        Keys of the known releases that the listing offers now, oldest first.
+    arriving
+        Identities of new files without a published checksum that only this reading has found, by name.
+    unfinished
+        Problems of files that seem to be incomplete, by name.
+    """
 
     known: tuple[RegisteredRelease, ...]
     offered: tuple[str, ...]
@@ -78,7 +91,7 @@ class _Look:
     unfinished: Mapping[str, str]
 
     def unregistered(self, instance: dg.DagsterInstance) -> list[str]:
-        """Return the keys that are no partitions yet."""
+        """Return the keys of known releases that are not yet registered as partitions."""
         registered = set(instance.get_dynamic_partitions(_PARTITIONS))
         return [release.key for release in self.known if release.key not in registered]
 
@@ -88,8 +101,15 @@ class _Look:
         return f"{len(self.offered)} offered{newest}{arriving if self.arriving or self.unfinished else ''}"
 
 
-def _look(workspace: Workspace, log: logging.Logger, before: Mapping[str, str] | None = None) -> _Look:
-    """Read the listing and record what is new; ``before`` are files that await a second look, None: take them."""
+def _read_releases(workspace: Workspace, log: logging.Logger, before: Mapping[str, str] | None = None) -> _ReleaseState:
+    """Read the listing and add new releases to the ledger.
+
+    Parameters
+    ----------
+    before
+        Identities of incomplete files found by the previous tick, by name. A new file without a published checksum is
+        accepted only if its identity is the same; if None, it is accepted at once.
+    """
     settings = workspace.catalog.clinvar
     place = workspace.url(settings.listing)
     listing = read_listing(place, attempts=_ATTEMPTS, wait=_PAUSE, within_s=_READ_WITHIN_S)
@@ -103,11 +123,11 @@ def _look(workspace: Workspace, log: logging.Logger, before: Mapping[str, str] |
         if settings.releases is None or release.key in settings.releases
     )
     offered = tuple(release.key for release in offered_releases(known, complete))
-    return _Look(known, offered, arriving, listing.unfinished)
+    return _ReleaseState(known, offered, arriving, listing.unfinished)
 
 
 def _arriving(workspace: Workspace, listing: Listing, before: Mapping[str, str]) -> dict[str, str]:
-    """Return the new files that no checksum vouches for, and that were not there alike before."""
+    """Return new files without a published checksum whose identity differs from that in ``before``, by name."""
     known = {(release.file_name, release.identity) for release in read_ledger(workspace.root.path)}
     return {
         file.file_name: file.identity
@@ -127,7 +147,7 @@ def _is_published(workspace: Workspace, asset: GatedAsset, key: str) -> bool:
 
 
 def _refresh(workspace: Workspace, key: str, *, run_key: str | None, predecessor: str | None) -> dg.RunRequest:
-    """Ask for everything that is made of a release."""
+    """Return the request of a run that builds the assets of a release."""
     keys = None if workspace.is_packaged(key) else [dg.AssetKey(asset.path) for asset in UNPACKAGED_ASSETS]
     config = {"ops": {"__".join(clinvar_changes.path): {"config": {"predecessor": predecessor}}}} if predecessor else {}
     return dg.RunRequest(
@@ -139,14 +159,14 @@ def _refresh(workspace: Workspace, key: str, *, run_key: str | None, predecessor
     )
 
 
-def _runs(instance: dg.DagsterInstance, key: str, statuses: tuple[dg.DagsterRunStatus, ...] = ()) -> int:
-    """Count the runs that were to refresh a release."""
+def _count_runs(instance: dg.DagsterInstance, key: str, statuses: tuple[dg.DagsterRunStatus, ...] = ()) -> int:
+    """Count the runs of ``refresh_release`` for a release; with ``statuses``, only runs in these statuses."""
     tags = {"dagster/partition": key}
     return instance.get_runs_count(dg.RunsFilter(job_name=refresh_release_job.name, tags=tags, statuses=statuses))
 
 
-def _is_passing(err: ResourceError) -> bool:
-    """Tell what may be better at the next tick from what a person has to repair."""
+def _is_temporary(err: ResourceError) -> bool:
+    """Tell whether an error may disappear by the next tick; a person has to repair corrupt or rejected resources."""
     return not isinstance(err, CorruptResourceError | RejectedResourceError)
 
 
@@ -160,54 +180,54 @@ def clinvar_release_sensor(
 ) -> dg.SensorResult | dg.SkipReason:
     """Register every new ClinVar release of the catalogue's listing, and request refresh_release for the newest.
 
-    Older ones are registered only: people request them. A file that is replaced under its name gets a key of its own. A
-    listing that cannot be read is read again at the next tick.
+    Older releases are registered but not requested. A file that replaces another under the same name gets a new key. If
+    the listing cannot be read, the next tick reads it again.
     """
     cursor = _Cursor.parse(context.cursor)
     try:
         opened = workspace.open()
-        look = _look(opened, context.log, cursor.arriving)
+        state = _read_releases(opened, context.log, cursor.arriving)
     except ResourceError as err:
-        if not _is_passing(err):
+        if not _is_temporary(err):
             raise
         context.log.warning(str(err))
         return dg.SkipReason(str(err))
-    new = look.unregistered(context.instance)
-    for release in look.known:
+    new = state.unregistered(context.instance)
+    for release in state.known:
         if release.key in new:
             context.log.info(f"new release {release.key}: {release.file_name} ({release.identity})")
-    requests = _newest_request(opened, context, look, _candidates(look, new, cursor))
+    requests = _newest_request(opened, context, state, _candidates(state, new, cursor))
     return dg.SensorResult(
         dynamic_partitions_requests=[clinvar_release_partitions.build_add_request(new)] if new else [],
         run_requests=requests,
-        skip_reason=None if requests else f"nothing to request: {look}",
-        cursor=_Cursor(newest=_newest(look, cursor), arriving=dict(look.arriving)).model_dump_json(),
+        skip_reason=None if requests else f"nothing to request: {state}",
+        cursor=_Cursor(newest=_newest(state, cursor), arriving=dict(state.arriving)).model_dump_json(),
     )
 
 
-def _candidates(look: _Look, new: list[str], cursor: _Cursor) -> list[str]:
+def _candidates(state: _ReleaseState, new: list[str], cursor: _Cursor) -> list[str]:
     newest = cursor.newest
-    return [key for key in look.offered if key in new or (newest is not None and is_before(newest, key))]
+    return [key for key in state.offered if key in new or (newest is not None and is_before(newest, key))]
 
 
-def _newest(look: _Look, cursor: _Cursor) -> str | None:
-    seen = [*look.offered, *([cursor.newest] if cursor.newest else [])]
+def _newest(state: _ReleaseState, cursor: _Cursor) -> str | None:
+    seen = [*state.offered, *([cursor.newest] if cursor.newest else [])]
     return max(seen, key=ReleaseKey.parse, default=None)
 
 
 def _newest_request(
-    workspace: Workspace, context: dg.SensorEvaluationContext, look: _Look, candidates: list[str]
+    workspace: Workspace, context: dg.SensorEvaluationContext, state: _ReleaseState, candidates: list[str]
 ) -> list[dg.RunRequest]:
-    """Request the newest candidate, unless a newer release stands already or somebody has asked for it before."""
+    """Return a request for the newest candidate, or none if a newer release is published or it was requested before."""
     if not candidates:
         return []
     key = candidates[-1]
-    published = [release.key for release in look.known if _is_published(workspace, clinvar_shard, release.key)]
+    published = [release.key for release in state.known if _is_published(workspace, clinvar_shard, release.key)]
     if any(is_before(key, other) for other in published):
-        context.log.info(f"{key} is older than what is published: it is registered, and built when a person asks")
+        context.log.info(f"{key} is older than a published release: it is registered, but built only on request")
         return []
-    if _runs(context.instance, key):
-        context.log.info(f"{key} has been requested before")
+    if _count_runs(context.instance, key):
+        context.log.info(f"{key} was requested before")
         return []
     earlier = [other for other in published if is_before(other, key)]
     return [_refresh(workspace, key, run_key=key, predecessor=earlier[-1] if earlier else None)]
@@ -222,28 +242,29 @@ def _newest_request(
 def clinvar_release_schedule(
     context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource
 ) -> dg.RunRequest | dg.SkipReason:
-    """Once a week, request refresh_release for the newest ClinVar release if it has no package yet.
+    """Once a week, request refresh_release for the newest ClinVar release if it is not built yet.
 
-    It stands in where the sensor is off, and repeats what failed for a reason that has gone.
+    This replaces the sensor where it is off, and repeats runs that failed for a temporary reason. A release is built if
+    its package is published or, if the catalogue does not package it, its shard.
     """
     try:
         opened = workspace.open()
-        look = _look(opened, context.log)
+        state = _read_releases(opened, context.log)
     except ResourceError as err:
-        if not _is_passing(err):
+        if not _is_temporary(err):
             raise
         context.log.warning(str(err))
         return dg.SkipReason(str(err))
-    context.instance.add_dynamic_partitions(_PARTITIONS, look.unregistered(context.instance))
-    if not look.offered:
-        return dg.SkipReason(str(look))
-    key = look.offered[-1]
-    # Newer ones count too: a checksum that cannot be read today must not bring an older release up.
-    for release in look.known:
+    context.instance.add_dynamic_partitions(_PARTITIONS, state.unregistered(context.instance))
+    if not state.offered:
+        return dg.SkipReason(str(state))
+    key = state.offered[-1]
+    # A newer published release counts too: if its checksum cannot be read today, no older release must be requested.
+    for release in state.known:
         product = packages_split if opened.is_packaged(release.key) else clinvar_shard
         if not is_before(release.key, key) and _is_published(opened, product, release.key):
-            return dg.SkipReason(f"{product.key}[{release.key}] is published: {look}")
-    if _runs(context.instance, key, tuple(status for status in dg.DagsterRunStatus if status not in _ENDED)):
-        return dg.SkipReason(f"a run for {key} is under way")
-    # Without a predecessor named: what this release was compared with before, if it was, stands.
+            return dg.SkipReason(f"{product.key}[{release.key}] is published: {state}")
+    if _count_runs(context.instance, key, tuple(status for status in dg.DagsterRunStatus if status not in _ENDED)):
+        return dg.SkipReason(f"a run for {key} is in progress")
+    # No predecessor is named, so that a release that was compared before keeps its predecessor.
     return _refresh(opened, key, run_key=None, predecessor=None)

@@ -1,7 +1,7 @@
-"""Materialise the whole graph of a catalogue in this process, one partition per run, and say what stands.
+"""Materialise the whole graph of a catalogue in this process, one partition per run, and report each result.
 
-The runs are ordinary Dagster runs on the root's instance: the UI shows them. Import this module, and the definitions
-that are handed to it, only after ``launch.enter_environment``, because partitions are read from the catalogue.
+The runs are ordinary Dagster runs on the root's instance, so the UI shows them. Import this module and the definitions
+passed to it only after ``launch.enter_environment``, because the partitions are read from the catalogue at import.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from genolewm_assets.store.locks import is_running
 Steps: TypeAlias = Sequence[tuple[GatedAsset, str | None]]
 Outcome: TypeAlias = Literal["built", "current", "failed"]
 
-#: Assets that lead to the caches of states.
+#: Keys of the assets of states and of all assets upstream of them.
 STATE_ASSETS = leading_to(embeddings_cache, embeddings_corpus)
 
-#: Tables that list what an artefact does not hold.
+#: Tables of rows that were left out of an artefact; they do not count as its rows.
 _SIDE_TABLES = ("rejects.parquet", "skipped.parquet")
 
-#: Tags by which a later demo knows the runs of this one.
+#: Tags with the host name and process id of a demo, by which a later demo finds its runs.
 _HOST_TAG, _PID_TAG = "genolewm/demo_host", "genolewm/demo_pid"
 _ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
@@ -54,7 +54,19 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """What became of one partition."""
+    """Result of building one partition.
+
+    Attributes
+    ----------
+    seconds
+        Time that the step took.
+    rows
+        Rows of the artefact's tables, without rejects; None if it failed or has no table.
+    error
+        Reason of the failure in one line; empty unless ``outcome`` is ``failed``.
+    exit_code
+        Exit code of the command line for this failure; 0 if there is none.
+    """
 
     artefact: ArtefactId
     outcome: Outcome
@@ -66,13 +78,13 @@ class PartitionResult:
     exit_code: int = 0
 
     def line(self) -> str:
-        """Return one line for a person."""
+        """Return the result as one line of text."""
         rows = "" if self.rows is None else f"{self.rows:,} rows, "
         facts = f"{rows}{self.checks_passed} of {self.checks} checks passed"
         return f"{self.artefact} {self.outcome} in {self.seconds:.1f} s: {self.error or facts}"
 
     def as_json(self) -> dict[str, str | int | float | None]:
-        """Return the same for a machine."""
+        """Return the result as a JSON object, with ``asset`` and ``partition`` in place of ``artefact``."""
         facts = asdict(self)
         del facts["artefact"]
         return {"asset": self.artefact.asset, "partition": self.artefact.partition, **facts}
@@ -80,24 +92,30 @@ class PartitionResult:
 
 @dataclass(slots=True)
 class Demo:
-    """A walk over every partition of the graph in the order of its dependencies."""
+    """Builds every partition of the graph in dependency order.
+
+    Attributes
+    ----------
+    graph
+        Definitions of all assets.
+    """
 
     graph: dg.Definitions
     workspace: Workspace = field(default_factory=lambda: Workspace.open(configured_root(), configured_catalog()))
     instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.get)
 
     def __enter__(self) -> Self:
-        self._bury_dead_runs()
+        self._fail_dead_runs()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.instance.dispose()
 
-    def _bury_dead_runs(self) -> None:
-        """Fail the runs of demos that were killed, and free what ended runs hold of pools.
+    def _fail_dead_runs(self) -> None:
+        """Fail the runs of demos that were killed, and free the pool slots of all ended runs.
 
-        They would look alive, and keep their pool's slot, for ever. Slots are looked for by themselves: whoever failed
-        a run may have been killed before it freed the slot.
+        Otherwise such runs would stay "started" and keep their slots for ever. Slots are searched separately, because a
+        process that failed a run may have been killed before it freed the slot.
         """
         unfinished = [status for status in dg.DagsterRunStatus if status not in _ENDED]
         ours = dg.RunsFilter(statuses=unfinished, tags={_HOST_TAG: socket.gethostname()})
@@ -113,7 +131,7 @@ class Demo:
                     storage.free_concurrency_slots_for_run(run_id)
 
     def register_releases(self) -> list[str]:
-        """Add every ClinVar release of the catalogue's listing as a partition; returns their keys in order."""
+        """Register every ClinVar release of the catalogue's listing as a partition; return their keys, oldest first."""
         settings = self.workspace.catalog.clinvar
         listing = read_listing(self.workspace.url(settings.listing))
         keys = [release.key for release in choose_releases(self.workspace.root.path, listing, settings.releases)]
@@ -121,7 +139,7 @@ class Demo:
         return keys
 
     def steps(self) -> Steps:
-        """Return every (asset, partition) in dependency order; ``packages/current`` comes after them."""
+        """Return every (asset, partition) in dependency order, except ``packages/current`` (see :meth:`follow`)."""
         releases = self.register_releases()
         listed: Mapping[Partitioning, Sequence[str]] = {
             BY_RELEASE: releases,
@@ -134,7 +152,7 @@ class Demo:
         ]
 
     def run(self, steps: Steps) -> Iterator[PartitionResult]:
-        """Materialise what is not current, one partition after the other."""
+        """Materialise every partition that is not current, in order, and yield the result of each."""
         for asset, partition in steps:
             artefact, started = ArtefactId(asset.key, partition), time.monotonic()
             manifest = self._current(asset, partition)
@@ -145,28 +163,28 @@ class Demo:
                     yield failure
                     continue
                 manifest, outcome = asset.open(self.workspace, partition).manifest, "built"
-            yield _standing(artefact, outcome, manifest, time.monotonic() - started)
+            yield _succeeded(artefact, outcome, manifest, time.monotonic() - started)
 
     def _current(self, asset: GatedAsset, partition: str | None) -> Manifest | None:
-        """Return the published manifest when a build would keep it and the instance knows of it."""
+        """Return the published manifest if a build would reuse it and the instance has recorded it, else None."""
         try:
             plan = asset.build_plan(self.workspace, partition, NO_PROGRESS)
             if not is_current(self.workspace.root, plan) or asset.location(self.workspace, partition) != plan.location:
                 return None
             manifest = asset.open(self.workspace, partition).manifest
         except GenoLeWMError:
-            return None  # the run says what is wrong, and records it
+            return None  # the run will report and record the error
         return manifest if self._knows(plan.artefact, manifest.sha256) else None
 
     def _knows(self, artefact: ArtefactId, sha256: str) -> bool:
-        """Tell whether the instance's latest materialisation of a partition is this version."""
+        """Tell whether the instance's latest materialisation of a partition has this manifest."""
         key = dg.AssetKey(artefact.asset.split("/"))
         event = self.instance.get_latest_data_version_record(key, partition_key=artefact.partition)
         tags = event.asset_materialization.tags if event and event.asset_materialization else None
         return (tags or {}).get("dagster/data_version") == f"sha256:{sha256}"
 
     def follow(self) -> PartitionResult:
-        """Move ``packages/current``, unless it is where it belongs."""
+        """Materialise ``packages/current`` unless it points to the right package already."""
         artefact, started, root = ArtefactId(packages_current.key), time.monotonic(), self.workspace.root.path
         with suppress(GenoLeWMError):
             ref = choose_current(root, read_pin(root))
@@ -176,7 +194,7 @@ class Demo:
         return failure or PartitionResult(artefact, "built", time.monotonic() - started, 1, 1, 1)
 
     def _materialise(self, artefact: ArtefactId, checks: int, started: float) -> PartitionResult | None:
-        """Run one asset for one partition; returns what went wrong, if anything."""
+        """Run one asset for one partition; return the failure, or None on success."""
         try:
             result = self.graph.resolve_implicit_global_asset_job_def().execute_in_process(
                 instance=self.instance,
@@ -189,8 +207,8 @@ class Demo:
         except OperationalError as err:
             raise ResourceError(
                 str(self.workspace.root.path / "dagster"),
-                f"the record of runs cannot be written ({err.orig})",
-                remedy="Free some space, or make the root writable, and run it again",
+                f"the database of runs cannot be written ({err.orig})",
+                remedy="Free some disk space or make the root writable, and run the command again",
             ) from err
         if result.success:
             return None
@@ -202,12 +220,12 @@ class Demo:
 
 
 def _reason(event: dg.DagsterEvent) -> tuple[str, int]:
-    """Return the line a step failed with, and the exit code that goes with it.
+    """Return the error line of a failed step, and the exit code for it.
 
     Raises
     ------
     KeyboardInterrupt
-        If a person stopped it: Dagster turns the signal into a failure of the step.
+        If a person interrupted the process; Dagster turns the signal into a failure of the step.
     """
     failure = event.step_failure_data if event.is_step_failure else None
     stated = failure.user_failure_data if failure else None
@@ -220,7 +238,8 @@ def _reason(event: dg.DagsterEvent) -> tuple[str, int]:
     return (cause.message.strip() if cause else "the run ended without an error"), 1
 
 
-def _standing(artefact: ArtefactId, outcome: Outcome, manifest: Manifest, seconds: float) -> PartitionResult:
+def _succeeded(artefact: ArtefactId, outcome: Outcome, manifest: Manifest, seconds: float) -> PartitionResult:
+    """Return the result of a published partition; all its checks have passed."""
     tables = [entry.rows for entry in manifest.files if entry.rows is not None and entry.path not in _SIDE_TABLES]
     checks = len(manifest.checks) + len(STANDING_CHECKS)
     return PartitionResult(artefact, outcome, seconds, sum(tables) if tables else None, checks, checks)

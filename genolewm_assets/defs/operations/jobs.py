@@ -1,4 +1,4 @@
-"""The jobs of the graph: ``refresh_release`` and ``rebuild_embeddings`` are here, the others beside what they do."""
+"""The list of all jobs, and the definitions of ``refresh_release`` and ``rebuild_embeddings``."""
 
 import time
 
@@ -10,7 +10,7 @@ from genolewm_assets.defs.operations.old_runs import purge_old_runs_job
 from genolewm_assets.defs.operations.verify_job import verify_all_job
 from genolewm_assets.defs.runtime import REFRESH_TAG, clinvar_release_partitions, report_failure
 
-#: What is made of one ClinVar release, in order.
+#: Keys of the assets that are partitioned by ClinVar release, in dependency order.
 RELEASE_ASSETS = tuple(key for key, asset in GATED.items() if asset.partitions.definition is clinvar_release_partitions)
 
 refresh_release_job = dg.define_asset_job(
@@ -18,8 +18,8 @@ refresh_release_job = dg.define_asset_job(
     selection=dg.AssetSelection.assets(*(dg.AssetKey(key.split("/")) for key in RELEASE_ASSETS)),
     tags={REFRESH_TAG: "true"},
     description=(
-        "Download one ClinVar release, check and shard it, count its changes, join its mitochondrial variants, hold "
-        "out and package. One release a run."
+        "Build all assets of one ClinVar release: download, shard, changes, mitochondrial variants, holdouts and "
+        "package. One release per run."
     ),
 )
 
@@ -27,13 +27,13 @@ refresh_release_job = dg.define_asset_job(
 @dg.op
 def request_backfill(context: dg.OpExecutionContext) -> dg.Output[None]:
     """Request a backfill of every partition of every asset that carries the H100 tag."""
-    # A job over assets takes one kind of partitions, and these have two, contigs and corpus sources; a backfill takes
-    # both. Dagster lets people and sensors request one, by these (0.4 s to import).
+    # An asset job takes one kind of partitions, but these assets have two, contigs and corpus sources; a backfill takes
+    # both. Dagster has no public function that requests a backfill. These imports take 0.4 s.
     from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
     from dagster._core.execution.backfill import PartitionBackfill
     from dagster._core.utils import make_new_backfill_id
 
-    wanted = AssetGraphSubset(  # type: ignore[call-arg]  # its __hash__ is taken for a field
+    wanted = AssetGraphSubset(  # type: ignore[call-arg]  # mypy takes its __hash__ for a field
         {
             dg.AssetKey(asset.path): partitions.subset_with_partition_keys(
                 partitions.get_partition_keys(dynamic_partitions_store=context.instance)
@@ -55,19 +55,19 @@ def request_backfill(context: dg.OpExecutionContext) -> dg.Output[None]:
     )
     context.instance.add_backfill(backfill)
     count = wanted.num_partitions_and_non_partitioned_assets
-    context.log.info(f"backfill {backfill.backfill_id} of {count} partitions is requested; the daemon runs it")
+    context.log.info(f"backfill {backfill.backfill_id} of {count} partitions was requested; the daemon runs it")
     return dg.Output(None, metadata={"backfill": backfill.backfill_id, "partitions": count})
 
 
 @dg.job(
     name="rebuild_embeddings",
     hooks={report_failure},
-    description="Encode every window again, on H100s: one backfill of embeddings/cache and embeddings/corpus.",
+    description="Encode every window again on H100s, by one backfill of embeddings/cache and embeddings/corpus.",
 )
 def rebuild_embeddings_job() -> None:
-    """Run the one step."""
+    """Run ``request_backfill``."""
     request_backfill()
 
 
-#: Every job. Those over assets are resolved when definitions are put together.
+#: All jobs. Dagster resolves the asset jobs when it loads the definitions.
 JOBS = (refresh_release_job, rebuild_embeddings_job, verify_all_job, purge_old_runs_job, observe_sources_job)

@@ -1,4 +1,4 @@
-"""``observe_sources``: ask once a day what the files outside the root are."""
+"""``observe_sources``: records the current version of each file outside the root, once a day."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ observe_sources_job = dg.define_asset_job(
     "observe_sources",
     selection=SOURCES,
     hooks={report_failure},
-    description="Ask what the files outside the root are now, without downloading them.",
+    description="Record the current version (MD5, ETag, or size and time) of each source file, without downloading it.",
 )
 
 observe_sources_schedule = dg.ScheduleDefinition(
@@ -18,5 +18,5 @@ observe_sources_schedule = dg.ScheduleDefinition(
     job=observe_sources_job,
     cron_schedule="17 4 * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Daily: it costs a few small requests.",
+    description="Observe the source files daily, at the cost of a few small requests.",
 )

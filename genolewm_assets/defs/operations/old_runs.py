@@ -1,4 +1,4 @@
-"""``purge_old_runs``: remove runs that newer ones have replaced. Dagster itself keeps every run and event for ever."""
+"""``purge_old_runs``: deletes runs that newer runs have superseded; Dagster alone would keep every run for ever."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,18 +8,18 @@ from typing import TypeAlias
 
 import dagster as dg
 
-# The history of checks has no public names in Dagster; its command line and UI use these.
+# Dagster has no public names for the history of checks; its command line and UI use these.
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from pydantic import Field
 
 from genolewm_assets.defs.runtime import report_failure
 
-#: An asset or a check of one, and the partition.
+#: An asset or a check, and the partition (None if there are no partitions).
 Subject: TypeAlias = tuple[dg.AssetKey | dg.AssetCheckKey, str | None]
 
 _ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-_TELLING = {
+_SUBJECT_EVENTS = {
     dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED,
     dg.DagsterEventType.ASSET_MATERIALIZATION,
     dg.DagsterEventType.ASSET_OBSERVATION,
@@ -31,15 +31,15 @@ _LISTED_AT_ONCE = 500
 
 
 class PurgeConfig(dg.Config):
-    """Which runs may go."""
+    """Run config of ``purge_old_runs``."""
 
-    older_than_days: float = Field(default=30, ge=0, description="Only runs that ended longer ago than this.")
-    dry_run: bool = Field(default=False, description="Only say what would go.")
+    older_than_days: float = Field(default=30, ge=0, description="Least age of a run, in days since it ended.")
+    dry_run: bool = Field(default=False, description="Only count the runs; delete nothing.")
 
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    """Who spoke last of a subject, and when; the run is empty for what no run said."""
+    """Run id (empty if no run made it) and time in seconds of the latest event of a subject."""
 
     run_id: str
     timestamp: float
@@ -47,14 +47,14 @@ class _Latest:
 
 @dataclass(slots=True)
 class RunHistory:
-    """What the events of an instance say about which runs have been replaced."""
+    """Decides which runs of an instance have been superseded, from the instance's events."""
 
     instance: dg.DagsterInstance
     _latest: dict[Subject, _Latest | None] = field(default_factory=dict)
 
     def ended_before(self, cutoff: datetime) -> Iterator[dg.RunRecord]:
         """Yield the runs that ended before a time, oldest first."""
-        # Ids first: a page cannot begin behind a run that has been deleted.
+        # All ids are listed first, because a page cannot start after a run that has been deleted.
         run_ids: list[str] = []
         chosen = dg.RunsFilter(statuses=_ENDED, created_before=cutoff)
         while page := self.instance.get_runs(
@@ -67,34 +67,39 @@ class RunHistory:
                 yield record
 
     def is_superseded(self, record: dg.RunRecord) -> bool:
-        """Tell whether another run spoke later, and successfully, of all that a run was to make, made or checked."""
-        run = record.dagster_run
-        if self._serves_a_backfill(run):
-            return False
-        touched = self._touched(run)
-        if touched is None:
-            return False
-        if not touched:
-            return run.job_name != _IMPLICIT_JOB and self._succeeded_since(record)
-        return all(self._is_spoken_of_later(subject, run.run_id, since) for subject, since in touched.items())
+        """Tell whether a run can be deleted without losing the latest event of any asset or check.
 
-    def _touched(self, run: dg.DagsterRun) -> dict[Subject, float] | None:
-        """Return what a run was about, with the time it last spoke of each; None for what cannot be told apart."""
-        touched: dict[Subject, float] = {}
-        for entry in self.instance.all_logs(run.run_id, of_type=_TELLING):
+        True if another run has later materialised or observed every asset partition that the run planned, materialised
+        or observed, and has later evaluated every check that it evaluated. A run without such events is superseded by a
+        later success of its job. Runs of an unfinished backfill or over a range of partitions are never superseded.
+        """
+        run = record.dagster_run
+        if self._is_in_open_backfill(run):
+            return False
+        subjects = self._subjects_of(run)
+        if subjects is None:
+            return False
+        if not subjects:
+            return run.job_name != _IMPLICIT_JOB and self._succeeded_since(record)
+        return all(self._has_later_event(subject, run.run_id, since) for subject, since in subjects.items())
+
+    def _subjects_of(self, run: dg.DagsterRun) -> dict[Subject, float] | None:
+        """Return the subjects of a run's events with the time of the last event of each; None if they are not known."""
+        subjects: dict[Subject, float] = {}
+        for entry in self.instance.all_logs(run.run_id, of_type=_SUBJECT_EVENTS):
             event = entry.dagster_event
             if event is None:
                 continue
             if event.partitions_subset is not None:
-                return None  # a range of partitions in one run, which assets with gates never have
+                return None  # a range of partitions in one run, which gated assets never have
             if event.asset_key is not None:
-                touched[event.asset_key, event.partition] = entry.timestamp
+                subjects[event.asset_key, event.partition] = entry.timestamp
             else:
                 check = event.asset_check_evaluation_data
-                touched[check.asset_check_key, check.partition] = entry.timestamp
-        return touched
+                subjects[check.asset_check_key, check.partition] = entry.timestamp
+        return subjects
 
-    def _is_spoken_of_later(self, subject: Subject, run_id: str, since: float) -> bool:
+    def _has_later_event(self, subject: Subject, run_id: str, since: float) -> bool:
         if subject not in self._latest:
             key, partition = subject
             if isinstance(key, dg.AssetCheckKey):
@@ -120,7 +125,7 @@ class RunHistory:
         return None
 
     def _succeeded_since(self, record: dg.RunRecord) -> bool:
-        """Tell whether a job that makes no asset has succeeded again."""
+        """Tell whether the job of a run that makes no asset has succeeded in a later run."""
         later = dg.RunsFilter(
             job_name=record.dagster_run.job_name,
             statuses=[dg.DagsterRunStatus.SUCCESS],
@@ -128,8 +133,8 @@ class RunHistory:
         )
         return any(run.run_id != record.dagster_run.run_id for run in self.instance.get_runs(later, limit=2))
 
-    def _serves_a_backfill(self, run: dg.DagsterRun) -> bool:
-        """Tell whether a backfill that goes on still counts this run."""
+    def _is_in_open_backfill(self, run: dg.DagsterRun) -> bool:
+        """Tell whether a run belongs to an unfinished backfill, which still counts its runs."""
         backfill_id = run.tags.get("dagster/backfill")
         backfill = self.instance.get_backfill(backfill_id) if backfill_id else None
         return backfill is not None and backfill.status.value in {"REQUESTED", "CANCELING", "FAILING"}
@@ -137,7 +142,7 @@ class RunHistory:
 
 @dg.op
 def delete_superseded_runs(context: dg.OpExecutionContext, config: PurgeConfig) -> dg.Output[None]:
-    """Delete what is old and replaced, with its events and its captured output, and count it."""
+    """Delete old, superseded runs with their events and captured output, and count them."""
     history = RunHistory(context.instance)
     counts = Counter(deleted=0, kept=0)
     cutoff = datetime.now(UTC) - timedelta(days=config.older_than_days)
@@ -151,10 +156,10 @@ def delete_superseded_runs(context: dg.OpExecutionContext, config: PurgeConfig) 
         if not config.dry_run:
             context.instance.delete_run(run.run_id)
             context.instance.compute_log_manager.delete_logs(prefix=[run.run_id])
-    verb = "would go" if config.dry_run else "are gone"
+    verb = "would be deleted" if config.dry_run else "were deleted"
     context.log.info(
-        f"Of the runs that ended more than {config.older_than_days:g} days ago, {counts['deleted']} were superseded "
-        f"and {verb}; {counts['kept']} hold the latest word on something and stay"
+        f"runs that ended more than {config.older_than_days:g} days ago: {counts['deleted']} superseded ones {verb}, "
+        f"{counts['kept']} kept because they hold the latest event of an asset or check"
     )
     return dg.Output(None, metadata={**counts, "dry_run": config.dry_run})
 
@@ -162,10 +167,10 @@ def delete_superseded_runs(context: dg.OpExecutionContext, config: PurgeConfig) 
 @dg.job(
     name="purge_old_runs",
     hooks={report_failure},
-    description="Delete runs that newer ones have replaced; never one that holds the latest event of anything.",
+    description="Delete old runs that newer runs have superseded; a run with the latest event of an asset is kept.",
 )
 def purge_old_runs_job() -> None:
-    """Run the one step."""
+    """Run ``delete_superseded_runs``."""
     delete_superseded_runs()
 
 
@@ -174,5 +179,5 @@ purge_old_runs_schedule = dg.ScheduleDefinition(
     job=purge_old_runs_job,
     cron_schedule="43 3 * * 0",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Weekly.",
+    description="Delete superseded runs weekly.",
 )

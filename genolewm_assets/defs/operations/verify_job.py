@@ -1,4 +1,4 @@
-"""``verify_all``: hash every published file again, and say of each partition whether it is what was published."""
+"""``verify_all``: hashes every published file again and reports for each partition whether it matches its manifest."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-# How an evaluation names the materialisation that it is about; Dagster gives it no name at the top.
+# Type by which an evaluation refers to its materialisation; it is not among Dagster's top-level names.
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
 from genolewm_assets.defs.assets import GATED
@@ -15,18 +15,21 @@ from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.states import find_index_faults
 from genolewm_assets.store.artefacts import ArtefactId, Verification, Verified
 
-#: Problems of one partition that its check shows; the run's log has all.
+#: Greatest number of problems that the check of a partition shows; the run's log has all.
 _SHOWN = 20
 
 
 @dataclass(slots=True)
 class PartitionChecks:
-    """What is to be said of each partition while a root is verified.
+    """Evaluations of ``bytes_match_manifest`` for each partition while a root is verified.
 
     Attributes
     ----------
     started_s
-        What was built after it was verified by its build, and is not spoken ill of for what stood there before.
+        Start of the verification, in seconds since 1970. For a partition materialised later no problem is reported,
+        because its own build verified it and the problem concerns the previous files.
+    passed, failed
+        Number of evaluations yielded so far.
     """
 
     workspace: Workspace
@@ -35,7 +38,7 @@ class PartitionChecks:
     passed: int = 0
     failed: int = 0
     _expected: dict[str, ArtefactId] = field(default_factory=dict)
-    _homeless: dict[ArtefactId, str] = field(default_factory=dict)
+    _unlocated: dict[ArtefactId, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         every = [(asset, key) for asset in GATED.values() for key in asset.partitions.keys(self.instance)]
@@ -43,11 +46,11 @@ class PartitionChecks:
             artefact = ArtefactId(asset.key, partition)
             try:
                 self._expected[asset.location(self.workspace, partition)] = artefact
-            except (GenoLeWMError, ValueError) as err:  # by what it is made from, which may be anything now
-                self._homeless[artefact] = f"{artefact}: its place cannot be told: {err}"
+            except (GenoLeWMError, ValueError) as err:  # the path depends on other artefacts, which may be damaged
+                self._unlocated[artefact] = f"{artefact}: its path cannot be determined: {err}"
 
     def found(self, verified: Verified) -> Iterator[dg.AssetCheckEvaluation]:
-        """Yield what a generation says of the partition that consumers open there; most older ones are nobody's."""
+        """Yield the evaluation of the partition that is published at a verified location; none for other locations."""
         artefact = self._expected.pop(verified.location, None)
         if artefact is None:
             return
@@ -61,9 +64,9 @@ class PartitionChecks:
         yield from self._evaluate(artefact, problems, figures)
 
     def not_found(self) -> Iterator[dg.AssetCheckEvaluation]:
-        """Yield the partitions that were materialised and of which nothing was found."""
+        """Yield a failed evaluation for each partition that was materialised but is not published."""
         nothing = {artefact: f"{location}: nothing is published" for location, artefact in self._expected.items()}
-        for artefact, problem in {**nothing, **self._homeless}.items():
+        for artefact, problem in {**nothing, **self._unlocated}.items():
             if self._latest(artefact) is not None:
                 yield from self._evaluate(artefact, [problem], {})
 
@@ -76,7 +79,7 @@ class PartitionChecks:
         self.passed += not problems
         self.failed += bool(problems)
         shown = {"problems": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems[:_SHOWN]))}
-        # Without its materialisation an evaluation counts as one of an older version.
+        # Without this reference Dagster takes the evaluation for one of an older version.
         target = latest and AssetCheckEvaluationTargetMaterializationData(
             storage_id=latest.storage_id, run_id=latest.run_id, timestamp=latest.timestamp
         )
@@ -104,12 +107,12 @@ def _key(artefact: ArtefactId) -> dg.AssetKey:
 def verify_files(
     context: dg.OpExecutionContext, workspace: WorkspaceResource
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
-    """Compare every file of the root with its manifest; fail at the end if anything published is damaged."""
+    """Compare every file of the root with its manifest; fail at the end if a published file is damaged or missing."""
     opened = workspace.open()
     checks = PartitionChecks(opened, context.instance)
     verification = Verification(opened.root, LogProgress(context.log.info))
-    # Yielded at once and by this run: one cut short has said what it knew, and without a run Dagster's table of checks
-    # takes one evaluation of a partition, ever.
+    # Each evaluation is yielded at once, so that an interrupted run keeps its results. It belongs to this run, because
+    # Dagster's table of checks takes only one evaluation per partition that has no run.
     for verified in verification:
         yield from checks.found(verified)
     yield from checks.not_found()
@@ -117,9 +120,9 @@ def verify_files(
     faults = [str(finding) for finding in findings if finding.is_fault]
     for finding in findings:
         (context.log.error if finding.is_fault else context.log.info)(f"{finding.kind.value}: {finding}")
-    context.log.info(f"{checks.passed} partitions are what was published, {checks.failed} are not")
+    context.log.info(f"{checks.passed} partitions match their manifests, {checks.failed} do not")
     if faults or checks.failed:
-        first = faults[0] if faults else "something that was materialised is not published"
+        first = faults[0] if faults else "a materialised partition is not published"
         raise dg.Failure(
             f"{opened.root.path}: {len(faults)} faults, {checks.failed} partitions damaged; the first: {first}",
             metadata={"partitions_passed": checks.passed, "partitions_failed": checks.failed, "faults": len(faults)},
@@ -131,8 +134,8 @@ def verify_files(
 @dg.job(
     name="verify_all",
     hooks={report_failure},
-    description="Hash every published file again; report bytes_match_manifest for each partition of each asset.",
+    description="Hash every published file again and report bytes_match_manifest for each partition of each asset.",
 )
 def verify_all_job() -> None:
-    """Run the one step."""
+    """Run ``verify_files``."""
     verify_files()

@@ -1,4 +1,8 @@
-"""What every asset needs: workspace, gate, partitions, automation, log."""
+"""Building blocks that all assets share: declarations, gates, partitions, automation conditions, workspace, run log.
+
+Here: code that knows Dagster and no particular asset. Not here: single assets (``assets``), jobs (``operations``), UI
+metadata (``display``).
+"""
 
 import lazy_loader
 

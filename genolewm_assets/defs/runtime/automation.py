@@ -1,8 +1,8 @@
-"""When automation asks for an asset: the conditions, and the two sensors that evaluate them.
+"""Automation conditions of the assets, and the two sensors that evaluate them.
 
-Changed data versions ask for a rebuild, updates do not: a partition that was materialised again with the same bytes
-moves nothing. Every condition waits behind ``GATE``, and until what lies upstream has caught up in its turn, so that a
-change passes through the graph step by step and each partition is built once.
+A changed data version triggers a rebuild; materialising a partition again with the same bytes does not. Every condition
+but ``FOLLOWING`` requires ``GATE`` and waits until the upstream partitions are themselves up to date, so that a change
+passes through the graph step by step and each partition is built once.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from genolewm_assets.defs.runtime.op_tags import H100_ASSET_TAGS
 
 AC = dg.AutomationCondition
 
-#: Dagster types a condition by what it is evaluated for; these are for assets, and for what those depend on.
+#: Dagster types a condition by the kind of key it is evaluated for; these are evaluated for assets and dependencies.
 Condition: TypeAlias = dg.AutomationCondition[Any]
 
-#: Files outside the root, which ``observations`` asks about. That one changed is a reason to build again, not to build
-#: for the first time; one that was never observed holds nothing up.
+#: Observable assets of files outside the root (``assets.observations``). A change of such a file triggers a rebuild but
+#: no first build; a file that was never observed does not delay a build.
 SOURCES = dg.AssetSelection.assets(["reference", "source"], ["gnomad", "source"], ["mito", "source"])
 
-#: Tag of the runs that make everything of a release, one asset after the other.
+#: Tag of runs of ``refresh_release``, which build all assets of one release in order.
 REFRESH_TAG = "genolewm/refresh"
 
-# "Updated, and not with the same version." ``data_version_changed`` alone says so too, but not when, and of two events
-# within one tick Dagster then takes the change for the earlier one: a change that comes right after a request, or after
-# a build from the former version, would be lost.
+# Updated, with a different data version. ``data_version_changed`` alone carries no time: of two events within one tick
+# Dagster takes the change for the earlier one, so a change right after a request, or right after a build from the
+# previous version, would be lost.
 _CHANGED: Condition = AC.newly_updated().since(~AC.data_version_changed())
 
 _UPSTREAM_CHANGED = AC.any_deps_match(_CHANGED)
@@ -37,14 +37,17 @@ _NEWLY_FAILED = AC.execution_failed().newly_true()
 
 
 def _since_handled(changed: Condition) -> Condition:
-    """Remember a change until its target was requested, built or has failed after it."""
-    # Not one ``since`` of three joined by ``|``, which forgets the times that each is compared by.
+    """Return a condition that is true from a change until its target is requested, is updated or fails."""
+    # Three separate ``since``: one ``since`` of the three joined by ``|`` loses the time of each event.
     return changed.since(AC.newly_requested()) & changed.since(AC.newly_updated()) & changed.since(_NEWLY_FAILED)
 
 
 def _changed_while_built() -> Condition:
-    """Remember a change that came while its target was being built from the former version, until it is requested."""
-    # In a run that makes both, the change is part of the build.
+    """Return a condition for a change that came during a build of the target, true until the target is requested.
+
+    Such a build reads the previous version, so the target must be built once more.
+    """
+    # A run that builds both assets reads the new version.
     elsewhere = ~AC.executed_with_root_target() & ~AC.executed_with_tags(tag_keys={REFRESH_TAG})
     begun_before = AC.run_in_progress() & ~AC.run_in_progress().newly_true()
     changed: Condition = AC.any_deps_match(AC.data_version_changed() & elsewhere) & begun_before
@@ -52,20 +55,23 @@ def _changed_while_built() -> Condition:
 
 
 def _due() -> Condition:
-    """Return true where data upstream changed that the target was not built from."""
+    """Return a condition that is true if upstream data changed after the target's last build read it."""
     renewed: Condition = _UPSTREAM_CHANGED.allow(SOURCES) & ~AC.missing()
     changed: Condition = _since_handled(_UPSTREAM_CHANGED.ignore(SOURCES))
     return (changed | renewed.since_last_handled() | _changed_while_built()).with_label("upstream_changed")
 
 
 def _newly_missing() -> Condition:
-    """Return true for what became missing, a new partition for instance, and was not tried since."""
+    """Return a condition that is true if the target became missing (a new partition does) and was not tried since."""
     handled: Condition = AC.newly_requested() | AC.newly_updated() | AC.initial_evaluation()
     return AC.newly_missing().since(handled | _NEWLY_FAILED)
 
 
 def _when(reason: Condition) -> Condition:
-    """Wait until everything upstream is there, is at rest, has caught up with what changed, and passed its checks."""
+    """Return ``reason``, held back until all upstream partitions exist, are up to date and passed their checks.
+
+    Neither the target nor an upstream partition may be in progress.
+    """
     behind = AC.any_deps_match(_UPSTREAM_CHANGED.since(AC.newly_updated())).with_label("upstream_is_behind")
     return (
         reason
@@ -77,17 +83,19 @@ def _when(reason: Condition) -> Condition:
     )
 
 
-#: Built when it is newly missing, and again when data upstream changed.
+#: Built when the partition is newly missing, and again when upstream data changed.
 AUTOMATED = _when(_newly_missing() | _due())
 
-#: Built again when data upstream changed, but first by ``refresh_release`` or a person: not every release is packaged.
+#: Rebuilt when upstream data changed. The first build is requested by ``refresh_release`` or by a person, because not
+#: every release is packaged.
 REBUILT = _when(~AC.missing() & _due())
 
-#: Built when data upstream changed; never for being missing.
+#: Built when upstream data changed; a missing partition alone triggers no build.
 RECOMPUTED = _when(_due())
 
-#: Moved when any package changed. No gate, and no release that is missing, failed or in progress, holds it: what it
-#: points to is verified by itself. That takes time, in which another package may change: only a request settles it.
+#: Built when it is newly missing or any package changed. ``GATE`` does not apply, and a release that is missing, failed
+#: or in progress does not delay it, because its build verifies the package it selects. Another package may change
+#: during that verification, so a change counts as handled only when the asset is requested after it.
 FOLLOWING: Condition = (_newly_missing() | _UPSTREAM_CHANGED.since(AC.newly_requested())) & ~AC.in_progress()
 
 _ON_GPU = dg.AssetSelection.tag(*next(iter(H100_ASSET_TAGS.items())))
@@ -96,12 +104,12 @@ cpu_automation_sensor = dg.AutomationConditionSensorDefinition(
     "cpu_automation_sensor",
     target=dg.AssetSelection.all() - _ON_GPU,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Builds what is missing and what reads changed data, as far as that needs no accelerator.",
+    description="Requests builds of missing partitions and rebuilds after upstream changes, except for H100 assets.",
 )
 
 gpu_automation_sensor = dg.AutomationConditionSensorDefinition(
     "gpu_automation_sensor",
     target=_ON_GPU,
     default_status=dg.DefaultSensorStatus.STOPPED,
-    description="Encodes windows again when they changed. Stopped until somebody starts it: it spends H100 hours.",
+    description="Requests the states of changed windows again. Stopped by default, because it uses H100 hours.",
 )

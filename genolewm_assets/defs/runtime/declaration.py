@@ -1,4 +1,4 @@
-"""How an asset is declared: once, as a value. What Dagster is told of it, and what else is asked, follows from that."""
+"""Declaration of one asset as a value, from which its Dagster definition, checks and metadata are made."""
 
 from __future__ import annotations
 
@@ -24,27 +24,33 @@ class Declaration:
     Attributes
     ----------
     key
-        ``domain/noun``; the domain is its group.
+        ``domain/noun``; the domain is the asset's group in the UI.
     description
-        Begins with "One row per"; a second paragraph says why the asset exists. May be indented.
+        Starts with "One row per"; a second paragraph says why the asset exists. May be indented.
     kinds
-        Formats and libraries that the graph shows, three at most.
+        Formats and libraries that the graph shows, at most three.
+    code_version
+        Raised when the build writes other files from the same inputs.
     deps
-        Of ``on_same_key``, ``on_every_partition`` and ``on_circular_contigs``: each states its mapping.
+        Made by ``on_same_key``, ``on_every_partition`` and ``on_circular_contigs``, which state the partition mapping.
+    partitions
+        Partitioning of the asset; by default none.
     automation
-        Of ``automation``; None: built when a person, a sensor or a schedule asks.
+        A condition of ``automation``; None if only a person, a sensor or a schedule requests builds.
+    freshness
+        Policy on the age of the latest materialisation, or None.
     checks
-        Names of the facts that hold of everything published; ``check_descriptions`` says what each guarantees.
+        Names of the checks, as in ``display.check_descriptions``.
     table, tables
-        Schemas of the main table and, by noun, of further ones.
+        Schema of the main table and, by noun, of further tables.
     columns
-        What is shown instead, where no table of ours is written.
+        Columns that the UI shows instead if the asset writes no table with a ``TableSchema``.
     sources
-        Where the columns come from, if any comes from a table upstream.
+        Upstream columns that each column comes from.
     h100
-        Whether its step needs an H100.
+        Whether the step needs an H100.
     body
-        What a step does.
+        Function that the step runs.
     """
 
     key: str
@@ -65,31 +71,32 @@ class Declaration:
 
     @property
     def path(self) -> list[str]:
-        """The key as Dagster's."""
+        """The parts of the key, as Dagster takes them."""
         return self.key.split("/")
 
     @property
     def check_names(self) -> tuple[str, ...]:
-        """Names of all its checks."""
+        """Names of all checks of the asset."""
         return self.checks
 
     def definition(self) -> dg.AssetsDefinition:
-        """Return the asset as Dagster loads it."""
+        """Return the Dagster definition of the asset."""
         tied: dict[str, Any] = {"op_tags": H100_OP_TAGS, "pool": H100_POOL} if self.h100 else {}
         stated, step = self.attributes(), self.step()
-        # As an argument it would describe the step's output too.
+        # Dagster reads the docstring as the asset's description. Given as an argument, the text would also describe the
+        # step's output.
         step.__doc__ = stated.pop("description")
         make = dg.asset(**stated, check_specs=self.check_specs(), hooks={report_failure}, **tied)
         asset: dg.AssetsDefinition = make(step)
         return asset
 
     def step(self) -> Callable[..., Any]:
-        """Return what its step does."""
+        """Return the function that the step runs."""
         assert self.body is not None
         return self.body
 
     def attributes(self) -> dict[str, Any]:
-        """Return what an asset and an asset's specification state alike."""
+        """Return the arguments that ``dg.asset`` and ``dg.AssetSpec`` have in common."""
         return {
             "key": self.path,
             "description": inspect.cleandoc(self.description),
@@ -112,7 +119,7 @@ class Declaration:
         return definition_metadata(self.key, {**main, **self.tables}, self.sources)
 
     def check_specs(self) -> list[dg.AssetCheckSpec]:
-        """Return one blocking check per fact, partitioned as the asset is."""
+        """Return one blocking check per name of :attr:`check_names`, partitioned like the asset."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.PreviewWarning)  # partitioned checks, new in Dagster 1.13
             return [

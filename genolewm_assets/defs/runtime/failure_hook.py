@@ -1,7 +1,7 @@
-"""``report_failure``: what is said, and to whom, when a step fails.
+"""``report_failure``: logs a failed step and posts it to the webhook.
 
-One line goes to the run's log. Where ``GENOLEWM_WEBHOOK_URL`` is set, a small JSON goes there by POST; whatever becomes
-of that, the run ends as it would have, at most :data:`TIMEOUT_S` later.
+The run's log gets one line. If ``GENOLEWM_WEBHOOK_URL`` is set, a small JSON document is posted to that URL. The
+request never changes the outcome of the run and delays its end by at most :data:`TIMEOUT_S`.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import dagster as dg
 WEBHOOK_VARIABLE = "GENOLEWM_WEBHOOK_URL"
 UI_VARIABLE = "GENOLEWM_UI_URL"
 
-#: Seconds after which a webhook is left to itself.
+#: Seconds to wait for the webhook.
 TIMEOUT_S = 10.0
 
-#: Tag of a run that failed for a reason it states: launching it again (``run_retries`` in ``dagster.yaml``, for what an
-#: accident ended, such as a database that went away) would end the same way.
+#: Tag of a run that failed with a ``dg.Failure``: a retry would fail in the same way. ``run_retries`` in
+#: ``dagster.yaml`` is for runs that an accident ended, such as a lost database.
 FINAL: Mapping[str, str] = {"dagster/retry_on_asset_or_op_failure": "false"}
 
 _LINE_LIMIT = 1_000
 
-#: Facts of a failed step by name; None where one does not apply.
+#: Facts of a failed step by name; None if a fact does not apply.
 Report: TypeAlias = Mapping[str, str | None]
 
 
 @dg.failure_hook(name="report_failure")
 def report_failure(context: dg.HookContext) -> None:
-    """Log the failure of a step in one line, and post it to the webhook, if there is one."""
+    """Log the failure of a step in one line and, if a webhook is set, post it there."""
     if isinstance(context.op_exception, dg.Failure):
         context.instance.add_run_tags(context.run_id, dict(FINAL))
     report = describe_failure(context)
@@ -43,11 +43,11 @@ def report_failure(context: dg.HookContext) -> None:
     context.log.error("%s%s failed: %s", report["asset"] or report["step"], partition, report["error"])
     url = os.environ.get(WEBHOOK_VARIABLE)
     if url and (problem := post(url, report)):
-        context.log.warning("the webhook was not told: %s", problem)
+        context.log.warning("the failure was not posted to the webhook: %s", problem)
 
 
 def describe_failure(context: dg.HookContext) -> Report:
-    """Return which step of which run failed, for which asset partition, why, and where the UI shows the run."""
+    """Return run, job, step, asset, partition, error line and UI address of a failed step."""
     run = context.instance.get_run_by_id(context.run_id)
     ui = os.environ.get(UI_VARIABLE, "").rstrip("/")
     return {
@@ -62,7 +62,7 @@ def describe_failure(context: dg.HookContext) -> Report:
 
 
 def _asset_of(context: dg.HookContext) -> str | None:
-    """Return the asset that the failed step was to make, as the run planned it."""
+    """Return the asset that the run planned for the failed step; None if the step makes no asset."""
     planned = context.instance.all_logs(context.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
     for entry in planned:
         event = entry.dagster_event
@@ -72,7 +72,10 @@ def _asset_of(context: dg.HookContext) -> str | None:
 
 
 def error_line(error: BaseException | None) -> str:
-    """Return why a step failed, in one line: our own errors as they are, others after their type."""
+    """Return the error of a failed step in one line of at most 1,000 characters.
+
+    The text of a ``dg.Failure`` is kept as it is; other errors are preceded by their type.
+    """
     if isinstance(error, dg.Failure) and error.description:
         text = error.description
     else:
@@ -82,14 +85,14 @@ def error_line(error: BaseException | None) -> str:
 
 
 def post(url: str, report: Report) -> str | None:
-    """Post a report as JSON; returns what went wrong, None if the webhook took it (with any status below 400).
+    """Post a report as JSON; return the problem, or None if the webhook answered with a status below 400.
 
-    What went wrong does not name the URL, which may hold a secret.
+    The text of the problem does not contain the URL, which may hold a secret.
     """
     if not url.startswith(("http://", "https://")):
-        return f"{WEBHOOK_VARIABLE} is no http(s) URL"
+        return f"{WEBHOOK_VARIABLE} is not an http(s) URL"
     outcome: list[str | None] = []
-    # A socket's time-out counts from one byte to the next; a thread can be left whatever the other side does.
+    # A socket's time-out restarts with every byte; a daemon thread bounds the total time.
     thread = threading.Thread(target=lambda: outcome.append(_send(url, report)), name="report_failure", daemon=True)
     thread.start()
     thread.join(TIMEOUT_S)
@@ -99,7 +102,7 @@ def post(url: str, report: Report) -> str | None:
 def _send(url: str, report: Report) -> str | None:
     headers = {"Content-Type": "application/json", "User-Agent": "genolewm"}
     try:
-        request = urllib.request.Request(url, json.dumps(report).encode(), headers)  # noqa: S310 - the caller looked
+        request = urllib.request.Request(url, json.dumps(report).encode(), headers)  # noqa: S310 - scheme checked
         with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310
             return None
     except urllib.error.HTTPError as err:

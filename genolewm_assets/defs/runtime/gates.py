@@ -1,7 +1,8 @@
-"""How an asset is built, checked and published, and when automation may ask for it.
+"""Assets that publish files: declaration, build, checks, and the gate that automation applies to their inputs.
 
-A gated asset declares its checks beside its plan. A build that fails one publishes nothing: the failed results are
-recorded for the partition, the work directory is kept under ``rejected/``, and the last good version stays.
+A gated asset declares its checks together with its plan. A build that fails a check publishes nothing: the failed
+results are recorded for the partition, the work directory is kept under ``rejected/``, and the last good version stays
+published.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,37 +31,38 @@ from genolewm_assets.store.artefacts import (
 )
 from genolewm_assets.store.files import JsonValue
 
-#: First check of every gated asset: sources could be read and inputs could be opened.
+#: First check of every gated asset: the sources could be read and the inputs could be opened.
 INPUTS_ACCEPTED = "inputs_accepted"
 
-#: Every file has the size and the SHA-256 of the manifest; a build says so, and ``verify_all`` again and again.
+#: Every file has the size and SHA-256 that the manifest states. Reported by each build and by each ``verify_all``.
 BYTES_MATCH_MANIFEST = "bytes_match_manifest"
 
-#: Checks of every gated asset, besides its own.
+#: Checks that every gated asset has in addition to its own.
 STANDING_CHECKS = (INPUTS_ACCEPTED, BYTES_MATCH_MANIFEST)
 
-#: Open only when every blocking check of every upstream partition passed on its latest materialisation.
-#: ``all_deps_blocking_checks_passed`` is not used: it opens as soon as any one upstream partition passed.
+#: True only if every blocking check of every upstream partition passed on its latest materialisation.
+#: ``all_deps_blocking_checks_passed`` is not used: it is true as soon as any one upstream partition passed.
 GATE = ~dg.AutomationCondition.any_deps_match(
     ~dg.AutomationCondition.all_checks_match(dg.AutomationCondition.check_passed(), blocking_only=True)
 )
 
-#: What the body of a gated asset yields.
+#: Events that the body of a gated asset yields.
 GatedEvents: TypeAlias = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How one partition is built.
+    """Plan of the build of one partition.
 
     Attributes
     ----------
     recipe, write, note
         As in ``store.BuildPlan``.
     inputs
-        What was opened to read from.
+        Published artefacts that the build reads.
     location
-        Where it is published, if that is not the asset's place: a package is named by what it is made from.
+        Root-relative path of publication if it is not the asset's ``place``: the path of a package contains a digest of
+        its inputs and recipe.
     """
 
     recipe: Mapping[str, JsonValue]
@@ -72,21 +74,22 @@ class Plan:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GatedAsset(Declaration):
-    """One asset that publishes files with a manifest: what it guarantees, how a partition is built, where it lies.
+    """Declaration of an asset that publishes files with a manifest.
 
     Attributes
     ----------
     place
-        From workspace and partition key, empty where there are no partitions, to the root-relative path that consumers
-        open.
+        Returns the root-relative path that consumers open, from workspace and partition key; the key is empty for an
+        asset without partitions.
     plan
-        From workspace, partition key and progress sink to the plan; opens (and so verifies) the inputs.
+        Opens, and so verifies, the inputs of a partition and returns its plan, from workspace, partition key and
+        progress sink.
     describe
-        From what was published to the metadata shown in the UI.
+        Returns the metadata that the UI shows, from the published artefact.
     after
-        Called with what was published, before the run reports it; returns what else the UI shows.
+        Called with the published artefact before the run reports it; returns further metadata for the UI.
     array_store
-        Whether it is an array store, of which each batch read carries a checksum.
+        Whether the asset is an array store, which verifies a checksum with each batch it reads.
     surface, resumable
         As in ``store.BuildPlan``.
     """
@@ -101,11 +104,11 @@ class GatedAsset(Declaration):
 
     @property
     def check_names(self) -> tuple[str, ...]:
-        """Names of all its checks."""
+        """Names of all checks of the asset, the standing ones first."""
         return (*STANDING_CHECKS, *self.checks)
 
     def step(self) -> Callable[..., Any]:
-        """Return what its step does: build the partition of the run."""
+        """Return the function that the step runs: ``body``, or the build of the run's partition."""
 
         def build_partition(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
             yield from self.run(context, workspace.open())
@@ -118,7 +121,7 @@ class GatedAsset(Declaration):
         Raises
         ------
         MissingResourceError
-            If it lies by what it is made from, and that is not published.
+            If the path depends on another artefact that is not published.
         """
         return self.place(workspace, partition or "")
 
@@ -130,16 +133,16 @@ class GatedAsset(Declaration):
         contents: Literal["hash", "sizes"] | None = None,
         progress: Progress = NO_PROGRESS,
     ) -> Published:
-        """Open what was published; see :func:`genolewm_assets.store.open_input` for what is refused.
+        """Open a published partition; raises the errors of :func:`genolewm_assets.store.open_input`.
 
-        Files are hashed again in full; of an array store, unless ``contents`` asks for it, sizes are compared.
+        Files are hashed in full. For an array store only the sizes are compared unless ``contents`` is ``"hash"``.
         """
         contents = contents or ("sizes" if self.array_store else "hash")
         artefact, location = ArtefactId(self.key, partition), self.location(workspace, partition)
         return open_input(workspace.root, artefact, location, contents=contents, progress=progress)
 
     def build_plan(self, workspace: Workspace, partition: str | None, progress: Progress) -> BuildPlan:
-        """Return the plan of a partition as the store takes it."""
+        """Return the plan of a partition as a ``store.BuildPlan``."""
         plan = self.plan(workspace, partition or "", progress)
         return BuildPlan(
             artefact=ArtefactId(self.key, partition),
@@ -154,7 +157,14 @@ class GatedAsset(Declaration):
         )
 
     def run(self, context: dg.AssetExecutionContext, workspace: Workspace) -> GatedEvents:
-        """Build one partition; yield its materialisation with the check results, or the failed checks and fail."""
+        """Build one partition and yield its materialisation with the check results.
+
+        Raises
+        ------
+        dg.Failure
+            If the build fails, after the results of its checks have been yielded. ``allow_retries`` is set if another
+            process holds the lock or a source could not be fetched.
+        """
         partition = context.partition_key if context.has_partition_key else None
         artefact = ArtefactId(self.key, partition)
         try:
@@ -165,7 +175,7 @@ class GatedAsset(Declaration):
             published = build(workspace.root, plan, run_id=context.run.run_id, progress=progress)
             further = {} if self.after is None else self.after(workspace, plan, published)
         except GenoLeWMError as err:
-            # Planning may build too (the simulated sources): only this artefact's own checks are this asset's.
+            # Planning may build the simulated sources; a rejection of those carries checks of another artefact.
             rejected = isinstance(err, BuildRejectedError) and err.where == str(artefact)
             yield self._result(INPUTS_ACCEPTED, passed=rejected, **({} if rejected else {"error": str(err)}))
             yield from map(self._as_dagster, err.checks if isinstance(err, BuildRejectedError) and rejected else ())
@@ -178,7 +188,7 @@ class GatedAsset(Declaration):
             data_version=dg.DataVersion(f"sha256:{published.manifest.sha256}"),
             check_results=[
                 self._result(INPUTS_ACCEPTED, passed=True),
-                # Measured while it was written, or hashed again to be kept.
+                # The files were hashed while they were written or, if reused, again now.
                 self._result(BYTES_MATCH_MANIFEST, passed=True, files=len(published.manifest.files)),
                 *map(self._as_dagster, published.manifest.checks),
             ],

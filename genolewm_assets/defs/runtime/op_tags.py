@@ -1,8 +1,8 @@
-"""Where a step runs: the one place that knows H100 nodes.
+"""Tags and pool of steps that need an H100; no other module names H100 nodes.
 
-Dagster has no executor per asset, so a step that needs the accelerator carries tags which the configured executor
-reads (Ray: resources; Kubernetes: selector, toleration, limit). They stand on the asset, because tags of a job do not
-reach the steps of a backfill. Executors must be configured without resources of their own, which would override these.
+Dagster has no executor per asset, so a step that needs the accelerator carries tags that the configured executor reads
+(Ray: resources; Kubernetes: selector, toleration, limit). The tags belong to the asset, because tags of a job do not
+reach the steps of a backfill. Configure executors without resources of their own, which would override these.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: Pool that caps how many such steps run at once.
+#: Pool that limits how many of these steps run at once.
 H100_POOL = "h100"
 
-#: Asset tag by which people and automation select them: ``tag:"genolewm/accelerator"="h100"``.
+#: Asset tag to select these assets by: ``tag:"genolewm/accelerator"="h100"``.
 H100_ASSET_TAGS: Mapping[str, str] = {"genolewm/accelerator": "h100"}
 
 H100_OP_TAGS: Mapping[str, Any] = {
@@ -32,7 +32,7 @@ H100_OP_TAGS: Mapping[str, Any] = {
             "node_selector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
         },
-        # The executor itself never gives up on a pending pod.
+        # The executor waits for a pending pod without limit.
         "job_spec_config": {"active_deadline_seconds": 14_400},
     },
 }

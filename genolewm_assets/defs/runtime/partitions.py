@@ -1,6 +1,7 @@
-"""Partitions: contigs come from the catalogue (read once, when definitions are built), releases are registered.
+"""Partitions of the assets, partition mappings of their dependencies, and the freshness policy of ClinVar releases.
 
-Also how dependencies between them are mapped, and after how long without a new ClinVar release people are warned.
+Contigs and corpus sources are read from the catalogue once, when this module is imported. ClinVar releases are dynamic
+partitions, which the sensor, the schedule and the demo register.
 """
 
 from __future__ import annotations
@@ -21,19 +22,21 @@ clinvar_release_partitions = dg.DynamicPartitionsDefinition(name="clinvar_releas
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partitioning:
-    """What an asset is partitioned by.
+    """Partitioning of an asset.
 
     Attributes
     ----------
     by
-        Value of the tag by which people select assets that can be materialised together, for one partition.
+        Value of the tag ``genolewm/partitioned_by``, which selects assets that can be materialised together in the UI.
+    definition
+        Dagster's partitions; None for an asset without partitions.
     """
 
     by: str
     definition: dg.PartitionsDefinition | None = None
 
     def keys(self, instance: dg.DagsterInstance) -> list[str | None]:
-        """Return the registered partitions; one None for an asset without partitions."""
+        """Return the registered partition keys; ``[None]`` for an asset without partitions."""
         if self.definition is None:
             return [None]
         return list(self.definition.get_partition_keys(dynamic_partitions_store=instance))
@@ -46,22 +49,22 @@ BY_LINEAR_CONTIG = Partitioning(
 )
 BY_CORPUS_SOURCE = Partitioning("corpus_source", dg.StaticPartitionsDefinition(list(_CATALOG.corpus.sources)))
 BY_RELEASE = Partitioning("clinvar_release", clinvar_release_partitions)
-#: As ``BY_RELEASE``; made only of releases that the catalogue packages, unless a person asks.
+#: Same partitions as ``BY_RELEASE``, for assets that automation builds only for releases that the catalogue packages.
 BY_PACKAGED_RELEASE = Partitioning("clinvar_release", clinvar_release_partitions)
 
 
 def on_same_key(asset: Keyed) -> dg.AssetDep:
-    """Depend on the partition of ``asset`` that has the same key."""
+    """Return a dependency on the partition of ``asset`` that has the same key."""
     return _on(asset, dg.IdentityPartitionMapping())
 
 
 def on_every_partition(asset: Keyed) -> dg.AssetDep:
-    """Depend on all partitions of ``asset``, or on an unpartitioned one."""
+    """Return a dependency on all partitions of ``asset``, or on an asset without partitions."""
     return _on(asset, dg.AllPartitionMapping())
 
 
 def on_circular_contigs(asset: Keyed) -> dg.AssetDep:
-    """Depend on the partitions of ``asset`` that are circular contigs."""
+    """Return a dependency on the partitions of ``asset`` that are circular contigs."""
     circular = [contig.name for contig in _CATALOG.contigs if contig.circular]
     return _on(asset, dg.SpecificPartitionsPartitionMapping(circular))
 
@@ -71,9 +74,10 @@ def _on(asset: Keyed, mapping: dg.PartitionMapping) -> dg.AssetDep:
 
 
 def release_freshness(catalog: Catalog) -> dg.FreshnessPolicy:
-    """Return the policy of what every new ClinVar release renews, by the catalogue's days.
+    """Return the freshness policy of assets that every new ClinVar release updates.
 
-    Dagster holds it against the latest materialisation of any partition, which is the question: is the newest one old?
+    The limits, in days, are those of the catalogue. Dagster compares them with the latest materialisation of any
+    partition, so the policy shows whether the newest release is too old.
     """
     days = catalog.clinvar.freshness
     return dg.FreshnessPolicy.time_window(

@@ -1,4 +1,4 @@
-"""Progress of a build as lines in the log of its run: how far, how fast, how long still."""
+"""Progress of a build as lines in its run's log: amount done, rate, seconds left."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-#: Seconds between two lines.
+#: Least number of seconds between two lines.
 INTERVAL_S = 5.0
 
 
 @dataclass(slots=True)
 class _Stage:
-    """A stretch of work that is counted in one unit, towards one total.
+    """A part of a build whose work is counted in one unit towards one total.
 
     Attributes
     ----------
     started_s, first
-        When it was first heard of, and how much was done then: a resumed download does not begin at 0.
+        Time and amount of the first report; a resumed download does not begin at 0.
     done
-        Last heard of.
-    said
-        Whether a line was said of it.
+        Amount of the last report.
+    logged
+        Whether a line about this stage was logged.
     """
 
     unit: str
@@ -29,42 +29,42 @@ class _Stage:
     started_s: float
     first: int
     done: int
-    said: bool = False
+    logged: bool = False
 
 
 class LogProgress:
-    """A progress sink (``store.Progress``) that writes lines, at most one every few seconds.
+    """A progress sink (``progress.Progress``) that logs at most one line per :data:`INTERVAL_S`.
 
-    A build has stages (download, scan, audit, hashing), each counted by itself: a new one begins where the unit or the
-    total changes, or the count falls back. The rate is that of the stage.
+    A build has stages (download, scan, audit, hashing), each with a count of its own. A new stage begins when the unit
+    or the total changes or the count decreases. Rates are computed per stage.
 
     Parameters
     ----------
     log
-        Takes each line.
+        Called with each line.
     clock
-        Seconds, ascending.
+        Returns seconds that never decrease.
     """
 
     def __init__(self, log: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._log, self._clock = log, clock
-        self._said_s = clock()
+        self._logged_s = clock()
         self._stage: _Stage | None = None
 
     def advance(self, done: int, total: int | None, unit: str) -> None:
-        """Say where the build stands, if it is time to, or if a stage that was spoken of has come to its end."""
+        """Log progress if the interval has passed, or if a stage that was logged before is complete."""
         now, stage = self._clock(), self._stage
         if stage is None or (stage.unit, stage.total) != (unit, total) or done < stage.done:
             stage = self._stage = _Stage(unit, total, now, done, done)
-        ended = stage.said and done == total and done != stage.done
+        ended = stage.logged and done == total and done != stage.done
         stage.done = done
-        if ended or now - self._said_s >= INTERVAL_S:
-            self._said_s, stage.said = now, True
+        if ended or now - self._logged_s >= INTERVAL_S:
+            self._logged_s, stage.logged = now, True
             self._log(_line(stage, now - stage.started_s))
 
 
 def _line(stage: _Stage, seconds: float) -> str:
-    """Return one line; a stage that has just begun has no rate yet.
+    """Return one line of progress; a stage that has just begun has no rate yet.
 
     >>> _line(_Stage("windows", 1_000, 0.0, 0, 250), 10.0)
     '250 windows of 1,000 (25 %), 25 windows/s, 30 s left'

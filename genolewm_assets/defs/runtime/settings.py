@@ -1,4 +1,4 @@
-"""Settings of one deployment: root, catalogue, device and executor by the environment, and the workspace resource."""
+"""Settings of a deployment (root, catalogue, device, executor) from environment variables; the workspace resource."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ DEFAULT_CATALOG = "sample"
 
 
 def configured_root() -> str:
-    """Return ``GENOLEWM_ROOT`` or the default root."""
+    """Return ``GENOLEWM_ROOT``, by default ``data``."""
     return os.environ.get("GENOLEWM_ROOT", DEFAULT_ROOT)
 
 
 def configured_catalog() -> str:
-    """Return ``GENOLEWM_CATALOG`` or the default catalogue."""
+    """Return ``GENOLEWM_CATALOG``, by default ``sample``."""
     return os.environ.get("GENOLEWM_CATALOG", DEFAULT_CATALOG)
 
 
 def configured_device() -> str:
-    """Return ``GENOLEWM_DEVICE``: where states are computed, as torch names it; by default the best there is."""
+    """Return ``GENOLEWM_DEVICE``, the torch device that computes states; ``auto`` (default): the best available one."""
     return os.environ.get("GENOLEWM_DEVICE", "auto")
 
 
 def configured_executor() -> dg.ExecutorDefinition:
     """Return the executor that ``GENOLEWM_EXECUTOR`` names: ``in_process`` (default) or ``multiprocess``.
 
-    Dagster has none per asset.
+    One executor serves every asset, because Dagster has no executor per asset.
 
     Raises
     ------
     ConfigurationError
-        If the name is not one of them.
+        If the name is neither of the two.
     """
     executors = {"in_process": dg.in_process_executor, "multiprocess": dg.multiprocess_executor}
     name = os.environ.get("GENOLEWM_EXECUTOR", "in_process")
@@ -48,11 +48,11 @@ def configured_executor() -> dg.ExecutorDefinition:
 
 
 class WorkspaceResource(dg.ConfigurableResource[Workspace]):
-    """The root directory and the catalogue of one deployment."""
+    """Dagster resource with the root directory and the catalogue of a deployment."""
 
     root: str
     catalog: str
 
     def open(self) -> Workspace:
-        """Open the root for its catalogue; raises ``CatalogError`` or ``RootError``."""
+        """Return the opened workspace; raises ``CatalogError`` or ``RootError`` as :meth:`Workspace.open`."""
         return Workspace.open(self.root, self.catalog)

@@ -1,4 +1,4 @@
-"""One root with its catalogue: what assets ask of both."""
+"""A root together with its catalogue: sources, contigs, encoder and reference readers for the assets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from genolewm_assets.store.files import JsonValue
 if TYPE_CHECKING:
     from genolewm_assets.encoders import CausalLMStateEncoder
 
-#: Folder that stands for the release of a contig whose catalogue names no gnomAD source.
+#: Name used in paths and recipes for a contig or an asset for which the catalogue names no source.
 NO_SOURCE = "no_source"
 
 
@@ -36,7 +36,7 @@ class Workspace:
 
     @classmethod
     def open(cls, root: str | Path, catalog: str) -> Workspace:
-        """Open a root for a catalogue, and claim it when it is new.
+        """Open a root for a catalogue; a new root is claimed for it.
 
         Raises
         ------
@@ -51,31 +51,31 @@ class Workspace:
 
     @property
     def contigs(self) -> ContigSet:
-        """Contigs of the catalogue's genome, in its order."""
+        """Contigs of the catalogue's genome, in genome order."""
         return self.catalog.contigs
 
     @property
     def mitochondrion(self) -> Contig | None:
-        """The genome's circular contig; None in a genome that has none, whose mitochondrial assets are declared empty.
+        """The circular contig of the genome; None if it has none, in which case the mitochondrial assets are empty.
 
         Raises
         ------
         ConfigurationError
-            If it has several, or none for the mitochondrial files that the catalogue names.
+            If the genome has several circular contigs, or none although the catalogue names mitochondrial files.
         """
         circular = [contig for contig in self.contigs if contig.circular]
         mito = self.catalog.mito
         if len(circular) > 1 or (not circular and (mito.genomes or mito.heteroplasmy)):
             raise ConfigurationError(
                 f"{self.catalog.file} (genome.contigs)",
-                "no one mitochondrial contig",
-                expected="one contig that is circular",
+                "the mitochondrial contig is not unique",
+                expected="exactly one circular contig",
                 got=", ".join(contig.name for contig in circular) or "none",
             )
         return next(iter(circular), None)
 
     def is_packaged(self, release: str) -> bool:
-        """Tell whether packages of a ClinVar release are made without a person asking."""
+        """Tell whether packages of a ClinVar release are built without a request by a person."""
         packaged = self.catalog.clinvar.packaged
         return packaged is None or release in packaged
 
@@ -85,18 +85,24 @@ class Workspace:
         return source.release if source else NO_SOURCE
 
     def cache_config(self, windows: Manifest) -> dict[str, JsonValue]:
-        """Return what decides the cache of states of a window table; see ``encoders.state_cache``."""
+        """Return the configuration that identifies the states of a window table; see ``encoders.state_cache``.
+
+        Parameters
+        ----------
+        windows
+            Manifest of ``windows/index`` or ``corpus/windows``; its ``windows.parquet`` is part of the configuration.
+        """
         (table,) = (entry for entry in windows.files if entry.path == "windows.parquet")
         profile = self.catalog.window_profile
         return state_config(self.encoder_identity, windows_sha256=table.sha256, window_bp=profile.window_bp)
 
     @cached_property
     def encoder_identity(self) -> EncoderIdentity:
-        """Who encodes, read from the model's files without loading it."""
+        """Identity of the encoder, read from the model's files without loading the model."""
         return read_identity(self._model, **self._encoder_settings)
 
     def load_encoder(self, device: str) -> CausalLMStateEncoder:
-        """Load the catalogue's model on a device, as torch names it, or on the best one for ``auto``."""
+        """Load the catalogue's model on a torch device; ``auto`` selects the best one available."""
         from genolewm_assets.encoders import CausalLMStateEncoder
 
         return CausalLMStateEncoder(self._model, device=device, **self._encoder_settings)
@@ -107,7 +113,7 @@ class Workspace:
 
     @cached_property
     def _model(self) -> str | Path:
-        """The model's folder, written first where it is the built-in one; or its hub id."""
+        """The model's folder or hub id; the built-in model is written to its folder first."""
         model = self.catalog.encoder.model
         if model == TINY_LLAMA:
             folder = self.root.path / "models" / model
@@ -117,33 +123,33 @@ class Workspace:
         return Path(self.catalog.resolve_url(model, root=self.root.path)) if is_folder else model
 
     def source(self, reference: str, *, md5: str | None = None, progress: Progress = NO_PROGRESS) -> SourceFile:
-        """Return a source that the catalogue names by URL or path."""
+        """Return the source file for a URL or path of the catalogue; ``md5`` as in :class:`SourceFile`."""
         return SourceFile(self.url(reference), md5, downloads=self.root.path / "work" / "downloads", progress=progress)
 
     @contextmanager
     def borrow(self, files: Sequence[SourceFile]) -> Iterator[list[Path]]:
-        """Lend several sources as local files; see :meth:`SourceFile.local`."""
+        """Yield the local paths of several sources, valid inside the block; see :meth:`SourceFile.local`."""
         with ExitStack() as stack:
             yield [stack.enter_context(file.local()).path for file in files]
 
     def url(self, reference: str) -> str:
-        """Resolve a URL or path of the catalogue, after writing the simulated sources it may point to."""
+        """Resolve a URL or path of the catalogue; writes the simulated sources first if the catalogue has them."""
         _ = self._generated_sources
         return self.catalog.resolve_url(reference, root=self.root.path)
 
     @cached_property
     def _generated_sources(self) -> Published | None:
-        """The simulated sources, written when they are first asked for."""
+        """The simulated sources, written on first access; None for a catalogue without a generator."""
         return write_sample(self.root.path) if self.catalog.generator == "sample" else None
 
 
 def reference_reader(genome: Published, contigs: ContigSet) -> Callable[[Contig], bytes]:
-    """Return a function from a contig to its upper-case bases; the last contig stays in memory."""
+    """Return a function from a contig to its upper-case bases; the last contig read stays in memory."""
     reader = FastaReader(genome.file("genome.fa.gz"), contigs)
     return lru_cache(maxsize=1)(lambda contig: reader.read_contig(contig.name))
 
 
 def reference_opener(genome: Published, contigs: ContigSet) -> Callable[[Contig], Bases]:
-    """Return a function from a contig to its upper-case bases, of which a few pieces at a time are in memory."""
+    """Return a function from a contig to its upper-case bases, of which only a few pieces are in memory at a time."""
     reader = FastaReader(genome.file("genome.fa.gz"), contigs)
     return lru_cache(maxsize=1)(lambda contig: reader.open_contig(contig.name))

@@ -1,4 +1,4 @@
-"""What simulated submitters say of an allele: terms, review statuses, and how both change between releases."""
+"""Simulated clinical assertions: classification terms, review statuses, and their changes between releases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from genolewm_assets.sample.genome import Draws
 
 
 class Term(StrEnum):
-    """Germline classification in the wording of the newer release; see :data:`OLD_WORDING`."""
+    """Germline classification in the wording of the newer release; :func:`old_wording` gives the older one."""
 
     P = "Pathogenic"
     PLP = "Pathogenic/Likely_pathogenic"
@@ -37,7 +37,7 @@ class Term(StrEnum):
     NO_SINGLE = "no_classification_for_the_single_variant"
 
 
-#: Terms that a few records of every release carry, whatever the draws say.
+#: Terms that are assigned to ``RARE_TERM_RECORDS`` alleles each, independently of the random assertions.
 RARE_TERMS: tuple[Term, ...] = tuple(Term)[9:]
 RARE_TERM_RECORDS = 3
 _COMMON_TERMS: tuple[Term, ...] = tuple(Term)[:9]
@@ -64,14 +64,14 @@ _FIXED_REVIEWS = {
     Term.PLP: "criteria_provided,_multiple_submitters,_no_conflicts",
 }
 
-#: Weights of the common terms, in order, by what the allele does.
+#: Weights of the common terms, in their order, by effect of the allele.
 _TERM_WEIGHTS = {
     "truncating": (52, 14, 18, 4, 4, 1, 0, 0, 7),
     "missense": (7, 3, 8, 50, 14, 8, 2, 3, 5),
     "silent": (0, 0, 1, 9, 5, 58, 9, 15, 3),
     "common": (0, 0, 0, 3, 3, 12, 12, 68, 2),
 }
-#: Where a term may go by the next release.
+#: Terms that a term may change to in the next release; repeated terms are more frequent.
 _NEXT = {
     Term.VUS: (Term.LP, Term.P, Term.LB, Term.CONFLICT, Term.LB),
     Term.CONFLICT: (Term.VUS, Term.LB, Term.LP),
@@ -92,24 +92,24 @@ class Assertion:
 
 
 def old_wording(text: str) -> str:
-    """Return a term or review status in the words of releases before 2024-01-20."""
+    """Return a term or review status in the wording of releases before 2024-01-20."""
     for new, old in _OLD_WORDS:
         text = text.replace(new, old)
     return text
 
 
 def draw_assertion(effect: str, draws: Draws) -> Assertion:
-    """Draw the first assertion of an allele by its effect."""
+    """Draw the first assertion of an allele; ``effect`` is a key of ``_TERM_WEIGHTS``."""
     return _reviewed(_COMMON_TERMS[int(draws.choose(_TERM_WEIGHTS[effect], 1)[0])], draws)
 
 
 def rare_assertion(number: int, draws: Draws) -> Assertion:
-    """Return the ``number``-th of the assertions with a rare term."""
+    """Return an assertion with the rare term of index ``number`` modulo their count."""
     return _reviewed(RARE_TERMS[number % len(RARE_TERMS)], draws)
 
 
 def next_assertion(assertion: Assertion, draws: Draws) -> Assertion:
-    """Return what a later release says: mostly the same."""
+    """Return the assertion of the next release: the same, or with probability 0.14 a changed one."""
     choices = _NEXT.get(assertion.term, ())
     if not choices or draws.uniform(1)[0] >= _CHANGED_SHARE:
         return assertion

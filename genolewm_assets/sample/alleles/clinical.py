@@ -1,6 +1,6 @@
-"""ClinVar-style content of two releases: alleles of genes, what they do, what is said of them, and what was planted.
+"""ClinVar-style content of two releases: alleles of genes, their consequences and assertions.
 
-Between the releases alleles appear, disappear, change their class and, rarely, their VariationID.
+Between the releases alleles are added and removed and change their class or, rarely, their VariationID.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _TERMS = {
     "3_prime_UTR_variant": ("SO:0001624", "silent"),
     "non-coding_transcript_variant": ("SO:0001619", "missense"),
 }
-#: Out of 100 alleles: base changed in a codon, splice site, intron, tail; indel in an exon; several bases replaced.
+#: Percentage of alleles by kind: substitution in a codon, splice site, intron, gene tail; exonic indel; replacement of
+#: several bases.
 _SHAPES = (55, 7, 11, 5, 18, 4)
 _COMMON_PER_GENE = 8
 _MITO_PER_GENE = 25
@@ -47,9 +48,10 @@ _FIRST_ID = 990_000_001
 
 @dataclass(frozen=True, slots=True)
 class ClinicalAllele:
-    """One allele with its fate: ``first`` and ``second`` are None in a release that does not have it.
+    """One allele with its assertions in the two releases.
 
-    ``allele`` is normalised; ``second_id`` differs from ``first_id`` for the few that were renumbered.
+    ``allele`` is normalised. ``first`` and ``second`` are None for a release without the allele. ``first_id`` and
+    ``second_id`` are its VariationIDs; they differ for two alleles.
     """
 
     allele: Variant
@@ -62,7 +64,7 @@ class ClinicalAllele:
 
     @property
     def molecular_consequence(self) -> str:
-        """Sequence Ontology accession and term, as INFO/MC writes them."""
+        """Sequence Ontology accession and term in the format of INFO/MC, such as ``SO:0001587|nonsense``."""
         return f"{_TERMS[self.consequence][0]}|{self.consequence}"
 
 
@@ -74,7 +76,7 @@ def simulate_clinical_alleles(
     Parameters
     ----------
     common
-        By contig, normalised alleles that are common in the population; a few of each gene are asserted too.
+        Normalised alleles by contig that are common in the population; up to eight per gene get assertions too.
     element
         Contig, start and end (0-based half-open) of a regulatory element, and its ``SYMBOL:GeneID``.
     """
@@ -87,13 +89,13 @@ def simulate_clinical_alleles(
                 found.setdefault((contig.name, allele.pos, allele.ref, allele.alt), (allele, gene, consequence))
     order = {name: number for number, name in enumerate(contigs)}
     keys = sorted(found, key=lambda k: (order[k[0]], *k[1:]))
-    everyday = {name: {(v.pos, v.ref, v.alt) for v in variants} for name, variants in common.items()}
-    return _assert_all([found[k] for k in keys], everyday, contigs, element)
+    common_keys = {name: {(v.pos, v.ref, v.alt) for v in variants} for name, variants in common.items()}
+    return _assert_all([found[k] for k in keys], common_keys, contigs, element)
 
 
 def _assert_all(
     found: Sequence[tuple[Variant, Gene, str]],
-    everyday: Mapping[str, set[tuple[int, str, str]]],
+    common_keys: Mapping[str, set[tuple[int, str, str]]],
     contigs: Mapping[str, SimulatedContig],
     element: tuple[str, int, int, str],
 ) -> tuple[ClinicalAllele, ...]:
@@ -105,7 +107,7 @@ def _assert_all(
     alleles = []
     for i, (allele, gene, consequence) in enumerate(found):
         effect = _TERMS[consequence][1]
-        if (allele.pos, allele.ref, allele.alt) in everyday.get(gene.contig, ()):
+        if (allele.pos, allele.ref, allele.alt) in common_keys.get(gene.contig, ()):
             effect = "common"
         first = rare_assertion(rare[i], draws) if i in rare else draw_assertion(effect, draws)
         stays = i in rare or i in renumbered
@@ -127,7 +129,7 @@ def _assert_all(
 
 
 def _gene_info(allele: Variant, genes: Sequence[Gene], element: tuple[str, int, int, str]) -> str:
-    """Return GENEINFO: every gene at the allele, and the regulatory element where it lies in it."""
+    """Return GENEINFO: every gene that contains the allele, and the regulatory element if it contains the allele."""
     start = allele.pos - 1
     names = [f"{g.plan.symbol}:{g.plan.gene_id}" for g in genes if g.span[0] <= start < g.span[1]]
     contig, low, high, name = element
@@ -190,15 +192,15 @@ def _tail_change(contig: SimulatedContig, gene: Gene, draws: Draws) -> tuple[Var
     return _base_change(contig, at, draws)[0], "5_prime_UTR_variant" if leading else "3_prime_UTR_variant"
 
 
-def _exonic_stretch(gene: Gene, size: int, draws: Draws) -> int:
-    """Return the 0-based start of ``size`` bases inside one exon, with a base before them."""
+def _exonic_start(gene: Gene, size: int, draws: Draws) -> int:
+    """Return the 0-based start of ``size`` bases inside one exon, at least four bases from both of its ends."""
     low, high = gene.exons[int(draws.below(len(gene.exons), 1)[0])]
     return int(draws.between(low + 4, high - size - 4, 1)[0])
 
 
 def _coding_indel(contig: SimulatedContig, gene: Gene, draws: Draws) -> tuple[Variant, str]:
     size = (1, 1, 2, 4, 3, 6, 11)[int(draws.below(7, 1)[0])]
-    start = _exonic_stretch(gene, size, draws)
+    start = _exonic_start(gene, size, draws)
     bases = "".join("ACGT"[c] for c in contig.codes[start : start + size].tolist())
     anchor = "ACGT"[int(contig.codes[start - 1])]
     if draws.uniform(1)[0] < 0.6:
@@ -213,9 +215,9 @@ def _shift_term(size: int, in_frame: str) -> str:
 
 
 def _coding_replacement(contig: SimulatedContig, gene: Gene, draws: Draws) -> tuple[Variant, str]:
-    """Replace 2-4 bases by as many others (MNV), or by one fewer (delins)."""
+    """Return an allele that replaces 2-4 bases by as many others (MNV) or by one base fewer (delins)."""
     size = int(draws.between(2, 5, 1)[0])
-    start = _exonic_stretch(gene, size, draws)
+    start = _exonic_start(gene, size, draws)
     codes = contig.codes[start : start + size].tolist()
     others = [(c + 1 + int(k)) % 4 for c, k in zip(codes, draws.below(3, size).tolist(), strict=True)]
     if size > 2 and draws.uniform(1)[0] < 0.5:

@@ -1,4 +1,4 @@
-"""ClinVar-style VCF text of a release, with the records that a reader has to refuse or repair."""
+"""ClinVar-style VCF text of a release, including records that a reader must reject or normalise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from genolewm_assets.sample.alleles.gnomad_vcf import COLUMNS
 from genolewm_assets.sample.alleles.spelling import pad, shift_right
 from genolewm_assets.sample.genome import Draws
 
-#: A scaffold that real releases name and that no catalogue of whole chromosomes has.
+#: A scaffold of real releases that is not among the contigs of the sample's catalogue.
 UNPLACED_CONTIG = "NW_009646201.1"
 _IUPAC = "RYKMSWN"
 _SINGLE_SUBMITTER = "criteria_provided,_single_submitter"
@@ -51,7 +51,13 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class ClinvarPlants:
-    """How many records of each kind are planted in a release."""
+    """Number of irregular records of each kind in a release.
+
+    ``missing_alt``, ``iupac``, ``mismatches``, ``duplicates`` and ``unplaced`` are added records that a reader must
+    reject or skip: ALT ``.``, an ambiguity code as ALT, a wrong REF, a second copy, another contig. The others change
+    regular records: indels shifted right, alleles padded with flanking bases, records without CLNSIG, with CLNSIGINCL,
+    with somatic fields.
+    """
 
     missing_alt: int = 3
     iupac: int = 4
@@ -67,7 +73,11 @@ class ClinvarPlants:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One release: ``contig_names`` gives the file's spelling of each canonical name."""
+    """One release.
+
+    ``day`` is its date, ``contig_names`` maps canonical contig names to those of the file, and ``old`` selects the
+    wording, fields and assertions of the first release.
+    """
 
     day: date
     contig_names: Mapping[str, str]
@@ -76,11 +86,11 @@ class Release:
 
     @property
     def file_name(self) -> str:
-        """Name on the public server."""
+        """File name in the form of the public server."""
         return f"clinvar_{self.day:%Y%m%d}.vcf.gz"
 
     def assertion(self, entry: ClinicalAllele) -> Assertion | None:
-        """Return what this release says of an allele; None where it does not have it."""
+        """Return the assertion of an allele in this release; None if the release does not have the allele."""
         return entry.first if self.old else entry.second
 
 
@@ -111,7 +121,7 @@ class _Line:
 
 
 def clinvar_text(release: Release, entries: Sequence[ClinicalAllele], texts: Mapping[str, str]) -> bytes:
-    """Return the VCF of a release.
+    """Return the text of the VCF of a release.
 
     Parameters
     ----------
@@ -135,7 +145,7 @@ def clinvar_text(release: Release, entries: Sequence[ClinicalAllele], texts: Map
 
 
 def _entry_lines(release: Release, entries: Sequence[ClinicalAllele], texts: Mapping[str, str]) -> list[_Line]:
-    """Return the records of the alleles that the release has."""
+    """Return the records of all alleles that the release has."""
     oddities = _choose_oddities(release.plants, _stable(entries), texts)
     order = {name: number for number, name in enumerate(texts)}
     lines = []
@@ -165,7 +175,7 @@ def _entry_lines(release: Release, entries: Sequence[ClinicalAllele], texts: Map
 def _choose_oddities(
     plants: ClinvarPlants, stable: Sequence[ClinicalAllele], texts: Mapping[str, str]
 ) -> dict[int, str]:
-    """Return which alleles are spelled oddly or carry unusual fields, by VariationID; the same in both releases."""
+    """Return the kind of irregular spelling or fields of some alleles by VariationID; equal in both releases."""
     indels = [e for e in stable if e.allele.is_indel and min(len(e.allele.ref), len(e.allele.alt)) == 1]
     movable = [e for e in indels if shift_right(e.allele, texts[e.allele.chrom]) != e.allele]
     single = [e for e in stable if e.allele.is_snv and e.first is not None and e.first.term is Term.LB]
@@ -184,14 +194,14 @@ def _choose_oddities(
 
 
 def _planted_lines(release: Release, entries: Sequence[ClinicalAllele], texts: Mapping[str, str]) -> list[_Line]:
-    """Return records that no shard may hold: no ALT, wrong REF, a second copy, an unknown contig, ambiguous ALT."""
+    """Return records that no shard may contain: no ALT, wrong REF, a second copy, unknown contig, ambiguous ALT."""
     plants = release.plants
     donors = [e for e in _of_term(_stable(entries), Term.LB) if e.allele.is_snv]
     order = {name: number for number, name in enumerate(texts)}
     kinds = ["."] * plants.missing_alt + ["ref"] * plants.mismatches + ["copy"] * plants.duplicates
     kinds += ["unplaced"] * plants.unplaced + list(_IUPAC[: plants.iupac])
     lines = []
-    # Forty donors whatever the release plants, so that what both plant stands on the same alleles.
+    # Always forty donors, so that the records that both releases add are made from the same alleles.
     for number, (kind, entry) in enumerate(zip(kinds, _pick(donors, 40, 6), strict=False)):
         allele, text = entry.allele, texts[entry.allele.chrom]
         pos, ref, alt = allele.pos, allele.ref, allele.alt
@@ -212,7 +222,7 @@ def _planted_lines(release: Release, entries: Sequence[ClinicalAllele], texts: M
 
 
 def _stable(entries: Sequence[ClinicalAllele]) -> list[ClinicalAllele]:
-    """Return the alleles that both releases have with one assertion and one number."""
+    """Return the alleles that both releases have with the same assertion and VariationID."""
     return [e for e in entries if e.first is not None and e.first == e.second and e.first_id == e.second_id]
 
 

@@ -1,6 +1,6 @@
 """gnomAD-style VCF text in three layouts: v4.1 joint, v4.1 genomes, v3.1 genomes.
 
-Field names and number formats follow the public files; every fact in them is simulated, and the header says so.
+Field names and number formats follow the public files. All values are simulated, and the header says so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from genolewm_assets.sample.genome import Draws, SimulatedContig
 
 I64 = NDArray[np.int64]
 COLUMNS = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO"
-#: Groups that grpmax and popmax pass over: bottlenecked, small or mixed ones.
+#: Groups that grpmax and popmax exclude: bottlenecked, small or mixed groups.
 _NOT_MAXIMAL = frozenset({"asj", "fin", "ami", "mid", "oth", "remaining"})
 _GENOME_INDIVIDUALS = 76_214
 _FLAGS = {
@@ -31,7 +31,7 @@ _FLAGS = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One INFO field: a text per allele row (None where missing), or a flag (True where set)."""
+    """One INFO field with one value per allele: a text (None if missing), or for a flag whether it is set."""
 
     name: str
     number: str
@@ -42,7 +42,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Naming of one release: ``suffix`` follows AC, AN, AF; ``top`` names the group of highest frequency."""
+    """Field names and filters of one gnomAD release.
+
+    ``suffix`` is appended to AC, AN and AF; ``top`` names the fields of the group with the highest frequency;
+    ``source`` is part of the header; ``filters`` are ids and descriptions of FILTER values.
+    """
 
     suffix: str
     top: str
@@ -69,7 +73,7 @@ GENOMES_V31 = Layout("", "popmax", "the layout of gnomAD v3.1 genomes", _GENOME_
 
 
 def _texts(template: str, values: NDArray[Any]) -> list[str | bool | None]:
-    """Format an array; frequencies take ``%.5e`` as in the public files."""
+    """Format each value of an array; frequencies use ``%.5e``, as in the public files."""
     render: Callable[[Any], str] = template.__mod__
     return [render(value) for value in values.tolist()]
 
@@ -84,7 +88,7 @@ def _count_fields(tag: str, what: str, ac: I64, an: I64, nhomalt: I64) -> list[F
 
 
 def _top_fields(counts: Counts, layout: Layout) -> list[Field]:
-    """Return the group of highest frequency with its counts, missing where none of its candidates has the allele."""
+    """Return the fields of the group with the highest frequency; missing if no eligible group has the allele."""
     eligible = [i for i, g in enumerate(counts.callset.groups) if g not in _NOT_MAXIMAL]
     frequency = counts.ac[eligible] / counts.an[eligible]
     best = np.asarray(eligible)[np.argmax(frequency, axis=0)]
@@ -111,7 +115,7 @@ def _top_fields(counts: Counts, layout: Layout) -> list[Field]:
 
 
 def genome_fields(counts: Counts, layout: Layout) -> list[Field]:
-    """Return the count fields that every layout has, with the layout's suffix."""
+    """Return the count fields that all layouts have, with the suffix of the layout."""
     total = _count_fields(layout.suffix, "", counts.ac.sum(0), counts.an.sum(0), counts.nhomalt.sum(0))
     fields = [*total, *_top_fields(counts, layout)]
     for row, group in enumerate(counts.callset.groups):
@@ -121,7 +125,10 @@ def genome_fields(counts: Counts, layout: Layout) -> list[Field]:
 
 
 def data_type_fields(counts: Counts, *, key: int) -> list[Field]:
-    """Return what the joint layout adds: filters and counts of exomes and genomes, whose AC and AN sum to the joint."""
+    """Return the additional fields of the joint layout: filters and counts of exomes and genomes.
+
+    AC and AN of exomes and genomes add up to those of the joint fields.
+    """
     draws = Draws(key, 40)
     ac, an, nhomalt = counts.ac.sum(0), counts.an.sum(0), counts.nhomalt.sum(0)
     an_genomes = 2 * (an * _GENOME_INDIVIDUALS // counts.callset.most_alleles)
@@ -147,7 +154,7 @@ def data_type_fields(counts: Counts, *, key: int) -> list[Field]:
 
 
 def region_flags(contig: SimulatedContig, pos: I64) -> list[Field]:
-    """Return the flags of low complexity and segmental duplication at 1-based positions."""
+    """Return the flags ``lcr`` and ``segdup`` at 1-based positions, int64, shape (alleles,)."""
     at = pos - 1
     return [_flag("lcr", contig.low_complexity[at]), _flag("segdup", contig.duplicated[at])]
 
@@ -170,7 +177,7 @@ def header_lines(contig: SimulatedContig, layout: Layout, fields: Iterable[Field
 
 
 def record_line(chrom: str, record: Record, name: str, filters: str, fields: Sequence[Field]) -> str:
-    """Return one data line; fields with Number=A list the values of every ALT, others those of the first."""
+    """Return one data line; fields with Number=A list a value per ALT, other fields have that of the first ALT."""
     info = []
     for field in fields:
         first = field.values[record.rows[0]]
@@ -189,7 +196,7 @@ def record_line(chrom: str, record: Record, name: str, filters: str, fields: Seq
 def gnomad_text(
     contig: SimulatedContig, layout: Layout, records: Sequence[Record], filters: Sequence[str], fields: Sequence[Field]
 ) -> bytes:
-    """Return the VCF of a contig; one record in five has no rsID, the others one too large to be real."""
+    """Return the text of the VCF of a contig; every fifth record has no rsID, the others one too large to exist."""
     number = "".join(c for c in contig.name if c.isdigit()) or "26"
     lines = header_lines(contig, layout, fields)
     for index, record in enumerate(records):

@@ -1,4 +1,4 @@
-"""Population variants of chrM in the layout of gnomAD v3.1: homoplasmic and heteroplasmic carriers at every site."""
+"""Population variants of chrM in the layout of gnomAD v3.1, with counts of homoplasmic and heteroplasmic carriers."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _LAYOUT = Layout(
 
 @dataclass(frozen=True, slots=True)
 class MitoSites:
-    """Alleles sorted by key, each once."""
+    """Alleles of chrM, sorted by (pos, ref, alt) and unique."""
 
     alleles: tuple[Variant, ...]
 
 
 def simulate_mito_sites(contig: SimulatedContig) -> MitoSites:
-    """Return the alleles of chrM: nine transitions in ten, few indels, none that touches the N."""
+    """Return the alleles of chrM: 95 % substitutions (90 % of them transitions) and 5 % indels, none near the N."""
     draws = Draws(_KEY, 10)
     clear = np.convolve(contig.codes == UNKNOWN, np.ones(41, dtype=np.int64), mode="same") == 0
     clear[:20] = clear[-20:] = False
@@ -66,7 +66,7 @@ def simulate_mito_sites(contig: SimulatedContig) -> MitoSites:
 
 
 def mito_vcf(contig: SimulatedContig, sites: MitoSites) -> bytes:
-    """Return the gnomAD-style VCF of chrM, planted records included."""
+    """Return the text of the gnomAD-style VCF of chrM, including the irregular records."""
     n = len(sites.alleles)
     draws = Draws(_KEY, 20)
     filters = [_FILTERS[k] for k in draws.choose(_FILTER_WEIGHTS, n).tolist()]
@@ -104,7 +104,7 @@ def _fields(ac_hom: I64, ac_het: I64, an: I64, max_hl: NDArray[np.float64]) -> l
 
 
 def _plant(contig: SimulatedContig, sites: MitoSites, filters: list[str]) -> list[Record]:
-    """Return what no shard may hold: a wrong REF, a copy under another spelling, a deletion of the N."""
+    """Return records that no shard may contain: a wrong REF, a copy in another spelling, a deletion of the N."""
     passing = [i for i, a in enumerate(sites.alleles) if a.is_snv and filters[i] == "PASS"]
     text = contig.sequence.decode("ascii")
     wrong_at, copied_at = passing[len(passing) // 3], passing[len(passing) // 2]

@@ -1,6 +1,6 @@
-"""Allele counts of a simulated population: neutral spectrum, groups that drifted apart, haplotypes, missing calls.
+"""Allele counts of a simulated population: neutral frequency spectrum, drift between groups, haplotypes, missing calls.
 
-The alleles of one haplotype of a cluster share its frequency in every group: what linkage leaves in a sites file.
+All alleles of a haplotype have nearly its frequency in every group, as linked alleles do in a sites-only VCF.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from genolewm_assets.sample.genome import Draws
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 
-#: Chromosomes of the notional sample whose site frequency spectrum (weight 1/k for k copies) is drawn from.
+#: Chromosomes of the ancestral sample; frequencies are drawn from its site frequency spectrum, weight 1/k for k copies.
 _CHROMOSOMES = 400_000
 _COMMON_FROM = 4_000
 _LOW_CALL_SHARE = 0.07
@@ -28,9 +28,10 @@ _DRIFT_ELSE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Callset:
-    """Groups with their numbers of individuals (even, so that half of all alleles is a whole number of people).
+    """Genetic ancestry groups of a call set, their numbers of individuals, and FILTER values with weights.
 
-    ``filters`` are FILTER values with their weights; the first is PASS.
+    The numbers of individuals are even, so that half of each group's alleles belong to a whole number of individuals.
+    The first FILTER value is PASS.
     """
 
     groups: tuple[str, ...]
@@ -39,7 +40,7 @@ class Callset:
 
     @property
     def most_alleles(self) -> int:
-        """AN of a site at which everybody was called."""
+        """Largest possible AN: two alleles per individual."""
         return 2 * sum(self.individuals)
 
 
@@ -59,10 +60,11 @@ JOINT_V4 = Callset(
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts per allele: ``ac``, ``an``, ``nhomalt`` int64, shape (groups, alleles); ``filters`` one text per allele.
+    """Counts per allele.
 
-    ``borders`` are the indices of the four alleles put exactly on a threshold: AF 1 %, one copy less, AN half of the
-    most, two less.
+    ``ac``, ``an`` and ``nhomalt`` are int64, shape (groups, alleles); ``filters`` has one text per allele. ``borders``
+    are the indices of four alleles at thresholds: AF exactly 1 %, one copy less, AN exactly half of the largest
+    possible, two less.
     """
 
     callset: Callset
@@ -78,7 +80,7 @@ class Counts:
         return np.asarray(self.ac.sum(axis=0) / self.an.sum(axis=0), dtype=np.float64)
 
     def well_called(self) -> NDArray[np.bool_]:
-        """Return the alleles that pass, are common, and have a full allele number, away from every threshold."""
+        """Return the alleles with PASS, AF > 2 % and AN > 80 % of the largest possible, as bool, shape (alleles,)."""
         passing = np.array([f == "PASS" for f in self.filters])
         mask = passing & (self.af > 0.02) & (self.an.sum(axis=0) > 0.8 * self.callset.most_alleles)
         mask[list(self.borders)] = False
@@ -91,8 +93,8 @@ def simulate_counts(sites: Sites, head: I64, callset: Callset, *, key: int) -> C
     Parameters
     ----------
     head
-        int64, one per allele: the first allele of the record it will be written in, itself where it stands alone. One
-        record has one AN and one FILTER, and its alternate alleles cannot exceed AN together.
+        Index of the first allele of the record that contains the allele, int64, shape (alleles,). The alleles of a
+        record share AN and FILTER, and the sum of their AC is at most AN.
     """
     draws = Draws(key, 20)
     n = len(sites.alleles)
@@ -106,7 +108,7 @@ def simulate_counts(sites: Sites, head: I64, callset: Callset, *, key: int) -> C
     drawn = draws.choose([weight for _, weight in callset.filters], n)
     drawn[second] = 0
     drawn[head[second]] = 0
-    _see_once(ac, callset, draws)
+    _ensure_carrier(ac, callset, draws)
     ac[:, [names[f].startswith("AC0") for f in drawn.tolist()]] = 0
     borders = _set_borders(ac, an, sites, head, callset)
     drawn[list(borders)] = 0
@@ -116,7 +118,7 @@ def simulate_counts(sites: Sites, head: I64, callset: Callset, *, key: int) -> C
 
 
 def _allele_numbers(n: int, callset: Callset, draws: Draws) -> I64:
-    """Return AN per group: nearly everybody mostly, everybody at some sites, under half at a few."""
+    """Return AN, int64, shape (groups, alleles): 90-100 % of individuals called, all at 15 %, under half at 7 %."""
     kind = draws.uniform(n)
     rate = 0.9 + 0.1 * draws.uniform(n)
     low = 0.03 + 0.44 * draws.uniform(n)
@@ -138,25 +140,25 @@ def _group_frequencies(sites: Sites, callset: Callset, draws: Draws) -> F64:
     frequencies = np.empty((len(callset.groups), copies.size))
     for row, group in enumerate(callset.groups):
         spread = np.sqrt(_DRIFT.get(group, _DRIFT_ELSE) * ancestral * (1.0 - ancestral))
-        # A rare allele drifts in proportion to its frequency, else clipping at zero would make it common.
+        # The drift of a rare allele is limited by its frequency; otherwise clipping at 0 would raise its mean.
         spread = np.minimum(spread, 1.5 * ancestral)
         frequencies[row] = np.clip(ancestral + spread * draws.normal(copies.size), 0.0, 0.98)
     return frequencies
 
 
 def _spectrum(low: int, high: int, n: int, draws: Draws) -> I64:
-    """Draw k - low for k in [low, high) with weight 1/k: the neutral site frequency spectrum (Watterson 1975)."""
+    """Draw ``n`` values of k - low for k in [low, high) with weight 1/k: the neutral spectrum (Watterson 1975)."""
     return draws.choose(10**12 // np.arange(low, high, dtype=np.int64), n)
 
 
-def _see_once(ac: I64, callset: Callset, draws: Draws) -> None:
-    """Give every allele that nobody was drawn to carry one carrier, in a group chosen by size."""
+def _ensure_carrier(ac: I64, callset: Callset, draws: Draws) -> None:
+    """Give each allele with AC 0 one copy, in a group drawn by its number of individuals; changes ``ac`` in place."""
     unseen = np.flatnonzero(ac.sum(axis=0) == 0)
     ac[draws.choose(callset.individuals, unseen.size), unseen] = 1
 
 
 def _set_borders(ac: I64, an: I64, sites: Sites, head: I64, callset: Callset) -> tuple[int, ...]:
-    """Put four common single-base alleles exactly on the thresholds of frequency and allele number."""
+    """Set four common SNVs to the thresholds of AF and AN in place; return their indices, as in ``Counts.borders``."""
     alone = np.bincount(head, minlength=head.size) == 1
     candidates = [
         i for i in np.flatnonzero(alone & (sites.background < sites.n_common)).tolist() if sites.alleles[i].is_snv

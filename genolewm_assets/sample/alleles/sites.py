@@ -1,4 +1,4 @@
-"""Where a simulated contig varies, and into what: normalised alleles, some common and in clusters, most rare."""
+"""Normalised alleles of a simulated contig: clusters of common alleles, and many rare ones."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _INDEL_SHARE = 0.12
 _LONGEST_INDEL_BP = 20
 _CLUSTER_SPAN_BP = 900
 _EDGE_BP = 64
-_TRANSITION = 2  # codes A0 C1 G2 T3: XOR 2 is the transition, 1 and 3 the transversions
+_TRANSITION = 2  # with A 0, C 1, G 2, T 3, XOR 2 gives the transition, XOR 1 and 3 the transversions
 _LETTERS = "ACGT"
 
 
 @dataclass(frozen=True, slots=True)
 class Sites:
-    """Alleles sorted by key, each key once.
+    """Alleles of a contig, sorted by (pos, ref, alt) and unique.
 
-    ``pos`` is 1-based as in VCF; ``background`` (int64, one per allele) numbers the haplotype that carries it, in
-    [0, n_backgrounds): common alleles of one cluster share two of them, a rare one has its own. The first ``n_common``
-    backgrounds are common.
+    ``background`` is the number of the haplotype that has the allele, int64, shape (alleles,), in [0, n_backgrounds).
+    The common alleles of a cluster are on two haplotypes; each rare allele has its own. The first ``n_common``
+    haplotypes are common.
     """
 
     alleles: tuple[Variant, ...]
@@ -35,12 +35,22 @@ class Sites:
 
     @property
     def pos(self) -> I64:
-        """1-based positions, int64."""
+        """1-based positions as in VCF, int64, shape (alleles,)."""
         return np.array([allele.pos for allele in self.alleles], dtype=np.int64)
 
 
 def simulate_sites(contig: SimulatedContig, *, clusters: int, rare: int, key: int) -> Sites:
-    """Return the alleles of a contig: ``clusters`` of common ones within 900 bp, and about ``rare`` rare ones."""
+    """Return the alleles of a contig: clusters of common alleles, and rare alleles.
+
+    Parameters
+    ----------
+    clusters
+        Number of clusters of 1-9 common alleles within 900 bp.
+    rare
+        Approximate number of rare alleles.
+    key
+        Key of the random stream.
+    """
     draws = Draws(key, 10)
     callable_bases = _callable_positions(contig)
     common_at, common_background = _cluster_positions(callable_bases, clusters, draws)
@@ -58,7 +68,7 @@ def simulate_sites(contig: SimulatedContig, *, clusters: int, rare: int, key: in
 
 
 def _callable_positions(contig: SimulatedContig) -> I64:
-    """Return the 0-based positions in no excluded region that are more than 64 bases from a gap and from either end."""
+    """Return the 0-based positions outside excluded regions and more than 64 bases from gaps and contig ends."""
     unknown = np.concatenate([[True], contig.codes == UNKNOWN, [True]])
     total = np.concatenate([[0], np.cumsum(unknown)])
     at = np.arange(contig.codes.size, dtype=np.int64)
@@ -69,7 +79,7 @@ def _callable_positions(contig: SimulatedContig) -> I64:
 
 
 def _cluster_positions(callable_bases: I64, clusters: int, draws: Draws) -> tuple[I64, I64]:
-    """Return positions of 1-9 alleles around each centre, and for each the one of two haplotypes that carries it."""
+    """Return the 0-based positions of 1-9 alleles within 900 bp after each centre, and the haplotype of each."""
     centres = np.sort(callable_bases[draws.below(callable_bases.size, clusters)])
     sizes = 1 + draws.choose([2, 4, 5, 5, 4, 3, 2, 1, 1], clusters)
     cluster = np.repeat(np.arange(clusters), sizes)
@@ -80,7 +90,7 @@ def _cluster_positions(callable_bases: I64, clusters: int, draws: Draws) -> tupl
 
 
 def _mutable_positions(contig: SimulatedContig, callable_bases: I64, n: int, draws: Draws) -> I64:
-    """Draw positions, a base of a CpG ten times as often as another."""
+    """Draw up to ``n`` 0-based positions; a base of a CpG is ten times as likely as another base."""
     candidates = callable_bases[draws.below(callable_bases.size, 10 * n)]
     cpg = _is_cpg(contig, candidates)
     keep = cpg | (draws.uniform(candidates.size) < 0.1)
@@ -111,7 +121,7 @@ def _mutate(contig: SimulatedContig, at: I64, draws: Draws) -> list[Variant]:
         after = text[start + 1 : start + 1 + int(lengths[i])]
         if kind[i] < 2:
             ref, new = text[start] + after, text[start]
-        elif kind[i] == 2:  # a tandem duplication, the common kind of insertion
+        elif kind[i] == 2:  # a tandem duplication
             ref, new = text[start], text[start] + after
         else:
             ref, new = text[start], text[start] + "".join(_LETTERS[c] for c in novel[i, : lengths[i]])

@@ -1,7 +1,7 @@
-"""How alleles are written into records: most of them plainly, some the ways that real files have and readers must undo.
+"""VCF records of alleles: most in normal form, some in other spellings that occur in real files.
 
-Planted here: indels shifted right, alleles padded with flank, several alleles in one record, the same allele twice, REF
-that is not the reference, ``*``.
+Irregular records are: indels shifted right, alleles padded with flanking bases, several alleles in one record, an
+allele twice, a REF that differs from the reference, ``*`` as ALT.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NEIGHBOUR_BP = 8
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of a VCF: ``pos`` is 1-based; ``rows`` holds for each of ``alts`` the allele whose counts it shows."""
+    """One record of a VCF; ``pos`` is 1-based, ``rows`` has for each ALT the index of the allele with its counts."""
 
     pos: int
     ref: str
@@ -31,7 +31,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Plants:
-    """How many records of each kind to plant in one contig."""
+    """Number of irregular records of each kind in one contig.
+
+    ``merged`` records have two ALTs, ``spanning`` have ``*`` as ALT, and ``mismatches`` a wrong REF.
+    """
 
     merged: int = 15
     right_shifted: int = 12
@@ -42,7 +45,7 @@ class Plants:
 
 
 def shift_right(allele: Variant, text: str) -> Variant:
-    """Return an anchored insertion or deletion at the rightmost place that gives the same sequence."""
+    """Return an anchored insertion or deletion moved to the rightmost position that gives the same sequence."""
     start, deletion = allele.pos - 1, len(allele.ref) > len(allele.alt)
     body = (allele.ref if deletion else allele.alt)[1:]
     following = start + 1 + (len(body) if deletion else 0)
@@ -54,14 +57,14 @@ def shift_right(allele: Variant, text: str) -> Variant:
 
 
 def pad(allele: Variant, text: str, left: int, right: int) -> Variant:
-    """Return the allele with ``left`` and ``right`` bases of flank in both of its sequences."""
+    """Return the allele with ``left`` and ``right`` flanking bases added to both REF and ALT."""
     start, end = allele.pos - 1, allele.pos - 1 + len(allele.ref)
     before, after = text[start - left : start], text[end : end + right]
     return Variant(allele.chrom, allele.pos - left, before + allele.ref + after, before + allele.alt + after)
 
 
 def merge(alleles: tuple[Variant, ...], rows: tuple[int, ...], text: str) -> Record:
-    """Return one record that holds all of the alleles, over their common footprint."""
+    """Return one record of all the alleles, whose REF spans all of their REFs."""
     start = min(a.pos for a in alleles) - 1
     end = max(a.pos - 1 + len(a.ref) for a in alleles)
     alts = tuple(text[start : a.pos - 1] + a.alt + text[a.pos - 1 + len(a.ref) : end] for a in alleles)
@@ -69,9 +72,9 @@ def merge(alleles: tuple[Variant, ...], rows: tuple[int, ...], text: str) -> Rec
 
 
 def choose_heads(sites: Sites, plants: Plants, *, key: int) -> I64:
-    """Return for each allele the first allele of its record: neighbours of the planted merges share one.
+    """Return for each allele the index of the first allele of its record, int64, shape (alleles,).
 
-    Partners lie within 8 bp; no allele is in two merges.
+    ``plants.merged`` records have two alleles within 8 bp; all other records have one. No allele is merged twice.
     """
     pos = sites.pos
     close = np.flatnonzero(np.diff(pos) <= _NEIGHBOUR_BP)
@@ -90,7 +93,8 @@ def spell_records(
     Parameters
     ----------
     well_called
-        bool, one per allele: those that a consumer would keep. Rejects are planted on them, to be nothing else besides.
+        Alleles that a reader keeps, bool, shape (alleles,). Rejected records are made from these only, so that each has
+        exactly one reason to be rejected.
     text
         Upper-case sequence of the contig.
     """
@@ -119,7 +123,7 @@ def spell_records(
 
 
 def _plant_rejects(sites: Sites, usable: list[int], text: str, plants: Plants, draws: Draws) -> list[Record]:
-    """Return records that must not survive: copies under another spelling, a wrong REF, ``*`` as ALT."""
+    """Return records that a reader must reject: copies in another spelling, a wrong REF, ``*`` as ALT."""
     wanted = plants.duplicates + plants.mismatches + plants.spanning
     donors = [usable[k] for k in draws.sample(len(usable), wanted).tolist()]
     records = []

@@ -1,7 +1,7 @@
-"""Where things stand on the simulated contigs: gaps, genes, duplications. Coordinates are 0-based half-open.
+"""Coordinates of gaps, genes and duplications on the simulated contigs, 0-based half-open.
 
-Gene-rich on purpose: a fifth of the genes has to cover some fifty windows. Neighbouring genes stay more than a window
-apart, except SIM5 and SIM6, whose tails overlap, so that together they make one component.
+The contigs are rich in genes, because a fifth of the genes has to cover about fifty windows. Neighbouring genes are
+more than one window apart, except SIM5 and SIM6, whose tails overlap and which therefore form one gene component.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class GenePlan:
-    """Place of one gene; ``start``, ``end`` are 0-based half-open."""
+    """Name, coordinates (0-based half-open) and strand of one gene."""
 
     symbol: str
     gene_id: int
@@ -24,7 +24,7 @@ class GenePlan:
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlan:
-    """A stretch copied from one place to another; ``per_mille`` of its bases differ."""
+    """A segmental duplication: an interval copied to another place, with ``per_mille`` of its bases substituted."""
 
     source: str
     source_start: int
@@ -37,7 +37,7 @@ class SegmentPlan:
 
 @dataclass(frozen=True, slots=True)
 class ContigPlan:
-    """One contig: ``number`` seeds its streams, ``satellite`` is its array of 171 bp monomers."""
+    """Layout of one contig; ``number`` is part of its random keys, ``satellite`` is its array of 171 bp monomers."""
 
     name: str
     number: int
@@ -88,7 +88,7 @@ CHR20 = ContigPlan(
         (1750, 1900, "-"),
     ),
 )
-#: The run 670,000-675,000 is shorter than a window; the gap at 1,900,000 is fifty bases.
+#: The ACGT run 670,000-675,000 is shorter than a window; the gap at 1,900,000 has fifty bases.
 CHR21 = ContigPlan(
     "chr21",
     21,
@@ -119,8 +119,8 @@ CHR21 = ContigPlan(
 )
 LINEAR_CONTIGS: tuple[ContigPlan, ...] = (CHR17, CHR20, CHR21)
 
-#: The first carries a part of SIM7 to chr20 (a paralogue); the last is exact and lies a whole number of strides from
-#: its source in the same run, so windows of equal hash stand at several places.
+#: The first copies a part of SIM7 to chr20 (a paralogue). The last is an exact copy at a distance of a whole number of
+#: strides from its source, in the same run, so that windows at different places have equal hashes.
 SEGMENTS: tuple[SegmentPlan, ...] = (
     SegmentPlan("chr17", 1_330_000, "chr20", 800_000, 35_000, 10),
     SegmentPlan("chr20", 1_000_000, "chr21", 1_040_000, 30_000, 30),
@@ -130,7 +130,7 @@ SEGMENTS: tuple[SegmentPlan, ...] = (
 
 CHRM_LENGTH = 16_569
 CHRM_NUMBER = 25
-#: 0-based place of the N that keeps the numbering of old mitochondrial coordinates (position 3,107).
+#: 0-based position of the N that keeps the numbering of the original human reference (position 3,107 of the rCRS).
 CHRM_UNKNOWN = 3_106
 CHRM_GENES: tuple[GenePlan, ...] = (
     GenePlan("SIMMT1", 99_000_101, 600, 1_600, "+"),
@@ -139,6 +139,6 @@ CHRM_GENES: tuple[GenePlan, ...] = (
     GenePlan("SIMMT4", 99_000_104, 14_700, 15_800, "+"),
 )
 
-#: A regulatory element that ClinVar names beside the protein-coding gene SIM3 it lies in.
+#: A regulatory element inside the protein-coding gene SIM3; ClinVar-style records name both.
 ELEMENT = GenePlan("LOC99000203", 99_000_203, 335_000, 341_000, "+")
 ELEMENT_CONTIG = "chr17"

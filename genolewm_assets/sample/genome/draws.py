@@ -1,7 +1,7 @@
-"""Uniform draws that are the same under every NumPy release and on every processor.
+"""Random numbers that are equal under every NumPy release and on every processor.
 
-NumPy promises to keep the raw output of its bit generators for ever, but not what ``Generator`` makes of it (NEP 19),
-and its ``log``/``exp`` differ in the last bit between instruction sets. So everything simulated here comes from
+NumPy guarantees the raw output of its bit generators, but not the values that ``Generator`` derives from it (NEP 19),
+and its ``log`` and ``exp`` differ in the last bit between instruction sets. All simulated values therefore come from
 ``PCG64.random_raw`` through operations that IEEE 754 defines exactly.
 """
 
@@ -16,43 +16,43 @@ SEED = 20_240_107
 
 
 class Draws:
-    """One independent stream of draws.
+    """One independent stream of random numbers.
 
     Parameters
     ----------
     key
-        Numbers that name the stream, such as contig and purpose; equal keys give equal streams.
+        Integers that identify the stream, such as contig and purpose; equal keys give equal streams.
     """
 
     def __init__(self, *key: int) -> None:
         self._bits = np.random.PCG64(np.random.SeedSequence([SEED, *key]))
 
     def uniform(self, n: int) -> NDArray[np.float64]:
-        """Return ``n`` numbers in [0, 1)."""
+        """Return ``n`` uniform numbers in [0, 1), float64, shape (n,)."""
         raw: NDArray[np.uint64] = np.asarray(self._bits.random_raw(n), dtype=np.uint64)
         return (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def below(self, high: int, n: int) -> NDArray[np.int64]:
-        """Return ``n`` integers in [0, ``high``)."""
+        """Return ``n`` uniform integers in [0, ``high``), int64, shape (n,)."""
         return (self.uniform(n) * high).astype(np.int64)
 
     def between(self, low: int, high: int, n: int) -> NDArray[np.int64]:
-        """Return ``n`` integers in [``low``, ``high``)."""
+        """Return ``n`` uniform integers in [``low``, ``high``), int64, shape (n,)."""
         return low + self.below(high - low, n)
 
     def choose(self, weights: Sequence[int] | NDArray[np.int64], n: int) -> NDArray[np.int64]:
-        """Return ``n`` indices into ``weights``, each as often as its (integer) weight says."""
+        """Return ``n`` indices into ``weights``, int64, shape (n,), with probabilities proportional to the weights."""
         edges = np.cumsum(np.asarray(weights, dtype=np.int64))
         return np.searchsorted(edges, self.below(int(edges[-1]), n), side="right").astype(np.int64)
 
     def normal(self, n: int) -> NDArray[np.float64]:
-        """Return ``n`` nearly normal deviates: the sum of twelve uniforms less six, so within +-6."""
+        """Return ``n`` nearly normal deviates, float64, shape (n,): the sum of twelve uniforms minus 6."""
         total = np.zeros(n)
         for _ in range(12):
             total += self.uniform(n)
         return total - 6.0
 
     def sample(self, population: int, n: int) -> NDArray[np.int64]:
-        """Return ``n`` distinct integers of [0, ``population``), sorted."""
+        """Return ``n`` distinct integers in [0, ``population``), int64, shape (n,), sorted."""
         order = np.argsort(self.uniform(population), kind="stable")
         return np.sort(order[:n])

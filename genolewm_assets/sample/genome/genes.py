@@ -1,4 +1,4 @@
-"""Gene models whose reading frames really read: start codon, sense codons, stop codon, GT-AG introns."""
+"""Gene models with valid reading frames: start codon, sense codons, stop codon, GT-AG introns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AMINO_ACIDS = "KNKNTTTTRSRSIIMIQHQHPPPPRRRRLLLLEDEDAAAAGGGGVVVV*Y*YSSSS*CWCLFLF"
 _SENSE = np.array([i for i, acid in enumerate(AMINO_ACIDS) if acid != "*"], dtype=np.int64)
 _START_CODON = 14  # ATG
 _STOP_CODON = 48  # TAA
-#: Bases at either end of a gene that hold no exon.
+#: Bases at each end of a gene that contain no exon.
 TAIL_BP = 5_000
 
 
@@ -25,8 +25,9 @@ TAIL_BP = 5_000
 class Gene:
     """A gene and its coding bases.
 
-    ``exons`` are 0-based half-open and ascending; ``coding`` is int64, shape (coding bases,), 0-based positions in the
-    order of translation, so descending on the reverse strand. Both are empty for a gene that is not modelled further.
+    ``exons`` are 0-based half-open and ascending. ``coding`` is int64, shape (coding bases,): 0-based positions in the
+    order of translation, which is descending on the reverse strand. Both are empty for mitochondrial genes, which have
+    no exon model.
     """
 
     contig: str
@@ -36,14 +37,19 @@ class Gene:
 
     @property
     def span(self) -> Span:
-        """0-based half-open extent of the gene."""
+        """Start and end of the gene, 0-based half-open."""
         return self.plan.start, self.plan.end
 
 
 def write_gene(codes: Codes, contig: str, plan: GenePlan, draws: Draws) -> Gene:
-    """Write the exons of a gene into the contig and return the model.
+    """Write the exons of a gene into a contig in place, and return the gene.
 
-    Exons hold whole codons and are spread over the gene, away from its 5 kb tails.
+    Exons consist of whole codons and are spread over the gene without its tails of 5 kb.
+
+    Parameters
+    ----------
+    codes
+        Base codes of the contig (A 0, C 1, G 2, T 3), uint8, shape (bases,); changed in place.
     """
     size = plan.end - plan.start
     count = 8 + size // 10_000
@@ -78,7 +84,17 @@ def _coding_sequence(n: int, draws: Draws) -> Codes:
 
 
 def codon_change(gene: Gene, codes: Codes, index: int, alt_code: int) -> str:
-    """Return the Sequence Ontology term of putting ``alt_code`` (forward strand) at coding base ``index``."""
+    """Return the Sequence Ontology term of a substitution in a codon.
+
+    Parameters
+    ----------
+    codes
+        Base codes of the contig, uint8, shape (bases,).
+    index
+        Index into ``gene.coding``.
+    alt_code
+        New base code on the forward strand.
+    """
     first = index - index % 3
     triplet = codes[gene.coding[first : first + 3]].astype(np.int64)
     changed = triplet.copy()

@@ -1,7 +1,7 @@
-"""The simulated genome: three linear contigs and a circular one, with the structure that real contigs have.
+"""The simulated genome: three linear contigs and a circular one, structured like real contigs.
 
-Isochores, CpG depletion and islands, dispersed and tandem repeats, satellites, genes, segmental duplications, gaps. No
-base of it is copied from a real genome.
+They have isochores, depleted CpG and CpG islands, dispersed and tandem repeats, satellites, genes, segmental
+duplications and gaps. No base is copied from a real genome.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ _LINE_BASES = 60
 
 @dataclass(frozen=True, slots=True)
 class SimulatedContig:
-    """One contig: base codes (4 is N) and masks of equal length, all along 0-based positions."""
+    """One contig as base codes and masks over its 0-based positions.
+
+    ``codes`` is uint8, shape (bases,): A 0, C 1, G 2, T 3, N 4. The masks ``repeat``, ``low_complexity``,
+    ``duplicated`` and ``excluded`` are bool, shape (bases,).
+    """
 
     name: str
     codes: Codes
@@ -54,7 +58,7 @@ class SimulatedContig:
         return _LETTERS[self.codes].tobytes()
 
     def fasta(self) -> bytes:
-        """Return the FASTA record, repeats in lower case as the public servers give them."""
+        """Return the FASTA record with repeats in lower case, as in the files of the public servers."""
         letters = _LETTERS[self.codes] | np.where(self.repeat & (self.codes != UNKNOWN), 32, 0).astype(np.uint8)
         rows = -(-letters.size // _LINE_BASES)
         lines = np.full((rows, _LINE_BASES + 1), ord("\n"), dtype=np.uint8)
@@ -66,7 +70,7 @@ class SimulatedContig:
 
 
 def spans_of(mask: Mask) -> list[Span]:
-    """Return the maximal true runs of a mask, 0-based half-open."""
+    """Return the maximal runs of true values of a mask, 0-based half-open."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
@@ -102,7 +106,7 @@ def _simulate_linear(plan: ContigPlan) -> SimulatedContig:
 
 
 def _place_islands(plan: ContigPlan) -> Mask:
-    """Return the CpG islands: one at the 5' end of each gene and some between."""
+    """Return the mask of CpG islands: one at the 5' end of each gene, and others at random places."""
     draws = Draws(plan.number, 1)
     count = plan.length // 60_000
     places = [int(x) for x in draws.below(plan.length - 2_000, count)]
@@ -128,7 +132,7 @@ def _draw_bases(plan: ContigPlan, islands: Mask) -> Codes:
 
 
 def _deplete_cpg(codes: Codes, islands: Mask, draws: Draws) -> None:
-    """Deaminate most CpG outside islands: methylated C becomes T on one strand or the other."""
+    """Deaminate about 80 % of the CpG outside islands in place: C becomes T on one of the two strands."""
     at = np.flatnonzero((codes[:-1] == 1) & (codes[1:] == 2) & ~islands[:-1])
     at = at[draws.uniform(at.size) < _DEAMINATED]
     forward = draws.uniform(at.size) < 0.5
@@ -159,7 +163,7 @@ def _open_gaps(contig: SimulatedContig, plan: ContigPlan) -> None:
 
 
 def _simulate_mitochondrion() -> SimulatedContig:
-    """Return chrM: 44 % G+C, G-poor light strand, two C stretches and one N, as the human one has."""
+    """Return chrM: 44 % G+C, few G on the light strand, two C stretches and one N, like human mitochondrial DNA."""
     draws = Draws(CHRM_NUMBER, 2)
     codes = draws.choose([31, 31, 13, 25], CHRM_LENGTH).astype(np.uint8)
     for start, end in ((302, 315), (16_183, 16_193)):

@@ -1,6 +1,7 @@
-"""Repeated sequence: dispersed families, tandem arrays and satellites, laid over a contig in place.
+"""Repeated sequence, written into a contig in place: dispersed families, tandem arrays and satellites.
 
-Every function changes the codes (A 0, C 1, G 2, T 3) it is given and returns the mask of bases it wrote.
+``disperse_repeats``, ``insert_tandem_repeats`` and ``insert_satellite`` change ``codes`` (uint8, shape (bases,): A 0, C
+1, G 2, T 3) and return the mask of the bases that they wrote (bool, shape (bases,)).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from genolewm_assets.sample.genome.draws import Draws
 Codes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 
-#: Length of the consensus, G+C in per cent, and weight among the copies: like Alu, L1, a long terminal repeat,
-#: a DNA transposon.
+#: Length of the consensus in bases, G+C in per cent, and weight among the copies, of families like Alu, L1, a long
+#: terminal repeat and a DNA transposon.
 _FAMILIES = ((300, 60, 5), (6_000, 42, 3), (450, 48, 2), (250, 40, 1))
 _DISPERSED_SPACING_BP = 1_300
 _TANDEM_SPACING_BP = 5_000
@@ -23,13 +24,13 @@ _MONOMER_BP = 171
 
 
 def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return 0..n-1 for each n of ``lengths``, one after the other."""
+    """Return the concatenation of 0..n-1 for each n of ``lengths``, int64."""
     ends = np.cumsum(lengths)
     return np.arange(int(ends[-1]), dtype=np.int64) - np.repeat(ends - lengths, lengths)
 
 
 def substitute(codes: Codes, rates: NDArray[np.float64], draws: Draws) -> Codes:
-    """Return a copy in which each base has been replaced by another with the probability at its place."""
+    """Return a copy of ``codes`` in which each base is replaced by another with its probability in ``rates``."""
     changed = draws.uniform(codes.size) < rates
     shift = 1 + draws.below(3, codes.size)
     return np.where(changed, (codes + shift) % 4, codes).astype(np.uint8)
@@ -41,12 +42,12 @@ def _consensus(draws: Draws) -> list[Codes]:
         gc = draws.uniform(length) * 100 < gc_percent
         strong = draws.uniform(length) < 0.5
         library.append(np.where(gc, np.where(strong, 1, 2), np.where(strong, 0, 3)).astype(np.uint8))
-    library[0][-25:] = 0  # the tail of a retroposed short element
+    library[0][-25:] = 0  # poly(A) tail of a short retrotransposon
     return library
 
 
 def disperse_repeats(codes: Codes, draws: Draws, library_draws: Draws) -> Mask:
-    """Insert copies of the repeat families, both strands, 1-20 % diverged, long ones truncated at their 5' end."""
+    """Insert copies of the repeat families on both strands, 1-20 % diverged; long ones are truncated at the 5' end."""
     library = _consensus(library_draws)
     n = codes.size // _DISPERSED_SPACING_BP
     family = draws.choose([weight for _, _, weight in _FAMILIES], n)
@@ -67,7 +68,7 @@ def disperse_repeats(codes: Codes, draws: Draws, library_draws: Draws) -> Mask:
 
 
 def insert_tandem_repeats(codes: Codes, draws: Draws) -> Mask:
-    """Insert arrays of 1-6 bp units (12 to 80 bp, a few of several hundred), nearly perfect."""
+    """Insert arrays of 1-6 bp units, 12 to 79 bp long (2 % of them 400 bp longer), with 1 % substitutions."""
     n = codes.size // _TANDEM_SPACING_BP
     unit = 1 + draws.choose([5, 8, 3, 4, 1, 1], n)
     lengths = draws.between(12, 80, n) + np.where(draws.uniform(n) < 0.02, 400, 0)
@@ -80,7 +81,7 @@ def insert_tandem_repeats(codes: Codes, draws: Draws) -> Mask:
 
 
 def insert_satellite(codes: Codes, where: Span, draws: Draws) -> Mask:
-    """Fill ``where`` with 171 bp monomers in arrays of twelve, as centromeric alpha satellite is built."""
+    """Fill the interval ``where`` with repeats of twelve 171 bp monomers, like centromeric alpha satellite."""
     start, end = where
     monomer = draws.below(4, _MONOMER_BP).astype(np.uint8)
     block = substitute(np.tile(monomer, 12), np.full(12 * _MONOMER_BP, 0.25), draws)

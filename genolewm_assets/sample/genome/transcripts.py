@@ -1,4 +1,4 @@
-"""Transcripts of the simulated genes: exons joined in the gene's orientation, with untranslated ends."""
+"""Transcripts of the simulated genes: exons joined in the gene's orientation, with untranslated regions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Codes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A spliced sequence.
+    """A spliced transcript.
 
-    ``codes`` run 5' to 3'; ``span`` is its 0-based half-open extent on the contig, introns included; ``junctions`` are
-    the offsets in ``codes`` at which introns were cut out.
+    ``codes`` are its base codes from 5' to 3', uint8, shape (bases,). ``span`` is its 0-based half-open interval on the
+    contig, introns included. ``junctions`` are the offsets in ``codes`` where introns were removed.
     """
 
     codes: Codes
@@ -29,7 +29,7 @@ class Transcript:
 
 
 def read_sense(contig: SimulatedContig, span: Span, strand: str) -> Codes:
-    """Return the bases of a stretch in the orientation of a strand (4, an unknown base, stays)."""
+    """Return the base codes of a 0-based half-open interval in the orientation of a strand; code 4 (N) stays 4."""
     codes = contig.codes[slice(*span)]
     if strand == "+":
         return codes
@@ -37,14 +37,14 @@ def read_sense(contig: SimulatedContig, span: Span, strand: str) -> Codes:
 
 
 def splice(contig: SimulatedContig, gene: Gene, exons: Sequence[int], utr5_bp: int, utr3_bp: int) -> Transcript:
-    """Join exons of a gene.
+    """Return the transcript that joins exons of a gene.
 
     Parameters
     ----------
     exons
-        Their numbers in the order of transcription, ascending.
+        0-based numbers of the exons in the order of transcription, ascending.
     utr5_bp, utr3_bp
-        Bases of the gene that the first exon is prolonged by upstream, and the last one downstream.
+        Bases by which the first exon is extended upstream and the last one downstream.
     """
     start, end = gene.span
     forward = gene.plan.strand == "+"

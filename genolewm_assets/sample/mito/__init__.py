@@ -1,4 +1,8 @@
-"""Simulated mitochondrial genomes and their heteroplasmy."""
+"""Simulated mitochondrial genomes of individuals and their heteroplasmy, as FASTA, GenBank and VCF.
+
+Here: genomes as differences from chrM, and their files. Not here: chrM itself (``sample.genome``), its population
+variants (``sample.alleles``).
+"""
 
 import lazy_loader
 

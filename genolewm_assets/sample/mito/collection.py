@@ -1,7 +1,7 @@
-"""The files that hold the simulated mitochondrial genomes, one FASTA and one GenBank, with the errors of a collection.
+"""FASTA and GenBank text of the simulated mitochondrial genomes, with the irregular records of real collections.
 
-Planted here: the same circle under another name and cut elsewhere, a part of a genome, a stretch of N, ends that repeat
-each other, a GenBank record that only names its parts.
+Irregular records are: a genome repeated with another name and start, a partial genome, a run of N, a genome whose ends
+overlap, a GenBank record without a sequence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TWIN_TURN_BP, _PART_BP, _GAP_BP, _OVERLAP_BP = 5_000, 15_000, 400, 37
 
 
 def fasta_text(genomes: Sequence[MitoGenome], reference: str) -> bytes:
-    """Return the FASTA: all genomes but the last four, then the planted records."""
+    """Return the FASTA text: all genomes but the last four, then the four irregular records."""
     spelt = [genome.spell(reference) for genome in genomes]
     records = [_fasta_record(genome, i, spelt[i]) for i, genome in enumerate(genomes[:-N_GENBANK])]
     twin, gapped = spelt[_TWIN], spelt[_GAPPED]
@@ -38,7 +38,7 @@ def fasta_text(genomes: Sequence[MitoGenome], reference: str) -> bytes:
 
 
 def genbank_text(genomes: Sequence[MitoGenome], reference: str) -> bytes:
-    """Return the GenBank file: the last four genomes, and a record without a sequence."""
+    """Return the GenBank text: the last four genomes, and a record without a sequence."""
     last = list(enumerate(genomes))[-N_GENBANK:]
     records = ["".join(_genbank_record(genome, i, genome.spell(reference))) for i, genome in last]
     parts = f"{_locus('SIMMT105', len(reference))}CONTIG      join(SIMMT001.1:1..{len(reference)})\n//\n"
@@ -46,7 +46,7 @@ def genbank_text(genomes: Sequence[MitoGenome], reference: str) -> bytes:
 
 
 def _cut(sequence: str, index: int) -> str:
-    """Return a genome as a laboratory might give it: every third cut elsewhere, every fifth from the other strand."""
+    """Return a genome as laboratories deposit it: every third with another start, every fifth from the other strand."""
     turn = int(Draws(_KEY, 6, index).between(100, len(sequence) - 100, 1)[0]) if index % 3 == 1 else 0
     turned = sequence[turn:] + sequence[:turn]
     return reverse_complement(turned) if index % 5 == 2 else turned
@@ -67,7 +67,7 @@ def _lines(sequence: str) -> str:
 
 
 def _locus(name: str, length: int) -> str:
-    """Return the head of a GenBank record, in the columns of its release notes, section 3.4."""
+    """Return the header of a GenBank record, in the columns of the GenBank release notes, section 3.4."""
     return (
         f"LOCUS       {name:<16} {length:>11} bp    DNA     circular PRI 07-JAN-2024\n"
         f"DEFINITION  {_SPECIES} mitochondrion, complete genome, simulated.\n"

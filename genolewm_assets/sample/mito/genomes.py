@@ -1,8 +1,7 @@
-"""Mitochondrial genomes of forty people who never lived: descendants of chrM along a tree, each with its own spelling.
+"""Forty simulated mitochondrial genomes, derived from chrM along a tree of descent.
 
-They share nested substitutions as haplogroups do, differ in the length of the C stretches, and come cut anywhere, from
-either strand, some with ambiguity codes where they are heteroplasmic. Their haplogroups have the form of the real names
-and nothing else of them.
+Genomes of a haplogroup share nested substitutions. Genomes also differ in the length of the C stretches, and some have
+ambiguity codes at heteroplasmic sites. Haplogroup names look like real ones but have no relation to them.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ from genolewm_assets.sample.genome import UNKNOWN, Draws, SimulatedContig
 
 N_GENOMES = 40
 _TREE = N_GENOMES - 1
-#: The last genome is this one with a few substitutions more.
+#: The last genome is the one with this index plus four substitutions.
 _NEAR, _NEAR_SUBSTITUTIONS = 7, 4
 _KEY = 26
-#: Substitutions from the root to a leaf over all shared branches, on average; each leaf has 6 to 11 of its own besides.
+#: Mean number of substitutions on the shared branches from the root to a leaf; each leaf has 6 to 11 of its own.
 _SHARED_SUBSTITUTIONS = 30
-#: Six clades; inside them, fourteen numbered ones.
+#: Letters of the six clades; they contain fourteen numbered clades.
 _CLADES = "HJTUKL"
 _NUMBERED_CLADES = 14
 _EDGE_BP = 20
-#: 0-based; where the indels are, no substitution is.
+#: 0-based half-open intervals of the indels, which get no substitutions.
 _C_STRETCHES = ((295, 320), (16_175, 16_200))
-#: 0-based place after which C's are inserted (309.1C, 315.1C, 16193.1C), and in how many of a hundred genomes.
+#: 0-based position after which C is inserted (309.1C, 315.1C, 16193.1C), and the percentage of genomes with it.
 _INSERTIONS = ((308, 40), (314, 90), (16_192, 10))
 _DELETION = range(8_280, 8_289)
-#: Genomes with called heteroplasmy; the first two levels of each are told by ambiguity codes.
+#: Indices of genomes with called heteroplasmy; the first two levels of each give ambiguity codes.
 HETEROPLASMIC = tuple(range(7))
 _LEVELS_PER_MILLE = ((300, 700), (300, 700), (20, 250), (20, 250), (750, 940))
-#: Two genomes whose ambiguity codes nobody called.
+#: Indices of two genomes that have ambiguity codes but are in no heteroplasmy VCF.
 _UNCALLED = (10, 11)
 AMBIGUITY = {"AG": "R", "CT": "Y", "CG": "S", "AT": "W", "GT": "K", "AC": "M"}
 _CODE_FROM, _CODE_UP_TO = 300, 700
@@ -41,7 +40,7 @@ _CODE_FROM, _CODE_UP_TO = 300, 700
 
 @dataclass(frozen=True, slots=True)
 class MixedSite:
-    """A heteroplasmic substitution: 0-based site, the base that chrM does not have, and its share in per mille."""
+    """A heteroplasmic substitution: 0-based position on chrM, base that differs from chrM, level in per mille."""
 
     site: int
     alt: str
@@ -50,9 +49,10 @@ class MixedSite:
 
 @dataclass(frozen=True, slots=True)
 class MitoGenome:
-    """One simulated genome by its differences from chrM; sites are 0-based places on chrM.
+    """One simulated genome as differences from chrM; sites are 0-based positions on chrM.
 
-    ``substituted`` gives a site's base, ``inserted`` the bases after a site; ``mixed`` are the heteroplasmic sites.
+    ``substituted`` maps a site to its base, ``inserted`` maps a site to the bases inserted after it, ``deleted`` are
+    the deleted sites, and ``mixed`` the heteroplasmic substitutions.
     """
 
     name: str
@@ -63,7 +63,10 @@ class MitoGenome:
     mixed: tuple[MixedSite, ...] = field(default=())
 
     def spell(self, reference: str) -> str:
-        """Return the sequence in chrM's rotation and on its strand; chrM's N is in no genome."""
+        """Return the sequence in the rotation and on the strand of chrM, without the N of chrM.
+
+        A heteroplasmic site has an ambiguity code for a level from 0.3 to below 0.7, and the alternate base from 0.7.
+        """
         bases = [base if base != "N" else "" for base in reference]
         for site, base in self.substituted.items():
             bases[site] = base
@@ -95,7 +98,7 @@ def simulate_mito_genomes(contig: SimulatedContig) -> tuple[MitoGenome, ...]:
     more = {site: _substitute(reference[site], changes) for site in _take(places, _NEAR_SUBSTITUTIONS)}
     near = genomes[_NEAR]
     genomes.append(replace(near, name=_name(_TREE), substituted={**near.substituted, **more}))
-    return tuple(_mix(genome, reference, places) for genome in genomes)
+    return tuple(_add_mixed_sites(genome, reference, places) for genome in genomes)
 
 
 def _name(index: int) -> str:
@@ -103,7 +106,7 @@ def _name(index: int) -> str:
 
 
 def _places(contig: SimulatedContig) -> Sequence[int]:
-    """Return the sites that may be substituted, in random order."""
+    """Return the 0-based sites that may be substituted, in random order."""
     clear = np.convolve(contig.codes == UNKNOWN, np.ones(2 * _EDGE_BP + 1, dtype=np.int64), mode="same") == 0
     clear[:_EDGE_BP] = clear[-_EDGE_BP:] = False
     for start, end in (*_C_STRETCHES, (_DELETION.start - _EDGE_BP, _DELETION.stop + _EDGE_BP)):
@@ -118,13 +121,13 @@ def _take(places: Iterator[int], n: int) -> list[int]:
 
 
 def _substitute(base: str, draws: Draws) -> str:
-    """Return another base: nine times in ten the transition."""
+    """Return another base: the transition nine times in ten, else a transversion."""
     change = 2 if draws.below(10, 1)[0] < 9 else 1 + 2 * int(draws.below(2, 1)[0])
     return "ACGT"["ACGT".index(base) ^ change]
 
 
 def _grow_tree(places: Iterator[int]) -> tuple[list[set[int]], list[str], tuple[int, ...]]:
-    """Join lineages two at a time, back to the root (Kingman 1982); every mutation has a site of its own.
+    """Join lineages in pairs back to the root (Kingman 1982); every mutation has its own site.
 
     Returns
     -------
@@ -133,7 +136,7 @@ def _grow_tree(places: Iterator[int]) -> tuple[list[set[int]], list[str], tuple[
     labels
         Haplogroup of each leaf: a letter for one of six clades, a number for a clade inside it.
     clade
-        The leaves of the smallest clade of at least three among the numbered ones.
+        Leaves of the smallest numbered clade with at least three leaves.
     """
     draws = Draws(_KEY, 2)
     lineages = [(leaf,) for leaf in range(_TREE)]
@@ -162,13 +165,13 @@ def _grow_tree(places: Iterator[int]) -> tuple[list[set[int]], list[str], tuple[
 
 
 def _insertions(leaf: int) -> dict[int, str]:
-    """Return the C's added to the C stretches: one each, in the first of them now and then two."""
+    """Return the insertions of C of a leaf by site: one C each, and sometimes two at the first site."""
     drawn = Draws(_KEY, 4, leaf).below(100, len(_INSERTIONS) + 1).tolist()
     found = {site: "C" for (site, share), x in zip(_INSERTIONS, drawn, strict=False) if x < share}
     return {site: "CC" if site == _INSERTIONS[0][0] and drawn[-1] < 25 else bases for site, bases in found.items()}
 
 
-def _mix(genome: MitoGenome, reference: str, places: Iterator[int]) -> MitoGenome:
+def _add_mixed_sites(genome: MitoGenome, reference: str, places: Iterator[int]) -> MitoGenome:
     index = int(genome.name.removeprefix("SIMMT")) - 1
     if index not in (*HETEROPLASMIC, *_UNCALLED):
         return genome

@@ -1,7 +1,7 @@
-"""Calls of some simulated mitochondrial genomes on chrM, with their levels, in the layouts of two callers.
+"""Heteroplasmy VCFs of simulated mitochondrial genomes, in the layouts of two callers.
 
-Levels stand in FORMAT: ``AF``, one per ALT, as Mutect2's mitochondrial mode writes them, or ``HL``, one per record, as
-gnomAD's call set has them. Homoplasmic differences are called as well. Planted here: a record of two ALTs (AF only), a
+The FORMAT field has the levels: ``AF``, one per ALT, as in Mutect2's mitochondrial mode, or ``HL``, one per record, as
+in gnomAD's call set. Homoplasmic differences are called too. Added on purpose: a record with two ALTs (AF only), a
 heteroplasmic deletion, a call that does not pass FILTER, a genome without a call at a site.
 """
 
@@ -20,14 +20,14 @@ _N_AF = 4
 #: gnomAD's threshold between heteroplasmic and homoplasmic (Laricchia 2022), per mille.
 _HOMOPLASMIC = 950
 _PASS, _FAILED = "PASS", "strand_bias"
-#: 1-based places of the planted calls, where no genome differs otherwise.
+#: 1-based positions from which a site is searched for each added call; no genome differs there otherwise.
 _TWO_ALTS_FROM, _FAILED_FROM, _DELETION_FROM, _UNCALLED_FROM = 4_000, 6_000, 9_000, 12_000
 _TWO_ALTS_PER_MILLE, _FAILED_PER_MILLE, _DELETION_PER_MILLE, _UNCALLED_PER_MILLE = (110, 60), 35, 150, 120
 
 
 @dataclass(frozen=True, slots=True)
 class HeteroplasmyLayout:
-    """Name and number of the level in FORMAT, and which genomes the file has."""
+    """Layout of a heteroplasmy VCF: FORMAT id and Number of the level, and indices of the genomes in the file."""
 
     level: str
     number: str
@@ -41,18 +41,18 @@ HL_LAYOUT = HeteroplasmyLayout("HL", "1", "gnomAD's mitochondrial call set", HET
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """``member`` counts the columns of genomes from 0."""
+    """Call of one genome: 0-based index of its column, and level in per mille."""
 
     member: int
     per_mille: int
 
 
-#: 1-based position, REF and ALTs to the calls of each ALT.
+#: Calls of each ALT, by 1-based position, REF and ALTs.
 _Records: TypeAlias = dict[tuple[int, str, tuple[str, ...]], list[list[_Call]]]
 
 
 def heteroplasmy_vcf(contig: SimulatedContig, genomes: Sequence[MitoGenome], layout: HeteroplasmyLayout) -> bytes:
-    """Return a VCF with one column per genome of the layout, under the genome's name."""
+    """Return the text of a VCF with one column per genome of the layout, under the genome's name."""
     members = [genomes[index] for index in layout.members]
     free = _free_sites(contig, members)
     records = {**_called(contig, members), **_planted(contig, free, several=layout.number == "A")}
@@ -69,7 +69,7 @@ def heteroplasmy_vcf(contig: SimulatedContig, genomes: Sequence[MitoGenome], lay
 
 
 def _called(contig: SimulatedContig, members: Sequence[MitoGenome]) -> _Records:
-    """Return a record for every allele that one of the genomes has."""
+    """Return a record for every allele of any of the genomes."""
     found: _Records = {}
     for member, genome in enumerate(members):
         for allele, per_mille in _alleles(contig, genome):
@@ -94,9 +94,9 @@ def _alleles(contig: SimulatedContig, genome: MitoGenome) -> Iterator[tuple[Vari
 
 
 def _free_sites(contig: SimulatedContig, members: Sequence[MitoGenome]) -> dict[int, int]:
-    """Return for each planted place the first 1-based position from it on at which no genome differs.
+    """Return for each start of a search the first 1-based position at or after it at which no genome differs.
 
-    That of the deletion is the anchor of a base that its neighbours differ from, so that it is normal as it stands.
+    The base differs from the next one, so that a deletion of the next base is left-aligned.
     """
     text = contig.sequence.decode("ascii")
     taken = {site + 1 for g in members for site in (*g.substituted, *(m.site for m in g.mixed))}
@@ -129,7 +129,7 @@ def _planted(contig: SimulatedContig, free: dict[int, int], *, several: bool) ->
 
 
 def _cell(by_alt: list[list[_Call]], member: int, depth: int) -> str:
-    """Return genotype, depth and levels of one genome; 0 where it has no copy of an ALT."""
+    """Return genotype, depth and levels of one genome; the level is 0 for an ALT that it does not have."""
     levels = [next((call.per_mille for call in calls if call.member == member), 0) for calls in by_alt]
     carried = [number for number, level in enumerate(levels, start=1) if level]
     if sum(levels) >= _HOMOPLASMIC:

@@ -72,7 +72,7 @@ def test_the_weekly_schedule_registers_and_requests_what_has_no_package(world: T
     assert weekly(world) == request
     assert ticks.partitions == [OLD, NEW]
     run_of(world, NEW, dg.DagsterRunStatus.STARTED)
-    assert weekly(world) == f"a run for {NEW} is under way"
+    assert weekly(world) == f"a run for {NEW} is in progress"
     assert ticks.tick() == []
 
 

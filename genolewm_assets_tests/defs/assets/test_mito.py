@@ -99,7 +99,7 @@ def test_what_the_page_of_the_genomes_shows(built: tuple[MitoWorld, Events]) -> 
 def test_the_pictures_of_the_genomes_tell_their_figures(built: tuple[MitoWorld, Events]) -> None:
     event = built[1][GENOMES, None]
     sizes = re.findall(r"[A-Za-z0-9]+ (\d+)", told(event, "haplogroups").partition(": ")[2])
-    assert told(event, "haplogroups").startswith(f"{FACTS.kept} genomes of {len(sizes)} haplogroups: ")
+    assert told(event, "haplogroups").startswith(f"{FACTS.kept} genomes in {len(sizes)} haplogroups: ")
     assert sum(map(int, sizes)) == FACTS.kept
     said = told(event, "differences_along_circle")
     assert re.fullmatch(
@@ -123,7 +123,7 @@ def test_what_the_page_of_the_tokens_shows(built: tuple[MitoWorld, Events]) -> N
     dropped = sum(n for name, n in counts.items() if name.startswith("het.dropped."))
     assert counts["het.calls"] == counts["het.counted"] + dropped
     said = told(event, "entropy_along_circle")
-    assert re.fullmatch(r"Variety of k-mers among 40 genomes: up to \S+ bits a position at [\d,]+ to [\d,]+", said)
+    assert re.fullmatch(r"Entropy of k-mers among 40 genomes: up to \S+ bits a position at [\d,]+ to [\d,]+", said)
     assert len(str(shown["most_frequent_kmers"]).splitlines()) > 3
 
 
@@ -146,7 +146,7 @@ def test_variants_of_two_releases(built: tuple[MitoWorld, Events]) -> None:
         assert (sites.num_rows, sum(sites["clinvar_alleles"].to_pylist())) == (16_569, clinical)
         assert shown["sites_with_heteroplasmy"] == sum(level > 0 for level in sites["pop_hl"].to_pylist())
         said = told(event, "heteroplasmy_along_circle")
-        assert re.match(r"The population's highest level of heteroplasmy: up to 0\.\d+ on average at ", said)
+        assert re.match(r"Highest heteroplasmy level in the population: up to 0\.\d+ on average at ", said)
     assert rows[0] < rows[1]
 
 
@@ -279,7 +279,8 @@ def test_collections_need_a_circular_contig(tmp_path: Path) -> None:
     for asset, partition in ((GENOMES, None), (VARIANTS, RELEASES[0])):
         result = world.materialize(asset, partition=partition)
         assert failed_checks(result) == {INPUTS_ACCEPTED}
-        assert f"{world.catalog} (genome.contigs): no one mitochondrial contig: expected one" in error_of(result)
+        expected = f"{world.catalog} (genome.contigs): the mitochondrial contig is not unique: expected exactly one"
+        assert expected in error_of(result)
     assert not (world.root / "mito").exists()
 
 

@@ -34,7 +34,7 @@ DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = 
     "density": (
         lambda: pictures.draw_density(POSITIONS, unit="alleles", contig="chr1"),
         ("400,000 alleles along chr1", "position (Mbp)"),
-        "400,000 alleles along chr1; 0 % of the bins hold none",
+        "400,000 alleles along chr1; 0 % of the bins are empty",
     ),
     "coverage": (
         lambda: pictures.draw_coverage(

@@ -205,7 +205,7 @@ def test_progress_is_logged(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) 
     result, _ = verify(world)
     lines = [entry.user_message for entry in world.instance.all_logs(result.run_id) if not entry.is_dagster_event]
     assert any(" bytes of " in line for line in lines)
-    assert f"{len(HELD)} partitions are what was published, 0 are not" in lines
+    assert f"{len(HELD)} partitions match their manifests, 0 do not" in lines
 
 
 @pytest.mark.slow

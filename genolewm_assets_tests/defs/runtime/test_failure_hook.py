@@ -206,7 +206,7 @@ def no_url() -> Iterator[str]:
         (mute_server, "no answer within 0.5 s"),
         (dripping_server, "no answer within 0.5 s"),
         (closed_port, "Connection refused"),
-        (another_scheme, f"{WEBHOOK_VARIABLE} is no http(s) URL"),
+        (another_scheme, f"{WEBHOOK_VARIABLE} is not an http(s) URL"),
         (no_url, "ValueError"),
     ],
 )
@@ -231,7 +231,7 @@ def test_a_webhook_that_answers_500_is_named_without_its_secret(world: BuiltWorl
     result = materialize(world)
     assert not result.success
     (warning,) = logged(world, result, "warning")
-    assert warning.startswith("the webhook was not told: HTTP 500")
+    assert warning.startswith("the failure was not posted to the webhook: HTTP 500")
     assert "secret" not in "".join(entry.user_message for entry in world.instance.all_logs(result.run_id))
 
 
