@@ -20,8 +20,8 @@ _GENERAL: Mapping[str, str] = {
 
 _SHARDS: Mapping[str, str] = {
     "every_record_accounted_for": (
-        "The number of alleles in the source, counted by separate code, equals those kept, rejected and filtered; every "
-        "reject has its row."
+        "The number of alleles in the source, counted by separate code, equals those kept, rejected and filtered; "
+        "every reject has its row."
     ),
     "alleles_in_normal_form": "REF and ALT of every allele are upper-case ACGT, differ, are trimmed and left-aligned.",
     "frequencies_consistent": (
@@ -54,7 +54,9 @@ _CHANGES: Mapping[str, str] = {
 }
 
 _WINDOWS: Mapping[str, str] = {
-    "every_record_accounted": "The records and bases of a corpus source equal those used plus those skipped for each reason.",
+    "every_record_accounted": (
+        "The records and bases of a corpus source equal those used plus those skipped for each reason."
+    ),
     "contigs_match_pins": "The contigs of the FASTA have the lengths and MD5s that the catalogue pins.",
     "windows_tile_contig": (
         "The contig has exactly the windows that RFC-0006 section 3.2 defines, in every run of A, C, G and T."
