@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import multiprocessing
 import os
@@ -67,6 +68,8 @@ def read(reader: ArrayStoreReader, seed: int, at_start: Any) -> tuple[int, int, 
 
 
 def _work(reader: ArrayStoreReader, seed: int, at_start: Any, results: Any) -> None:
+    # A garbage collection would write to the pages of what a forked worker has from its parent.
+    gc.freeze()
     results.put(read(reader, seed, at_start))
 
 

@@ -207,8 +207,8 @@ def test_kill_9_midway_then_the_same_bytes(site: WebServer, target: Path) -> Non
     script = (
         "import sys, signal, os\n"
         "from pathlib import Path\n"
-        "from genolewm_assets.sources import partial_file\n"
-        "partial_file._CHECKPOINT_BYTES = 1 << 20\n"
+        "from genolewm_assets.sources.files import partial\n"
+        "partial._CHECKPOINT_BYTES = 1 << 20\n"
         "from genolewm_assets.sources.files.fetch import fetch\n"
         "class Bar:\n"
         "    def advance(self, done, total, unit):\n"
