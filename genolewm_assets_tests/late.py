@@ -13,7 +13,7 @@ class Late:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        # pytest asks every global of a test module for such names.
-        if attribute.startswith("__") or attribute == "pytestmark":
+        # pytest asks every global of a test module for such names: `__test__`, `_mock_name`, `pytestmark`.
+        if attribute.startswith("_") or attribute == "pytestmark":
             raise AttributeError(attribute)
         return getattr(import_module(self._name), attribute)

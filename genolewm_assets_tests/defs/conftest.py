@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets_tests.worlds.graph.quick_dagster import install
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 
@@ -19,4 +18,6 @@ def world(tmp_path: Path) -> TinyWorld:
 @pytest.fixture(scope="session", autouse=True)
 def _quick_dagster() -> None:
     """Let Dagster compute less for each run; see the module."""
+    from genolewm_assets_tests.worlds.graph.quick_dagster import install
+
     install()
