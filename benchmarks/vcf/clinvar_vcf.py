@@ -108,7 +108,8 @@ def write_clinvar_vcf(path: Path, bases: dict[str, bytes], contigs: ContigSet, *
         for contig, chrom, (first, last) in zip(contigs, names, pairwise(borders), strict=True):
             accession = next(alias for alias in contig.aliases if alias.startswith("NC_"))
             place = _Place(chrom, accession, bases[contig.name])
-            target.writelines(line.encode() for line in _contig_text(rng, place, range(first, last), vocabulary))
+            for line in _contig_text(rng, place, range(first, last), vocabulary):
+                target.write(line.encode())
 
 
 def _header(names: list[str]) -> str:

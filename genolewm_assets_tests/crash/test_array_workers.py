@@ -6,8 +6,6 @@ import hashlib
 import multiprocessing
 import os
 import re
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +29,8 @@ def states(rows: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[Path]:
-    """A store on disk: a page of a folder in memory that one process alone has mapped counts as written by it."""
-    with tempfile.TemporaryDirectory(prefix="genolewm-test-") as folder:
-        yield _write_store(Path(folder).resolve() / "store")
-
-
-def _write_store(directory: Path) -> Path:
-    step = 4_000
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory, step = tmp_path_factory.mktemp("workers") / "store", 4_000
     arrays = [ArraySpec("states", (ROW,), "float16"), ArraySpec("mark", (), "int64")]
     with ArrayStoreWriter(directory, arrays, key_config={}, commit_rows=step, batch_rows=64) as writer:
         for first in range(0, N_ROWS, step):
@@ -61,21 +53,26 @@ def positions(directory: Path) -> list[int]:
     return [int(Path(f"/proc/self/fdinfo/{name}").read_text().split()[1]) for name in names]
 
 
-def read(reader: ArrayStoreReader, seed: int, at_start: Any) -> tuple[int, int, int]:
+def read(reader: ArrayStoreReader, seed: int, together: Any) -> tuple[int, int, int]:
     """Read many random rows; returns how many are wrong, how far private memory grew and file positions moved."""
     draw = np.random.default_rng(seed)
-    at_start.wait()
+    together.wait()
     wrong, before = 0, private_dirty_bytes()
     for _ in range(READS // AT_ONCE):
         rows = draw.integers(0, N_ROWS, AT_ONCE)
         wrong += int((reader.get_rows(rows, "states") != states(rows)).any(axis=1).sum())
         wrong += int((reader.get_rows(rows, "mark") != rows).sum())
         wrong += int((reader.get_row(int(rows[0]))["states"] != states(rows[:1])[0]).any())
-    return wrong, private_dirty_bytes() - before, sum(positions(reader.directory))
+    # In memory (tmpfs) a page of a file counts as private while one process alone has it mapped, so all workers read
+    # their figures before any of them ends.
+    together.wait()
+    grown = private_dirty_bytes() - before
+    together.wait()
+    return wrong, grown, sum(positions(reader.directory))
 
 
-def _work(reader: ArrayStoreReader, seed: int, at_start: Any, results: Any) -> None:
-    results.put(read(reader, seed, at_start))
+def _work(reader: ArrayStoreReader, seed: int, together: Any, results: Any) -> None:
+    results.put(read(reader, seed, together))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -90,8 +87,8 @@ def test_eight_workers_read_10_000_random_rows_each(store: Path, method: str, *,
     if in_memory:
         reader.load_in_memory()
     context: Any = multiprocessing.get_context(method)
-    at_start, results = context.Barrier(N_WORKERS), context.SimpleQueue()
-    workers = [context.Process(target=_work, args=(reader, seed, at_start, results)) for seed in range(N_WORKERS)]
+    together, results = context.Barrier(N_WORKERS), context.SimpleQueue()
+    workers = [context.Process(target=_work, args=(reader, seed, together, results)) for seed in range(N_WORKERS)]
     for worker in workers:
         worker.start()
     found = [results.get() for _ in workers]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genolewm_assets.encoders import TINY_LLAMA, CausalLMStateEncoder, write_tiny_llama
+from genolewm_assets import encoders
 from genolewm_assets.genome import RelEdit
 from genolewm_assets_tests.encoders.hybrid_model import write_hybrid_fixture
 
@@ -18,8 +18,8 @@ WINDOW_BP = 12_288
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the sample encoder; tests that change files work on a copy."""
-    folder = tmp_path_factory.mktemp("models") / TINY_LLAMA
-    write_tiny_llama(folder)
+    folder = tmp_path_factory.mktemp("models") / encoders.TINY_LLAMA
+    encoders.write_tiny_llama(folder)
     return folder
 
 
@@ -34,13 +34,13 @@ def hybrid_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def model_copy(tiny_folder: Path, tmp_path: Path) -> Path:
     """Return a copy of the sample encoder that a test may damage."""
-    return Path(shutil.copytree(tiny_folder, tmp_path / TINY_LLAMA))
+    return Path(shutil.copytree(tiny_folder, tmp_path / encoders.TINY_LLAMA))
 
 
 @pytest.fixture(scope="session")
-def encoder(tiny_folder: Path) -> CausalLMStateEncoder:
+def encoder(tiny_folder: Path) -> encoders.CausalLMStateEncoder:
     """Return the sample encoder, float32 on the CPU."""
-    return CausalLMStateEncoder(tiny_folder)
+    return encoders.CausalLMStateEncoder(tiny_folder)
 
 
 def random_windows(n: int, size_bp: int = WINDOW_BP, seed: int = 0) -> list[str]:

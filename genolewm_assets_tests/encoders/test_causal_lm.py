@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
-from safetensors.torch import load_file, save_file
 
-from genolewm_assets.encoders import CausalLMStateEncoder, read_identity
-from genolewm_assets.encoders.causal_lm import store_states
+from genolewm_assets import encoders
+from genolewm_assets.encoders import read_identity
 from genolewm_assets.encoders.identity import StateDtype
 from genolewm_assets.encoders.state_checks import null_edit_ratio
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, GenoLeWMError, SequenceError
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
+from genolewm_assets_tests.late import Late
+
+torch = Late("torch")
+transformers = Late("transformers")
+torch_files = Late("safetensors.torch")
+causal_lm = Late("genolewm_assets.encoders.causal_lm")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,7 @@ def plain_states(model: Any, folder: Path, window: str, layer: int) -> np.ndarra
 
 @pytest.mark.parametrize("layer", [-1, 0, 1, 2])
 def test_blocks_are_means_of_the_model_s_hidden_states(layer: int, plain_model: Any, tiny_folder: Path) -> None:
-    encoder = CausalLMStateEncoder(tiny_folder, layer=layer)
+    encoder = encoders.CausalLMStateEncoder(tiny_folder, layer=layer)
     windows = random_windows(2, 1_542)
     found = encoder.encode_windows(windows)
     assert found.shape == (2, 5, 64)
@@ -51,7 +54,7 @@ def test_blocks_are_means_of_the_model_s_hidden_states(layer: int, plain_model: 
         np.testing.assert_allclose(blocks, expected, rtol=1e-5, atol=2e-6)
 
 
-def test_a_window_s_bits_do_not_depend_on_its_batch(encoder: CausalLMStateEncoder) -> None:
+def test_a_window_s_bits_do_not_depend_on_its_batch(encoder: encoders.CausalLMStateEncoder) -> None:
     windows = random_windows(5)
     together = encoder.encode_windows(windows)
     assert together.shape == (5, 32, 64)
@@ -64,7 +67,7 @@ def test_a_window_s_bits_do_not_depend_on_its_batch(encoder: CausalLMStateEncode
     assert encoder.encode_edited(windows).tobytes() == together.tobytes()
 
 
-def test_settings_of_the_trainer_do_not_reach_the_states(encoder: CausalLMStateEncoder) -> None:
+def test_settings_of_the_trainer_do_not_reach_the_states(encoder: encoders.CausalLMStateEncoder) -> None:
     windows = random_windows(1, 1_536)
     expected = encoder.encode_windows(windows)
     backends: Any = torch.backends
@@ -79,26 +82,29 @@ def test_settings_of_the_trainer_do_not_reach_the_states(encoder: CausalLMStateE
         products.fp32_precision = "none"
 
 
-def test_float16_is_the_rounding_of_float32(tiny_folder: Path, encoder: CausalLMStateEncoder) -> None:
+def test_float16_is_the_rounding_of_float32(tiny_folder: Path, encoder: encoders.CausalLMStateEncoder) -> None:
     windows = random_windows(2, 1_536)
-    half = CausalLMStateEncoder(tiny_folder, dtype="float16").encode_windows(windows)
+    half = encoders.CausalLMStateEncoder(tiny_folder, dtype="float16").encode_windows(windows)
     assert half.dtype == np.float16
     assert half.tobytes() == encoder.encode_windows(windows).astype(np.float16).tobytes()
 
 
 def test_weights_in_bfloat16_are_computed_in_float32(model_copy: Path) -> None:
     path = model_copy / "model.safetensors"
-    rounded = {name: tensor.to(torch.bfloat16) for name, tensor in load_file(path).items()}
-    save_file(rounded, path, metadata={"format": "pt"})
+    rounded = {name: tensor.to(torch.bfloat16) for name, tensor in torch_files.load_file(path).items()}
+    torch_files.save_file(rounded, path, metadata={"format": "pt"})
     config = json.loads((model_copy / "config.json").read_text())
     (model_copy / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))
-    half_weights = CausalLMStateEncoder(model_copy).encode_windows(random_windows(1, 1_536))
-    save_file({name: tensor.float() for name, tensor in rounded.items()}, path, metadata={"format": "pt"})
+    half_weights = encoders.CausalLMStateEncoder(model_copy).encode_windows(random_windows(1, 1_536))
+    torch_files.save_file({name: tensor.float() for name, tensor in rounded.items()}, path, metadata={"format": "pt"})
     (model_copy / "config.json").write_text(json.dumps(config))
-    assert half_weights.tobytes() == CausalLMStateEncoder(model_copy).encode_windows(random_windows(1, 1_536)).tobytes()
+    assert (
+        half_weights.tobytes()
+        == encoders.CausalLMStateEncoder(model_copy).encode_windows(random_windows(1, 1_536)).tobytes()
+    )
 
 
-def test_windows_of_several_lengths_share_a_shape(encoder: CausalLMStateEncoder) -> None:
+def test_windows_of_several_lengths_share_a_shape(encoder: encoders.CausalLMStateEncoder) -> None:
     windows = [*random_windows(1, 2_046), *random_windows(2, 768), *random_windows(1, 6)]
     rows = encoder.encode_windows(windows, n_blocks=8)
     assert rows.shape == (4, 8, 64)
@@ -110,7 +116,7 @@ def test_windows_of_several_lengths_share_a_shape(encoder: CausalLMStateEncoder)
     assert encoder.encode_windows([]).shape == (0, 0, 64)
 
 
-def test_states_left_of_an_edit_do_not_change(encoder: CausalLMStateEncoder) -> None:
+def test_states_left_of_an_edit_do_not_change(encoder: encoders.CausalLMStateEncoder) -> None:
     window = random_windows(1)[0]
     at = 6_000
     edited = window[:at] + ("A" if window[at] != "A" else "C") + window[at + 1 :]
@@ -120,14 +126,14 @@ def test_states_left_of_an_edit_do_not_change(encoder: CausalLMStateEncoder) -> 
     assert before[: changed[0]].tobytes() == after[: changed[0]].tobytes()
 
 
-def test_a_base_that_is_none_has_its_own_state(encoder: CausalLMStateEncoder) -> None:
+def test_a_base_that_is_none_has_its_own_state(encoder: encoders.CausalLMStateEncoder) -> None:
     window = random_windows(1, 768)[0]
     states = encoder.encode_windows([window, window[:10] + "N" + window[11:], window[:10] + "R" + window[11:]])
     assert not np.array_equal(states[0], states[1])
     assert np.array_equal(states[1], states[2])
 
 
-def test_a_window_may_fill_the_context(encoder: CausalLMStateEncoder) -> None:
+def test_a_window_may_fill_the_context(encoder: encoders.CausalLMStateEncoder) -> None:
     assert encoder.encode_windows(["ACGTTG" * 8_190]).shape == (1, 128, 64)
 
 
@@ -141,20 +147,20 @@ def test_a_window_may_fill_the_context(encoder: CausalLMStateEncoder) -> None:
     ],
 )
 def test_a_window_that_does_not_fit_is_refused(
-    windows: list[str], n_blocks: int | None, says: str, encoder: CausalLMStateEncoder
+    windows: list[str], n_blocks: int | None, says: str, encoder: encoders.CausalLMStateEncoder
 ) -> None:
     with pytest.raises(SequenceError) as caught:
         encoder.encode_windows(windows, n_blocks=n_blocks)
     assert says in str(caught.value)
 
 
-def test_the_identity_is_the_one_read_beforehand(tiny_folder: Path, encoder: CausalLMStateEncoder) -> None:
+def test_the_identity_is_the_one_read_beforehand(tiny_folder: Path, encoder: encoders.CausalLMStateEncoder) -> None:
     assert encoder.identity == read_identity(tiny_folder)
     assert encoder.hidden_size == 64
 
 
 def test_the_library_s_tokenizer_of_the_sample_encoder_gives_our_ids(
-    tiny_folder: Path, encoder: CausalLMStateEncoder
+    tiny_folder: Path, encoder: encoders.CausalLMStateEncoder
 ) -> None:
     window = random_windows(1, 768)[0] + "ACGTNN"
     theirs = transformers.AutoTokenizer.from_pretrained(tiny_folder)(f"<dna>{window}</dna>", add_special_tokens=False)
@@ -162,7 +168,7 @@ def test_the_library_s_tokenizer_of_the_sample_encoder_gives_our_ids(
 
 
 def test_the_hybrid_vocabulary_loads_through_the_same_code(hybrid_folder: Path) -> None:
-    encoder = CausalLMStateEncoder(hybrid_folder, dtype="float16")
+    encoder = encoders.CausalLMStateEncoder(hybrid_folder, dtype="float16")
     windows = random_windows(2, 1_536)
     states = encoder.encode_windows(windows)
     assert states.shape == (2, 4, 64)
@@ -179,15 +185,17 @@ def test_loading_needs_no_network_and_says_nothing(
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     bars = transformers.utils.logging.is_progress_bar_enabled()
-    CausalLMStateEncoder(tiny_folder).encode_windows(random_windows(1, 768))
+    encoders.CausalLMStateEncoder(tiny_folder).encode_windows(random_windows(1, 768))
     assert capfd.readouterr() == ("", "")
     assert transformers.utils.logging.is_progress_bar_enabled() == bars
 
 
 def change_weights(folder: Path, **tensors: torch.Tensor | None) -> None:
     path = folder / "model.safetensors"
-    changed = load_file(path) | {name.replace("__", "."): tensor for name, tensor in tensors.items()}
-    save_file({name: tensor for name, tensor in changed.items() if tensor is not None}, path, metadata={"format": "pt"})
+    changed = torch_files.load_file(path) | {name.replace("__", "."): tensor for name, tensor in tensors.items()}
+    torch_files.save_file(
+        {name: tensor for name, tensor in changed.items() if tensor is not None}, path, metadata={"format": "pt"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,7 +206,7 @@ def test_states_that_cannot_be_stored_are_refused(
     scale: float, error: type[GenoLeWMError], says: str, model_copy: Path
 ) -> None:
     change_weights(model_copy, model__norm__weight=torch.full((64,), scale))
-    encoder = CausalLMStateEncoder(model_copy, dtype="float16")
+    encoder = encoders.CausalLMStateEncoder(model_copy, dtype="float16")
     with pytest.raises(error) as caught:
         encoder.encode_windows(random_windows(1, 768))
     assert says in str(caught.value)
@@ -207,23 +215,23 @@ def test_states_that_cannot_be_stored_are_refused(
 def test_a_tensor_that_is_missing_is_not_made_up(model_copy: Path) -> None:
     change_weights(model_copy, model__layers__1__mlp__up_proj__weight=None)
     with pytest.raises(CorruptResourceError, match=r"lack tensors of the model.*layers\.1\.mlp\.up_proj"):
-        CausalLMStateEncoder(model_copy)
+        encoders.CausalLMStateEncoder(model_copy)
 
 
 def test_truncated_weights_are_refused(model_copy: Path) -> None:
     path = model_copy / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(CorruptResourceError, match="cannot be loaded"):
-        CausalLMStateEncoder(model_copy)
+        encoders.CausalLMStateEncoder(model_copy)
 
 
 def test_an_embedding_that_lacks_rows_is_refused(model_copy: Path) -> None:
-    rows = load_file(model_copy / "model.safetensors")["model.embed_tokens.weight"][:4_099]
+    rows = torch_files.load_file(model_copy / "model.safetensors")["model.embed_tokens.weight"][:4_099]
     change_weights(model_copy, model__embed_tokens__weight=rows.clone())
     config = json.loads((model_copy / "config.json").read_text())
     (model_copy / "config.json").write_text(json.dumps(config | {"vocab_size": 4_099}))
     with pytest.raises(ConfigurationError, match="token ids below 4,099, got 4,099"):
-        CausalLMStateEncoder(model_copy)
+        encoders.CausalLMStateEncoder(model_copy)
 
 
 def test_code_that_nobody_allowed_does_not_run(model_copy: Path) -> None:
@@ -232,7 +240,7 @@ def test_code_that_nobody_allowed_does_not_run(model_copy: Path) -> None:
     (model_copy / "config.json").write_text(json.dumps(config | {"model_type": "ours", "auto_map": hooks}))
     (model_copy / "ours.py").write_text("raise SystemExit('ran')\n")
     with pytest.raises(ConfigurationError, match="cannot be built"):
-        CausalLMStateEncoder(model_copy)
+        encoders.CausalLMStateEncoder(model_copy)
 
 
 TOKENIZER_CODE = """
@@ -280,9 +288,9 @@ def test_trusted_code_has_its_tokenizer_compared(
     )
     if shift:
         with pytest.raises(ConfigurationError, match="differ from those of the model's own tokenizer"):
-            CausalLMStateEncoder(model_copy, trusted_code=str(model_copy))
+            encoders.CausalLMStateEncoder(model_copy, trusted_code=str(model_copy))
     else:
-        encoder = CausalLMStateEncoder(model_copy, trusted_code=str(model_copy))
+        encoder = encoders.CausalLMStateEncoder(model_copy, trusted_code=str(model_copy))
         assert encoder.encode_windows(random_windows(1, 768)).shape == (1, 2, 64)
     assert modules.is_dir()
 
@@ -292,35 +300,35 @@ def test_trusted_code_has_its_tokenizer_compared(
 )
 def test_what_the_machine_does_not_have_is_refused(parameters: dict[str, Any], tiny_folder: Path) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(parameters))):
-        CausalLMStateEncoder(tiny_folder, **parameters)
+        encoders.CausalLMStateEncoder(tiny_folder, **parameters)
 
 
 @pytest.mark.gpu
-def test_the_accelerator_agrees_with_the_processor(tiny_folder: Path, encoder: CausalLMStateEncoder) -> None:
+def test_the_accelerator_agrees_with_the_processor(tiny_folder: Path, encoder: encoders.CausalLMStateEncoder) -> None:
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     windows = random_windows(11)
-    there = CausalLMStateEncoder(tiny_folder, device="cuda", dtype="float16")
+    there = encoders.CausalLMStateEncoder(tiny_folder, device="cuda", dtype="float16")
     np.testing.assert_allclose(there.encode_windows(windows), encoder.encode_windows(windows), rtol=2e-3, atol=2e-3)
     assert null_edit_ratio(there, windows, random_snvs(windows)) < 0.02
 
 
 def test_states_are_stored_in_the_asked_dtype() -> None:
     values = np.array([[65_504.0, -65_504.0, 1 / 3]], dtype=np.float32)
-    assert store_states(values, StateDtype.FLOAT16, where="x").tolist() == values.astype(np.float16).tolist()
-    assert store_states(values, StateDtype.FLOAT32, where="x").tobytes() == values.tobytes()
+    assert causal_lm.store_states(values, StateDtype.FLOAT16, where="x").tolist() == values.astype(np.float16).tolist()
+    assert causal_lm.store_states(values, StateDtype.FLOAT32, where="x").tobytes() == values.tobytes()
 
 
 @pytest.mark.parametrize("value", [65_520.0, -1e5, 3e38])
 def test_a_state_that_float16_cannot_hold_is_refused(value: float) -> None:
     values = np.array([[0.0, value]], dtype=np.float32)
-    assert np.isfinite(store_states(values, StateDtype.FLOAT32, where="x")).all()
+    assert np.isfinite(causal_lm.store_states(values, StateDtype.FLOAT32, where="x")).all()
     with pytest.raises(ConfigurationError, match="exceeds the range of float16"):
-        store_states(values, StateDtype.FLOAT16, where="encoder x")
+        causal_lm.store_states(values, StateDtype.FLOAT16, where="encoder x")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", list(StateDtype))
 def test_a_state_that_is_not_finite_is_refused(value: float, dtype: StateDtype) -> None:
     with pytest.raises(CorruptResourceError, match="not finite"):
-        store_states(np.array([[0.0, value]], dtype=np.float32), dtype, where="encoder x")
+        causal_lm.store_states(np.array([[0.0, value]], dtype=np.float32), dtype, where="encoder x")

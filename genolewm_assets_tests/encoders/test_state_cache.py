@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders import CausalLMStateEncoder
+from genolewm_assets import encoders
 from genolewm_assets.encoders.state_cache import STATES, state_config, write_states
 from genolewm_assets.encoders.state_checks import STATE_CHECKS, check_states, spread
 from genolewm_assets.store import ArrayStoreReader
@@ -19,7 +19,7 @@ SIZE_BP = 1_536
 N_BLOCKS = 4
 
 
-def fill(folder: Path, encoder: CausalLMStateEncoder, sequences: list[str]) -> ArrayStoreReader:
+def fill(folder: Path, encoder: encoders.CausalLMStateEncoder, sequences: list[str]) -> ArrayStoreReader:
     config = state_config(encoder.identity, windows_sha256="0" * 64, window_bp=SIZE_BP)
     keys = [f"chr17:{row}" for row in range(len(sequences))]
     sources = {"windows/index[chr17]": "1" * 64}
@@ -29,7 +29,7 @@ def fill(folder: Path, encoder: CausalLMStateEncoder, sequences: list[str]) -> A
     return ArrayStoreReader(folder)
 
 
-def test_rows_are_the_encoder_s_states_in_order(encoder: CausalLMStateEncoder, tmp_path: Path) -> None:
+def test_rows_are_the_encoder_s_states_in_order(encoder: encoders.CausalLMStateEncoder, tmp_path: Path) -> None:
     sequences = [*random_windows(5, SIZE_BP), *random_windows(2, 900)]
     reader = fill(tmp_path / "cache", encoder, sequences)
     assert reader.keys() == [f"chr17:{row}" for row in range(7)]
@@ -44,7 +44,7 @@ class StoppedError(Exception):
 class StopsAfter:
     """An encoder that is interrupted after some calls."""
 
-    def __init__(self, encoder: CausalLMStateEncoder, calls: int) -> None:
+    def __init__(self, encoder: encoders.CausalLMStateEncoder, calls: int) -> None:
         self._encoder, self._left = encoder, calls
         self.identity, self.hidden_size = encoder.identity, encoder.hidden_size
 
@@ -57,7 +57,7 @@ class StopsAfter:
     encode_edited = encode_windows
 
 
-def test_an_interrupted_cache_goes_on_and_ends_the_same(encoder: CausalLMStateEncoder, tmp_path: Path) -> None:
+def test_an_interrupted_cache_goes_on_and_ends_the_same(encoder: encoders.CausalLMStateEncoder, tmp_path: Path) -> None:
     sequences = random_windows(150, 768)
     config = state_config(encoder.identity, windows_sha256="0" * 64, window_bp=SIZE_BP)
     keys, sources = [f"chr17:{row}" for row in range(150)], {"windows/index[chr17]": "1" * 64}
@@ -103,7 +103,7 @@ def swap(states: NDArray[np.float32]) -> None:
         (swap, "null_edit_bounded"),
     ],
 )
-def test_a_planted_fault_is_found(fault: Fault, check: str, encoder: CausalLMStateEncoder) -> None:
+def test_a_planted_fault_is_found(fault: Fault, check: str, encoder: encoders.CausalLMStateEncoder) -> None:
     sequences = random_windows(4, SIZE_BP)
     states = encoder.encode_windows(sequences, n_blocks=N_BLOCKS)
     fault(states)
@@ -111,7 +111,7 @@ def test_a_planted_fault_is_found(fault: Fault, check: str, encoder: CausalLMSta
     assert check in {result.name for result in results if not result.passed}
 
 
-def test_a_missing_row_fails_every_check(encoder: CausalLMStateEncoder) -> None:
+def test_a_missing_row_fails_every_check(encoder: encoders.CausalLMStateEncoder) -> None:
     sequences = random_windows(3, SIZE_BP)
     states = encoder.encode_windows(sequences[:2], n_blocks=N_BLOCKS)
     results = check_states(lambda rows: states[list(rows)], 2, encoder, sequences, n_blocks=N_BLOCKS)

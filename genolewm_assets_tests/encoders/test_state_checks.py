@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders import CausalLMStateEncoder, EncoderIdentity
+from genolewm_assets import encoders
+from genolewm_assets.encoders import EncoderIdentity
 from genolewm_assets.encoders.identity import StateDtype
 from genolewm_assets.encoders.state_checks import NULL_EDIT_BOUND, null_edit_ratio
 from genolewm_assets.errors import EditError, ReferenceMismatchError
@@ -54,7 +55,7 @@ def test_effects_that_are_nothing_do_not_pass() -> None:
     assert null_edit_ratio(CountingEncoder(sensitivity=0.0), windows, random_snvs(windows)) == float("inf")
 
 
-def test_a_cache_of_other_windows_is_found(encoder: CausalLMStateEncoder) -> None:
+def test_a_cache_of_other_windows_is_found(encoder: encoders.CausalLMStateEncoder) -> None:
     windows = random_windows(4, 1_536)
     snvs = random_snvs(windows)
     cached = encoder.encode_windows(windows)
@@ -66,13 +67,15 @@ def test_a_cache_of_other_windows_is_found(encoder: CausalLMStateEncoder) -> Non
 @pytest.mark.parametrize("side", [pytest.param("both", marks=pytest.mark.slow), "right"])
 def test_the_tiny_encoder_stays_under_the_bound(dtype: str, side: Any, tiny_folder: Path) -> None:
     windows = random_windows(6)
-    ratio = null_edit_ratio(CausalLMStateEncoder(tiny_folder, dtype=dtype), windows, random_snvs(windows), side=side)
+    ratio = null_edit_ratio(
+        encoders.CausalLMStateEncoder(tiny_folder, dtype=dtype), windows, random_snvs(windows), side=side
+    )
     assert ratio < NULL_EDIT_BOUND
 
 
 @pytest.mark.slow
 def test_real_windows_stay_under_the_bound(
-    sliced_windows: Callable[[int], list[str]], encoder: CausalLMStateEncoder
+    sliced_windows: Callable[[int], list[str]], encoder: encoders.CausalLMStateEncoder
 ) -> None:
     windows = sliced_windows(8)
     snvs = random_snvs(windows)

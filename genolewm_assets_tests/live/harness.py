@@ -37,6 +37,8 @@ _DEMO = """
 import sys
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.operations.demo import Demo
+from genolewm_assets_tests.worlds.graph.quick_dagster import install
+install()
 with Demo(defs) as walk:
     results = [*walk.run(walk.steps()), walk.follow()]
 failed = [result.line() for result in results if result.outcome == "failed"]

@@ -18,7 +18,8 @@ PACKAGED = ("2020-11-07", "2026-02-26")
 
 def run_demo(root: Path, catalog: str) -> dict[tuple[str, str | None], str]:
     """Run the demo over a real catalogue; return what became of every partition."""
-    command = [sys.executable, "-m", "genolewm_assets", "demo", "--root", str(root), "--json"]
+    module = "genolewm_assets_tests.worlds.graph.quick_dagster"
+    command = [sys.executable, "-m", module, "demo", "--root", str(root), "--json"]
     command += ["--catalog", str(CATALOGS / f"{catalog}.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
-from genolewm_assets.mito import KmerVocabulary, MtDNADataset
+from genolewm_assets import mito
+from genolewm_assets.mito import KmerVocabulary
 from genolewm_assets.mito.genomes.differences import lay_out, parse_names
 from genolewm_assets.mito.genomes.haplogroups import majors
 from genolewm_assets.mito.tokens.rows import StoredTokens
@@ -110,9 +111,9 @@ def test_the_tokens_spell_the_genomes(root: Path, genomes: pa.Table, vocabulary:
 
 def test_every_genome_has_65_windows(root: Path, genomes: pa.Table, vocabulary: KmerVocabulary) -> None:
     store = root / "mito/tokens"
-    assert len(MtDNADataset.from_store(store, vocabulary)) == N_GENOMES * N_WINDOWS
+    assert len(mito.MtDNADataset.from_store(store, vocabulary)) == N_GENOMES * N_WINDOWS
     for side in SIDES:
-        windows = len(MtDNADataset.from_store(store, vocabulary, split=side))
+        windows = len(mito.MtDNADataset.from_store(store, vocabulary, split=side))
         assert windows == N_WINDOWS * genomes["split"].to_pylist().count(side)
 
 

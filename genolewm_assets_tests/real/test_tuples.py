@@ -11,17 +11,20 @@ import pyarrow.parquet as pq
 import pysam
 import pysam.bcftools
 import pytest
-from torch.utils.data import DataLoader
 
+from genolewm_assets import lewm
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm import GenoLeWMDataset, GenoLeWMValDataset, TrainingTuple
+from genolewm_assets.lewm import TrainingTuple
 from genolewm_assets.lewm.packages.reader import open_package
 from genolewm_assets.lewm.training.allele_index import AlleleIndex
 from genolewm_assets.lewm.training.draws import DrawKey
 from genolewm_assets.lewm.training.sampling import EditSampler, SamplingRules
 from genolewm_assets.lewm.training.schedule import EditMix, EditSource
 from genolewm_assets.lewm.training.windows import SplitWindows
+from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.real.conftest import RealRoot
+
+torch_data = Late("torch.utils.data")
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +33,7 @@ INSET_BP = 64
 KEY = ("chrom", "pos", "ref", "alt")
 
 
-def tuples_of(dataset: GenoLeWMDataset, count: int) -> list[TrainingTuple]:
+def tuples_of(dataset: lewm.GenoLeWMDataset, count: int) -> list[TrainingTuple]:
     """Return so many tuples, over as many epochs as it takes."""
 
     def epochs() -> list[TrainingTuple]:
@@ -59,7 +62,7 @@ def by_bcftools(made: list[TrainingTuple], folder: Path) -> list[str]:
 
 
 def test_ten_thousand_edited_windows_are_those_of_bcftools(real: RealRoot, tmp_path: Path) -> None:
-    made = tuples_of(GenoLeWMDataset(real.with_brca1[RELEASE], with_states=False), 10_000)
+    made = tuples_of(lewm.GenoLeWMDataset(real.with_brca1[RELEASE], with_states=False), 10_000)
     for number in range(0, len(made), 1_000):
         chunk = made[number : number + 1_000]
         for one, wanted in zip(chunk, by_bcftools(chunk, tmp_path), strict=True):
@@ -71,7 +74,7 @@ def test_ten_thousand_edited_windows_are_those_of_bcftools(real: RealRoot, tmp_p
 
 
 def test_every_tuple_keeps_the_rules(real: RealRoot) -> None:
-    dataset = GenoLeWMDataset(real.with_brca1[RELEASE])
+    dataset = lewm.GenoLeWMDataset(real.with_brca1[RELEASE])
     seen: Counter[EditSource] = Counter()
     for batch in islice(dataset, 20):
         assert batch.source_states is not None
@@ -92,9 +95,9 @@ def test_every_tuple_keeps_the_rules(real: RealRoot) -> None:
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_same_tuples_for_any_number_of_workers(real: RealRoot, workers: int) -> None:
-    dataset = GenoLeWMDataset(real.with_brca1[RELEASE], contents="sizes")
+    dataset = lewm.GenoLeWMDataset(real.with_brca1[RELEASE], contents="sizes")
     plain = [batch.tuples for batch in dataset]
-    loaded = [batch.tuples for batch in DataLoader(dataset, batch_size=None, num_workers=workers)]
+    loaded = [batch.tuples for batch in torch_data.DataLoader(dataset, batch_size=None, num_workers=workers)]
     assert loaded == plain
 
 
@@ -104,7 +107,7 @@ def test_validation_and_training_share_no_window(real: RealRoot) -> None:
     held = set(package.windows(Split.VALIDATION, ["window_hash"])["window_hash"].to_pylist())
     assert held
     assert not train & held
-    assert len(GenoLeWMValDataset(package, "holdout-clinvar", contents="sizes")) > 0
+    assert len(lewm.GenoLeWMValDataset(package, "holdout-clinvar", contents="sizes")) > 0
 
 
 def test_the_allele_filter_is_exercised(real: RealRoot) -> None:

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
-import s3fs
+
+if TYPE_CHECKING:
+    import s3fs
 
 #: Ends when its standard input does, so also when the tests are killed.
 _SERVER = """
@@ -26,6 +29,8 @@ server.stop()
 @contextmanager
 def running_s3() -> Iterator[s3fs.S3FileSystem]:
     """Serve S3 and yield a client of its own, as an uploader is; whatever speaks to S3 meanwhile finds this server."""
+    import s3fs
+
     command = [sys.executable, "-c", _SERVER]
     with (
         pytest.MonkeyPatch.context() as patch,

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from genolewm_assets import mito
 from genolewm_assets.defs.runtime.gates import INPUTS_ACCEPTED, STANDING_CHECKS
 from genolewm_assets.defs.runtime.workspace import NO_SOURCE
-from genolewm_assets.mito import KmerVocabulary, MtDNADataset
+from genolewm_assets.mito import KmerVocabulary
 from genolewm_assets.mito.genomes.checks import GENOME_CHECKS
 from genolewm_assets.mito.genomes.records import GenomeReject
 from genolewm_assets.mito.tokens.store import TOKEN_CHECKS
@@ -186,7 +187,7 @@ def test_another_seed_divides_anew_and_tokens_follow(world: MitoWorld) -> None:
     assert after != before
     store, vocabulary = world.open(TOKENS).directory, KmerVocabulary.build(6)
     for side in ("train", "validation", "test"):
-        windows = len(MtDNADataset.from_store(store, vocabulary, split=side))
+        windows = len(mito.MtDNADataset.from_store(store, vocabulary, split=side))
         assert windows == 65 * list(after.values()).count(side)
     assert verify_root(world.workspace().root) == []
 
@@ -199,7 +200,7 @@ def test_other_tokens_leave_the_genomes(world: MitoWorld) -> None:
     assert event.metadata["genomes_with_heteroplasmy"].value == 0
     published = world.open(TOKENS)
     assert not [name for name, n in published.manifest.counts.items() if name.startswith("het.") and n]
-    item = MtDNADataset.from_store(published.directory, KmerVocabulary.build(8))[0]
+    item = mito.MtDNADataset.from_store(published.directory, KmerVocabulary.build(8))[0]
     assert (item["input_ids"].dtype, item["het_values"].any()) == ("int32", False)
 
 
@@ -268,7 +269,7 @@ def test_without_collections_the_assets_are_declared_empty(tmp_path: Path, has_c
         assert told(event, pictures.get(asset, "heteroplasmy_along_circle")).endswith(": nothing")
     genomes, tokens = (world.open(asset) for asset in (GENOMES, TOKENS))
     assert genomes.manifest.recipe["sources"] == NO_SOURCE
-    assert len(MtDNADataset.from_store(tokens.directory, KmerVocabulary.build(6))) == 0
+    assert len(mito.MtDNADataset.from_store(tokens.directory, KmerVocabulary.build(6))) == 0
     assert verify_root(world.workspace().root) == []
 
 

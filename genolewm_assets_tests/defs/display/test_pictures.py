@@ -12,11 +12,13 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from matplotlib.colors import to_rgb
 
 from genolewm_assets.defs.display import pictures
 from genolewm_assets.genome import IntervalArray
+from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.pictures import SVG, parse
+
+colors = Late("matplotlib.colors")
 
 #: Okabe and Ito, Color Universal Design (2008).
 OKABE_ITO = {"#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7"}
@@ -90,7 +92,7 @@ def texts(svg: ElementTree.Element) -> set[str]:
 def colours(svg: ElementTree.Element) -> set[str]:
     """Return the colours that shapes are filled or drawn in, greys left out."""
     found = re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", ElementTree.tostring(svg, encoding="unicode"))
-    return {colour.upper() for colour in found if len(set(to_rgb(colour))) > 1}
+    return {colour.upper() for colour in found if len(set(colors.to_rgb(colour))) > 1}
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -147,7 +149,7 @@ def test_brackets_do_not_end_the_alternative_text() -> None:
 @pytest.mark.parametrize("colour", [*pictures.LABEL_COLOURS.values(), *pictures.PART_COLOURS.values()])
 def test_text_on_a_colour_has_the_contrast_that_wcag_asks_for(colour: str) -> None:
     def luminance(name: str) -> float:
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(name)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colors.to_rgb(name)]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
     light, dark = sorted((luminance(colour), luminance(pictures.ink_on(colour))), reverse=True)

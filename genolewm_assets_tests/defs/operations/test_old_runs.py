@@ -16,7 +16,7 @@ from dagster._core.storage.runs.schema import RunsTable
 
 from genolewm_assets.defs.operations import old_runs
 from genolewm_assets.defs.operations.old_runs import purge_old_runs_job, purge_old_runs_schedule
-from genolewm_assets_tests.worlds.graph.built_world import QUIET, Automation, BuiltWorld, instance_in
+from genolewm_assets_tests.worlds.graph.built_world import QUIET, Automation, BuiltWorld, everything_built, instance_in
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, RELEASES
 
 PARTS = dg.StaticPartitionsDefinition(["a", "b"])
@@ -287,11 +287,13 @@ def latest_of_everything(world: BuiltWorld) -> dict[object, object]:
 
 
 @pytest.mark.slow
-def test_nothing_that_anybody_asks_for_changes(tmp_path: Path) -> None:
+def test_nothing_that_anybody_asks_for_changes(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     """On the whole graph, with partitions built twice, one that failed since, observations and verifications."""
-    world = BuiltWorld(tmp_path / "world")
-    world.keep_history()
-    world.build()
+    with everything_built(tmp_path_factory).copied_to(tmp_path / "world") as world:
+        check_a_long_history(world)
+
+
+def check_a_long_history(world: BuiltWorld) -> None:
     for contig in CONTIGS:
         world.materialize("gnomad/shard", partition=contig)
     world.write_gnomad("chr20", world.gnomad_records("chr20", wrong_ref=5))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld
+from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld, everything_built
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES
 
 pytestmark = pytest.mark.slow
@@ -18,10 +18,7 @@ FIRST, SECOND = RELEASES
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
-    world = BuiltWorld(tmp_path_factory.mktemp("built") / "world")
-    world.keep_history()
-    world.build()
-    return world
+    return everything_built(tmp_path_factory)
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-import torch
-from torch.utils.data import DataLoader
 
+from genolewm_assets import lewm
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, InputError, MissingResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.packages.pointer import PackageRef, pin_release, write_latest
@@ -20,11 +19,15 @@ from genolewm_assets.lewm.packages.reader import open_package
 from genolewm_assets.lewm.packages.schema import SOURCE_MIX
 from genolewm_assets.lewm.states.pooling import pool_blocks
 from genolewm_assets.lewm.training.batches import merge_batches
-from genolewm_assets.lewm.training.dataset import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset, as_tensors
 from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets.store.artefacts.root import enclosing_root
+from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package, states_of
 from genolewm_assets_tests.worlds.lewm.package_world import SEQUENCES, held_alleles
+
+torch = Late("torch")
+torch_data = Late("torch.utils.data")
+datasets = Late("genolewm_assets.lewm.training.dataset")
 
 # More workers than cores is what is tested; torch warns of it.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -47,24 +50,25 @@ def same(left, right) -> bool:
 
 
 def load(dataset, workers: int, **options) -> list[object]:
-    return list(DataLoader(dataset, batch_size=None, num_workers=workers, **options))
+    return list(torch_data.DataLoader(dataset, batch_size=None, num_workers=workers, **options))
 
 
-@pytest.mark.parametrize("kind", [GenoLeWMDataset, GenoLeWMValDataset, GenoLeWMTestDataset])
+@pytest.mark.parametrize("kind", ["GenoLeWMDataset", "GenoLeWMValDataset", "GenoLeWMTestDataset"])
 def test_the_package_in_use_of_a_root_is_read(kind, package):
     root = enclosing_root(package)
     (link,) = (path for path in (root / "packages").rglob("*") if path.is_symlink())
     write_latest(root, PackageRef("2025-01-05", str(link.relative_to(root)), read_manifest(package).sha256))
     pin_release(root, None)
-    holdout = () if kind is GenoLeWMDataset else ("holdout-chr",)
+    holdout = () if kind == "GenoLeWMDataset" else ("holdout-chr",)
     options = {"seed": 3, "min_left_context_bp": 100, "windows_per_batch": 2}
-    current = kind.current(root, *holdout, **options)
+    opened = getattr(lewm, kind)
+    current = opened.current(root, *holdout, **options)
     assert current.package == open_package(package)
-    assert same([next(iter(current))], [next(iter(kind(package, *holdout, **options)))])
+    assert same([next(iter(current))], [next(iter(opened(package, *holdout, **options)))])
 
 
 def test_any_number_of_workers_gives_the_same_batches_in_the_same_order(package):
-    dataset = GenoLeWMDataset(package, seed=3, windows_per_batch=4)
+    dataset = lewm.GenoLeWMDataset(package, seed=3, windows_per_batch=4)
     alone = list(dataset)
     assert [batch.position for batch in alone] == list(range(14)) == list(range(len(dataset)))
     assert sum(map(len, alone)) == 55 * 8
@@ -74,12 +78,12 @@ def test_any_number_of_workers_gives_the_same_batches_in_the_same_order(package)
 
 @pytest.mark.slow
 def test_spawned_workers_give_the_same_batches(package):
-    dataset = GenoLeWMDataset(package, seed=3, windows_per_batch=4)
+    dataset = lewm.GenoLeWMDataset(package, seed=3, windows_per_batch=4)
     assert same(load(dataset, 2, multiprocessing_context="spawn"), list(dataset))
 
 
 def test_a_copy_of_the_dataset_reads_the_package_again(package):
-    dataset = GenoLeWMDataset(package, seed=3, windows_per_batch=8)
+    dataset = lewm.GenoLeWMDataset(package, seed=3, windows_per_batch=8)
     copied = pickle.dumps(dataset)
     assert len(copied) < 100_000
     assert same(list(pickle.loads(copied)), list(dataset))
@@ -88,14 +92,14 @@ def test_a_copy_of_the_dataset_reads_the_package_again(package):
 @pytest.mark.parametrize("workers", [0, 3])
 @pytest.mark.parametrize("position", [0, 1, 5, 13, 14])
 def test_a_run_resumes_at_any_batch(package, position, workers):
-    whole = list(GenoLeWMDataset(package, epoch=2, windows_per_batch=4))
-    rest = GenoLeWMDataset(package, epoch=2, position=position, windows_per_batch=4)
+    whole = list(lewm.GenoLeWMDataset(package, epoch=2, windows_per_batch=4))
+    rest = lewm.GenoLeWMDataset(package, epoch=2, position=position, windows_per_batch=4)
     assert len(rest) == 14 - position
     assert same(load(rest, workers), whole[position:])
 
 
 def test_epochs_differ_and_begin_at_their_first_batch(package):
-    dataset = GenoLeWMDataset(package, windows_per_batch=8, position=3)
+    dataset = lewm.GenoLeWMDataset(package, windows_per_batch=8, position=3)
     first = list(dataset)
     dataset.set_epoch(1)
     second = list(dataset)
@@ -106,8 +110,8 @@ def test_epochs_differ_and_begin_at_their_first_batch(package):
 
 
 def test_persistent_workers_learn_of_the_next_epoch(package):
-    dataset, wanted = (GenoLeWMDataset(package, windows_per_batch=8) for _ in range(2))
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
+    dataset, wanted = (lewm.GenoLeWMDataset(package, windows_per_batch=8) for _ in range(2))
+    loader = torch_data.DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
     for epoch in range(3):
         dataset.set_epoch(epoch)
         wanted.set_epoch(epoch)
@@ -116,9 +120,9 @@ def test_persistent_workers_learn_of_the_next_epoch(package):
 
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_ranks_share_an_epoch(package, world_size):
-    whole = list(GenoLeWMDataset(package, windows_per_batch=4, position=2))
+    whole = list(lewm.GenoLeWMDataset(package, windows_per_batch=4, position=2))
     parts = [
-        load(GenoLeWMDataset(package, windows_per_batch=4, position=2, rank=rank, world_size=world_size), workers)
+        load(lewm.GenoLeWMDataset(package, windows_per_batch=4, position=2, rank=rank, world_size=world_size), workers)
         for rank, workers in zip(range(world_size), (0, 2, 1), strict=False)
     ]
     joined = sorted((batch for part in parts for batch in part), key=lambda batch: batch.position)
@@ -127,7 +131,7 @@ def test_ranks_share_an_epoch(package, world_size):
 
 @pytest.mark.parametrize("kind", ["local", "global"])
 def test_source_states_are_those_of_the_unedited_window(package, kind):
-    for batch in GenoLeWMDataset(package, kind=kind, radius_tokens=30, windows_per_batch=16):
+    for batch in lewm.GenoLeWMDataset(package, kind=kind, radius_tokens=30, windows_per_batch=16):
         for one, state in zip(batch.tuples, batch.source_states, strict=True):
             blocks = states_of(one.source_window)
             wanted = pool_blocks(blocks, one.block_start, one.block_stop, one.n_tokens)
@@ -135,13 +139,15 @@ def test_source_states_are_those_of_the_unedited_window(package, kind):
 
 
 def test_emitted_tuples_have_the_packages_mix(package):
-    counts = Counter(one.origin for batch in GenoLeWMDataset(package, windows_per_epoch=400) for one in batch.tuples)
+    counts = Counter(
+        one.origin for batch in lewm.GenoLeWMDataset(package, windows_per_epoch=400) for one in batch.tuples
+    )
     counts["eukaryote_generator"] += counts.pop("reference")
     total = sum(counts.values())
     assert total == 3_200
     for source, share in SOURCE_MIX.items():
         assert abs(counts[source] / total - share) < 0.02
-    only = GenoLeWMDataset(package, source_mix={"prokaryote_evo2": 1.0})
+    only = lewm.GenoLeWMDataset(package, source_mix={"prokaryote_evo2": 1.0})
     assert {one.origin for batch in only for one in batch.tuples} == {"prokaryote_evo2"}
 
 
@@ -151,7 +157,7 @@ def test_no_tuple_comes_from_what_is_held_out(package):
     held = {(row["chrom"], row["pos"], row["ref"], row["alt"]) for row in opened.holdouts("alleles").to_pylist()}
     seen, hits = 0, Counter()
     for epoch in range(4):
-        for batch in GenoLeWMDataset(opened, epoch=epoch, windows_per_epoch=200, mix="rotating"):
+        for batch in lewm.GenoLeWMDataset(opened, epoch=epoch, windows_per_epoch=200, mix="rotating"):
             hits.update(batch.counts)
             for one in batch.tuples:
                 for allele in one.alleles:
@@ -173,7 +179,9 @@ def test_a_synthetic_copy_of_a_held_out_allele_is_drawn_again_and_counted(tmp_pa
         for alt in "ACG".replace(base, "")
     ]
     folder = publish_package(tmp_path, alleles=held_alleles(*rows), encode=None)
-    dataset = GenoLeWMDataset(folder, with_states=False, source_mix={"eukaryote_generator": 1.0}, multi_edit_share=0)
+    dataset = lewm.GenoLeWMDataset(
+        folder, with_states=False, source_mix={"eukaryote_generator": 1.0}, multi_edit_share=0
+    )
     hits, made = 0, Counter()
     for batch in dataset:
         hits += batch.counts.get("redrawn_held_out", 0)
@@ -187,7 +195,7 @@ def test_a_synthetic_copy_of_a_held_out_allele_is_drawn_again_and_counted(tmp_pa
 def test_validation_shows_every_window_of_its_holdout_once(package):
     opened = open_package(package)
     rows = opened.windows(Split.VALIDATION).filter(pc.field("holdout") == "holdout-chr")
-    dataset = GenoLeWMValDataset(package, "holdout-chr", min_left_context_bp=100, windows_per_batch=3)
+    dataset = lewm.GenoLeWMValDataset(package, "holdout-chr", min_left_context_bp=100, windows_per_batch=3)
     batches = list(dataset)
     shown = [
         (batch.tuples[i].contig, batch.tuples[i].window_start) for batch in batches for i in range(0, len(batch), 8)
@@ -197,54 +205,56 @@ def test_validation_shows_every_window_of_its_holdout_once(package):
     assert min(one.left_context_bp for batch in batches for one in batch.tuples) >= 100
     labels = {one.label for batch in batches for one in batch.tuples if one.edit_source == "clinvar"}
     assert labels - {None} <= {"P", "LP", "B", "LB"}
-    tested = GenoLeWMTestDataset(package, "holdout-chr", min_left_context_bp=100)
+    tested = lewm.GenoLeWMTestDataset(package, "holdout-chr", min_left_context_bp=100)
     assert {one.contig for batch in tested for one in batch.tuples} == {"chr21"}
 
 
 def test_evaluation_asks_for_left_context(package):
     with pytest.raises(ConfigurationError, match="no room for an edit: expected under 1136, got 1536"):
-        GenoLeWMValDataset(package, "holdout-chr")
+        lewm.GenoLeWMValDataset(package, "holdout-chr")
 
 
 def test_validation_opens_validation_only(package):
-    assert len(GenoLeWMValDataset(package, "holdout-chr", "validation", min_left_context_bp=64)) == 1
+    assert len(lewm.GenoLeWMValDataset(package, "holdout-chr", "validation", min_left_context_bp=64)) == 1
     with pytest.raises(ConfigurationError, match=r"got 'test'\. Open a final test with GenoLeWMTestDataset"):
-        GenoLeWMValDataset(package, "holdout-chr", "test")
+        lewm.GenoLeWMValDataset(package, "holdout-chr", "test")
     with pytest.raises(ConfigurationError, match=r"expected one of \['holdout-chr', .*got 'holdout-chr22'"):
-        GenoLeWMValDataset(package, "holdout-chr22")
+        lewm.GenoLeWMValDataset(package, "holdout-chr22")
 
 
 def test_kinds_do_not_mix(package):
-    batches = [next(iter(GenoLeWMDataset(package, kind=kind))) for kind in ("local", "global")]
+    batches = [next(iter(lewm.GenoLeWMDataset(package, kind=kind))) for kind in ("local", "global")]
     with pytest.raises(InputError, match="not of one kind"):
         merge_batches(batches)
 
 
 def test_a_loader_that_batches_windows_gets_the_same_tuples(package):
-    loader = DataLoader(GenoLeWMDataset(package, windows_per_batch=1), batch_size=8, collate_fn=merge_batches)
-    merged, whole = list(loader), list(GenoLeWMDataset(package, windows_per_batch=8))
+    loader = torch_data.DataLoader(
+        lewm.GenoLeWMDataset(package, windows_per_batch=1), batch_size=8, collate_fn=merge_batches
+    )
+    merged, whole = list(loader), list(lewm.GenoLeWMDataset(package, windows_per_batch=8))
     for left, right in zip(merged, whole, strict=True):
         assert [one.target_window for one in left.tuples] == [one.target_window for one in right.tuples]
         np.testing.assert_array_equal(left.source_states, right.source_states)
 
 
 def test_tensors_share_the_arrays(package):
-    batch = next(iter(GenoLeWMDataset(package, windows_per_batch=2)))
-    tensors = as_tensors(batch)
+    batch = next(iter(lewm.GenoLeWMDataset(package, windows_per_batch=2)))
+    tensors = datasets.as_tensors(batch)
     assert tensors["source_states"].shape == (16, 6)
     assert tensors["source_states"].dtype == torch.float32
     assert tensors["target_tokens"].dtype == torch.int16
     tensors["locus_token"][0] = -7
     assert batch.locus_token[0] == -7
-    bare = as_tensors(next(iter(GenoLeWMDataset(package, with_states=False))))
+    bare = datasets.as_tensors(next(iter(lewm.GenoLeWMDataset(package, with_states=False))))
     assert "source_states" not in bare
 
 
 def test_a_package_without_caches_is_read_without_states(tmp_path):
     folder = publish_package(tmp_path, encode=None)
-    assert next(iter(GenoLeWMDataset(folder, with_states=False))).source_states is None
+    assert next(iter(lewm.GenoLeWMDataset(folder, with_states=False))).source_states is None
     with pytest.raises(ConfigurationError, match=r"has no state cache\..*with_states=False"):
-        GenoLeWMDataset(folder)
+        lewm.GenoLeWMDataset(folder)
 
 
 def test_a_flipped_bit_in_a_cache_is_found_and_a_missing_cache_named(tmp_path):
@@ -256,17 +266,17 @@ def test_a_flipped_bit_in_a_cache_is_found_and_a_missing_cache_named(tmp_path):
     states.write_bytes(raw)
     # The cache of chr20, chr21, or of what is trained on.
     datasets = (
-        GenoLeWMDataset(folder, windows_per_epoch=400),
-        GenoLeWMValDataset(folder, "holdout-chr", min_left_context_bp=64),
-        GenoLeWMTestDataset(folder, "holdout-chr", min_left_context_bp=64),
+        lewm.GenoLeWMDataset(folder, windows_per_epoch=400),
+        lewm.GenoLeWMValDataset(folder, "holdout-chr", min_left_context_bp=64),
+        lewm.GenoLeWMTestDataset(folder, "holdout-chr", min_left_context_bp=64),
     )
     with pytest.raises(CorruptResourceError, match=r"states\.bin: rows 0 to \d+ differ from what was written"):
         for dataset in datasets:
             list(dataset)
     shutil.rmtree(tmp_path / "root" / "embeddings")
     with pytest.raises(MissingResourceError, match="cache that the package refers to is missing"):
-        GenoLeWMDataset(folder)
-    assert len(GenoLeWMDataset(folder, with_states=False)) == 2
+        lewm.GenoLeWMDataset(folder)
+    assert len(lewm.GenoLeWMDataset(folder, with_states=False)) == 2
 
 
 @pytest.mark.parametrize(
@@ -286,7 +296,7 @@ def test_a_flipped_bit_in_a_cache_is_found_and_a_missing_cache_named(tmp_path):
 )
 def test_impossible_options_are_named(package, options):
     with pytest.raises(ConfigurationError):
-        GenoLeWMDataset(package, **options)
+        lewm.GenoLeWMDataset(package, **options)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from genolewm_assets.encoders import CausalLMStateEncoder, write_tiny_llama
+from genolewm_assets import encoders
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.lewm.dataset_world import N_BLOCKS, publish_package
 
@@ -25,8 +25,8 @@ def load_example() -> ModuleType:
 @pytest.mark.slow
 def test_the_loss_of_a_linear_predictor_falls(tmp_path):
     model = tmp_path / "tiny-llama"
-    write_tiny_llama(model)
-    encoder = CausalLMStateEncoder(model)
+    encoders.write_tiny_llama(model)
+    encoder = encoders.CausalLMStateEncoder(model)
     package = publish_package(tmp_path, encode=lambda windows: encoder.encode_windows(windows, n_blocks=N_BLOCKS))
     losses = load_example().train(package, model, epochs=4, windows_per_batch=4)
     assert all(after < before for before, after in pairwise(losses))

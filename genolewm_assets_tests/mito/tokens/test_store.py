@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from genolewm_assets import mito
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.mito import KmerVocabulary, MtDNADataset
+from genolewm_assets.mito import KmerVocabulary
 from genolewm_assets.mito.genomes.alignment import CircularAligner
 from genolewm_assets.mito.genomes.split import SplitPolicy
 from genolewm_assets.mito.genomes.table import MITO_GENOMES, genome_tables, place_genomes
@@ -162,7 +163,7 @@ def test_a_genome_too_few_fails_every_check(
     assert failed(folder, fewer if lacking == "table" else table, vocabulary) == set(TOKEN_CHECKS)
 
 
-def of_side(dataset: MtDNADataset) -> list[dict[str, object]]:
+def of_side(dataset: mito.MtDNADataset) -> list[dict[str, object]]:
     return [cast("dict[str, object]", item) for item in map(dataset.__getitem__, range(len(dataset)))]
 
 
@@ -172,13 +173,13 @@ def test_a_side_is_what_its_genomes_give_directly(
 ) -> None:
     genomes = [genome for genome in levelled(table) if side in {None, genome.split}]
     assert genomes
-    direct = MtDNADataset(
+    direct = mito.MtDNADataset(
         [genome.placement.sequence for genome in genomes],
         vocabulary,
         het_levels=[genome.levels for genome in genomes],
         coordinates=[genome.placement.coordinates for genome in genomes],
     )
-    stored = MtDNADataset.from_store(store, vocabulary, split=side)
+    stored = mito.MtDNADataset.from_store(store, vocabulary, split=side)
     assert len(stored) == len(direct) > 0
     for ours, theirs in zip(of_side(stored), of_side(direct), strict=True):
         assert set(ours) == set(theirs)
@@ -187,16 +188,16 @@ def test_a_side_is_what_its_genomes_give_directly(
 
 
 def test_the_sides_share_no_genome_and_leave_none_out(store: Path, table: pa.Table, vocabulary: KmerVocabulary) -> None:
-    windows = [len(MtDNADataset.from_store(store, vocabulary, split=side)) for side in SIDES]
+    windows = [len(mito.MtDNADataset.from_store(store, vocabulary, split=side)) for side in SIDES]
     assert all(windows)
-    assert sum(windows) == len(MtDNADataset.from_store(store, vocabulary)) == 16 * table.num_rows
+    assert sum(windows) == len(mito.MtDNADataset.from_store(store, vocabulary)) == 16 * table.num_rows
 
 
 def test_an_unknown_side_names_those_there_are(store: Path, vocabulary: KmerVocabulary) -> None:
     with pytest.raises(
         ConfigurationError, match="no genome has this split: expected test, train, validation, got 'valid'"
     ):
-        MtDNADataset.from_store(store, vocabulary, split="valid")
+        mito.MtDNADataset.from_store(store, vocabulary, split="valid")
 
 
 @pytest.mark.parametrize(("k", "kind"), [(3, "int16"), (8, "int32")])
@@ -206,7 +207,7 @@ def test_other_sizes_of_token(tmp_path: Path, table: pa.Table, k: int, kind: str
     folder = write(tmp_path / "store", levelled(few), vocabulary)
     assert failed(folder, few, vocabulary) == set()
     assert ArrayStoreReader(folder).arrays["input_ids"].dtype == kind
-    assert MtDNADataset.from_store(folder, vocabulary)[0]["input_ids"].dtype == kind
+    assert mito.MtDNADataset.from_store(folder, vocabulary)[0]["input_ids"].dtype == kind
 
 
 def test_unknown_bases_are_unknown_tokens_and_no_others(
@@ -222,6 +223,6 @@ def test_unknown_bases_are_unknown_tokens_and_no_others(
 def test_a_store_without_genomes(tmp_path: Path, vocabulary: KmerVocabulary) -> None:
     folder = write(tmp_path / "store", [], vocabulary)
     assert failed(folder, MITO_GENOMES.empty(), vocabulary) == set()
-    assert len(MtDNADataset.from_store(folder, vocabulary)) == 0
+    assert len(mito.MtDNADataset.from_store(folder, vocabulary)) == 0
     with pytest.raises(ConfigurationError, match="expected None: the store has no splits, got 'train'"):
-        MtDNADataset.from_store(folder, vocabulary, split="train")
+        mito.MtDNADataset.from_store(folder, vocabulary, split="train")

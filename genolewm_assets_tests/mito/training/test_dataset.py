@@ -6,15 +6,18 @@ import sys
 
 import numpy as np
 import pytest
-import torch
-from torch.utils.data import DataLoader
 
+from genolewm_assets import mito
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, SequenceError, WindowError
-from genolewm_assets.mito import KmerVocabulary, MtDNADataset, tokenize_sequence
+from genolewm_assets.mito import KmerVocabulary, tokenize_sequence
 from genolewm_assets.mito.tokens.rows import N_TOKENS, K, stored_row, token_arrays
 from genolewm_assets.mito.training.masking import MaskingCollator, MaskingRules
 from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.arrays.layout import ArraySpec
+from genolewm_assets_tests.late import Late
+
+torch = Late("torch")
+torch_data = Late("torch.utils.data")
 
 KEYS = ("input_ids", "attention_mask", "position_ids", "het_values")
 
@@ -64,7 +67,7 @@ def same(left, right) -> bool:
 
 
 def test_the_windows_of_rcrs(rcrs, vocabulary):
-    dataset = MtDNADataset([rcrs], vocabulary)
+    dataset = mito.MtDNADataset([rcrs], vocabulary)
     assert len(dataset) == 65
     assert all(item[key].shape == (513,) for item in dataset for key in KEYS)
     last = dataset[64]
@@ -74,7 +77,7 @@ def test_the_windows_of_rcrs(rcrs, vocabulary):
 
 
 def test_all_real_genomes_have_65_windows(real_genomes, vocabulary):
-    dataset = MtDNADataset(real_genomes, vocabulary)
+    dataset = mito.MtDNADataset(real_genomes, vocabulary)
     assert len(dataset) == 40 * 65
     for number, genome in enumerate(real_genomes):
         last = dataset[number * 65 + 64]["position_ids"]
@@ -83,7 +86,7 @@ def test_all_real_genomes_have_65_windows(real_genomes, vocabulary):
 
 def test_every_window_is_cut_from_the_tokens(genomes, levels, coordinates, vocabulary):
     """Against the plain way: repeat the genome's tokens and take 512 of them."""
-    dataset = MtDNADataset(genomes, vocabulary, het_levels=levels, coordinates=coordinates)
+    dataset = mito.MtDNADataset(genomes, vocabulary, het_levels=levels, coordinates=coordinates)
     assert len(dataset) == 12 + 2 + 1 + 5
     number = 0
     for genome, level, place in zip(genomes, levels, coordinates, strict=True):
@@ -102,20 +105,20 @@ def test_every_window_is_cut_from_the_tokens(genomes, levels, coordinates, vocab
 
 
 def test_without_cls_an_item_is_the_window(genomes, levels, vocabulary):
-    with_cls = MtDNADataset(genomes, vocabulary, het_levels=levels)
-    without = MtDNADataset(genomes, vocabulary, het_levels=levels, add_cls=False)
+    with_cls = mito.MtDNADataset(genomes, vocabulary, het_levels=levels)
+    without = mito.MtDNADataset(genomes, vocabulary, het_levels=levels, add_cls=False)
     assert same(list(without), [{k: v[1:] if k in KEYS else v for k, v in item.items()} for item in with_cls])
 
 
 def test_het_is_zero_and_positions_count_unless_given(genomes, vocabulary):
     given = [np.zeros(len(each)) for each in genomes]
     places = [np.arange(len(each)) for each in genomes]
-    plain = MtDNADataset(genomes, vocabulary)
-    assert same(list(plain), list(MtDNADataset(genomes, vocabulary, het_levels=given, coordinates=places)))
+    plain = mito.MtDNADataset(genomes, vocabulary)
+    assert same(list(plain), list(mito.MtDNADataset(genomes, vocabulary, het_levels=given, coordinates=places)))
 
 
 def test_a_linear_genome_ends_with_a_padded_window(genomes, vocabulary):
-    dataset = MtDNADataset(genomes[3:], vocabulary, circular=False, window_tokens=500, stride_tokens=500)
+    dataset = mito.MtDNADataset(genomes[3:], vocabulary, circular=False, window_tokens=500, stride_tokens=500)
     assert len(dataset) == 3
     last = dataset[2]
     assert last["attention_mask"].sum() == 1 + 1_111 - 5 - 1_000
@@ -124,19 +127,19 @@ def test_a_linear_genome_ends_with_a_padded_window(genomes, vocabulary):
 
 
 def test_a_store_gives_the_items_of_memory(store, genomes, levels, coordinates, vocabulary):
-    memory = list(MtDNADataset(genomes, vocabulary, het_levels=levels, coordinates=coordinates))
+    memory = list(mito.MtDNADataset(genomes, vocabulary, het_levels=levels, coordinates=coordinates))
     for opened in (store, str(store), ArrayStoreReader(store, access="random")):
-        assert same(list(MtDNADataset.from_store(opened, vocabulary)), memory)
+        assert same(list(mito.MtDNADataset.from_store(opened, vocabulary)), memory)
 
 
 def test_a_store_without_positions_counts_them(tmp_path, genomes, levels, vocabulary):
     directory = write_store(tmp_path / "plain", genomes, levels, None, vocabulary)
-    memory = MtDNADataset(genomes, vocabulary, het_levels=levels)
-    assert same(list(MtDNADataset.from_store(directory, vocabulary)), list(memory))
+    memory = mito.MtDNADataset(genomes, vocabulary, het_levels=levels)
+    assert same(list(mito.MtDNADataset.from_store(directory, vocabulary)), list(memory))
 
 
 def test_items_can_be_changed_without_changing_the_data_set(genomes, vocabulary):
-    dataset = MtDNADataset(genomes, vocabulary)
+    dataset = mito.MtDNADataset(genomes, vocabulary)
     before = list(dataset)
     for item in dataset:
         for key in KEYS:
@@ -146,10 +149,12 @@ def test_items_can_be_changed_without_changing_the_data_set(genomes, vocabulary)
 
 @pytest.mark.parametrize("kind", ["memory", "store"])
 def test_workers_give_the_same_windows(genomes, store, vocabulary, kind):
-    dataset = MtDNADataset(genomes, vocabulary) if kind == "memory" else MtDNADataset.from_store(store, vocabulary)
+    dataset = (
+        mito.MtDNADataset(genomes, vocabulary) if kind == "memory" else mito.MtDNADataset.from_store(store, vocabulary)
+    )
     dataset[0]  # so that what a process opens for itself is open in this one already
-    alone = list(DataLoader(dataset, batch_size=4))
-    loaded = list(DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context="fork"))
+    alone = list(torch_data.DataLoader(dataset, batch_size=4))
+    loaded = list(torch_data.DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context="fork"))
     assert len(loaded) == len(alone) == 5
     for left, right in zip(loaded, alone, strict=True):
         assert left["input_ids"].dtype == torch.int16
@@ -158,23 +163,28 @@ def test_workers_give_the_same_windows(genomes, store, vocabulary, kind):
 
 @pytest.mark.slow
 def test_spawned_workers_give_the_same_masked_windows(store, vocabulary):
-    dataset, collator = MtDNADataset.from_store(store, vocabulary), MaskingCollator(MaskingRules(vocabulary), epoch=3)
+    dataset, collator = (
+        mito.MtDNADataset.from_store(store, vocabulary),
+        MaskingCollator(MaskingRules(vocabulary), epoch=3),
+    )
     dataset[0]
-    alone = DataLoader(dataset, batch_size=4, collate_fn=collator)
-    loaded = DataLoader(dataset, batch_size=4, collate_fn=collator, num_workers=2, multiprocessing_context="spawn")
+    alone = torch_data.DataLoader(dataset, batch_size=4, collate_fn=collator)
+    loaded = torch_data.DataLoader(
+        dataset, batch_size=4, collate_fn=collator, num_workers=2, multiprocessing_context="spawn"
+    )
     for left, right in zip(loaded, alone, strict=True):
         assert all(torch.equal(left[key], right[key]) for key in right)
 
 
 def test_a_copy_reads_the_store_again(store, vocabulary):
-    dataset = MtDNADataset.from_store(store, vocabulary)
+    dataset = mito.MtDNADataset.from_store(store, vocabulary)
     copied = pickle.dumps(dataset)
     assert len(copied) < 30_000
     assert same(list(pickle.loads(copied)), list(dataset))
 
 
 def test_items_that_do_not_exist(genomes, vocabulary):
-    dataset = MtDNADataset(genomes, vocabulary)
+    dataset = mito.MtDNADataset(genomes, vocabulary)
     for index in (-1, len(dataset)):
         for read in (dataset.place, dataset.__getitem__):
             with pytest.raises(IndexError, match=f"no window {index}: there are 20"):
@@ -184,27 +194,27 @@ def test_items_that_do_not_exist(genomes, vocabulary):
 
 def test_impossible_genomes_and_options(genomes, vocabulary):
     with pytest.raises(InputError, match=r"genome 1, base 0 .*heteroplasmy level out of range"):
-        MtDNADataset(["ACGTACGT"] * 2, vocabulary, het_levels=[None, [2] * 8])
+        mito.MtDNADataset(["ACGTACGT"] * 2, vocabulary, het_levels=[None, [2] * 8])
     with pytest.raises(InputError, match="coordinates: not one per genome: expected 4, got 1"):
-        MtDNADataset(genomes, vocabulary, coordinates=[None])
+        mito.MtDNADataset(genomes, vocabulary, coordinates=[None])
     with pytest.raises(SequenceError, match="too short"):
-        MtDNADataset(["ACG"], vocabulary)
+        mito.MtDNADataset(["ACG"], vocabulary)
     with pytest.raises(WindowError, match="the genome has no token"):
-        MtDNADataset(["ACG"], vocabulary, circular=False)
+        mito.MtDNADataset(["ACG"], vocabulary, circular=False)
     with pytest.raises(WindowError, match="size or step out of range"):
-        MtDNADataset(genomes, vocabulary, stride_tokens=513)
+        mito.MtDNADataset(genomes, vocabulary, stride_tokens=513)
 
 
 def test_stores_that_are_not_of_tokens(tmp_path, store, genomes, vocabulary):
     with pytest.raises(MissingResourceError):
-        MtDNADataset.from_store(tmp_path / "nowhere", vocabulary)
+        mito.MtDNADataset.from_store(tmp_path / "nowhere", vocabulary)
     with pytest.raises(CorruptResourceError, match="ids of another vocabulary: expected k = 5, got 6"):
-        MtDNADataset.from_store(store, KmerVocabulary.build(5))
+        mito.MtDNADataset.from_store(store, KmerVocabulary.build(5))
     with ArrayStoreWriter(tmp_path / "other", [ArraySpec("states", (4,), "float32")], key_config={}) as writer:
         writer.write({"states": np.zeros(4, np.float32)}, key="one")
         writer.finalize(compute_fingerprint({}, {}))
     with pytest.raises(CorruptResourceError, match="not a store of tokens: expected arrays 'input_ids' and 'het'"):
-        MtDNADataset.from_store(tmp_path / "other", vocabulary)
+        mito.MtDNADataset.from_store(tmp_path / "other", vocabulary)
     with pytest.raises(InputError, match="input_ids: too long for a row: expected at most 299 tokens, got 300"):
         stored_row(tokenize_sequence(genomes[2], vocabulary), token_arrays(vocabulary, 299))
 
@@ -215,7 +225,7 @@ def test_a_flipped_bit_in_a_store_is_seen(tmp_path, genomes, levels, vocabulary)
     data[100] ^= 4
     (directory / "input_ids.bin").write_bytes(data)
     with pytest.raises(CorruptResourceError, match=r"input_ids\.bin"):
-        list(MtDNADataset.from_store(directory, vocabulary))
+        list(mito.MtDNADataset.from_store(directory, vocabulary))
 
 
 @pytest.mark.slow

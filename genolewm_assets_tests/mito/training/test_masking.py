@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
-from torch.utils.data import DataLoader
 
+from genolewm_assets import mito
 from genolewm_assets.errors import ConfigurationError, InputError
-from genolewm_assets.mito import KmerVocabulary, MtDNADataset
+from genolewm_assets.mito import KmerVocabulary
 from genolewm_assets.mito.training.masking import BLACKLIST, MaskingCollator, MaskingRules, draw_words
+from genolewm_assets_tests.late import Late
+
+torch = Late("torch")
+torch_data = Late("torch.utils.data")
 
 LISTED = {*range(303, 316), *range(16_184, 16_194)}
 
@@ -18,12 +21,12 @@ def rules(vocabulary) -> MaskingRules:
 
 
 @pytest.fixture(scope="module")
-def dataset(genome, vocabulary) -> MtDNADataset:
-    return MtDNADataset([genome[:3_106] + "N" + genome[3_107:], genome[::-1], genome], vocabulary)
+def dataset(genome, vocabulary) -> mito.MtDNADataset:
+    return mito.MtDNADataset([genome[:3_106] + "N" + genome[3_107:], genome[::-1], genome], vocabulary)
 
 
 def batches(dataset, collator, **options):
-    return list(DataLoader(dataset, batch_size=16, collate_fn=collator, **options))
+    return list(torch_data.DataLoader(dataset, batch_size=16, collate_fn=collator, **options))
 
 
 def test_every_kmer_that_reads_a_listed_base_is_spared_and_no_other(rules, vocabulary):
@@ -106,7 +109,7 @@ def test_seed_and_epoch_decide_also_for_workers_that_stay(dataset, rules):
     collator = MaskingCollator(rules, seed=5)
     first = labels(collator)
     assert not torch.equal(first, labels(MaskingCollator(rules, seed=6)))
-    loader = DataLoader(dataset, batch_size=16, collate_fn=collator, num_workers=2, persistent_workers=True)
+    loader = torch_data.DataLoader(dataset, batch_size=16, collate_fn=collator, num_workers=2, persistent_workers=True)
     for epoch in (0, 1, 2, 0):
         collator.set_epoch(epoch)
         found = torch.cat([batch["labels"] for batch in loader])

@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader
 
+from genolewm_assets import mito
 from genolewm_assets.errors import AlleleError, InputError, ReferenceMismatchError, SequenceError, WindowError
 from genolewm_assets.genome import Variant
-from genolewm_assets.mito import KmerVocabulary, MtDNAVariantDataset, tokenize_sequence
+from genolewm_assets.mito import KmerVocabulary, tokenize_sequence
+from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.strategies import circular_genomes
+
+torch_data = Late("torch.utils.data")
 
 
 @st.composite
@@ -29,7 +32,7 @@ def test_an_item_is_a_window_of_the_genome_tokenised_with_the_variant(sequence, 
     levels = np.random.default_rng(size).random(len(sequence))
     own_levels = data.draw(st.booleans())
     given_levels = [data.draw(st.sampled_from([0.0, 0.3, 1.0, np.nan])) for _ in variants]
-    dataset = MtDNAVariantDataset(
+    dataset = mito.MtDNAVariantDataset(
         sequence,
         variants,
         vocabulary,
@@ -61,17 +64,17 @@ def test_an_item_is_a_window_of_the_genome_tokenised_with_the_variant(sequence, 
 
 def test_only_k_tokens_change_and_the_genome_stays(genome, vocabulary):
     variants = [Variant("chrM", pos, genome[pos - 1], "ACGT"["CGTA".index(genome[pos - 1])]) for pos in (1, 3, 16_569)]
-    dataset = MtDNAVariantDataset(genome, variants, vocabulary, labels=[1, 0, 1])
+    dataset = mito.MtDNAVariantDataset(genome, variants, vocabulary, labels=[1, 0, 1])
     for _ in range(2):
         for number, item in enumerate(dataset):
             assert np.flatnonzero(item["input_ids"] != item["reference_ids"]).tolist() == list(range(252, 258))
             assert item["position_ids"][257] == variants[number].pos - 1
             assert (item["labels"], item["window_index"]) == ((1, 0, 1)[number], number)
             item["input_ids"][:] = 0
-    (batch,) = DataLoader(dataset, batch_size=3, num_workers=2)
+    (batch,) = torch_data.DataLoader(dataset, batch_size=3, num_workers=2)
     assert batch["input_ids"].shape == (3, 513)
     assert batch["labels"].tolist() == [1, 0, 1]
-    assert len(MtDNAVariantDataset(genome, [], vocabulary)) == 0
+    assert len(mito.MtDNAVariantDataset(genome, [], vocabulary)) == 0
 
 
 def test_variants_that_do_not_fit(genome, vocabulary):
@@ -88,7 +91,7 @@ def test_variants_that_do_not_fit(genome, vocabulary):
     ]
     for variant, error, message in cases:
         with pytest.raises(error, match=message):
-            MtDNAVariantDataset(genome, [variant], vocabulary)
+            mito.MtDNAVariantDataset(genome, [variant], vocabulary)
 
 
 def test_impossible_options(genome, vocabulary):
@@ -101,13 +104,13 @@ def test_impossible_options(genome, vocabulary):
         ({"het_levels": [0.0]}, "not one level per base"),
     ]:
         with pytest.raises(InputError, match=message):
-            MtDNAVariantDataset(genome, [variant], vocabulary, **options)
+            mito.MtDNAVariantDataset(genome, [variant], vocabulary, **options)
     for size in (11, 16_570):
         with pytest.raises(WindowError, match="size out of range: expected 12 to 16569 tokens"):
-            MtDNAVariantDataset(genome, [variant], vocabulary, window_tokens=size)
+            mito.MtDNAVariantDataset(genome, [variant], vocabulary, window_tokens=size)
     with pytest.raises(SequenceError, match="not a nucleotide symbol"):
-        MtDNAVariantDataset("ACG-" * 200, [], vocabulary)
-    dataset = MtDNAVariantDataset(genome, [variant], vocabulary)
+        mito.MtDNAVariantDataset("ACG-" * 200, [], vocabulary)
+    dataset = mito.MtDNAVariantDataset(genome, [variant], vocabulary)
     for index in (-1, 1):
         with pytest.raises(IndexError, match=f"no variant {index}: there are 1"):
             dataset[index]

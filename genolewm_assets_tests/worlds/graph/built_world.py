@@ -11,15 +11,18 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 from unittest import mock
 
 import dagster as dg
+import pytest
 
 from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.operations.jobs import JOBS
 from genolewm_assets.defs.runtime.automation import cpu_automation_sensor, gpu_automation_sensor
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
-from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld, simulate_genome
+from genolewm_assets_tests.worlds.once import built_once
 
 #: What one tick asks for: partitions by asset.
 Requested = Mapping[str, set[str | None]]
@@ -54,6 +57,13 @@ def instance_in(folder: Path) -> dg.DagsterInstance:
 
 class BuiltWorld(TinyWorld):
     """A tiny world on a persistent instance."""
+
+    @classmethod
+    def opened(cls, folder: Path) -> Self:
+        """Return the world that lies in a folder, with the genome of the tiny world and a persistent instance."""
+        world = cls.__new__(cls)
+        world.folder, world.sequences, world.instance = folder, simulate_genome(), instance_in(folder / "history")
+        return world
 
     def keep_history(self) -> None:
         """Replace the instance in memory by one that lies in the folder."""
@@ -96,6 +106,18 @@ class BuiltWorld(TinyWorld):
             yield other
         finally:
             other.instance.dispose()
+
+
+def everything_built(factory: pytest.TempPathFactory) -> BuiltWorld:
+    """Return a world in which everything is built, for this run of pytest; tests work on a copy."""
+
+    def build(folder: Path) -> None:
+        world = BuiltWorld(folder)
+        world.keep_history()
+        world.build()
+        world.instance.dispose()
+
+    return BuiltWorld.opened(built_once(factory, "everything_built", build))
 
 
 class Automation:

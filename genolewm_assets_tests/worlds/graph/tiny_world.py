@@ -37,6 +37,12 @@ def simulate_contig(seed: int, length: int = LENGTH) -> bytes:
     return bases.tobytes()
 
 
+def simulate_genome() -> dict[str, bytes]:
+    """Return the bases of each contig by name."""
+    linear = {name: simulate_contig(seed) for seed, name in enumerate(LINEAR)}
+    return {**linear, "chrM": simulate_contig(9, 12_000)}
+
+
 @dataclass
 class TinyWorld:
     """Sources under ``folder``, a root under ``folder/root``, and the graph over both."""
@@ -46,8 +52,7 @@ class TinyWorld:
     instance: dg.DagsterInstance = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sequences = {name: simulate_contig(seed) for seed, name in enumerate(LINEAR)}
-        self.sequences["chrM"] = simulate_contig(9, 12_000)
+        self.sequences = simulate_genome()
         (self.folder / "dagster").mkdir(parents=True, exist_ok=True)
         self.instance = dg.DagsterInstance.ephemeral(tempdir=str(self.folder / "dagster"))
         self.write_fasta(self.sequences)
