@@ -101,10 +101,15 @@ def read_pin(root: Path) -> str | None:
     Raises
     ------
     CorruptResourceError
-        If the record cannot be read.
+        If the record cannot be read or names no release.
     """
     path = root / PACKAGES / PIN_FILE
-    return str(_read(path, "no pin")["release"]) if path.is_file() else None
+    if not path.is_file():
+        return None
+    document = _read(path, "no pin")
+    if "release" not in document:
+        raise CorruptResourceError(str(path), "names no release", remedy="Pin it again: genolewm package pin RELEASE")
+    return str(document["release"])
 
 
 def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROGRESS) -> PackageRef:

@@ -102,3 +102,10 @@ def test_what_is_not_there_is_named(root: Path, tmp_path: Path) -> None:
         read_latest(root, "2019-01-01")
     with pytest.raises(MissingResourceError):
         choose_current(tmp_path / "empty", None)
+
+
+def test_a_pin_that_names_no_release_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "pin.json").write_text("{}")
+    with pytest.raises(CorruptResourceError, match=r"pin\.json: names no release"):
+        read_pin(tmp_path)
