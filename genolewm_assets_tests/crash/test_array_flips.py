@@ -104,7 +104,7 @@ def test_a_file_of_any_other_length_is_found_at_first_use(store: Path, name: str
             ArrayStoreReader(store) if name.endswith(".bin") else use_everything(store)
         assert verify_array_store(store) != []
     (store / name).unlink()
-    with pytest.raises(MissingResourceError, match=name if name != "_COMPLETE" else "holds no finished"):
+    with pytest.raises(MissingResourceError, match=name if name != "_COMPLETE" else "has no finished array store"):
         use_everything(store)
 
 

@@ -244,7 +244,7 @@ def test_a_name_that_is_no_earlier_release_is_refused(world: TinyWorld) -> None:
     let_the_plan_choose(world)
     publish(world, EARLIER)
     for named in (EARLIER, LATER, BETWEEN, "2025-13-01", "../2023-06-04", ""):
-        with pytest.raises(ConfigurationError, match="no earlier release"):
+        with pytest.raises(ConfigurationError, match="not an earlier release"):
             predecessor_of(world.workspace(), EARLIER, named)
     result = compare(world, EARLIER, predecessor=LATER)
     assert failed_checks(result) == {INPUTS_ACCEPTED}

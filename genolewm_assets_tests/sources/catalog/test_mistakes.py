@@ -124,12 +124,12 @@ REFUSED: dict[str, tuple[str, object, str]] = {
     "contig in both roles": (
         "holdouts",
         {"contigs_validation": ["chr21"]},
-        "(holdouts.contigs): contig 'chr21' is in both roles. Give it to validation or to test.",
+        "(holdouts.contigs): contig 'chr21' has both roles. Give it to validation or to test.",
     ),
     "blocks shorter than a link": (
         "holdouts",
         {"link_bp": 2_000, "max_block_bp": 1_999},
-        "(holdouts.max_block_bp): impossible value: expected at least 2000, got 1999.",
+        "(holdouts.max_block_bp): value out of range: expected at least 2000, got 1999.",
     ),
     "warned too late": (
         "clinvar.freshness",

@@ -49,7 +49,7 @@ def test_what_cannot_be_healed_is_not_gone_on_with(root: Root) -> None:
         assert (site.link / "f").read_text() == "whole"
         root.link_of(NAME).unlink()
         root.link_of(NAME).touch()
-        with pytest.raises(CorruptResourceError, match="where a published link belongs"):
+        with pytest.raises(CorruptResourceError, match="in the place of the published link"):
             publish(site, DIGEST, "whole")
     assert root.leftovers(NAME) == []
     with pytest.raises(CorruptResourceError), locked_location(root, NAME, resumed=RESUMED):
