@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Self, TypeAlias
@@ -103,13 +104,13 @@ class Section(BaseModel):
         return data
 
 
-class PolicySection(Section):
+class PolicySection(Section, ABC):
     """A section with the fields of a policy class, which defines the defaults and checks combinations of values."""
 
     @property
+    @abstractmethod
     def policy(self) -> object:
         """The settings of the section as a policy."""
-        raise NotImplementedError
 
     @model_validator(mode="after")
     def _policy_is_possible(self) -> Self:
