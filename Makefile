@@ -37,11 +37,12 @@ demo: $(STAMP)  ## Materialise the whole graph on the simulated sample (ROOT=dat
 ui: $(STAMP)  ## Serve the Dagster UI of the demo's root on 127.0.0.1 (PORT=3000)
 	$(BIN)/genolewm ui --catalog $(CATALOG) --root $(ROOT) --port $(PORT)
 
-check: $(STAMP)  ## Lint, types, import rules, sizes of files and folders
+check: $(STAMP)  ## Lint, types, import rules, sizes of files and folders, the project as `dg` sees it
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	DAGSTER_DISABLE_TELEMETRY=1 $(BIN)/dg check defs
 	$(BIN)/python -m pytest -q genolewm_assets_tests/test_layout.py
 
 format: $(STAMP)  ## Rewrite the code in the house format

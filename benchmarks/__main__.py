@@ -15,16 +15,19 @@ from pathlib import Path
 import pysam
 
 from benchmarks.mito.tables import mito_tables
+from benchmarks.packages.memory_tables import package_memory_table
+from benchmarks.steps.window_memory import window_memory_table
 from benchmarks.store.tables import store_tables
 from benchmarks.vcf.gnomad_vcf import CONTIG
 from benchmarks.vcf.inputs import RECORDS, make_input
 from benchmarks.vcf.memory_tables import memory_table
 from benchmarks.vcf.simulated_genome import simulate_contig
+from benchmarks.vcf.spelling_tables import spelling_table
 from benchmarks.vcf.tables import Setting, scaling_table, speed_table
 from genolewm_assets.genome import PROFILES
 from genolewm_assets.lewm.windows.table import build_window_table
 
-PARTS = ("speed", "scaling", "memory", "windows", "store", "mito")
+PARTS = ("speed", "scaling", "memory", "windows", "store", "mito", "spellings")
 
 
 def window_table(runs: int) -> Iterator[str]:
@@ -86,6 +89,10 @@ def _tables(part: str, given: argparse.Namespace, setting: Setting) -> Iterator[
         yield from window_table(given.runs)
     if part == "memory":
         yield from memory_table(setting, shrink=given.shrink)
+        yield from package_memory_table(setting, shrink=given.shrink)
+        yield from window_memory_table(setting, shrink=given.shrink)
+    if part == "spellings":
+        yield from spelling_table(setting, shrink=given.shrink)
     if part == "store":
         yield from store_tables(setting, shrink=given.shrink)
     if part == "mito":

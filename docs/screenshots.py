@@ -39,7 +39,7 @@ def open_page(browser: Browser, url: str, width: int, height: int, scale: float,
 
 def take_lineage(browser: Browser, url: str) -> bytes:
     """Return the graph of all assets, cut to its size."""
-    page = open_page(browser, url, 2_600, 1_700, 1.0, asset_graph_direction="vertical")
+    page = open_page(browser, url, 3_800, 2_600, 1.0, asset_graph_direction="vertical")
     page.goto(EXPANDED_GRAPH)
     page.locator("button:has([aria-label=panel_show_right])").last.click()
     wait_for_graph(page)

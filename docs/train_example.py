@@ -1,78 +1,193 @@
-"""Train a linear predictor of edited states: the smallest trainer over a package.
+"""Train a linear predictor of edited states, validate it, score ClinVar alleles: the smallest trainer over a package.
 
-``python docs/train_example.py ROOT MODEL [EPOCHS]``: it trains on the package in use of a root; a package's folder may
-stand for ROOT. MODEL is the encoder that the package's caches were made with,
-a folder in Hugging Face format. The source state comes from the cache, the target is encoded here, and both are pooled
-over the same tokens; the predictor learns their difference from the source state and the edit.
+``python docs/train_example.py ROOT MODEL [--epochs N] [--validate-every STEPS] [--score-every STEPS]``
+
+It trains on the package in use of a root; a package's folder may stand for ROOT. MODEL is the encoder that the caches
+of the package were made with, a folder in Hugging Face format. The source state comes from the cache, the target is
+encoded here, and both are pooled over the same tokens; the predictor learns their difference from state and edit.
+
+Printed: the loss, as a share of that of predicting no change, and how well the size of the change tells pathogenic
+(P, LP) from benign (B, LB) alleles, for predicted and true changes. Test alleles are scored once, at the end.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from genolewm_assets.encoders import CausalLMStateEncoder
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.genome import DECIDED, HARMFUL
+from genolewm_assets.lewm import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset, as_tensors
+from genolewm_assets.lewm.packages import Package, open_package, open_tables
 from genolewm_assets.lewm.packages.pointer import open_current
-from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.lewm.training.batches import TrainingBatch, encode_targets
-from genolewm_assets.lewm.training.dataset import GenoLeWMDataset, as_tensors
-from genolewm_assets.lewm.training.tuples import TrainingTuple
+from genolewm_assets.lewm.training.edit_arrays import LABEL_CODES
+
+HOLDOUTS = ("holdout-chr", "holdout-clinvar")
+LINE = "{:>6}  {:<16}  {:<16}  {}"
 
 
-def describe_edit(one: TrainingTuple) -> list[float]:
-    """Return what is known of an edit: bases gained and lost, the frame shift, the bases of its first allele."""
-    first = one.rel_edits[0]
-    shift = [float(one.frame_shift == shift) for shift in range(6)]
-    bases = [float(allele[-1] == base) for allele in (first.ref, first.alt) for base in "ACGT"]
-    return [len(one.rel_edits), one.length_change / 16, *shift, *bases]
+class Score(NamedTuple):
+    """Alleles scored, and the AUROC of the size of the predicted and of the true change; NaN if one class is empty."""
+
+    harmful: int
+    benign: int
+    predicted: float
+    true: float
 
 
 def make_features(batch: TrainingBatch) -> Tensor:
     """Return source state, edit, and the state once more where the edit re-frames: float32, shape (n, features)."""
-    source = as_tensors(batch)["source_states"]
-    edits = torch.tensor([describe_edit(one) for one in batch.tuples])
-    shifted = torch.tensor([[float(one.frame_shift != 0)] for one in batch.tuples])
-    return torch.cat((source, edits, shifted * source), dim=1)
+    tensors = as_tensors(batch)
+    source, shift = tensors["source_states"], tensors["frame_shift"].long()
+    # The last stored base of the first edit's alleles: the base that an SNV changes.
+    bases = []
+    for name in ("edit_ref", "edit_alt"):
+        codes, last = tensors[name][:, 0], tensors[f"{name}_length"][:, :1].clamp(1, tensors[name].shape[2]) - 1
+        bases.append(nn.functional.one_hot(codes.gather(1, last).long().squeeze(1), 4))
+    counts = torch.stack((tensors["n_edits"], tensors["length_change"] / 16), dim=1)
+    edit = torch.cat((counts, nn.functional.one_hot(shift, 6), *bases), dim=1)
+    return torch.cat((source, edit, (shift != 0)[:, None] * source), dim=1).float()
 
 
-def train(package: Path | Package, model: Path, *, epochs: int, windows_per_batch: int = 8) -> list[float]:
-    """Return the mean loss of every epoch, as a share of the loss of predicting no change."""
-    dataset = GenoLeWMDataset(package, windows_per_batch=windows_per_batch)
-    encoder = CausalLMStateEncoder(model)
-    predictor = nn.LazyLinear(encoder.hidden_size)
-    optimizer: torch.optim.Optimizer | None = None
-    scale, losses = torch.ones(()), []
-    for epoch in range(epochs):
+class Predictor:
+    """A linear layer from features to the change of state, in units of the standard deviation of the first changes."""
+
+    def __init__(self, encoder: CausalLMStateEncoder) -> None:
+        self._encoder, self._layer = encoder, nn.LazyLinear(encoder.hidden_size)
+        self._optimizer: torch.optim.Optimizer | None = None
+        self._scale = torch.ones(())
+
+    def changes(self, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
+        """Return predicted and true changes of state: float32, shape (n, hidden), scaled."""
+        features = make_features(batch)
+        true = torch.from_numpy(encode_targets(batch, self._encoder)) - as_tensors(batch)["source_states"]
+        if self._optimizer is None:
+            # The first batch says how wide the layer is; from zero weights it predicts no change.
+            self._layer(features)
+            nn.init.zeros_(self._layer.weight)
+            nn.init.zeros_(self._layer.bias)
+            self._optimizer, self._scale = torch.optim.Adam(self._layer.parameters(), lr=1e-2), true.std()
+        return self._layer(features), true / self._scale
+
+    def step(self, loss: Tensor) -> None:
+        """Take one step of the optimizer."""
+        assert self._optimizer is not None
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._optimizer.step()
+
+
+def squared_errors(predicted: Tensor, true: Tensor) -> Tensor:
+    """Return the squared error of a prediction, and that of predicting no change: float32, shape (2,)."""
+    return torch.stack(((predicted - true).square().sum(), true.square().sum()))
+
+
+@torch.no_grad()
+def validate(predictor: Predictor, batches: Iterable[TrainingBatch]) -> float:
+    """Return the squared error over batches, as a share of that of predicting no change."""
+    error, unchanged = sum(squared_errors(*predictor.changes(batch)) for batch in batches)
+    return float(error / unchanged)
+
+
+@torch.no_grad()
+def score(predictor: Predictor, batches: Iterable[TrainingBatch]) -> Score:
+    """Return how well the size of the change tells pathogenic from benign alleles; other tuples are left out."""
+    labels, sizes = [], []
+    for batch in batches:
+        labels.append(as_tensors(batch)["label"].numpy())
+        sizes.append(torch.stack([change.norm(dim=1) for change in predictor.changes(batch)]).numpy())
+    label, size = np.concatenate(labels), np.concatenate(sizes, axis=1)
+    harmful, decided = (np.isin(label, [LABEL_CODES[name] for name in names]) for names in (HARMFUL, DECIDED))
+    predicted, true = (auroc(values[decided], harmful[decided]) for values in size)
+    return Score(int(harmful.sum()), int((decided & ~harmful).sum()), predicted, true)
+
+
+def auroc(scores: NDArray[np.floating], positive: NDArray[np.bool_]) -> float:
+    """Return the area under the ROC curve: the share of pairs in order, ties counting half; NaN without a pair."""
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    # Equal scores have the mean of their ranks.
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    n, n_positive = len(scores), int(positive.sum())
+    pairs = n_positive * (n - n_positive)
+    return float((ranks[positive].sum() - n_positive * (n_positive + 1) / 2) / pairs) if pairs else float("nan")
+
+
+def report(step: int, what: str, holdout: str, measure: Callable[[str], str]) -> None:
+    """Print one line of the table; what a package does not have is said."""
+    try:
+        said = measure(holdout)
+    except ConfigurationError as err:
+        said = f"not measured: {err}"
+    print(LINE.format(step, what, holdout, said), flush=True)
+
+
+def train(package: Package, encoder: CausalLMStateEncoder, arguments: argparse.Namespace) -> list[float]:
+    """Train, print the table, and return the loss of every epoch as a share of that of predicting no change."""
+    live = encoder if arguments.encode_missing else None
+    options = {"windows_per_batch": arguments.windows_per_batch, "encoder": live}
+    predictor, losses, step = Predictor(encoder), [], 0
+
+    def validation(holdout: str) -> str:
+        data = GenoLeWMValDataset(package, holdout, min_left_context_bp=arguments.left_context_bp, **options)
+        return f"{validate(predictor, data):.3f}"
+
+    def scores(kind: type[GenoLeWMValDataset | GenoLeWMTestDataset], holdout: str) -> str:
+        found = score(predictor, kind(package, holdout, coverage="alleles", **options))
+        return f"P/LP {found.harmful}, B/LB {found.benign}: {found.predicted:.3f}, true change {found.true:.3f}"
+
+    print(LINE.format("step", "what", "holdout", "value"))
+    dataset = GenoLeWMDataset(package, **options)
+    for epoch in range(arguments.epochs):
         dataset.set_epoch(epoch)
-        predicted = unchanged = 0.0
+        total = torch.zeros(2)
         for batch in DataLoader(dataset, batch_size=None):
-            assert batch.source_states is not None
-            features = make_features(batch)
-            change = torch.from_numpy(encode_targets(batch, encoder) - batch.source_states)
-            if optimizer is None:
-                # The first batch says how wide the layer is; from zero weights it predicts no change.
-                predictor(features)
-                nn.init.zeros_(predictor.weight)
-                nn.init.zeros_(predictor.bias)
-                optimizer, scale = torch.optim.Adam(predictor.parameters(), lr=1e-2), change.std()
-            loss = nn.functional.mse_loss(predictor(features), change / scale)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            predicted += loss.item() * len(batch)
-            unchanged += (change / scale).square().mean().item() * len(batch)
-        losses.append(predicted / unchanged)
+            predicted, true = predictor.changes(batch)
+            errors = squared_errors(predicted, true)
+            predictor.step(errors[0] / true.numel())
+            total += errors.detach()
+            step += 1
+            for holdout in HOLDOUTS:
+                if arguments.validate_every and step % arguments.validate_every == 0:
+                    report(step, "validation loss", holdout, validation)
+                if arguments.score_every and step % arguments.score_every == 0:
+                    report(step, "validation AUROC", holdout, partial(scores, GenoLeWMValDataset))
+        losses.append(float(total[0] / total[1]))
+        print(LINE.format(step, "training loss", "", f"{losses[-1]:.3f}"), flush=True)
+    for holdout in HOLDOUTS:
+        report(step, "test AUROC", holdout, partial(scores, GenoLeWMTestDataset))
     return losses
 
 
+def main(words: list[str] | None = None) -> list[float]:
+    """Read the command line and train."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("root", type=Path, help="root, or folder of a package")
+    parser.add_argument("model", type=Path, help="encoder of the caches, a folder in Hugging Face format")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--windows-per-batch", type=int, default=8)
+    parser.add_argument("--validate-every", type=int, default=100, metavar="STEPS", help="0: never (default: 100)")
+    parser.add_argument("--score-every", type=int, default=0, metavar="STEPS", help="0: only at the end (default)")
+    parser.add_argument("--left-context-bp", type=int, default=1_536, help="of validation")
+    parser.add_argument("--dtype", default="float32", help="of the caches")
+    parser.add_argument("--device", default="cpu", help="torch device of the encoder, or auto")
+    parser.add_argument("--encode-missing", action="store_true", help="encode windows whose cache is missing")
+    arguments = parser.parse_args(words)
+    by_folder = open_tables if arguments.encode_missing else open_package
+    package = (open_current if (arguments.root / "packages").is_dir() else by_folder)(arguments.root)
+    encoder = CausalLMStateEncoder(arguments.model, dtype=arguments.dtype, device=arguments.device)
+    return train(package, encoder, arguments)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4):
-        sys.exit("usage: python docs/train_example.py ROOT MODEL [EPOCHS]")
-    (place, model), n_epochs = map(Path, sys.argv[1:3]), int(sys.argv[3]) if len(sys.argv) > 3 else 10
-    package = open_current(place) if (place / "packages").is_dir() else place
-    for number, value in enumerate(train(package, model, epochs=n_epochs)):
-        print(f"epoch {number}: loss {value:.3f} of that of predicting no change")
+    main()

@@ -1,9 +1,10 @@
-"""Commands for published artefacts: ``genolewm cache ...`` and ``genolewm package ...``."""
+"""Commands for published artefacts: ``genolewm cache ...``, ``genolewm holdouts ...`` and ``genolewm package ...``."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,14 +17,18 @@ if TYPE_CHECKING:
     from genolewm_assets.store.artefacts import Finding, Removed
 
 cache_app = typer.Typer(help="Array stores, which cache encoder states.", no_args_is_help=True)
+holdouts_app = typer.Typer(help="Holdouts, which training never sees.", no_args_is_help=True)
 package_app = typer.Typer(help="Split packages, the data sets that training reads.", no_args_is_help=True)
 
 CachePath = Annotated[Path, typer.Argument(help="An array store, or a folder of array stores.")]
 PackagePath = Annotated[Path, typer.Argument(help="A package's folder, or the published link to it.")]
 RootOption = Annotated[Path, typer.Option("--root", help="Root directory of the artefacts.", envvar="GENOLEWM_ROOT")]
+CatalogOption = Annotated[
+    str, typer.Option("--catalog", help="Built-in catalogue or path of a YAML file.", envvar="GENOLEWM_CATALOG")
+]
 CacheRootOption = Annotated[Path | None, typer.Option("--cache-root", help="Root that holds the state caches.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 @cache_app.command("inspect")
@@ -44,14 +49,18 @@ def cache_inspect(path: CachePath, *, as_json: JsonOption = False) -> None:
 
 @cache_app.command("verify")
 def cache_verify(path: CachePath, *, as_json: JsonOption = False) -> None:
-    """Compare every byte of an array store, or of every store in a folder, with its checksums.
+    """Compare every byte of an array store, or of every store in a folder, with its checksums and its manifest.
 
     Example: `genolewm cache verify data/embeddings`
     """
     from genolewm_assets.store.arrays import find_caches, verify_array_store
+    from genolewm_assets.store.artefacts import verify_folder
 
     with ConsoleProgress(err) as progress:
-        problems = {str(store): verify_array_store(store, progress=progress) for store in find_caches(path)}
+        problems = {
+            str(store): [*verify_array_store(store, progress=progress), *verify_folder(store, progress=progress)]
+            for store in find_caches(path)
+        }
     if as_json:
         out.print_json(json.dumps(problems))
     for store, found in {} if as_json else problems.items():
@@ -72,6 +81,7 @@ def cache_export(
     ] = "store",
     *,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Export an array store to one Parquet or Arrow file; checksums are verified while reading.
 
@@ -85,6 +95,9 @@ def cache_export(
     export = export_array_store if layout == "store" else export_states
     with ConsoleProgress(err) as progress:
         rows = export(path, written, TableFormat(form), overwrite=force, progress=progress)
+    if as_json:
+        out.print_json(json.dumps({"path": str(written), "rows": rows}))
+        return
     out.print(f"{written}: {rows:,} rows", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -173,8 +186,14 @@ def package_verify(path: PackagePath, cache_root: CacheRootOption = None, *, as_
 
 
 @package_app.command("diff")
-def package_diff(before: PackagePath, after: PackagePath, *, as_json: JsonOption = False) -> None:
-    """Print the differences between two packages: windows, alleles, labels, settings.
+def package_diff(
+    before: PackagePath,
+    after: PackagePath,
+    *,
+    alleles: Annotated[bool, typer.Option("--alleles", help="List every ClinVar allele that differs.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the differences between two packages: windows, labels of training, benches, settings.
 
     Example: `genolewm package diff data/packages/2020-11-07/0a1b2c3d4e5f data/packages/2026-02-26/f5e4d3c2b1a0`
     """
@@ -184,7 +203,7 @@ def package_diff(before: PackagePath, after: PackagePath, *, as_json: JsonOption
     if as_json:
         out.print_json(json.dumps(found.as_dict()))
     else:
-        out.print(found.to_text(), markup=False, highlight=False, soft_wrap=True)
+        out.print(found.to_text(alleles=alleles), markup=False, highlight=False, soft_wrap=True)
 
 
 @package_app.command("pin")
@@ -193,6 +212,7 @@ def package_pin(
     root: RootOption = Path("data"),
     *,
     newest: Annotated[bool, typer.Option("--newest", help="Remove the pin: use the newest release.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Pin the current package to one release, or remove the pin so that the newest release is current again.
 
@@ -204,7 +224,51 @@ def package_pin(
         raise typer.BadParameter("name a release, or give --newest")
     with ConsoleProgress(err) as progress:
         ref = pin_release(root, release, progress=progress)
+    if as_json:
+        out.print_json(json.dumps({"release": ref.release, "path": str(root / ref.path)}))
+        return
     out.print(f"in use: release {ref.release}, {root / ref.path}", markup=False, soft_wrap=True)
+
+
+@holdouts_app.command("t0")
+def holdouts_t0(
+    release: Annotated[str | None, typer.Argument(help="Release to move T0 to; without it, T0 is printed.")] = None,
+    root: RootOption = Path("data"),
+    catalog: CatalogOption = "sample",
+    *,
+    clear: Annotated[bool, typer.Option("--clear", help="Forget the kept T0: the next build chooses it.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print T0 of the temporal holdout of every release, or move the T0 that a root keeps for `months: N`.
+
+    Example: `genolewm holdouts t0 2025-01-05 --root /data/my_root --catalog my_catalog.yaml`
+    """
+    from genolewm_assets.defs.runtime import Workspace
+    from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+    from genolewm_assets.lewm.holdouts import move_t0, read_kept
+    from genolewm_assets.store.artefacts import ROOT_FILE
+
+    if release is not None and clear:
+        raise typer.BadParameter("name a release or give --clear, not both")
+    if not (root / ROOT_FILE).is_file():
+        raise MissingResourceError(str(root), "is not a root", remedy="Check --root, or build it: genolewm demo")
+    workspace = Workspace.open(root, catalog)
+    setting, before = workspace.catalog.holdouts.temporal, {}
+    # A damaged record can be cleared, but does not tell what T0 was.
+    with suppress(*([CorruptResourceError] if clear else [])):
+        before = workspace.temporal_of_all()
+    if release is not None or clear:
+        move_t0(workspace.root, setting, release, workspace.known_releases())
+    after = workspace.temporal_of_all()
+    kept = read_kept(workspace.root.path)
+    if as_json:
+        stated = {"setting": str(setting), "kept": None if kept is None else asdict(kept)}
+        out.print_json(json.dumps({**stated, "releases": {name: asdict(choice) for name, choice in after.items()}}))
+        return
+    for name, choice in after.items():
+        moved = ", moved: build its holdouts and package again" if choice != before.get(name, choice) else ""
+        out.print(f"{name}: T0 {choice.earlier or 'none'} ({choice.rule}){moved}", markup=False, highlight=False)
+    out.print(f"holdouts.temporal: {setting}", markup=False, highlight=False)
 
 
 def print_removed(removed: Sequence[Removed], *, dry_run: bool, as_json: bool) -> None:

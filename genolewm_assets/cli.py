@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -15,21 +16,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Column, Table
+import typer.main
+from rich.table import Table
+from typer.core import TyperGroup
 
+from genolewm_assets import __version__
 from genolewm_assets.artefact_commands import (
+    CatalogOption,
     DryRunOption,
     JsonOption,
     RootOption,
     cache_app,
+    holdouts_app,
     package_app,
     print_findings,
     print_removed,
 )
+from genolewm_assets.catalog_commands import catalog_app
 from genolewm_assets.console import ConsoleProgress, err, out
+from genolewm_assets.defs.web_guard import UI_HOSTS, parse_hosts
+from genolewm_assets.demo_commands import add_release, check_no_options_before
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.launch import enter_environment, prepare_environment, ui_command
+from genolewm_assets.launch import WORKING_FOLDER, enter_environment, prepare_environment, ui_command
+from genolewm_assets.run_databases import check_databases
+from genolewm_assets.surroundings import check_arguments, enter_utf8, stated_error
 from genolewm_assets.variants import MIN_AF
 
 if TYPE_CHECKING:
@@ -44,15 +54,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-catalog_app = typer.Typer(help="Catalogues: genome, contigs and sources of a root.", no_args_is_help=True)
+demo_app = typer.Typer(invoke_without_command=True)
+demo_app.command("release")(add_release)
+app.add_typer(demo_app, name="demo")
 app.add_typer(catalog_app, name="catalog")
 app.add_typer(cache_app, name="cache")
 app.add_typer(package_app, name="package")
+app.add_typer(holdouts_app, name="holdouts")
 
-CatalogOption = Annotated[
-    str, typer.Option("--catalog", help="Built-in catalogue or path of a YAML file.", envvar="GENOLEWM_CATALOG")
-]
 PortOption = Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65_535)]
+HostsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        metavar="NAME[:PORT]",
+        help="Address at which a browser may open the UI besides 127.0.0.1 and localhost; may be repeated.",
+    ),
+]
 VcfOption = Annotated[
     Path, typer.Option("--input-vcf", readable=False, help="VCF file on GRCh38: bgzip, gzip or plain text.")
 ]
@@ -63,32 +81,79 @@ ReferenceOption = Annotated[
         "--reference",
         readable=False,
         help="FASTA to check REF and left-align against; a VCF is refused if more than 0.1 % of its alleles differ. "
-        "Without it alleles are only trimmed.",
+        "Without it, --root and --catalog alleles are only trimmed.",
     ),
+]
+GenomeRootOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--root", help="Root whose genome is used in place of --reference; by default the root that contains OUTPUT."
+    ),
+]
+GenomeCatalogOption = Annotated[
+    str | None, typer.Option("--catalog", help="Catalogue whose FASTA, a local file, is used in place of --reference.")
 ]
 
 
-@app.command()
-def demo(root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, as_json: JsonOption = False) -> None:
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"genolewm {__version__}", highlight=False)
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+]
+
+
+@app.callback()
+def options(*, version: VersionOption = False) -> None:
+    """Build checked, reproducible training data for genomic world models."""
+
+
+@demo_app.callback()
+def demo(
+    context: typer.Context,
+    root: RootOption = Path("data"),
+    catalog: CatalogOption = "sample",
+    *,
+    as_json: JsonOption = False,
+) -> None:
     """Materialise the whole asset graph of a catalogue and print a summary.
 
     Example: `genolewm demo --catalog sample --root data`
     """
+    if context.invoked_subcommand is not None:
+        check_no_options_before(context)
+        return
+    from genolewm_assets.sources.catalog import find_impossible_shares, load_catalog
+
+    for error in find_impossible_shares(load_catalog(catalog)):
+        raise error
     enter_environment(root, catalog)
     from genolewm_assets.definitions import defs
     from genolewm_assets.defs.operations import Demo
 
-    with Demo(defs) as walk, ConsoleProgress(err) as progress:
+    with Demo(defs, say=_say) as walk, ConsoleProgress(err) as progress:
         results = _walk(walk, walk.steps(), progress)
         results.append(walk.follow())
         progress.say(results[-1].line())
+    _print_results(results, as_json=as_json)
+    if not as_json:
+        summary = f"Outputs: {root}. Open the UI: {shlex.join(_ui_words(root, catalog))}"
+        out.print(summary, markup=False, highlight=False, soft_wrap=True)
+    _exit_on_failure(results)
+
+
+def _ui_words(root: Path, catalog: str) -> list[str]:
+    return ["genolewm", "ui", "--root", str(root), "--catalog", catalog]
+
+
+def _print_results(results: Sequence[PartitionResult], *, as_json: bool) -> None:
     if as_json:
         out.print_json(json.dumps([result.as_json() for result in results]))
     else:
         out.print(_demo_table(results))
-        summary = f"Outputs: {root}. Open the UI: genolewm ui --root {root} --catalog {catalog}"
-        out.print(summary, markup=False, highlight=False, soft_wrap=True)
-    _exit_on_failure(results)
 
 
 def _demo_table(results: Sequence[PartitionResult]) -> Table:
@@ -106,7 +171,9 @@ def _demo_table(results: Sequence[PartitionResult]) -> Table:
 
 
 @app.command("cache-windows")
-def cache_windows(root: RootOption = Path("data"), catalog: CatalogOption = "sample") -> None:
+def cache_windows(
+    root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, as_json: JsonOption = False
+) -> None:
     """Cache the encoder states of every reference and corpus window of a catalogue; build their inputs first.
 
     Example: `genolewm cache-windows --catalog sample --root data`
@@ -115,10 +182,10 @@ def cache_windows(root: RootOption = Path("data"), catalog: CatalogOption = "sam
     from genolewm_assets.definitions import defs
     from genolewm_assets.defs.operations import STATE_ASSETS, Demo
 
-    with Demo(defs) as walk, ConsoleProgress(err) as progress:
+    with Demo(defs, say=_say) as walk, ConsoleProgress(err) as progress:
         steps = [step for step in walk.steps() if step[0].key in STATE_ASSETS]
         results = _walk(walk, steps, progress)
-    out.print(_demo_table(results))
+    _print_results(results, as_json=as_json)
     _exit_on_failure(results)
 
 
@@ -131,57 +198,36 @@ def _walk(walk: Demo, steps: Steps, progress: ConsoleProgress) -> list[Partition
     return results
 
 
+def _say(line: str) -> None:
+    err.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 def _exit_on_failure(results: Sequence[PartitionResult]) -> None:
     failed = [result for result in results if result.outcome == "failed"]
+    for result in failed:
+        err.print(result.line(), style="red", markup=False, highlight=False, soft_wrap=True)
     if failed:
         err.print(f"{len(failed)} of {len(results)} partitions failed", style="red")
         raise typer.Exit(failed[0].exit_code)
 
 
 @app.command()
-def ui(root: RootOption = Path("data"), catalog: CatalogOption = "sample", port: PortOption = 3000) -> None:
+def ui(
+    root: RootOption = Path("data"),
+    catalog: CatalogOption = "sample",
+    port: PortOption = 3000,
+    allow_host: HostsOption = None,
+) -> None:
     """Serve the Dagster UI of a root on 127.0.0.1.
 
     Example: `genolewm ui --root data --port 3000`
     """
-    environment = {**os.environ, **prepare_environment(root, catalog)}
+    hosts = {UI_HOSTS: ",".join(parse_hosts(allow_host))} if allow_host else {}
+    environment = {**os.environ, **hosts, **prepare_environment(root, catalog)}
+    check_databases(Path(environment["DAGSTER_HOME"]))
+    os.chdir(WORKING_FOLDER)
     # Dagster replaces this process, so that Ctrl-C reaches it.
     os.execve(sys.executable, ui_command(port), environment)  # noqa: S606
-
-
-@catalog_app.command("check")
-def catalog_check(
-    catalog: Annotated[str, typer.Argument(help="Built-in catalogue or path of a YAML file.")],
-    *,
-    as_json: JsonOption = False,
-) -> None:
-    """Validate a catalogue and print its genome, contigs and sources.
-
-    Example: `genolewm catalog check grch38`
-    """
-    from genolewm_assets.sources.catalog import load_catalog
-
-    loaded = load_catalog(catalog)
-    facts = {
-        "catalogue": loaded.name,
-        "genome": loaded.genome.name,
-        "genome digest": loaded.genome_digest,
-        "contigs": ", ".join(loaded.contigs.names),
-        "windows": str(loaded.window_profile),
-        "gnomAD sources": ", ".join(f"{name} {entry.release}" for name, entry in loaded.gnomad.sources.items()),
-        "ClinVar listing": loaded.clinvar.listing,
-        "corpus sources": ", ".join(loaded.corpus.sources) or "none",
-        "encoder": loaded.encoder.model,
-        "held-out contigs": ", ".join((*loaded.holdouts.contigs_validation, *loaded.holdouts.contigs_test)) or "none",
-        "mitochondrial genomes": ", ".join(entry.url for entry in loaded.mito.genomes) or "none",
-    }
-    if as_json:
-        out.print_json(json.dumps(facts))
-        return
-    table = Table("what", Column("value", overflow="fold"), show_header=False)
-    for name, value in facts.items():
-        table.add_row(name, escape(value))
-    out.print(table)
 
 
 @app.command()
@@ -196,6 +242,35 @@ def verify(root: RootOption = Path("data"), *, as_json: JsonOption = False) -> N
     with ConsoleProgress(err) as progress:
         findings = verify_root(Root(root), progress=progress)
     print_findings([*find_index_faults(Root(root)), *findings], as_json=as_json)
+
+
+@app.command()
+def status(root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, as_json: JsonOption = False) -> None:
+    """Print for each partition whether a build of now would read what was read; exit with 4 if one would not.
+
+    Nothing is built, downloaded or read in full. A partition is current, stale (with each difference), not compared
+    (with the reason), or not built, which alone is no reason for exit code 4.
+
+    Example: `genolewm status --catalog sample --root data`
+    """
+    from genolewm_assets.store.artefacts import Root
+
+    Root(root).check_is_root()
+    enter_environment(root, catalog)
+    from genolewm_assets.defs.operations import survey_root
+    from genolewm_assets.defs.runtime import Workspace
+
+    found = list(survey_root(Workspace.open(root, catalog)))
+    if as_json:
+        out.print_json(json.dumps([each.as_json() for each in found]))
+    else:
+        for each in found:
+            out.print(each.line(), markup=False, highlight=False, soft_wrap=True)
+        counts = Counter(each.state for each in found)
+        summary = ", ".join(f"{number} {state}" for state, number in counts.items())
+        out.print(f"{len(found)} partitions: {summary}", markup=False, highlight=False, soft_wrap=True)
+    if any(each.state in {"stale", "not compared"} for each in found):
+        raise typer.Exit(4)
 
 
 @app.command()
@@ -218,9 +293,22 @@ def gc(
 def prepare_gnomad(
     input_vcf: VcfOption,
     output: OutputOption,
-    release: Annotated[str, typer.Option("--release", help="gnomAD release; names the output folder.")] = "4.1",
+    *,
+    release: Annotated[
+        str | None,
+        typer.Option(
+            "--release",
+            help="gnomAD release; names the output folder, and must be the file's. Required if the file states none.",
+        ),
+    ] = None,
     min_af: Annotated[float, typer.Option("--min-af", help="Lowest allele frequency kept.", min=0, max=1)] = MIN_AF,
     reference: ReferenceOption = None,
+    root: GenomeRootOption = None,
+    catalog: GenomeCatalogOption = None,
+    accept_unfiltered: Annotated[
+        bool, typer.Option("--accept-unfiltered", help="Keep records with FILTER '.', of a file published unfiltered.")
+    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Convert a gnomAD VCF to OUTPUT/gnomad/RELEASE/variants.parquet.
 
@@ -228,20 +316,31 @@ def prepare_gnomad(
     """
     from genolewm_assets.sources import prepare
 
-    _warn_without_reference(reference)
     with ConsoleProgress(err) as progress:
         published = prepare.prepare_gnomad(
-            input_vcf, output, release=release, min_af=min_af, reference=reference, progress=progress
+            input_vcf,
+            output,
+            release=release,
+            min_af=min_af,
+            accept_unfiltered=accept_unfiltered,
+            reference=reference,
+            root=root,
+            catalog=catalog,
+            progress=progress,
         )
-    _print_shard(published, output / "gnomad" / release)
+    _print_shard(published, output / "gnomad", as_json=as_json)
 
 
 @app.command("prepare-clinvar")
 def prepare_clinvar(
     input_vcf: VcfOption,
     output: OutputOption,
+    *,
     release: Annotated[str, typer.Option("--release", help="Release date, YYYY-MM-DD, as in the file.")],
     reference: ReferenceOption = None,
+    root: GenomeRootOption = None,
+    catalog: GenomeCatalogOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Convert a ClinVar VCF to OUTPUT/clinvar/RELEASE/variants.parquet.
 
@@ -249,33 +348,43 @@ def prepare_clinvar(
     """
     from genolewm_assets.sources import prepare
 
-    _warn_without_reference(reference)
     with ConsoleProgress(err) as progress:
-        published = prepare.prepare_clinvar(input_vcf, output, release=release, reference=reference, progress=progress)
-    _print_shard(published, output / "clinvar" / release)
+        published = prepare.prepare_clinvar(
+            input_vcf, output, release=release, reference=reference, root=root, catalog=catalog, progress=progress
+        )
+    _print_shard(published, output / "clinvar", as_json=as_json)
 
 
-def _warn_without_reference(reference: Path | None) -> None:
-    if reference is None:
+def _print_shard(published: Published, folder: Path, *, as_json: bool) -> None:
+    if "reference" not in published.manifest.recipe:
         notice = "No --reference: alleles are trimmed, but neither left-aligned nor compared with the genome."
         err.print(notice, soft_wrap=True)
-
-
-def _print_shard(published: Published, folder: Path) -> None:
+    counts = dict(sorted(published.manifest.counts.items()))
+    file = str(folder / str(published.artefact.partition) / "variants.parquet")
+    if as_json:
+        out.print_json(json.dumps({"path": file, "counts": counts}))
+        return
     table = Table("what", "count")
-    for name, count in sorted(published.manifest.counts.items()):
+    for name, count in counts.items():
         table.add_row(name, f"{count:,}")
     out.print(table)
-    out.print(str(folder / "variants.parquet"), markup=False, soft_wrap=True)
+    out.print(file, markup=False, soft_wrap=True)
 
 
-def main(*command: str) -> None:
-    """Run ``genolewm`` or ``geno-lewm``; print a :class:`GenoLeWMError` as one line and exit with its code."""
+def main(command: str | None = None) -> None:
+    """Run a command, or ``command`` under the name that was typed; print an error as one line, exit with its code."""
+    enter_utf8()
+    program = typer.main.get_command(app)
     try:
-        app([*command, *sys.argv[1:]])
-    except GenoLeWMError as error:
-        err.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(error.exit_code)
+        check_arguments(sys.argv[1:])
+        if command is None or not isinstance(program, TyperGroup):
+            program()
+        else:
+            program.commands[command](prog_name=Path(sys.argv[0]).name)
+    except (GenoLeWMError, OSError) as error:
+        stated = error if isinstance(error, GenoLeWMError) else stated_error(error)
+        err.print(str(stated), style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(stated.exit_code)
     except KeyboardInterrupt:
         err.print("stopped; run the same command again to continue")
         sys.exit(130)

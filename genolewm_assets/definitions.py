@@ -9,16 +9,15 @@ import dagster as dg
 from genolewm_assets.defs.assets import ASSETS
 from genolewm_assets.defs.operations import (
     JOBS,
+    check_current_schedule,
     clinvar_release_schedule,
     clinvar_release_sensor,
     observe_sources_schedule,
     purge_old_runs_schedule,
 )
 from genolewm_assets.defs.runtime import (
-    WorkspaceResource,
-    configured_catalog,
     configured_executor,
-    configured_root,
+    configured_resources,
     cpu_automation_sensor,
     gpu_automation_sensor,
 )
@@ -27,7 +26,12 @@ defs = dg.Definitions(
     assets=ASSETS,
     jobs=JOBS,
     sensors=[clinvar_release_sensor, cpu_automation_sensor, gpu_automation_sensor],
-    schedules=[clinvar_release_schedule, observe_sources_schedule, purge_old_runs_schedule],
-    resources={"workspace": WorkspaceResource(root=configured_root(), catalog=configured_catalog())},
+    schedules=[
+        clinvar_release_schedule,
+        observe_sources_schedule,
+        check_current_schedule,
+        purge_old_runs_schedule,
+    ],
+    resources=configured_resources(),
     executor=configured_executor(),
 )

@@ -1,15 +1,21 @@
-"""Environment variables for Dagster processes of this project: root, catalogue, DAGSTER_HOME, telemetry off."""
+"""Environment and command of Dagster processes of this project: root, catalogue, DAGSTER_HOME, telemetry off.
+
+Dagster imports from its working directory and reads ``.env`` there, and ``python -m`` imports from it too. So its
+processes, and those that they start, run in :data:`WORKING_FOLDER` with ``PYTHONSAFEPATH``.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
-from genolewm_assets.errors import CatalogError, ConfigurationError
+from genolewm_assets.errors import CatalogError, ConfigurationError, RootError
 from genolewm_assets.sources.catalog import built_in_catalogs, load_catalog
+from genolewm_assets.store.artefacts import Root
 
 #: Environment variables that turn off usage reports of Dagster, Hugging Face and Ray.
 TELEMETRY_OFF: Mapping[str, str] = {
@@ -18,6 +24,9 @@ TELEMETRY_OFF: Mapping[str, str] = {
     "DO_NOT_TRACK": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
+
+#: Working directory of Dagster's processes: only an administrator puts files there.
+WORKING_FOLDER = Path("/")
 
 
 def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
@@ -33,17 +42,19 @@ def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        ``GENOLEWM_ROOT``, ``GENOLEWM_CATALOG``, ``DAGSTER_HOME`` and the telemetry switches.
+        ``GENOLEWM_ROOT``, ``GENOLEWM_CATALOG``, ``DAGSTER_HOME``, ``PYTHONSAFEPATH``, ``PYTHONPATH`` and the telemetry
+        switches.
 
     Raises
     ------
     CatalogError
         If the catalogue cannot be loaded, or the package lacks its ``dagster.yaml``.
     ConfigurationError
-        If the root cannot be created.
+        If the root cannot be created, or Dagster cannot work at its path.
     """
     loaded = load_catalog(catalog)
-    home = root.resolve() / "dagster"
+    home = Root(root).path / "dagster"
+    _check_home(home)
     try:
         home.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(_instance_settings(), home / "dagster.yaml")
@@ -52,22 +63,46 @@ def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
             str(root), f"the root cannot be written ({err.strerror})", remedy="Choose a writable folder with --root"
         ) from err
     return {
-        "GENOLEWM_ROOT": str(root.resolve()),
+        "GENOLEWM_ROOT": str(home.parent),
         "GENOLEWM_CATALOG": catalog if catalog in built_in_catalogs() else str(loaded.file),
         "DAGSTER_HOME": str(home),
+        "PYTHONSAFEPATH": "1",
+        "PYTHONPATH": _python_path(),
         **TELEMETRY_OFF,
     }
 
 
+def _check_home(home: Path) -> None:
+    # Dagster writes the path into the URL of its SQLite databases as it is.
+    if found := sorted(set("%?") & set(str(home))):
+        raise RootError(
+            str(home.parent),
+            f"Dagster cannot keep its databases in a root whose path holds {' or '.join(map(repr, found))}",
+            remedy="Choose another folder with --root",
+        )
+
+
 def ui_command(port: int) -> list[str]:
-    """Return the command that runs the Dagster UI on 127.0.0.1, its code server and its daemon."""
+    """Return the command that runs the Dagster UI on 127.0.0.1, its code server and its daemon.
+
+    It is for :data:`WORKING_FOLDER` and the environment of :func:`prepare_environment`.
+    """
     module = "genolewm_assets.definitions"
-    return [sys.executable, "-m", "dagster", "dev", "-m", module, "-h", "127.0.0.1", "-p", str(port)]
+    return [sys.executable, "-P", "-m", "dagster", "dev", "-m", module, "-h", "127.0.0.1", "-p", str(port)]
 
 
 def enter_environment(root: Path, catalog: str) -> None:
     """Set the variables of :func:`prepare_environment` in this process."""
     os.environ.update(prepare_environment(root, catalog))
+
+
+def _python_path() -> str:
+    """Return ``PYTHONPATH`` for a process in another folder, which then imports this package from where it lies now."""
+    folders = [os.path.abspath(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]  # noqa: PTH100
+    checkout = str(Path(__file__).resolve().parents[1])
+    if checkout not in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *folders}:
+        folders.insert(0, checkout)
+    return os.pathsep.join(folders)
 
 
 def _instance_settings() -> Path:

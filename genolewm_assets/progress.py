@@ -9,7 +9,10 @@ class Progress(Protocol):
     """A listener for progress; the commands implement it as a bar, the assets as log lines."""
 
     def advance(self, done: int, total: int | None, unit: str) -> None:
-        """Report that ``done`` of ``total`` units are finished; ``total`` is None if unknown."""
+        """Report that ``done`` of ``total`` units are finished; ``total`` is None if unknown.
+
+        ``unit`` says what is counted and names the stage: ``windows``, ``bytes hashed``.
+        """
 
 
 class _NoProgress:
@@ -36,4 +39,4 @@ class ByteCount:
     def add(self, size_bytes: int) -> None:
         """Add ``size_bytes`` to the count and report it."""
         self._done += size_bytes
-        self._progress.advance(self._done, self._total, "bytes")
+        self._progress.advance(self._done, self._total, "bytes hashed")

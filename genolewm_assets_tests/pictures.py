@@ -22,7 +22,7 @@ PICTURES = {
     "embeddings/cache": {"state_norms"},
     "embeddings/corpus": {"state_norms"},
     "holdouts/manifest": {"composition"},
-    "packages/split": {"splits", "source_mix"},
+    "packages/split": {"splits", "source_mix", "edit_mix"},
 }
 
 

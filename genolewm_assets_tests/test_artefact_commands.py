@@ -46,6 +46,9 @@ def test_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.C
     assert run(monkeypatch, "cache", "export", "store", "--force") == 0
     assert run(monkeypatch, "cache", "export", store, "--format", "arrow", "--output", tmp_path / "x.arrow") == 0
     assert run(monkeypatch, "cache", "export", store, "--format", "csv") == 2
+    capfd.readouterr()
+    assert run(monkeypatch, "cache", "export", store, "--force", "--json") == 0
+    assert json.loads(capfd.readouterr().out) == {"path": "store.parquet", "rows": 21}
     flip(store / "states.bin", 0)
     capfd.readouterr()
     assert run(monkeypatch, "cache", "export", store, "--output", "y.parquet") == 4
@@ -167,3 +170,57 @@ def test_what_is_not_covered_is_said(
     assert f"not covered by the index: {location}" in capfd.readouterr().err
     with RowIndex(root / "embeddings.sqlite") as index:
         assert index.find(bytes.fromhex(digest)) == []
+
+
+def test_cache_verify_looks_at_the_manifest(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    links = sorted(path for path in (root / "embeddings").iterdir() if path.is_symlink())
+    command = ["cache", "verify", root / "embeddings"]
+    assert run(monkeypatch, *command) == 0
+    assert capfd.readouterr().out == "".join(f"{link}: intact: every checksum matches\n" for link in links)
+    manifests = [link.resolve() / "manifest.json" for link in links]
+    copied = Path(shutil.copytree(links[0].resolve(), tmp_path / "copied"))
+    assert run(monkeypatch, "cache", "verify", copied) == 0
+
+    # Another code version is canonical JSON still, but not of the digest in the folder's name.
+    content = manifests[0].read_bytes()
+    manifests[0].chmod(0o644)
+    manifests[0].write_bytes(content.replace(b'"code_version": "1"', b'"code_version": "2"'))
+    assert manifests[0].read_bytes() != content
+    manifests[1].parent.chmod(0o755)
+    manifests[1].unlink()
+    extra = links[2].resolve() / "extra.bin"
+    extra.parent.chmod(0o755)
+    extra.write_bytes(b"x")
+    capfd.readouterr()
+    assert run(monkeypatch, *command) == 4
+    said = capfd.readouterr().out.splitlines()
+    assert f"{links[0]}/manifest.json: digest of the manifest differs from the one in the directory's name" in said[0]
+    assert said[1].startswith(f"{links[1]}: ")
+    assert said[1].endswith("manifest.json: the manifest is missing. Rebuild the asset.")
+    assert said[2] == f"{links[2]}: {links[2]}/extra.bin: is not listed in the manifest"
+    assert run(monkeypatch, *command, "--json") == 4
+    problems = json.loads(capfd.readouterr().out)
+    assert [bool(problems[str(link)]) for link in links] == [True] * 3 + [False] * (len(links) - 3)
+
+
+def test_cache_verify_of_a_copy_compares_its_files_with_its_manifest(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    link = next(path for path in (root / "embeddings").iterdir() if path.is_symlink())
+    copied = Path(shutil.copytree(link.resolve(), tmp_path / "copied"))
+    (copied / "manifest.json").chmod(0o644)
+    content = (copied / "manifest.json").read_bytes()
+    sha256 = json.loads(content)["files"][0]["sha256"]
+    (copied / "manifest.json").write_bytes(content.replace(sha256.encode(), b"0" * 64))
+    assert run(monkeypatch, "cache", "verify", copied) == 4
+    assert f"content differs: expected sha256 {'0' * 64}, got sha256 {sha256}" in capfd.readouterr().out
+
+
+def test_cache_verify_of_a_cache_without_manifest_compares_checksums(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    build_cache(tmp_path / "profiles", write_sources(tmp_path / "raw", 1))
+    assert run(monkeypatch, "cache", "verify", tmp_path / "profiles") == 0
+    assert capfd.readouterr().out.endswith("intact: every checksum matches\n")

@@ -6,13 +6,22 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import typer.main
+from typer.core import TyperCommand, TyperGroup
+from typer.testing import CliRunner
 
+from genolewm_assets import cli
+from genolewm_assets.errors import ConfigurationError, MissingResourceError
+from genolewm_assets.sources.catalog import load_catalog
+from genolewm_assets.store.artefacts import Root
 from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 CLINVAR = "clinvar/clinvar_20250105.vcf.gz"
@@ -46,6 +55,29 @@ def test_prepare_clinvar_writes_the_shard_and_says_that_it_did_not_align(
     assert table.num_rows == 65
     assert set(table["chrom"].to_pylist()) == {"chr17"}
     assert "neither left-aligned" in capsys.readouterr().err
+
+
+def test_prepare_gnomad_reads_the_release_and_takes_an_unfiltered_file(
+    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vcf = next((shared_data / "gnomad").rglob("*r2.0.1*.vcf.bgz"))
+    command = ["prepare-gnomad", "--input-vcf", vcf, "--output", tmp_path / "out"]
+    assert run(monkeypatch, *command) == 2
+    assert "give --accept-unfiltered" in capsys.readouterr().err
+    assert run(monkeypatch, *command, "--accept-unfiltered") == 0
+    assert pq.read_metadata(tmp_path / "out/gnomad/2.0.1/variants.parquet").num_rows == 20
+    assert "out/gnomad/2.0.1/variants.parquet" in capsys.readouterr().out
+    assert run(monkeypatch, *command, "--release", "4.1", "--accept-unfiltered") == 2
+    assert "is of another gnomAD release: expected '4.1'" in capsys.readouterr().err
+
+
+def test_prepare_finds_the_genome_of_a_catalogue(
+    sources: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, *clinvar_command(sources.folder / CLINVAR, tmp_path, "--catalog", sources.catalog)) == 0
+    assert "neither left-aligned" not in capsys.readouterr().err
+    assert run(monkeypatch, *clinvar_command(sources.folder / CLINVAR, tmp_path, "--root", tmp_path / "absent")) == 4
+    assert "absent: not a root" in capsys.readouterr().err
 
 
 def plain_text(good: bytes, path: Path) -> Path:
@@ -142,7 +174,7 @@ def test_release_must_be_the_files_own(
 
 @pytest.mark.parametrize("name", ["sample", "grch38"])
 def test_catalog_check(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(monkeypatch, "catalog", "check", name, "--json") == 0
+    assert run(monkeypatch, "catalog", "check", name, "--offline", "--json") == 0
     assert json.loads(capsys.readouterr().out)["catalogue"] == name
 
 
@@ -153,18 +185,39 @@ def test_bad_catalogue_is_exit_3(
     bad.write_text("name: bad\ngenome: {}\n")
     assert run(monkeypatch, "catalog", "check", bad) == 3
     assert run(monkeypatch, "demo", "--catalog", bad, "--root", tmp_path / "root") == 3
-    assert "bad.yaml" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "genome.contigs: key is missing." in printed.out
+    assert "bad.yaml" in printed.err
     assert not (tmp_path / "root").exists()
 
 
 def test_catalog_check_prints_whole_values(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(monkeypatch, "catalog", "check", "grch38", "--json") == 0
+    assert run(monkeypatch, "catalog", "check", "grch38", "--offline", "--json") == 0
     facts = json.loads(capsys.readouterr().out)
-    assert run(monkeypatch, "catalog", "check", "grch38") == 0
+    assert run(monkeypatch, "catalog", "check", "grch38", "--offline") == 0
     assert "…" not in capsys.readouterr().out
-    assert facts["encoder"] == "tiny-llama-random"
-    assert facts["held-out contigs"] == "chr20, chr21"
-    assert facts["mitochondrial genomes"] == "none"
+    assert facts["encoder"] == "none named: embeddings and packages are refused"
+    assert facts["held_out_contigs"] == "chr20, chr21"
+    assert facts["mitochondrial_genomes"] == "none"
+
+
+def test_catalog_check_shows_the_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "catalog", "check", "sample", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)["encoder"]
+    assert shown == "tiny-llama-random, layer -1, float32; its own code does not run"
+    catalog, commit = tmp_path / "carbon.yaml", "0123456789abcdef" * 2 + "01234567"
+    text = (REPOSITORY / "genolewm_assets" / "catalogs" / "grch38.yaml").read_text()
+    catalog.write_text(f"{text}\nencoder: {{model: carbon-500m}}\n")
+    assert run(monkeypatch, "catalog", "check", catalog) == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "encoder.revision: carbon-500m needs the commit of HuggingFaceBio/Carbon-500M" in said
+    assert "Copy the commit hash from https://huggingface.co/HuggingFaceBio/Carbon-500M/commits/main" in said
+    catalog.write_text(f"{text}\nencoder: {{model: carbon-500m, revision: {commit}}}\n")
+    assert run(monkeypatch, "catalog", "check", catalog, "--offline", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)["encoder"]
+    assert shown == f"HuggingFaceBio/Carbon-500M at {commit}, layer -1, float16; its own code does not run"
 
 
 def test_ui_refuses_an_impossible_port(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,10 +225,19 @@ def test_ui_refuses_an_impossible_port(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "65535" in capsys.readouterr().err
 
 
+def test_ui_refuses_what_is_no_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "ui", "--root", str(tmp_path / "root"), "--allow-host", "https://hub.example.org/") == 3
+    assert "expected NAME or NAME:PORT without scheme and path" in capsys.readouterr().err
+    assert not (tmp_path / "root").exists()
+
+
 @pytest.mark.parametrize(
     "command",
     [
-        *("demo", "ui", "verify", "gc", "cache-windows", "prepare-gnomad", "prepare-clinvar", "catalog check"),
+        *("demo", "ui", "verify", "status", "gc", "cache-windows"),
+        *("prepare-gnomad", "prepare-clinvar", "catalog check"),
         *(
             "cache inspect",
             "cache verify",
@@ -183,6 +245,7 @@ def test_ui_refuses_an_impossible_port(monkeypatch: pytest.MonkeyPatch, capsys: 
             "cache index",
             "cache find",
             "cache sweep",
+            "holdouts t0",
             "package verify",
             "package diff",
             "package pin",
@@ -192,6 +255,50 @@ def test_ui_refuses_an_impossible_port(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_help_has_an_example(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, *command.split(), "--help") == 0
     assert "Example" in capsys.readouterr().out
+
+
+def commands(group: TyperGroup | None = None, *above: str) -> Iterator[tuple[str, TyperCommand]]:
+    """Yield every command with its words."""
+    for name, command in (group or typer.main.get_command(cli.app)).commands.items():
+        if isinstance(command, TyperGroup):
+            yield from commands(command, *above, name)
+        else:
+            yield " ".join((*above, name)), command
+
+
+def test_every_command_that_prints_a_result_prints_it_as_json() -> None:
+    as_text = {words for words, command in commands() if "--json" not in {o for p in command.params for o in p.opts}}
+    assert as_text == {"ui"}
+
+
+def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"genolewm {metadata.version('genolewm-assets')}\n"
+
+
+@pytest.mark.parametrize("name", ["prepare-gnomad", "prepare-clinvar"])
+def test_usage_can_be_typed_as_it_is_printed(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [f"/usr/bin/geno-lewm-{name}", "--bogus"])
+    with pytest.raises(SystemExit) as stop:
+        getattr(cli, f"main_{name.replace('-', '_')}")()
+    usage, tried, *_ = capsys.readouterr().err.splitlines()
+    assert (stop.value.code, usage) == (2, f"Usage: geno-lewm-{name} [OPTIONS]")
+    assert tried == f"Try 'geno-lewm-{name} --help' for help."
+
+
+def test_results_of_prepare_as_json(
+    sources: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, *clinvar_command(sources.folder / CLINVAR, tmp_path, "--json")) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["path"] == str(tmp_path / "clinvar/2025-01-05/variants.parquet")
+    assert printed["counts"]["alleles_in"] == 65
+    gnomad = ["prepare-gnomad", "--input-vcf", sources.folder / "gnomad.chr17.vcf.bgz", "--output", tmp_path]
+    assert run(monkeypatch, *gnomad, "--release", "4.1", "--reference", sources.folder / "genome.fa.gz", "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["path"], printed["counts"]["alleles_in"]) == (str(tmp_path / "gnomad/4.1/variants.parquet"), 90)
 
 
 @pytest.mark.parametrize(
@@ -209,3 +316,33 @@ def test_installed_names(name: str) -> None:
     done = subprocess.run([script, "--help"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
     assert "Usage" in done.stdout
+
+
+runner = CliRunner()
+
+
+def test_a_release_is_published_and_described(tmp_path: Path) -> None:
+    sample = load_catalog("sample")
+    Root(tmp_path).claim(sample.name, sample.genome_digest)
+    answer = runner.invoke(cli.app, ["demo", "release", "--root", str(tmp_path), "--json"], catch_exceptions=False)
+    found = json.loads(answer.stdout)
+    assert (found["day"], found["wrong_ref"]) == ("2025-01-12", 0)
+    assert Path(found["file"]) == tmp_path / "sample/clinvar/clinvar_20250112.vcf.gz"
+    assert Path(found["file"]).is_file()
+    answer = runner.invoke(cli.app, ["demo", "release", "--bad", "--root", str(tmp_path)], catch_exceptions=False)
+    assert "clinvar_20250119.vcf.gz: 2025-01-12 with " in answer.stdout
+    assert "wrong reference bases: it must be refused" in answer.stdout
+
+
+def test_a_folder_that_is_no_root_and_another_catalogue_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(MissingResourceError, match="not a root"):
+        runner.invoke(cli.app, ["demo", "release", "--root", str(tmp_path / "none")], catch_exceptions=False)
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(ConfigurationError, match="expected the catalogue sample, got 'grch38'"):
+        runner.invoke(cli.app, ["demo", "release", "--catalog", "grch38"], catch_exceptions=False)
+
+
+def test_an_option_before_the_subcommand_is_refused(tmp_path: Path) -> None:
+    answer = runner.invoke(cli.app, ["demo", "--root", str(tmp_path), "release"])
+    assert answer.exit_code == 2
+    assert "Write --root after 'release'" in answer.output

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from genolewm_assets_tests.places import REPOSITORY
 
-#: Declared, though no module imports them: other programs find them by their names.
-PLUGINS = {"dagster-webserver"}
 #: Imported, though not declared: they are part of another one.
 PARTS = {"pydantic-core": "pydantic"}
 
@@ -35,4 +33,4 @@ def test_imports_and_declarations_agree() -> None:
     outside = names - sys.stdlib_module_names - {"genolewm_assets", "_typeshed"}
     distributions = packages_distributions()
     found = {distributions[name][0].lower().replace("_", "-") for name in outside}
-    assert {PARTS.get(name, name) for name in found} == declared - PLUGINS
+    assert {PARTS.get(name, name) for name in found} == declared

@@ -7,11 +7,14 @@ import runpy
 import shlex
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from genolewm_assets.cli import app
+from genolewm_assets.errors import InputError
+from genolewm_assets.sources.corpus.layouts import find_layout
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.mito_world import GNOMAD, MitoWorld
@@ -65,6 +68,17 @@ def test_links_lead_to_files(name: str) -> None:
         assert (folder / link).exists(), link
 
 
+@pytest.mark.parametrize("layout", ["gene", "text"])
+def test_documented_corpus_columns_are_those_that_are_read(layout: str) -> None:
+    rows = re.findall(rf"^\| {layout} \| ([^|]*) \| ([^|]*) \|", read("docs/own_data.md"), re.MULTILINE)
+    columns = {name: kind for names, kind in rows for name in re.findall(r"`(\w+)`", names)}
+    kinds = {name: pa.int64() if kind == "integer" else pa.string() for name, kind in columns.items()}
+    assert find_layout(pa.schema(kinds), where="documented").columns == list(columns)
+    for required in (name for name, kind in columns.items() if "required" in kind):
+        with pytest.raises(InputError, match="not a layout"):
+            find_layout(pa.schema({name: kind for name, kind in kinds.items() if name != required}), where="less")
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_commands_and_their_options_exist(name: str) -> None:
     text = read(name)
@@ -78,9 +92,11 @@ def check_command(line: str) -> None:
     words = shlex.split(line)
     command = typer.main.get_command(app)
     while isinstance(command, TyperGroup):
+        if command.invoke_without_command and (not words or words[0] not in command.commands):
+            break
         assert words, line
         command = command.commands.get(words.pop(0))
-    assert isinstance(command, TyperCommand), line
+    assert isinstance(command, TyperCommand | TyperGroup), line
     options = {option for parameter in command.params for option in parameter.opts}
     assert {word for word in words if word.startswith("-")} <= options, line
 
@@ -109,7 +125,8 @@ class DocumentedWorld(MitoWorld):
     def __post_init__(self) -> None:
         super().__post_init__()
         for release in RELEASES:
-            self.write_clinvar(release, header_date=release)
+            records = [record for contig in LINEAR[:2] for record in self.clinvar_records(contig)]
+            self.write_clinvar(release, header_date=release, records=records)
         urls = {name: f"gnomad.{name}.vcf.bgz" for name in LINEAR[:2]}
         sources = {name: {"url": url, "release": "4.1", "md5": "published"} for name, url in urls.items()}
         self.edit_catalog(

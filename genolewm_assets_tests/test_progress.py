@@ -16,7 +16,7 @@ def test_bytes_add_up_over_several_readers() -> None:
     count = ByteCount(listener, 10)
     for size_bytes in (3, 0, 7):
         count.add(size_bytes)
-    assert listener.seen == [(3, 10, "bytes"), (3, 10, "bytes"), (10, 10, "bytes")]
+    assert listener.seen == [(done, 10, "bytes hashed") for done in (3, 3, 10)]
 
 
 def test_the_silent_listener_accepts_an_unknown_total() -> None:

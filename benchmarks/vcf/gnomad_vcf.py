@@ -25,7 +25,7 @@ from benchmarks.vcf.simulated_genome import (
 from benchmarks.vcf.vcf_output import open_bgzf
 from genolewm_assets.genome import GRCH38, Contig
 
-CONTIG = Contig("chr21", GRCH38.resolve("chr21").length)
+CONTIG = Contig("chr21", GRCH38["chr21"].length, aliases=("21",))
 _COMMON, _TWO_ALTS = 0.05, 0.02
 _DELETIONS, _INSERTIONS = 0.035, 0.025
 _FAILED = (("PASS", 0.87), ("AS_VQSR", 0.07), ("AC0", 0.05), ("AC0;AS_VQSR", 0.006), ("InbreedingCoeff", 0.004))

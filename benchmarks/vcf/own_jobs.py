@@ -1,4 +1,4 @@
-"""The project's jobs, each in its own process: shard from VCF, the ``prepare`` commands, decompression alone.
+"""The project's jobs, each in its own process: scan, shard from VCF, the ``prepare`` commands, decompression alone.
 
 ``python -m benchmarks.vcf.own_jobs JOB VCF BASES OUT``; for the ``prepare`` commands, ``BASES`` is a FASTA.
 """
@@ -24,6 +24,18 @@ def _inflate(vcf: Path, _: Path) -> None:
     with igzip.open(vcf, "rb") as text:
         while text.read(_READ_BYTES):
             continue
+
+
+def _scan(_: Path) -> Callable[[Path, Path], int]:
+    from genolewm_assets.genome import GRCH38
+    from genolewm_assets.sources.vcf import ContigNames, VcfScanner
+
+    def scan(vcf: Path, _: Path) -> int:
+        names = ContigNames(GRCH38)
+        with VcfScanner(vcf) as scanner:
+            return sum(len(records) for block in scanner for _, records in names.divide(block))
+
+    return scan
 
 
 def _gnomad(bases: Path) -> Callable[[Path, Path], int]:
@@ -76,6 +88,7 @@ def _records(published: Published) -> int:
 
 
 _JOBS = {
+    "scan": _scan,
     "gnomad": _gnomad,
     "clinvar": _clinvar,
     "prepare-gnomad": _prepare_gnomad,

@@ -1,6 +1,8 @@
 from .causal_lm import CausalLMStateEncoder as CausalLMStateEncoder
 from .identity import EncoderIdentity as EncoderIdentity
 from .identity import read_identity as read_identity
+from .model_files import ask_hub as ask_hub
+from .model_files import locate_model as locate_model
 from .state_cache import STATE_ROWS as STATE_ROWS
 from .state_cache import STATES as STATES
 from .state_cache import state_config as state_config

@@ -5,8 +5,8 @@ This module does not import the model library; reading an identity hashes the mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
@@ -113,8 +113,13 @@ def read_identity(
     block_tokens: int = BLOCK_TOKENS,
     dtype: str = StateDtype.FLOAT32,
     trusted_code: str | None = None,
+    download: bool = True,
+    sha256_of: Callable[[Path], str] | None = None,
 ) -> EncoderIdentity:
     """Return the identity of an encoder without loading the model; parameters as for ``CausalLMStateEncoder``.
+
+    ``download`` is that of :func:`locate_model`. ``sha256_of`` returns the SHA-256, in hex, of a file of the model; by
+    default the file is read.
 
     Raises
     ------
@@ -125,7 +130,9 @@ def read_identity(
     FetchError
         If the model cannot be downloaded.
     """
-    files = locate_model(model, revision=revision, trusted_code=trusted_code)
+    files = locate_model(model, revision=revision, trusted_code=trusted_code, download=download)
+    if sha256_of is not None:
+        files = replace(files, sha256_of=sha256_of)
     return identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype)
 
 

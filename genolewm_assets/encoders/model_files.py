@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, FetchError, MissingResourceError
+from genolewm_assets.store.files import open_regular
 
 CONFIG_FILE = "config.json"
 
@@ -21,9 +23,15 @@ CONFIG_FILE = "config.json"
 VOCABULARY_FILES = ("added_tokens.json", "dna_config.json", "tokenizer.json", "vocab.json")
 
 _WEIGHTS, _WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _DOWNLOADED = ("*.json", "*.safetensors")
+
+
+def _read_sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +48,16 @@ class ModelFiles:
         Commit of the hub repository. For a local folder: any text given by the caller, or None.
     code_trusted
         Whether the model's own Python code may run.
+    sha256_of
+        Returns the SHA-256, in hex, of a file; by default it reads the file. For a file that changed and is not read it
+        may return a text, which then stands for the digests of this class too.
     """
 
     folder: Path
     model_id: str
     revision: str | None
     code_trusted: bool = False
+    sha256_of: Callable[[Path], str] = _read_sha256
 
     @property
     def config(self) -> dict[str, object]:
@@ -110,29 +122,37 @@ class ModelFiles:
         """Return the SHA-256, in hex, of the weight files' ``sha256sum`` lines."""
         return self._listing_sha256(self.weights())
 
-    def settings_sha256(self) -> str:
-        """Return the SHA-256, in hex, of the ``sha256sum`` lines of configuration, vocabulary and trusted code."""
+    def settings(self) -> list[str]:
+        """Return the names of configuration, vocabulary and, if it may run, the model's own code, sorted."""
         names = [CONFIG_FILE, *(name for name in VOCABULARY_FILES if (self.folder / name).is_file())]
         if self.code_trusted:
             names += [path.name for path in self.folder.glob("*.py")]
-        return self._listing_sha256(sorted(names))
+        return sorted(names)
+
+    def settings_sha256(self) -> str:
+        """Return the SHA-256, in hex, of the ``sha256sum`` lines of :meth:`settings`."""
+        return self._listing_sha256(self.settings())
 
     def _listing_sha256(self, names: Iterable[str]) -> str:
         lines = []
         for name in names:
             try:
-                with (self.folder / name).open("rb") as handle:
-                    lines.append(f"{hashlib.file_digest(handle, 'sha256').hexdigest()}  {name}\n")
+                digest = self.sha256_of(self.folder / name)
             except FileNotFoundError as err:
                 raise MissingResourceError(
                     f"{self.model_id} ({name})",
                     "the model lacks this file",
                     remedy="Copy or download the whole model again",
                 ) from err
+            if not _SHA256.fullmatch(digest):
+                return f"{name} {digest}"
+            lines.append(f"{digest}  {name}\n")
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def locate_model(model: str | Path, *, revision: str | None = None, trusted_code: str | None = None) -> ModelFiles:
+def locate_model(
+    model: str | Path, *, revision: str | None = None, trusted_code: str | None = None, download: bool = True
+) -> ModelFiles:
     """Return the files of a model; download a hub repository at one commit, use a local folder without the network.
 
     Parameters
@@ -143,6 +163,8 @@ def locate_model(model: str | Path, *, revision: str | None = None, trusted_code
         Full commit hash, required for a hub id. Branches and tags are rejected because they can move.
     trusted_code
         The value of ``model`` again, to allow the model's own Python code to run; None: the code may not run.
+    download
+        Whether a hub repository may be downloaded; otherwise it must be in the hub's cache on this machine.
 
     Raises
     ------
@@ -150,7 +172,8 @@ def locate_model(model: str | Path, *, revision: str | None = None, trusted_code
         If the revision of a hub model is not a commit hash, ``trusted_code`` names another model, or trusted code
         comes from another repository.
     MissingResourceError
-        If ``model`` is neither an existing folder nor a hub id, or ``config.json`` is missing.
+        If ``model`` is neither an existing folder nor a hub id, or ``config.json`` is missing, or the hub's
+        cache lacks a model that may not be downloaded.
     CorruptResourceError
         If ``config.json`` is not a JSON object.
     FetchError
@@ -173,8 +196,29 @@ def locate_model(model: str | Path, *, revision: str | None = None, trusted_code
             got=repr(revision),
             remedy="Copy the commit hash from the model's page",
         )
-    snapshot = _download(model, revision, with_code=trusted_code is not None)
+    snapshot = _fetch_snapshot(model, revision, with_code=trusted_code is not None, download=download)
     return _with_safe_code(ModelFiles(snapshot, model, revision, trusted_code is not None))
+
+
+def ask_hub(model: str, revision: str) -> None:
+    """Check that the hub has a model at a commit, by fetching its ``config.json`` to a temporary folder.
+
+    Raises
+    ------
+    FetchError
+        If the hub cannot be reached, or does not have or show the model.
+    """
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    # Not into the hub's cache, where a model without its weights would look complete.
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            hf_hub_download(model, CONFIG_FILE, revision=revision, local_dir=folder, etag_timeout=30)
+        except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as err:
+            raise FetchError(
+                f"encoder {model}@{revision}", f"cannot be read from the hub ({err})", remedy="Check model and revision"
+            ) from err
 
 
 def read_json_object(path: Path) -> dict[str, object]:
@@ -188,10 +232,11 @@ def read_json_object(path: Path) -> dict[str, object]:
         If the file cannot be read or is not a JSON object.
     """
     try:
-        value = json.loads(path.read_bytes())
+        with open_regular(path, links=True) as handle:
+            value = json.loads(handle.read())
     except FileNotFoundError as err:
         raise MissingResourceError(str(path), "no such file", remedy="Check the path of the encoder") from err
-    except (ValueError, OSError) as err:
+    except (ValueError, OSError, RecursionError) as err:
         raise CorruptResourceError(str(path), f"not readable as JSON ({err})", remedy="Copy it again") from err
     if not isinstance(value, dict):
         raise CorruptResourceError(str(path), "not a JSON object", remedy="Copy it again")
@@ -214,15 +259,22 @@ def _with_safe_code(files: ModelFiles) -> ModelFiles:
     return files
 
 
-def _download(model: str, revision: str, *, with_code: bool) -> Path:
+def _fetch_snapshot(model: str, revision: str, *, with_code: bool, download: bool) -> Path:
     # Imported here because a local folder does not need the hub client.
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     patterns = [*_DOWNLOADED, *(["*.py"] if with_code else [])]
     try:
-        return Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
+        # At one commit the cached files are those of the hub.
+        return Path(snapshot_download(model, revision=revision, allow_patterns=patterns, local_files_only=not download))
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as err:
+        if not download:
+            raise MissingResourceError(
+                f"encoder {model}@{revision}",
+                "the model is not in this machine's hub cache",
+                remedy=f"Run hf download {model} --revision {revision}, or build embeddings/cache",
+            ) from err
         raise FetchError(
             f"encoder {model}@{revision}", f"download failed ({err})", remedy="Try again, or pass a local folder"
         ) from err

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from genolewm_assets.encoders.identity import EncoderIdentity, StateEncoder
 from genolewm_assets.encoders.state_checks import check_states
+from genolewm_assets.lewm.states import cache_config
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.artefacts import BuildReport
@@ -59,8 +60,7 @@ def state_config(identity: EncoderIdentity, *, windows_sha256: str, window_bp: i
     window_bp
         Size of the longest window, in bases; every row has as many blocks as this window.
     """
-    shape: list[JsonValue] = list(identity.row_shape(window_bp))
-    return {"encoder": dict(identity.as_recipe()), "windows_sha256": windows_sha256, "row_shape": shape}
+    return cache_config(identity.as_recipe(), windows_sha256=windows_sha256, row_shape=identity.row_shape(window_bp))
 
 
 def write_states(

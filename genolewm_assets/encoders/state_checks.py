@@ -17,7 +17,7 @@ from genolewm_assets.errors import EditError
 from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
 from genolewm_assets.lewm.states import RADIUS_TOKENS, PoolSide, block_count, locus_blocks, pool_blocks
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import CheckResult, stating_compared
 
 #: Names of the checks, in the order of :func:`check_states`.
 STATE_CHECKS = ("rows_equal_windows", "states_finite", "norms_plausible", "states_reproducible", "null_edit_bounded")
@@ -73,14 +73,16 @@ def check_states(
     if not counted.passed:
         return (counted, *(CheckResult(name, passed=False, figures={}) for name in STATE_CHECKS[1:]))
     finite, plausible = _sweep(read, lengths, progress)
-    sample = spread(n_rows, REENCODED_ROWS)
-    return (
-        counted,
-        finite,
-        plausible,
-        _reencode(read, encoder, sequences, sample, n_blocks),
-        _null_edit(read, encoder, sequences, spread(n_rows, NULL_EDIT_ROWS)),
+    sample, edited = spread(n_rows, REENCODED_ROWS), spread(n_rows, NULL_EDIT_ROWS)
+    results = (
+        (finite, n_rows),
+        (plausible, n_rows),
+        (_reencode(read, encoder, sequences, sample, n_blocks), len(sample)),
+        (_null_edit(read, encoder, sequences, edited), len(edited)),
     )
+    # The checks of the window table have shown that it has no row.
+    nothing = "the window table has no row"
+    return (counted, *(stating_compared(check, n, nothing, declared=not sequences) for check, n in results))
 
 
 def null_edit_ratio(

@@ -1,3 +1,8 @@
+from .assemblies import ASSEMBLIES as ASSEMBLIES
+from .assemblies import assemblies_of_genome as assemblies_of_genome
+from .assemblies import assemblies_of_length as assemblies_of_length
+from .assemblies import find_assemblies as find_assemblies
+from .assemblies import name_chromosome as name_chromosome
 from .clinical_classes import CLASSES as CLASSES
 from .clinical_classes import DECIDED as DECIDED
 from .clinical_classes import HARMFUL as HARMFUL

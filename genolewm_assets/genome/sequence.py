@@ -19,6 +19,8 @@ AMBIGUOUS = 4
 
 #: ``parts_around`` groups rows by the bin of this many bases in which they start.
 _BIN_BP = 1 << 22
+#: Bases that ``acgt_runs`` looks at in one step.
+_STEP_BP = 1 << 20
 
 
 class Bases(Protocol):
@@ -62,11 +64,7 @@ def encode_sequence(sequence: str | bytes) -> Codes:
     SequenceError
         If a symbol, such as a gap ``-``, is outside the IUPAC nucleotide alphabet.
     """
-    raw = sequence.encode() if isinstance(sequence, str) else sequence
-    codes = np.frombuffer(raw.translate(_ENCODE), dtype=np.uint8)
-    if codes.max(initial=0) > AMBIGUOUS:
-        _checked(sequence)  # raises an error that names the symbol
-    return codes
+    return _encode(sequence)
 
 
 def decode_sequence(codes: Codes) -> str:
@@ -148,13 +146,13 @@ def parts_around(bases: Bases, start: NDArray[np.int64], end: NDArray[np.int64])
         yield slice(low, high), first, bases[first : int(end[low:high].max())]
 
 
-def acgt_runs(sequence: bytes | Codes) -> IntervalArray:
+def acgt_runs(sequence: Bases | Codes) -> IntervalArray:
     """Find the maximal runs of A, C, G and T (U counts as T).
 
     Parameters
     ----------
     sequence
-        ASCII bytes in either case, or uint8 codes of shape (n_bases,).
+        ASCII bases in either case, read from start to end one piece at a time, or uint8 codes of shape (n_bases,).
 
     Returns
     -------
@@ -166,21 +164,36 @@ def acgt_runs(sequence: bytes | Codes) -> IntervalArray:
     SequenceError
         If a symbol is outside the IUPAC nucleotide alphabet; codes are not checked.
     """
-    codes = sequence if isinstance(sequence, np.ndarray) else encode_sequence(sequence)
-    known = codes < AMBIGUOUS
-    edges = np.flatnonzero(known[1:] != known[:-1]) + 1
-    bounds = np.concatenate(([0] * bool(known[:1].any()), edges, [known.size] * bool(known[-1:].any())))
+    edges: list[NDArray[np.int64]] = []
+    is_known = False
+    for first in range(0, len(sequence), _STEP_BP):
+        step = sequence[first : first + _STEP_BP]
+        known = (step if isinstance(step, np.ndarray) else _encode(step, first)) < AMBIGUOUS
+        edges.append(np.flatnonzero(np.diff(known, prepend=is_known)) + first)
+        is_known = bool(known[-1])
+    if is_known:
+        edges.append(np.array([len(sequence)]))
+    bounds = np.concatenate(edges) if edges else np.zeros(0, np.int64)
     return IntervalArray(bounds[0::2], bounds[1::2])
 
 
-def _checked(sequence: str | bytes) -> bytes:
+def _encode(sequence: str | bytes, first: int = 0) -> Codes:
+    """Return the codes of a sequence; an error counts bases from ``first``."""
+    raw = sequence.encode() if isinstance(sequence, str) else sequence
+    codes = np.frombuffer(raw.translate(_ENCODE), dtype=np.uint8)
+    if codes.max(initial=0) > AMBIGUOUS:
+        _checked(sequence, first)  # raises an error that names the symbol
+    return codes
+
+
+def _checked(sequence: str | bytes, first: int = 0) -> bytes:
     """Return the sequence as ASCII bytes; raise :class:`SequenceError` if a symbol is not an IUPAC code."""
     raw = sequence.encode("utf-8") if isinstance(sequence, str) else sequence
     if raw.translate(None, _ALPHABET):
         text = sequence if isinstance(sequence, str) else sequence.decode("latin-1")
         at, symbol = next((i, c) for i, c in enumerate(text) if c not in _ALPHABET.decode())
         raise SequenceError(
-            f"base {at} (0-based)",
+            f"base {first + at} (0-based)",
             "not a nucleotide symbol",
             expected="an IUPAC code (ACGTU RYSWKMBDHVN)",
             got=repr(symbol),

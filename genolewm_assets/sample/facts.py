@@ -24,8 +24,8 @@ CONTIG_MD5: Mapping[str, str] = MappingProxyType(
 #: themselves would depend on the build of zlib and the release of the Parquet library.
 CONTENT_MD5: Mapping[str, str] = MappingProxyType(
     {
-        "clinvar/clinvar_20240107.vcf.gz": "bc9385bb4a7a304e82855b0ec93ba8ff",
-        "clinvar/clinvar_20250105.vcf.gz": "fed24e76f09614fc053cba5870f7e6e1",
+        "releases/clinvar_20240107.vcf.gz": "bc9385bb4a7a304e82855b0ec93ba8ff",
+        "releases/clinvar_20250105.vcf.gz": "fed24e76f09614fc053cba5870f7e6e1",
         "corpus/eukaryote_generator/part-00000.parquet": "d4a9d7ea380aa61d10c37c43fe40ad9d",
         "corpus/mrna_evo2/part-00000.parquet": "71e2059d72e90cecfcbfc08eb9a87033",
         "corpus/mrna_splice_evo2/part-00000.parquet": "aacb15fad614ce6032e2fcc6ff413119",

@@ -1,15 +1,24 @@
-"""Write the simulated sources into ``<root>/sample/``, all files or none, unless they are already there."""
+"""Write the simulated sources of a root: published files under ``<root>/sample``, and a ClinVar listing beside them.
+
+::
+
+    <root>/sample/files          link to the published generation
+    <root>/sample/gnomad, ...    links through ``files``
+    <root>/sample/clinvar/       plain folder, the ClinVar listing: releases may be added to it
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.genome import Variant
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sample.alleles import (
@@ -49,11 +58,27 @@ from genolewm_assets.sample.mito import (
     heteroplasmy_vcf,
     simulate_mito_genomes,
 )
-from genolewm_assets.store.artefacts import ArtefactId, BuildPlan, BuildReport, CheckResult, Published, Root, build
+from genolewm_assets.store.artefacts import (
+    ArtefactId,
+    BuildPlan,
+    BuildReport,
+    CheckResult,
+    Published,
+    Root,
+    build,
+    is_current,
+)
+from genolewm_assets.store.files import make_directories, write_atomic
 
-#: Raised when the simulation changes, so that a root with older files writes them again.
-CODE_VERSION = "3"
-LOCATION = "sample"
+#: Raised when the simulation changes, so that a root with older files writes them again. Releases that are in its
+#: ClinVar listing already stay as they are.
+CODE_VERSION = "4"
+FOLDER = "sample"
+LOCATION = f"{FOLDER}/files"
+#: The ClinVar listing, relative to the root.
+LISTING = f"{FOLDER}/clinvar"
+#: Folder of the published files that are put into the listing.
+_RELEASES = "releases"
 _COMMON_AF = 0.05
 _WAIT_S = 120.0
 
@@ -90,7 +115,7 @@ def write_sample(root_dir: Path, *, progress: Progress = NO_PROGRESS) -> Publish
     Returns
     -------
     Published
-        The files with their digests, at ``<root>/sample``.
+        The files with their digests, at ``<root>/sample/files``.
 
     Raises
     ------
@@ -102,17 +127,54 @@ def write_sample(root_dir: Path, *, progress: Progress = NO_PROGRESS) -> Publish
     Notes
     -----
     The store publishes the sample like an asset: a killed writer publishes nothing, of two concurrent writers one
-    writes, and if a file is damaged all files are written again.
+    writes, and if a file is damaged all files are written again. The ClinVar listing is a plain folder: releases of the
+    sample that it lacks are put back, and every other file in it is left alone.
     """
-    plan = BuildPlan(
+    _remove_older_layout(root_dir / FOLDER)
+    root = Root(root_dir)
+    published = build(root, _plan(progress), lock_wait_s=_WAIT_S)
+    with root.storage_errors(LISTING):
+        _fill_listing(published.directory / _RELEASES, root_dir / LISTING)
+    return published
+
+
+def _remove_older_layout(folder: Path) -> None:
+    """Remove the link that ``<root>/sample`` was before the listing became a folder of its own."""
+    if folder.is_symlink():
+        # Another process may have removed it; a folder is never removed by `unlink`.
+        with suppress(FileNotFoundError, IsADirectoryError, PermissionError):
+            folder.unlink()
+
+
+def _fill_listing(releases: Path, listing: Path) -> None:
+    """Copy the releases that the listing lacks, each checksum before its file: a file is complete when it appears."""
+    make_directories(listing)
+    for file in sorted(releases.glob("*.vcf.gz")):
+        if not (listing / file.name).exists():
+            for name in (f"{file.name}.md5", file.name):
+                write_atomic(listing / name, (releases / name).read_bytes())
+
+
+def check_sample(root_dir: Path) -> None:
+    """Raise :class:`MissingResourceError` unless :func:`write_sample` would keep a root's sample; reads no file."""
+    if not is_current(Root(root_dir), _plan(NO_PROGRESS)):
+        raise MissingResourceError(
+            str(root_dir / FOLDER),
+            "the simulated sources of this version are not there",
+            remedy="Run genolewm demo, which writes them",
+        )
+
+
+def _plan(progress: Progress) -> BuildPlan:
+    return BuildPlan(
         artefact=ArtefactId("sample/sources", None),
         location=LOCATION,
         code_version=CODE_VERSION,
         recipe={"contents": dict(CONTENT_MD5)},
         inputs=(),
         write=lambda work: write_sources(work, progress=progress),
+        surface=True,
     )
-    return build(Root(root_dir), plan, lock_wait_s=_WAIT_S)
 
 
 def write_sources(folder: Path, *, progress: Progress = NO_PROGRESS) -> BuildReport:
@@ -148,7 +210,7 @@ def _sources() -> Iterator[tuple[str, bytes | pa.Table]]:
     entries = simulate_clinical_alleles(contigs, common, element)
     texts = {name: contig.sequence.decode("ascii") for name, contig in contigs.items()}
     for release in (FIRST_RELEASE, SECOND_RELEASE):
-        yield f"clinvar/{release.file_name}", clinvar_text(release, entries, texts)
+        yield f"{_RELEASES}/{release.file_name}", clinvar_text(release, entries, texts)
     yield from simulate_corpus(contigs)
     yield from _mito_files(mito)
 

@@ -1,6 +1,6 @@
 """Build the shard of one VCF without the asset graph, for the ``prepare-*`` commands.
 
-The shard is built, checked and published as in the graph, but the genome is the FASTA that the caller gives, if any.
+The shard is built, checked and published as in the graph; the genome is that of :mod:`prepare_genome`.
 It is built in a temporary root on the file system of the output, so that a command that fails changes nothing there.
 """
 
@@ -13,16 +13,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
-from functools import lru_cache
 from pathlib import Path
 
-from genolewm_assets.errors import FastaError, InputError
-from genolewm_assets.genome import GRCH38, Bases, Contig, ContigSet
+from genolewm_assets.errors import InputError
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.files import SourceFile
-from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard
-from genolewm_assets.sources.reference import FastaReader
+from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, check_filters_applied, read_gnomad_release
+from genolewm_assets.sources.prepare_genome import PreparedGenome, open_genome
 from genolewm_assets.store.artefacts import (
     ArtefactId,
     BuildPlan,
@@ -49,6 +47,7 @@ from genolewm_assets.variants import (
 #: Code version in the manifests of prepared shards.
 CODE_VERSION = "2"
 
+_ACCEPT = "If the file is published unfiltered, give --accept-unfiltered"
 #: Prefix of the temporary roots of commands.
 _TEMPORARY_PREFIX = ".genolewm-prepare-"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -60,9 +59,12 @@ def prepare_gnomad(
     vcf: Path,
     output: Path,
     *,
-    release: str,
+    release: str | None = None,
     min_af: float = MIN_AF,
+    accept_unfiltered: bool = False,
     reference: Path | None = None,
+    root: Path | None = None,
+    catalog: str | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Published:
     """Write ``<output>/gnomad/<release>/variants.parquet`` and ``rejects.parquet`` from a gnomAD VCF.
@@ -74,43 +76,58 @@ def prepare_gnomad(
     output
         Folder; need not exist.
     release
-        Name of the release, used as a folder name.
+        Name of the release, used as a folder name; the header may not contradict it. None: read from the header.
     min_af
         Lowest allele frequency kept, 0 to 1.
-    reference
-        FASTA to compare REF with and to left-align against; None: alleles are trimmed only.
+    accept_unfiltered
+        Whether FILTER ``.`` passes; only for a file that is published unfiltered.
+    reference, root, catalog
+        FASTA, or root or catalogue whose FASTA is used, to compare REF with and to left-align against; see
+        :func:`~genolewm_assets.sources.prepare_genome.open_genome`. Without any, and with an output outside a root,
+        alleles are trimmed only.
 
     Raises
     ------
     InputError
-        If the VCF or the FASTA is missing or invalid; nothing is written then.
+        If the VCF or the FASTA is missing or invalid, the header states another assembly or release, no release is
+        given or stated, or no record has a FILTER; nothing is written then.
     BuildRejectedError
         If a check failed; nothing is written then.
     """
     _check_local(vcf, reference)
-    contigs, bases = _genome(reference)
-    params = GnomadParams(min_af=min_af)
+    release = read_gnomad_release(vcf) if release is None else release
+    genome = open_genome(reference, root=root, catalog=catalog, output=output, progress=progress)
+    params = GnomadParams(min_af=min_af, accept_unfiltered=accept_unfiltered)
 
-    recipe = {**_recipe(vcf, reference), **asdict(params)}
+    recipe = {**_recipe(vcf, genome.fasta), **asdict(params)}
 
     def write(work: Path) -> BuildReport:
         report = build_gnomad_shard(
             vcf,
             contig=None,
-            contigs=contigs,
-            reference=bases,
+            contigs=genome.contigs,
+            reference=genome.bases,
             params=params,
             out_dir=work,
+            release=release,
             origin=state_origin(CODE_VERSION, recipe),
             progress=progress,
         )
-        return _report_with_checks(report, work, check_table=params.check_table, contigs=contigs, bases=bases)
+        check_filters_applied(report, where=str(vcf), remedy=_ACCEPT)
+        return _report_with_checks(report, work, check_table=params.check_table, genome=genome)
 
     return _publish(vcf, output, domain="gnomad", release=release, recipe=recipe, write=write)
 
 
 def prepare_clinvar(
-    vcf: Path, output: Path, *, release: str, reference: Path | None = None, progress: Progress = NO_PROGRESS
+    vcf: Path,
+    output: Path,
+    *,
+    release: str,
+    reference: Path | None = None,
+    root: Path | None = None,
+    catalog: str | None = None,
+    progress: Progress = NO_PROGRESS,
 ) -> Published:
     """Write ``<output>/clinvar/<release>/variants.parquet`` and ``rejects.parquet`` from a ClinVar VCF.
 
@@ -123,51 +140,46 @@ def prepare_clinvar(
     release
         Release key as in a catalogue: an ISO date, which must equal ``##fileDate`` in the file's header, followed by
         ``.2``, ``.3``, ... for further files of that date.
-    reference
-        FASTA to compare REF with and to left-align against; None: alleles are trimmed only.
+    reference, root, catalog
+        As for :func:`prepare_gnomad`.
 
     Raises
     ------
     InputError
-        If the VCF or the FASTA is missing or invalid, or the VCF has another date; nothing is written then.
+        If the VCF or the FASTA is missing or invalid, or the VCF has another date or assembly; nothing is written then.
     BuildRejectedError
         If a check failed; nothing is written then.
     """
     _check_local(vcf, reference)
     _check_date(vcf, release)
-    contigs, bases = _genome(reference)
-    recipe = _recipe(vcf, reference)
+    genome = open_genome(reference, root=root, catalog=catalog, output=output, progress=progress)
+    recipe = _recipe(vcf, genome.fasta)
 
     def write(work: Path) -> BuildReport:
         report = build_clinvar_shard(
             vcf,
             release=release,
-            contigs=contigs,
-            reference=bases,
+            contigs=genome.contigs,
+            reference=genome.bases,
             out_dir=work,
             single_file=True,
             origin=state_origin(CODE_VERSION, recipe),
             progress=progress,
         )
-        return _report_with_checks(report, work, check_table=check_clinvar_table, contigs=contigs, bases=bases)
+        return _report_with_checks(report, work, check_table=check_clinvar_table, genome=genome)
 
     return _publish(vcf, output, domain="clinvar", release=release, recipe=recipe, write=write)
 
 
 def _report_with_checks(
-    report: ShardReport,
-    work: Path,
-    *,
-    check_table: TableCheck,
-    contigs: ContigSet,
-    bases: Callable[[Contig], Bases] | None,
+    report: ShardReport, work: Path, *, check_table: TableCheck, genome: PreparedGenome
 ) -> BuildReport:
     """Run the checks of the shard in ``work`` and add them to its report."""
     checks = audit_shard(
         work,
         check_table,
-        contigs=contigs,
-        reference=bases,
+        contigs=genome.contigs,
+        reference=genome.bases,
         counts=report.counts,
         alleles_in_source=report.alleles_in_source,
         max_ref_mismatch_fraction=MAX_REF_MISMATCH_FRACTION,
@@ -196,23 +208,6 @@ def _check_date(vcf: Path, release: str) -> None:
         raise InputError(
             str(vcf), "is another release", expected=f"##fileDate={wanted}", got=str(stated), remedy="Correct --release"
         )
-
-
-def _genome(reference: Path | None) -> tuple[ContigSet, Callable[[Contig], Bases] | None]:
-    """Return the contigs that records may be on, and the function that returns their bases, None without a FASTA."""
-    if reference is None:
-        return GRCH38, None
-    reader = FastaReader(reference, GRCH38)
-    contigs = [replace(GRCH38[name], length=n, md5=None) for name, n in reader.contigs.items() if name in GRCH38]
-    if not contigs:
-        raise FastaError(
-            str(reference),
-            "has no contig of GRCh38",
-            expected=f"names such as {', '.join(map(repr, GRCH38.names[:3]))}",
-            got=", ".join(map(repr, list(reader.contigs)[:6])),
-            remedy="Give the GRCh38 FASTA, or leave --reference out",
-        )
-    return ContigSet(contigs), lru_cache(maxsize=1)(lambda contig: reader.open_contig(contig.name))
 
 
 def _recipe(vcf: Path, reference: Path | None) -> dict[str, JsonValue]:

@@ -18,6 +18,7 @@ from .limits import MAX_REF_MISMATCH_FRACTION as MAX_REF_MISMATCH_FRACTION
 from .limits import MIN_AF as MIN_AF
 from .limits import MIN_AN_FRACTION as MIN_AN_FRACTION
 from .normal_form import AlleleNormaliser as AlleleNormaliser
+from .normal_form import NormalAllele as NormalAllele
 from .order import OutOfOrderError as OutOfOrderError
 from .release_key import ReleaseKey as ReleaseKey
 from .release_key import in_order as in_order

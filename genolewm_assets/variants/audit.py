@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.genome import Bases, Contig, ContigSet
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import CheckResult, stating_compared
 from genolewm_assets.store.tables import memory_given_back
 from genolewm_assets.variants.checks import check_account, check_order, check_ref_mismatches, merge_checks
 from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE
@@ -31,6 +31,7 @@ def audit_shard(
     counts: Mapping[str, int],
     alleles_in_source: int,
     max_ref_mismatch_fraction: float,
+    no_source: str | None = None,
 ) -> tuple[CheckResult, ...]:
     """Check the tables in a folder, and that their counts agree with the source.
 
@@ -50,6 +51,8 @@ def audit_shard(
         ALT alleles in the source, counted by :class:`~genolewm_assets.sources.vcf.count.AlleleCount`.
     max_ref_mismatch_fraction
         Largest share (0 to 1) of alleles that may not fit the genome.
+    no_source
+        Why the shard is empty, if the catalogue names no source of it.
 
     Returns
     -------
@@ -63,10 +66,21 @@ def audit_shard(
         if path.name != REJECTS_FILE
     ]
     rejects = pq.read_table(folder / REJECTS_FILE, partitioning=None)
+    rows = sum(n for n, _ in tables)
+    rare = check_ref_mismatches(counts, max_fraction=max_ref_mismatch_fraction)
+    account = check_account(counts, rows, rejects, alleles_in_source=alleles_in_source)
+    schema, *merged = merge_checks(checks for _, checks in tables)
+    # The account compares each allele of the source with its fate, and so shows that a shard without rows is right.
+    removed = "every allele of the source was filtered or rejected" if alleles_in_source and account.passed else None
+    nothing = no_source or removed
+    sizes = [*((each, rows) for each in merged), (rare, counts["kept"] + counts["rejected"])]
     return (
-        *merge_checks(checks for _, checks in tables),
-        check_ref_mismatches(counts, max_fraction=max_ref_mismatch_fraction),
-        check_account(counts, sum(rows for rows, _ in tables), rejects, alleles_in_source=alleles_in_source),
+        schema,
+        *(
+            stating_compared(each, n, nothing or "the source has no allele", declared=nothing is not None)
+            for each, n in sizes
+        ),
+        stating_compared(account, alleles_in_source, no_source or "the source has no allele", declared=bool(no_source)),
     )
 
 

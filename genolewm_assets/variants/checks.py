@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import CLASSES, Bases, Contig, parts_around
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema, check_schema, not_run
 from genolewm_assets.variants.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
@@ -166,20 +166,21 @@ def check_frequencies(table: pa.Table) -> CheckResult:
         "af_differs_from_ac_over_an": int(np.count_nonzero(~np.isclose(af, ac / an, rtol=1e-3, atol=1e-6))),
     }
     passed = not any(figures.values())
-    return CheckResult("frequencies_consistent", passed=passed, figures={"compared": len(ac), **figures})
+    return CheckResult("frequencies_consistent", passed=passed, figures={"with_counts": len(ac), **figures})
 
 
 def check_filters(table: pa.Table, contig: Contig, *, min_af: float, filters: Collection[str]) -> CheckResult:
     """Check that every row has an AF and a FILTER that may be kept; rows of a circular contig are exempt."""
     name = "kept_alleles_pass_filters"
     if contig.circular:
-        return CheckResult(name, passed=True, figures={"exempt_rows": table.num_rows})
+        exempt = CheckResult(name, passed=True, figures={"exempt_rows": table.num_rows})
+        return stating_compared(exempt, 0, "every site of a circular contig is kept", declared=True)
     accepted = as_bools(pc.is_in(table["filter"], pa.array(sorted(filters), pa.string())))
     figures = {
         "below_min_af": int(np.count_nonzero(table["af"].to_numpy() < min_af)),
         "other_filter": int(np.count_nonzero(~accepted)),
     }
-    return CheckResult(name, passed=not any(figures.values()), figures={"compared": table.num_rows, **figures})
+    return CheckResult(name, passed=not any(figures.values()), figures=figures)
 
 
 def check_labels(table: pa.Table) -> CheckResult:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import ResourceError
+from genolewm_assets.lewm.packages.reader import verify_package
 from genolewm_assets.store.artefacts.build import build, is_current
 from genolewm_assets.store.artefacts.gc import collect_garbage
 from genolewm_assets.store.artefacts.inputs import open_input
@@ -22,6 +23,7 @@ from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
+from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
 
 OLD = make_plan()
@@ -203,3 +205,12 @@ def test_a_folder_of_a_generation_that_cannot_be_read_is_damage_of_that_generati
         assert said == str(problems)
         assert opened.startswith("CorruptResourceError")
         assert "cannot be read (Permission denied). Rebuild gnomad/shard[chr21]." in opened
+
+
+def test_a_manifest_of_a_package_that_cannot_be_read_is_a_finding(readable_folder: Path) -> None:
+    directory = publish_package(readable_folder, encode=None)
+    manifest = directory / "manifest.json"
+    manifest.chmod(0)
+    said = as_somebody_else(lambda: [str(finding) for finding in verify_package(directory)])
+    manifest.chmod(0o644)
+    assert f"{directory.name}/manifest.json: cannot be read (Permission denied)" in said

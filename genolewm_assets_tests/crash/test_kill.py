@@ -89,7 +89,7 @@ def run_scenario(
     return kill_points.last
 
 
-BAD = "failed checks ['content_is_right']"
+BAD = "failed checks ['content_is_right'] (content_is_right: bad [1, 2], share 0.25)"
 MALFORMED = "in.vcf:3: is malformed. Correct it."
 
 

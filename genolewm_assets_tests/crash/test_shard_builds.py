@@ -26,7 +26,7 @@ from genolewm_assets.store.artefacts.build import BuildPlan, build
 from genolewm_assets.store.artefacts.gc import collect_garbage
 from genolewm_assets.store.artefacts.inputs import open_input
 from genolewm_assets.store.artefacts.published import ArtefactId
-from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.root import DIGESTS, WORK, Root
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets.store.tables import spool as batch_spool
 from genolewm_assets.store.tables.spool import BatchSpool
@@ -131,8 +131,9 @@ def undisturbed(builder: Builder, tmp_path: Path) -> dict[str, bytes | str]:
 def everything(root: Root) -> dict[str, bytes | str]:
     """Picture a root after garbage collection, and name all that lies in its work areas."""
     collect_garbage(root)
-    work = [str(path.relative_to(root.path)) for path in (root.path / "work").rglob("*")]
-    return {**picture(root), "in work/": "\n".join(sorted(work))}
+    # Digests of sources are recorded by the way; a temporary file of a killed process is swept after an hour.
+    work = [str(path.relative_to(root.path)) for path in (root.path / WORK).rglob("*")]
+    return {**picture(root), "in work/": "\n".join(sorted(name for name in work if not name.startswith(DIGESTS)))}
 
 
 def check_readers(builder: Builder, root: Root, current: str) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
+from genolewm_assets.launch import WORKING_FOLDER
 from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installation, settings_of
 from genolewm_assets_tests.deploy.sessions import kill_session, listening, members
+from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.live.harness import wait_until
 from genolewm_assets_tests.servers.programs import free_port, program
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
@@ -162,19 +165,39 @@ def test_a_run_lost_with_its_code_server_is_run_again(running: Installation) -> 
 
 
 @pytest.mark.slow
-def test_genolewm_ui_listens_on_loopback_only(world: TinyWorld, tmp_path: Path) -> None:
+def test_genolewm_ui_listens_on_loopback_only_and_imports_nothing_from_where_it_is_called(
+    world: TinyWorld, tmp_path: Path
+) -> None:
     port = free_port()
-    command = [sys.executable, "-m", "genolewm_assets", "ui", "--root", str(tmp_path / "root")]
+    command = [str(Path(sys.executable).with_name("genolewm")), "ui", "--root", str(tmp_path / "root")]
     command += ["--catalog", str(world.catalog), "--port", str(port)]
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("click", "toposort", "pysam"):
+        (here / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write('{name} ')\n")
+    (here / ".env").write_text(f"GENOLEWM_CATALOG={here}/another.yaml\n")
+    environment = {**os.environ, "GENOLEWM_EXECUTOR": "multiprocess"}
     with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path, start_new_session=True)
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=here, env=environment, start_new_session=True)
+    graphql = GraphQL(f"http://127.0.0.1:{port}")
     try:
         wait_until(lambda: ("127.0.0.1", port) in listening(process.pid), "the web server to listen")
-        time.sleep(5)  # the daemon and code servers come after it
+        wait_until(lambda: loaded(graphql), "the graph to be loaded")
+        # The run's process and that of its step come after the daemon and the code server.
+        run = graphql.wait_for_run(graphql.launch("reference/genome"))
+        assert run.status == "SUCCESS", graphql.step_failures(run.id)
         assert {address for address, _ in listening(process.pid)} <= {"127.0.0.1", "::1"}
-        assert len(members(process.pid)) >= 3
+        folders = {str(Path(f"/proc/{pid}/cwd").readlink()) for pid in members(process.pid)}
+        assert (len(members(process.pid)) >= 3, folders) == (True, {str(WORKING_FOLDER)})
+        assert not (tmp_path / "imported").exists()
     finally:
         kill_session(process)
+
+
+def loaded(graphql: GraphQL) -> bool:
+    with suppress(OSError):
+        return graphql.is_loaded()
+    return False
 
 
 def digests(folder: Path) -> dict[str, str]:

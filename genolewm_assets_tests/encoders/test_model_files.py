@@ -136,6 +136,9 @@ def test_a_hub_model_is_taken_at_its_commit(tiny_folder: Path, tmp_path: Path, m
     assert files.weights_sha256() == locate_model(tiny_folder).weights_sha256()
     with pytest.raises(FetchError, match="download failed"):
         locate_model("owner/tiny", revision=COMMIT[::-1])
+    assert locate_model("owner/tiny", revision=COMMIT, download=False).folder == files.folder
+    with pytest.raises(MissingResourceError, match="the model is not in this machine's hub cache"):
+        locate_model("owner/tiny", revision=COMMIT[::-1], download=False)
 
 
 def test_trusted_code_of_a_third_repository_is_refused(model_copy: Path) -> None:

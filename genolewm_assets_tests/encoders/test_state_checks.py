@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from genolewm_assets import encoders
 from genolewm_assets.encoders import EncoderIdentity
 from genolewm_assets.encoders.identity import StateDtype
-from genolewm_assets.encoders.state_checks import NULL_EDIT_BOUND, null_edit_ratio
+from genolewm_assets.encoders.state_checks import NULL_EDIT_BOUND, STATE_CHECKS, check_states, null_edit_ratio
 from genolewm_assets.errors import EditError, ReferenceMismatchError
 from genolewm_assets.genome import GRCH38, Contig, RelEdit
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
@@ -113,3 +113,11 @@ def test_what_is_no_snv_is_refused(windows: list[str], snvs: list[RelEdit]) -> N
 def test_an_edit_of_another_window_is_refused() -> None:
     with pytest.raises(ReferenceMismatchError):
         null_edit_ratio(CountingEncoder(), ["A" * 96], [RelEdit(70, "C", "G")])
+
+
+def test_a_cache_without_rows_compared_nothing_and_says_so() -> None:
+    results = check_states(lambda rows: np.zeros((len(rows), 1, 1)), 0, CountingEncoder(), [], n_blocks=1)
+    assert tuple(result.name for result in results) == STATE_CHECKS
+    assert all(result.passed for result in results)
+    for result in results[1:]:
+        assert (result.figures["compared"], result.figures["not_compared"]) == (0, "the window table has no row")

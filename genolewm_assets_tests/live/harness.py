@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from genolewm_assets.launch import prepare_environment, ui_command
+from genolewm_assets.launch import WORKING_FOLDER, prepare_environment, ui_command
 from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.servers.programs import free_port, program
 from genolewm_assets_tests.servers.server_logs import showing_log
@@ -118,7 +118,7 @@ class LiveServer:
             self._process = subprocess.Popen(
                 command,
                 env=environment,
-                cwd=self.root,
+                cwd=WORKING_FOLDER,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -72,7 +72,9 @@ def a_new_release_is_packaged_and_taken(server: LiveServer, world: ReleaseWorld)
 
     for asset in RELEASE_ASSETS:
         assert graphql.partition_statuses(asset)[world.new] == "materialized"
-        statuses = {name: partitions.get(world.new) for name, partitions in graphql.check_statuses(asset).items()}
+        checks = graphql.check_statuses(asset).items()
+        # The age of releases is a state of the whole asset, which the daily job tells.
+        statuses = {name: found.get(world.new) for name, found in checks if name != "newest_release_built"}
         assert set(statuses.values()) == {"succeeded"}, (asset, statuses)
         # Automation may look at the release again while it is being made; it then finds it as it is.
         assert len({each.metadata["dagster/uri"] for each in graphql.materializations(asset, world.new)}) == 1

@@ -21,7 +21,7 @@ def run_demo(root: Path, catalog: str) -> dict[tuple[str, str | None], str]:
     module = "genolewm_assets_tests.worlds.graph.quick_dagster"
     command = [sys.executable, "-m", module, "demo", "--root", str(root), "--json"]
     command += ["--catalog", str(CATALOGS / f"{catalog}.yaml")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False)
     assert done.returncode == 0, done.stderr
     return {(entry["asset"], entry["partition"]): entry["outcome"] for entry in json.loads(done.stdout)}
 

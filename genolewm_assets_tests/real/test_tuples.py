@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,14 +14,16 @@ import pysam.bcftools
 import pytest
 
 from genolewm_assets import lewm
-from genolewm_assets.genome import Split
+from genolewm_assets.genome import RelEdit, Split
 from genolewm_assets.lewm import TrainingTuple
+from genolewm_assets.lewm.edits.allele_index import AlleleIndex
+from genolewm_assets.lewm.edits.draws import DrawKey
+from genolewm_assets.lewm.edits.rules import SamplingRules
+from genolewm_assets.lewm.edits.sampling import EditSampler
+from genolewm_assets.lewm.edits.sources import EditSource
+from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.packages.reader import open_package
-from genolewm_assets.lewm.training.allele_index import AlleleIndex
-from genolewm_assets.lewm.training.draws import DrawKey
-from genolewm_assets.lewm.training.sampling import EditSampler, SamplingRules
-from genolewm_assets.lewm.training.schedule import EditMix, EditSource
-from genolewm_assets.lewm.training.windows import SplitWindows
+from genolewm_assets.lewm.training.schedule import EditMix
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.real.conftest import RealRoot
 
@@ -92,6 +95,92 @@ def test_every_tuple_keeps_the_rules(real: RealRoot) -> None:
     assert set(seen) == set(EditSource)
 
 
+def first_difference(one: TrainingTuple, edit: RelEdit) -> int:
+    """Return the first base at which the window with this edit alone is not the window, base by base."""
+    haplotype = one.source_window[: edit.rel_pos] + edit.alt + one.source_window[edit.rel_end :]
+    # What follows the window is not in the tuple; a difference that shows only there is at the window's end.
+    pairs = enumerate(zip(one.source_window, haplotype, strict=False))
+    return next((at for at, (before, after) in pairs if before != after), len(one.source_window))
+
+
+@pytest.mark.parametrize("options", [{}, {"side": "right"}, {"radius_tokens": 64}, {"kind": "global"}], ids=str)
+def test_no_multi_edit_tuple_has_an_edit_outside_of_the_pooled_blocks(real: RealRoot, options: dict[str, Any]) -> None:
+    dataset = lewm.GenoLeWMDataset(
+        real.with_brca1[RELEASE], with_states=False, contents="sizes", multi_edit_share=1.0, **options
+    )
+    several = [one for one in tuples_of(dataset, 3_000) if len(one.rel_edits) > 1]
+    assert len(several) > 2_900
+    for one in several:
+        blocks = [first_difference(one, edit) // (6 * 64) for edit in one.rel_edits]
+        assert all(one.block_start <= block < one.block_stop for block in blocks)
+        assert one.pooled_edits == 1.0
+        assert 1 <= one.n_changed_blocks <= one.block_stop - one.block_start
+
+
+def haplotypes_by_pysam(shared_data: Path, real: RealRoot) -> list[frozenset[tuple[int, str, str]]]:
+    """Return the common alleles that each of the 5,008 haplotypes carries; the file has SNVs in normal form only."""
+    (shard,) = real.path.glob("gnomad/*/chr17/variants.parquet")
+    common = set(zip(*(pq.read_table(shard)[name].to_pylist() for name in KEY[1:]), strict=True))
+    path = shared_data / "thousand_genomes" / "1000G_phase3.phased.chr17_BRCA1_exons.vcf.gz"
+    carried: list[set[tuple[int, str, str]]] = [set() for _ in range(5_008)]
+    with pysam.VariantFile(str(path)) as file:
+        for record in file:
+            key = (record.pos, record.ref, record.alts[0])
+            if key in common:
+                assert all(sample.phased for sample in record.samples.values())
+                copies = [copy for sample in record.samples.values() for copy in sample["GT"]]
+                for at in (at for at, copy in enumerate(copies) if copy == 1):
+                    carried[at].add(key)
+    return [frozenset(alleles) for alleles in carried]
+
+
+@pytest.mark.parametrize("which", ["without_brca1", "with_brca1"])
+def test_the_phased_haplotypes_are_those_of_the_vcf(shared_data: Path, real: RealRoot, which: str) -> None:
+    package = open_package(getattr(real, which)[RELEASE])
+    carried = haplotypes_by_pysam(shared_data, real)
+    rows = [row for row in package.holdouts("haplotypes").to_pylist() if row["phased"]]
+    assert rows
+    stated = {frozenset(tuple(one.values()) for one in row["alleles"]): row["n_carriers"] for row in rows}
+    (unit,) = {row["unit"] for row in rows}
+    members = frozenset().union(*stated)
+    wanted = Counter(alleles & members for alleles in carried if len(alleles & members) > 1)
+    assert stated == wanted
+    assert unit == f"chr17:{':'.join(map(str, min(members)))}"
+    seen: Counter[str] = Counter()
+    for seed in range(5):
+        for opened in (lewm.GenoLeWMValDataset, lewm.GenoLeWMTestDataset):
+            for batch in opened(package, "holdout-haplotypes", seed=seed, contents="sizes"):
+                assert batch.counts["multi_edit"] == len(batch) > 0
+                for one in batch.tuples:
+                    assert len(one.rel_edits) in {2, 3}
+                    assert one.edit_source == "gnomad"
+                    seen[one.phase] += 1
+                    if one.phase == "phased":
+                        keys = {(each.pos, each.ref, each.alt) for each in one.alleles}
+                        assert any(keys <= alleles for alleles in carried)
+    assert set(seen) == {"phased", "unphased"}
+
+
+@pytest.mark.parametrize("which", ["without_brca1", "with_brca1"])
+def test_alleles_of_the_haplotype_holdout_lie_in_its_windows(real: RealRoot, which: str) -> None:
+    package = open_package(getattr(real, which)[RELEASE])
+    for split in (Split.VALIDATION, Split.TEST):
+        columns = ["holdout", "contig", "start", "end"]
+        windows = [row for row in package.windows(split, columns).to_pylist() if row["holdout"] == "holdout-haplotypes"]
+        alleles = [row for row in package.variants(split).to_pylist() if row["holdout"] == "holdout-haplotypes"]
+        assert windows
+        for row in alleles:
+            end = row["pos"] - 1 + len(row["ref"])
+            assert any(w["contig"] == row["chrom"] and w["start"] < row["pos"] and end <= w["end"] for w in windows)
+    card = (package.directory / "README.md").read_text()
+    removed, came = (
+        package.info.counts[name] for name in ("removed.holdout-haplotypes.windows", "windows.reference.in")
+    )
+    assert (
+        f"they remove {removed / came:.2%} of the reference windows, the aim is 2.00%. The aim is not reached" in card
+    )
+
+
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_same_tuples_for_any_number_of_workers(real: RealRoot, workers: int) -> None:
@@ -138,7 +227,7 @@ def test_the_allele_filter_is_exercised(real: RealRoot) -> None:
 
 
 def emitted_alleles(windows: SplitWindows, sampler: EditSampler) -> list[tuple[str, int, str, str]]:
-    plan = EditMix.named("exact").plan(0, 8)
+    plan = EditMix.named("exact").slots(8).plan(0, 0)
     found = []
     for row in range(len(windows)):
         record = windows.record(row)

@@ -22,8 +22,8 @@ def sample_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sample_dir(sample_root: Path) -> Path:
-    """Return the folder of the written sample."""
-    return sample_root / "sample"
+    """Return the folder of the published files of the sample."""
+    return sample_root / "sample" / "files"
 
 
 @pytest.fixture(scope="session")

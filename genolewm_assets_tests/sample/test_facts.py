@@ -36,8 +36,8 @@ def test_gnomad_facts(contig: str, sample_dir: Path, sequences: dict[str, str]) 
 
 
 def test_clinvar_facts_and_changes(sample_dir: Path, sequences: dict[str, str]) -> None:
-    first, old = clinvar_alleles(sample_dir / "clinvar" / "clinvar_20240107.vcf.gz", sequences)
-    second, new = clinvar_alleles(sample_dir / "clinvar" / "clinvar_20250105.vcf.gz", sequences)
+    first, old = clinvar_alleles(sample_dir / "releases" / "clinvar_20240107.vcf.gz", sequences)
+    second, new = clinvar_alleles(sample_dir / "releases" / "clinvar_20250105.vcf.gz", sequences)
     assert {"2024-01-07": first, "2025-01-05": second} == dict(SAMPLE_FACTS.clinvar)
     assert count_changes(old, new) == SAMPLE_FACTS.changes
     for facts in (first, second):

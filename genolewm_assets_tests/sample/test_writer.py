@@ -13,6 +13,7 @@ from genolewm_assets.store.artefacts.build import BuildRejectedError
 from genolewm_assets.store.artefacts.inputs import open_input
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
 
 
 class _Steps:
@@ -29,10 +30,10 @@ def _bytes(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_second_call_reuses_the_files(sample_root: Path) -> None:
-    before = (sample_root / "sample").readlink()
+    before = (sample_root / "sample/files").readlink()
     steps = _Steps()
     assert write_sample(sample_root, progress=steps).reused
-    assert ((sample_root / "sample").readlink(), steps.seen) == (before, [])
+    assert ((sample_root / "sample/files").readlink(), steps.seen) == (before, [])
 
 
 def test_files_are_small_and_each_has_its_checksum_beside(sample_dir: Path) -> None:
@@ -45,7 +46,35 @@ def test_files_are_small_and_each_has_its_checksum_beside(sample_dir: Path) -> N
 
 
 def test_the_store_finds_nothing_wrong(sample_root: Path) -> None:
-    assert open_input(Root(sample_root), ArtefactId("sample/sources"), "sample").manifest.failed_checks == ()
+    assert open_input(Root(sample_root), ArtefactId("sample/sources"), "sample/files").manifest.failed_checks == ()
+
+
+def test_the_listing_keeps_what_is_put_there_and_gets_back_what_it_lacks(sample_root: Path, sample_dir: Path) -> None:
+    listing = sample_root / "sample/clinvar"
+    wanted = {file.name: file.read_bytes() for file in (sample_dir / "releases").iterdir()}
+    assert {file.name: file.read_bytes() for file in listing.iterdir()} == wanted
+    dropped, removed = listing / "clinvar_20250302.vcf.gz", listing / "clinvar_20240107.vcf.gz"
+    dropped.write_bytes(b"anything")
+    removed.unlink()
+    try:
+        assert write_sample(sample_root).reused
+        assert {file.name: file.read_bytes() for file in listing.iterdir()} == {**wanted, dropped.name: b"anything"}
+    finally:
+        dropped.unlink()
+
+
+def test_a_root_of_the_older_layout_gets_the_new_one(tmp_path: Path, sample_dir: Path) -> None:
+    older = tmp_path / ".gen/sample.000000000000"
+    older.mkdir(parents=True)
+    (tmp_path / "sample").symlink_to(".gen/sample.000000000000")
+    write_sample(tmp_path)
+    assert not any(older.iterdir())
+    assert _bytes(tmp_path / "sample/files") == _bytes(sample_dir)
+    assert len(list((tmp_path / "sample/clinvar").glob("*.vcf.gz"))) == 2
+    (tmp_path / "sample/clinvar/clinvar_20250302.vcf.gz").write_bytes(b"anything")
+    Root(tmp_path).claim("sample", "a" * 64)
+    older.rmdir()
+    assert not list(verify_root(Root(tmp_path)))
 
 
 @pytest.mark.slow
@@ -58,7 +87,7 @@ def test_another_process_writes_the_same_bytes_and_a_damaged_file_is_replaced(tm
     )
     assert (first.wait(120), second.wait(120)) == (0, 0)
     wanted = _bytes(sample_dir)
-    assert _bytes(tmp_path / "sample") == wanted
+    assert _bytes(tmp_path / "sample/files") == wanted
     damaged = tmp_path / "sample" / "gnomad" / "gnomad.joint.v4.1.sites.chr17.vcf.bgz"
     data = bytearray(damaged.read_bytes())
     data[1_000] ^= 1
@@ -66,7 +95,7 @@ def test_another_process_writes_the_same_bytes_and_a_damaged_file_is_replaced(tm
     steps = _Steps()
     assert not write_sample(tmp_path, progress=steps).reused
     assert steps.seen == [(n, 18) for n in range(1, 19)]
-    assert _bytes(tmp_path / "sample") == wanted
+    assert _bytes(tmp_path / "sample/files") == wanted
 
 
 def test_contents_other_than_the_pinned_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,4 +105,4 @@ def test_contents_other_than_the_pinned_ones_are_refused(tmp_path: Path, monkeyp
     (check,) = caught.value.checks
     assert (check.name, check.passed) == ("contents_match_pins", False)
     assert set(check.figures) == {"reference.fa.gz"}
-    assert not (tmp_path / "sample").exists()
+    assert not (tmp_path / "sample/files").exists()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import random
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, FastaError, InputError, VcfError
+from genolewm_assets.genome import GRCH38
 from genolewm_assets.sources import prepare
+from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
+from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.prepare import prepare_clinvar, prepare_gnomad
 from genolewm_assets.sources.vcf.block import VcfBlock
 from genolewm_assets.sources.vcf.scan import VcfScanner
@@ -68,6 +73,64 @@ def test_an_output_holds_the_shards_and_nothing_else(gnomad: Path, clinvar: Path
             assert {check.name for check in shard.manifest.checks} == named
     assert sorted(path.name for path in out.iterdir()) == ["clinvar", "gnomad"]
     assert sorted(path.name for path in (out / "gnomad").iterdir()) == [".gen", "4.1"]
+
+
+STATED = (
+    "##reference=GRCh37",
+    "##contig=<ID=17,assembly=b37>",
+    "##contig=<ID=22,length=51304566>",
+)
+
+
+@pytest.mark.parametrize("line", STATED)
+def test_an_assembly_that_the_file_states_is_compared(line: str, gnomad: Path, clinvar: Path, tmp_path: Path) -> None:
+    for vcf in (gnomad, clinvar):
+        write_text(vcf, vcf.read_text().replace("#CHROM", f"{line}\n#CHROM"))
+    with pytest.raises(VcfError, match=r"gnomad\.vcf: the header .*(GRCh38|50818468 bp)"):
+        prepare_gnomad(gnomad, tmp_path / "out", release="4.1")
+    with pytest.raises(VcfError, match=r"clinvar\.vcf: the header .*(GRCh38|50818468 bp)"):
+        prepare_clinvar(clinvar, tmp_path / "out", release=DATE)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_gnomad_release_is_the_files_own(gnomad: Path, tmp_path: Path) -> None:
+    out, text = tmp_path / "out", gnomad.read_text()
+    with pytest.raises(InputError, match=r"--release: is required: .*gnomad\.vcf does not state which gnomAD release"):
+        prepare_gnomad(gnomad, out)
+    write_text(gnomad, text.replace("#CHROM", "##source=gnomAD v3.1.2\n#CHROM"))
+    with pytest.raises(
+        VcfError, match=r"another gnomAD release: expected '4\.1', as declared, got 3\.1\.2, stated in ##s"
+    ):
+        prepare_gnomad(gnomad, out, release="4.1")
+    assert not out.exists()
+    assert prepare_gnomad(gnomad, out).directory == (out / "gnomad/3.1.2").resolve()
+
+
+def test_a_file_without_filters_is_accepted_when_told_to(gnomad: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write_text(gnomad, gnomad.read_text().replace("\tPASS\t", "\t.\t"))
+    message = (
+        r"gnomad\.vcf: FILTER of all 4 alleles is '\.', .* If the file is published unfiltered, give --accept-unfil"
+    )
+    with pytest.raises(VcfError, match=message):
+        prepare_gnomad(gnomad, out, release="4.1")
+    assert not out.exists()
+    shard = prepare_gnomad(gnomad, out, release="4.1", accept_unfiltered=True)
+    assert pq.read_table(shard.file("variants.parquet"))["filter"].to_pylist() == ["."] * 3
+    # One record with a filter shows that the file has been filtered.
+    write_text(gnomad, gnomad.read_text().replace("\t.\tAF", "\tAC0\tAF", 1))
+    assert prepare_gnomad(gnomad, out, release="4.1").manifest.counts["kept"] == 0
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_a_plain_file_cut_within_a_line_is_refused(cut: int, gnomad: Path, clinvar: Path, tmp_path: Path) -> None:
+    for vcf in (gnomad, clinvar):
+        write_text(vcf, vcf.read_text()[:-cut])
+    with pytest.raises(VcfError, match=r"gnomad\.vcf: the file ends within a line"):
+        prepare_gnomad(gnomad, tmp_path / "out", release="4.1")
+    with pytest.raises(InputError, match=r"clinvar\.vcf: the file ends within a line|CLNSIG"):
+        prepare_clinvar(clinvar, tmp_path / "out", release=DATE)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("existed", [True, False])
@@ -213,3 +276,86 @@ def test_a_scanner_that_loses_records_is_found_out(
     monkeypatch.setattr("genolewm_assets.sources.clinvar.shard.VcfScanner", LossyScanner)
     with pytest.raises(BuildRejectedError, match=r"alleles_in 1, alleles_in_source 2"):
         prepare_clinvar(clinvar, tmp_path / "out", release=DATE)
+
+
+SPELLINGS = ("chr17", "17", "NC_000017.11", "CM000679.2")
+DECLARED = ["CLNSIG:.:String", "AF:A:Float", "AN:1:Integer"]
+
+
+def build_gnomad(vcf: Path, out: Path) -> None:
+    """Build as the asset graph does: one contig."""
+    build_gnomad_shard(vcf, contig=GRCH38["chr17"], contigs=GRCH38, reference=None, params=GnomadParams(), out_dir=out)
+
+
+def build_clinvar(vcf: Path, out: Path) -> None:
+    """Build as the asset graph does: a file per contig."""
+    build_clinvar_shard(vcf, release=DATE, contigs=GRCH38, reference=None, out_dir=out)
+
+
+def calls_of(work: Callable[[Path, Path], object], vcf: Path, out: Path) -> int:
+    """Return the number of calls that this thread makes."""
+    counted = 0
+
+    def count(_frame: object, event: str, _function: object) -> None:
+        nonlocal counted
+        counted += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        work(vcf, out)
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda vcf, out: prepare_gnomad(vcf, out, release="4.1"),
+        lambda vcf, out: prepare_clinvar(vcf, out, release=DATE),
+        build_gnomad,
+        build_clinvar,
+    ],
+    ids=["prepare-gnomad", "prepare-clinvar", "gnomad/shard", "clinvar/shard"],
+)
+def test_a_contig_with_several_spellings_costs_what_one_costs(
+    tmp_path: Path, work: Callable[[Path, Path], object]
+) -> None:
+    found = []
+    for spellings in (SPELLINGS[:1], SPELLINGS[:1], SPELLINGS):
+        folder = tmp_path / str(len(found))
+        folder.mkdir()
+        records = [
+            (spellings[at % len(spellings)], at, at, "A", "C", "PASS", "CLNSIG=Benign;AF=0.5;AN=8")
+            for at in range(1, 401)
+        ]
+        text = vcf_text(records, info=DECLARED, meta=[f"##fileDate={DATE}"])
+        calls = calls_of(work, write_text(folder / "in.vcf", text), folder / "out")
+        tables = [pq.read_table(path) for path in sorted((folder / "out").rglob("*.parquet"))]
+        found.append((calls, sum(table.num_rows for table in tables), tables))
+    # The first run also loads what the others find loaded.
+    (_, rows, tables), (plain, *_), (mixed, *_) = found
+    assert rows == 400
+    assert [each[2] for each in found] == [tables] * 3
+    assert mixed < 1.2 * plain
+
+
+@pytest.mark.parametrize("work", [build_gnomad, build_clinvar])
+def test_spellings_and_the_order_of_contigs_change_no_byte(
+    tmp_path: Path, work: Callable[[Path, Path], object]
+) -> None:
+    """In a file whose records are in no order, too."""
+    names = {"chr17": SPELLINGS, "chrM": ("chrM", "MT"), "KI270706.1": ("KI270706.1",)}
+    draw, written = random.Random(4), []
+    records = [(name, at, 7, "A", "CGT"[at % 3], "PASS", "CLNSIG=Benign;AF=0.5;AN=8") for name in names
+               for at in range(1, 200)]  # fmt: skip
+    for mixes in (False, True):
+        folder = tmp_path / str(mixes)
+        folder.mkdir()
+        if mixes:
+            draw.shuffle(records)
+            records = [(draw.choice(names[str(record[0])]), *record[1:]) for record in records]
+        text = vcf_text(records, info=DECLARED, meta=[f"##fileDate={DATE}"])
+        work(write_text(folder / "in.vcf", text), folder / "out")
+        written.append(tree(folder / "out"))
+    assert written[0] == written[1]

@@ -44,14 +44,19 @@ def row(chrom: str, pos: int, alt: str, **changes: object) -> dict[str, object]:
 Rows = list[dict[str, object]]
 
 
-def audit(folder: Path, rows: Rows, **counts: int) -> dict[str, CheckResult]:
+def audit(folder: Path, rows: Rows, *, no_source: str | None = None, **counts: int) -> dict[str, CheckResult]:
     """Write one file per contig and audit them; ``counts`` replace those of an honest builder."""
     files = {f"{name}.parquet": [row for row in rows if row["chrom"] == name] for name in CONTIGS.names}
-    return audit_files(folder, files, **counts)
+    return audit_files(folder, files, no_source=no_source, **counts)
 
 
 def audit_files(
-    folder: Path, files: dict[str, Rows], *, alleles_in_source: int | None = None, **counts: int
+    folder: Path,
+    files: dict[str, Rows],
+    *,
+    alleles_in_source: int | None = None,
+    no_source: str | None = None,
+    **counts: int,
 ) -> dict[str, CheckResult]:
     for name, part in files.items():
         table = pa.Table.from_pylist(part, schema=CLINVAR_VARIANTS.arrow)
@@ -67,6 +72,7 @@ def audit_files(
         counts={**honest, **counts},
         alleles_in_source=len(rows) if alleles_in_source is None else alleles_in_source,
         max_ref_mismatch_fraction=0.001,
+        no_source=no_source,
     )
     assert tuple(result.name for result in results) == CLINVAR_CHECKS
     return {result.name: result for result in results}
@@ -82,7 +88,7 @@ def test_an_honest_shard_passes_and_its_figures_add_up(tmp_path: Path) -> None:
 
 
 def test_an_empty_shard_is_still_checked_for_its_schema(tmp_path: Path) -> None:
-    assert all(result.passed for result in audit(tmp_path, []).values())
+    audit(tmp_path, [])
     pq.write_table(pa.table({"chrom": pa.array([], pa.string())}), tmp_path / "chr17.parquet")
     results = audit_shard(
         tmp_path,
@@ -94,6 +100,23 @@ def test_an_empty_shard_is_still_checked_for_its_schema(tmp_path: Path) -> None:
         max_ref_mismatch_fraction=0.001,
     )
     assert not next(result for result in results if result.name == "schema_as_declared").passed
+
+
+def test_a_shard_without_rows_compared_nothing_and_passes_only_if_that_is_declared(tmp_path: Path) -> None:
+    by_name = audit(tmp_path, [])
+    assert {name for name, result in by_name.items() if not result.passed} == set(CLINVAR_CHECKS[1:])
+    assert by_name["every_record_accounted_for"].figures["not_compared"] == "the source has no allele"
+    # The account of a source whose alleles were all filtered shows that a shard without rows is right.
+    filtered = audit(tmp_path, [], alleles_in_source=4, alleles_in=4, filtered=4, **{"filtered.rare": 4})
+    assert all(result.passed for result in filtered.values())
+    assert filtered["every_record_accounted_for"].figures["compared"] == 4
+    said = filtered["ref_agrees_with_genome"].figures
+    assert (said["compared"], said["not_compared"]) == (0, "every allele of the source was filtered or rejected")
+    declared = audit(tmp_path, [], no_source="no_source: none is named")
+    assert all(result.passed for result in declared.values())
+    assert {result.figures.get("not_compared") for result in list(declared.values())[1:]} == {
+        "no_source: none is named"
+    }
 
 
 Fault = Callable[[Rows], Rows]

@@ -1,10 +1,11 @@
 from .clinvar import clinvar_release as clinvar_release
 from .clinvar import clinvar_shard as clinvar_shard
 from .clinvar_changes import clinvar_changes as clinvar_changes
+from .current_package import packages_current as packages_current
 from .embeddings import embeddings_cache as embeddings_cache
 from .embeddings import embeddings_corpus as embeddings_corpus
 from .graph import ASSETS as ASSETS
 from .graph import GATED as GATED
+from .graph import PUBLISHING as PUBLISHING
 from .graph import leading_to as leading_to
-from .packages import packages_current as packages_current
 from .packages import packages_split as packages_split

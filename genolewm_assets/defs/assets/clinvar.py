@@ -13,7 +13,6 @@ from genolewm_assets.defs.display import clinvar_vcf_schema, describe_published,
 from genolewm_assets.defs.runtime import (
     AUTOMATED,
     BY_RELEASE,
-    RELEASE_FRESHNESS,
     GatedAsset,
     Plan,
     Workspace,
@@ -21,8 +20,17 @@ from genolewm_assets.defs.runtime import (
     on_same_key,
     reference_opener,
 )
+from genolewm_assets.errors import InputError, MissingResourceError
 from genolewm_assets.progress import Progress
-from genolewm_assets.sources.clinvar import build_clinvar_shard, check_offered, find_release, read_release_date
+from genolewm_assets.sources.clinvar import (
+    RegisteredRelease,
+    build_clinvar_shard,
+    check_offered,
+    find_release,
+    read_release_date,
+    stated_release,
+)
+from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.vcf import count_records
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
 from genolewm_assets.store.files import JsonValue
@@ -39,7 +47,7 @@ from genolewm_assets.variants import (
 def plan_release(workspace: Workspace, key: str, progress: Progress) -> Plan:
     """Plan the download of one release's VCF; only the bytes for which the key was registered are accepted."""
     root, place = workspace.root.path, workspace.url(workspace.catalog.clinvar.listing)
-    release = find_release(root, place, key)
+    release = (stated_release if workspace.surveyed else find_release)(root, place, key)
     source = workspace.source(release.url_at(place), md5=release.md5, progress=progress)
 
     def write(work: Path) -> BuildReport:
@@ -57,7 +65,21 @@ def plan_release(workspace: Workspace, key: str, progress: Progress) -> Plan:
             counts={"size_bytes": local.path.stat().st_size}, rows={}, checks=(local.checksum_check(), dated)
         )
 
-    return Plan(recipe={"source": source.identity()}, write=write)
+    identity = _surveyed_identity(source, release) if workspace.surveyed else source.identity()
+    return Plan(recipe={"source": identity}, write=write)
+
+
+def _surveyed_identity(source: SourceFile, release: RegisteredRelease) -> dict[str, str | int]:
+    """Return the identity of a release's file without reading it.
+
+    The published MD5 stands for a local file that is gone or was never read: a build accepts no other content.
+    """
+    try:
+        return source.identity()
+    except (InputError, MissingResourceError):
+        if source.is_remote or release.md5 is None:
+            raise
+    return {"file": source.name, "md5": release.md5, "expected_md5": release.md5}
 
 
 def plan_clinvar_shard(workspace: Workspace, key: str, progress: Progress) -> Plan:
@@ -139,9 +161,10 @@ clinvar_release = GatedAsset(
     NCBI replaces its weekly files. This copy keeps the exact file that a training set was built from.
     """,
     kinds={"vcf"},
+    code_version="2",
     place=lambda _, release: f"clinvar/{release}/vcf",
     partitions=BY_RELEASE,
-    freshness=RELEASE_FRESHNESS,
+    follows_releases=True,
     columns=clinvar_vcf_schema(),
     checks=("checksum_matches_published", "release_key_equals_header_date"),
     plan=plan_release,
@@ -180,11 +203,12 @@ clinvar_shard = GatedAsset(
     in `rejects.parquet` with the reason.
     """,
     kinds={"parquet", "vcf"},
-    code_version="2",
+    code_version="3",
     place=lambda _, release: f"clinvar/{release}/shard",
     deps=(on_same_key(clinvar_release), on_every_partition(reference_genome)),
     partitions=BY_RELEASE,
     automation=AUTOMATED,
+    follows_releases=True,
     table=CLINVAR_VARIANTS,
     sources={
         **{column: of(clinvar_release, name) for column, name in _FIELDS.items()},

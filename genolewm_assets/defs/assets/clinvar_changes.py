@@ -192,7 +192,7 @@ def _as_markdown(matrix: Int64s) -> str:
 
 
 def _count_changes(
-    context: dg.AssetExecutionContext, config: ChangesConfig, workspace: WorkspaceResource
+    context: dg.AssetExecutionContext, config: ChangesConfig, workspace: dg.ResourceParam[WorkspaceResource]
 ) -> GatedEvents:
     plan = partial(plan_changes, named=config.predecessor)
     yield from replace(clinvar_changes, plan=plan).run(context, workspace.open())
@@ -203,16 +203,18 @@ clinvar_changes = GatedAsset(
     description="""
     One row per normalised allele that a ClinVar release added, removed or changed, compared with its predecessor.
 
-    It shows what a new release changes before a model is trained on it; the temporal holdout compares the same two
-    releases. The predecessor is the release that the catalogue or the run config names, else the one compared with
-    before, else the newest earlier release whose shard is published.
+    It shows what a new release changes before a model is trained on it. The predecessor is the release that the
+    catalogue or the run config names, else the one compared with before, else the newest earlier release whose shard is
+    published.
     """,
     kinds={"parquet"},
+    code_version="2",
     place=lambda _, release: f"clinvar/{release}/changes",
     # The predecessor's shard is an input too, but differs from release to release; the manifest names it.
     deps=(on_same_key(clinvar_shard),),
     partitions=BY_RELEASE,
     automation=AUTOMATED,
+    follows_releases=True,
     table=CLINVAR_CHANGES,
     sources={
         **same(ALLELE_KEY, clinvar_shard),

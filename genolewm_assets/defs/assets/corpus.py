@@ -5,27 +5,30 @@ from pathlib import Path
 import dagster as dg
 import pyarrow.parquet as pq
 
+from genolewm_assets.defs.assets.observations import corpus_files, corpus_source
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.display import describe_published, plotted, share
 from genolewm_assets.defs.runtime import AUTOMATED, BY_CORPUS_SOURCE, GatedAsset, Plan, Workspace, on_every_partition
 from genolewm_assets.lewm.corpus import CORPUS_CHECKS, CORPUS_WINDOWS, CorpusPlacer, CorpusSource, PlacementHow
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.corpus import (
+    PART_BP,
     GenomeSlices,
     MappyAligner,
     audit_corpus_windows,
-    list_corpus_files,
+    needs_parts,
     write_corpus_windows,
 )
 from genolewm_assets.store.artefacts import BuildReport, Published
+from genolewm_assets.store.files import JsonValue
 
 
 def plan_corpus_windows(workspace: Workspace, source_name: str, progress: Progress) -> Plan:
     """Plan the windows of one corpus source."""
     settings, source = workspace.catalog.corpus, CorpusSource(source_name)
     genome = reference_genome.open(workspace)
-    urls = list_corpus_files(workspace.url(settings.sources[source].url))
-    files = [workspace.source(url, progress=progress) for url in urls]
+    files = corpus_files(workspace, source, progress)
+    revision = settings.sources[source].revision
     params = settings.params(workspace.catalog.window_profile)
 
     def write(work: Path) -> BuildReport:
@@ -40,8 +43,11 @@ def plan_corpus_windows(workspace: Workspace, source_name: str, progress: Progre
             )
         return BuildReport(counts=report.counts, rows=report.rows, checks=checks)
 
+    stated: dict[str, JsonValue] = {"revision": revision} if revision else {}
+    if needs_parts(genome.file("genome.fa.gz.fai")):
+        stated["aligner_part_bp"] = PART_BP
     return Plan(
-        recipe={"params": params.as_recipe(), "sources": [file.identity() for file in files]},
+        recipe={"params": params.as_recipe(), "sources": [file.identity() for file in files], **stated},
         inputs=(genome,),
         write=write,
     )
@@ -73,8 +79,9 @@ corpus_windows = GatedAsset(
     windows the holdouts exclude from training.
     """,
     kinds={"parquet", "minimap2"},
+    code_version="2",
     place=lambda _, source: f"corpus/{source}",
-    deps=(on_every_partition(reference_genome),),
+    deps=(on_every_partition(reference_genome), on_every_partition(corpus_source)),
     partitions=BY_CORPUS_SOURCE,
     automation=AUTOMATED,
     table=CORPUS_WINDOWS,

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.corpus import corpus_windows
+from genolewm_assets.defs.assets.observations import encoder_source
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.display import describe_published, made_here, of, plotted
@@ -145,6 +146,7 @@ _STATES: Mapping[str, Any] = {
     "describe": describe_states,
     "after": refresh_index,
     "h100": True,
+    "shelf": "embeddings",
     "array_store": True,
     "resumable": True,
 }
@@ -157,8 +159,9 @@ embeddings_cache = GatedAsset(
     Training reads these rows instead of encoding each window again for every edit and epoch, which would cost more than
     training itself. Row i belongs to row i of `windows/index`.
     """,
+    code_version="2",
     place=_keyed_by(windows_index),
-    deps=(on_same_key(windows_index), on_every_partition(reference_genome)),
+    deps=(on_same_key(windows_index), on_every_partition(reference_genome), on_every_partition(encoder_source)),
     partitions=BY_LINEAR_CONTIG,
     sources={
         **made_here("row"),
@@ -177,8 +180,9 @@ embeddings_corpus = GatedAsset(
     Training reads these rows instead of encoding windows again. Row i belongs to row i of `corpus/windows`; blocks past
     the end of a shorter window are NaN.
     """,
+    code_version="2",
     place=_keyed_by(corpus_windows),
-    deps=(on_same_key(corpus_windows),),
+    deps=(on_same_key(corpus_windows), on_every_partition(encoder_source)),
     partitions=BY_CORPUS_SOURCE,
     sources={
         **made_here("row"),

@@ -23,14 +23,24 @@ from genolewm_assets.defs.runtime import (
 )
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
-from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, write_empty_shard
+from genolewm_assets.sources.gnomad import (
+    GnomadParams,
+    build_gnomad_shard,
+    check_filters_applied,
+    write_empty_shard,
+)
 from genolewm_assets.sources.vcf import LocalVcf, RemoteVcf, VcfSource
-from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
+from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.variants import GNOMAD_CHECKS, GNOMAD_VARIANTS, audit_shard, state_origin
 
-_NO_CHECKSUM = CheckResult("checksum_matches_published", passed=True, figures={"source": NO_SOURCE})
-_NOT_DOWNLOADED = CheckResult("checksum_matches_published", passed=True, figures={"md5": "read in ranges"})
+_NO_SOURCE = f"{NO_SOURCE}: the catalogue names no gnomAD file of the contig"
+_ACCEPT = "If the file is published unfiltered, write gnomad.sources.{}.accept_unfiltered: true in the catalogue"
+_CHECKSUM = CheckResult("checksum_matches_published", passed=True)
+_NO_CHECKSUM = stating_compared(_CHECKSUM, 0, _NO_SOURCE, declared=True)
+_NOT_DOWNLOADED = stating_compared(
+    _CHECKSUM, 0, "the catalogue has the file read in ranges, so it is never whole", declared=True
+)
 
 
 def plan_gnomad_shard(workspace: Workspace, contig_name: str, progress: Progress) -> Plan:
@@ -66,9 +76,11 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str, progress: Progress
                     reference=reference,
                     params=params,
                     out_dir=work,
+                    release=entry.release if entry else None,
                     origin=origin,
                     progress=progress,
                 )
+                check_filters_applied(report, where=vcf.label, remedy=_ACCEPT.format(contig.name))
         checks = audit_shard(
             work,
             params.check_table,
@@ -77,6 +89,7 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str, progress: Progress
             counts=report.counts,
             alleles_in_source=report.alleles_in_source,
             max_ref_mismatch_fraction=settings.max_ref_mismatch_fraction,
+            no_source=_NO_SOURCE if source is None else None,
         )
         return BuildReport(counts=report.counts, rows=report.rows, checks=(checksum, *checks))
 
@@ -116,7 +129,7 @@ gnomad_shard = GatedAsset(
     reason; alleles that are not usable sequence variants are listed in `rejects.parquet` with the reason.
     """,
     kinds={"parquet", "vcf"},
-    code_version="3",
+    code_version="4",
     place=lambda workspace, contig: f"gnomad/{workspace.gnomad_release(contig)}/{contig}",
     deps=(on_every_partition(reference_genome), on_every_partition(gnomad_source)),
     partitions=BY_CONTIG,

@@ -7,21 +7,32 @@ from collections.abc import Mapping
 from genolewm_assets.defs.assets.clinvar import clinvar_release, clinvar_shard
 from genolewm_assets.defs.assets.clinvar_changes import clinvar_changes
 from genolewm_assets.defs.assets.corpus import corpus_windows
+from genolewm_assets.defs.assets.current_package import packages_current
 from genolewm_assets.defs.assets.embeddings import embeddings_cache, embeddings_corpus
 from genolewm_assets.defs.assets.gnomad import gnomad_shard
 from genolewm_assets.defs.assets.holdouts import holdouts_manifest
 from genolewm_assets.defs.assets.mito import mito_genomes, mito_tokens
 from genolewm_assets.defs.assets.mito_variants import mito_variants
-from genolewm_assets.defs.assets.observations import gnomad_source, mito_source, reference_source
-from genolewm_assets.defs.assets.packages import packages_current, packages_split
+from genolewm_assets.defs.assets.observations import (
+    corpus_source,
+    encoder_source,
+    gnomad_source,
+    haplotype_source,
+    mito_source,
+    reference_source,
+)
+from genolewm_assets.defs.assets.packages import packages_split
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
-from genolewm_assets.defs.runtime import GatedAsset
+from genolewm_assets.defs.runtime import GatedAsset, PublishingAsset
 
 DECLARATIONS = (
     reference_source,
     gnomad_source,
+    haplotype_source,
     mito_source,
+    corpus_source,
+    encoder_source,
     reference_genome,
     windows_index,
     corpus_windows,
@@ -44,6 +55,11 @@ ASSETS = [asset.definition() for asset in DECLARATIONS]
 
 #: Assets that publish files with a manifest, by key.
 GATED: Mapping[str, GatedAsset] = {asset.key: asset for asset in DECLARATIONS if isinstance(asset, GatedAsset)}
+
+#: Assets that publish something, by key: the gated ones and the pointer to the package in use.
+PUBLISHING: Mapping[str, PublishingAsset] = {
+    asset.key: asset for asset in DECLARATIONS if isinstance(asset, PublishingAsset)
+}
 
 
 def leading_to(*assets: GatedAsset) -> set[str]:

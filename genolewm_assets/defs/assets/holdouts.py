@@ -11,23 +11,39 @@ import pyarrow.parquet as pq
 from genolewm_assets.defs.assets.clinvar import clinvar_shard
 from genolewm_assets.defs.assets.corpus import corpus_windows
 from genolewm_assets.defs.assets.gnomad import gnomad_shard
+from genolewm_assets.defs.assets.observations import haplotype_source, haplotype_sources
 from genolewm_assets.defs.assets.release_inputs import RELEASE_DEPS, ReleaseInputs, holdout_policy
 from genolewm_assets.defs.display import describe_published, made_here, of, plotted, same, share
-from genolewm_assets.defs.runtime import BY_PACKAGED_RELEASE, REBUILT, GatedAsset, Plan, Workspace
+from genolewm_assets.defs.runtime import (
+    BY_PACKAGED_RELEASE,
+    NO_SOURCE,
+    REBUILT,
+    GatedAsset,
+    Plan,
+    Workspace,
+    on_every_partition,
+    reference_opener,
+)
 from genolewm_assets.genome import EVALUATION
 from genolewm_assets.lewm.holdouts import (
     HOLDOUT_ALLELES,
     HOLDOUT_CHECKS,
     HOLDOUT_CORPUS,
+    HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
     CorpusReason,
     Holdout,
     HoldoutInputs,
+    PhasedGenotypes,
     build_holdouts,
     check_holdouts,
+    describe_temporal,
 )
 from genolewm_assets.progress import Progress
-from genolewm_assets.store.artefacts import BuildReport, Published
+from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.sources.haplotypes import read_phased
+from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
+from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import write_table
 from genolewm_assets.variants import ALLELE_KEY
 
@@ -39,17 +55,21 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
     """Plan the holdouts of one release."""
     inputs = ReleaseInputs.open(workspace, release, progress=progress)
     policy = holdout_policy(workspace, inputs)
+    sources = haplotype_sources(workspace, progress)
 
     def write(work: Path) -> BuildReport:
+        gnomad = inputs.gnomad_tables()
+        phased, counts, checksum = _read_phased(workspace, inputs, sources, gnomad, progress)
         given = HoldoutInputs(
             contigs=workspace.contigs,
             genome=pq.read_table(inputs.genome.file("contigs.parquet")),
             windows=inputs.window_tables(),
-            gnomad=inputs.gnomad_tables(),
+            gnomad=gnomad,
             clinvar=inputs.clinvar_tables(),
             clinvar_earlier=inputs.earlier_tables(),
             corpus=_counted(inputs, progress),
             profile=workspace.catalog.window_profile,
+            phased=phased,
         )
         held = build_holdouts(given, policy)
         rows = {
@@ -58,11 +78,49 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
                 ("intervals", held.intervals, HOLDOUT_INTERVALS),
                 ("alleles", held.alleles, HOLDOUT_ALLELES),
                 ("corpus", held.corpus, HOLDOUT_CORPUS),
+                ("haplotypes", held.haplotypes, HOLDOUT_HAPLOTYPES),
             )
         }
-        return BuildReport(counts=held.counts, rows=rows, checks=check_holdouts(held, given, policy))
+        checks = (checksum, *check_holdouts(held, given, policy))
+        return BuildReport(counts={**held.counts, **counts}, rows=rows, checks=checks)
 
-    return Plan(recipe={"policy": policy.as_recipe()}, inputs=inputs.published, write=write)
+    recipe: dict[str, JsonValue] = {
+        "policy": policy.as_recipe(),
+        "haplotypes": {name: dict(source.identity()) for name, source in sources.items()},
+    }
+    return Plan(recipe=recipe, inputs=inputs.published, write=write)
+
+
+def _read_phased(
+    workspace: Workspace,
+    inputs: ReleaseInputs,
+    sources: Mapping[str, SourceFile],
+    gnomad: Mapping[str, pa.Table],
+    progress: Progress,
+) -> tuple[dict[str, PhasedGenotypes], dict[str, int], CheckResult]:
+    """Read the phased genotypes of the common alleles; return them by contig, counts, and the check of the files."""
+    reference = reference_opener(inputs.genome, workspace.contigs)
+    phased: dict[str, PhasedGenotypes] = {}
+    counts: dict[str, int] = {}
+    figures: dict[str, JsonValue] = {}
+    differing: list[str] = []
+    for name, source in sources.items():
+        with source.local() as local:
+            checked = local.checksum_check()
+            figures[name] = dict(checked.figures)
+            differing += [] if checked.passed else [name]
+            found = read_phased(
+                local.path,
+                workspace.contigs[name],
+                gnomad[name],
+                contigs=workspace.contigs,
+                reference=reference,
+                progress=progress,
+            )
+        phased[name] = found.genotypes
+        counts.update({f"haplotypes.{name}.{what}": n for what, n in found.counts.items()})
+    figures = figures or {"source": NO_SOURCE}
+    return phased, counts, CheckResult("checksum_matches_published", passed=not differing, figures=figures)
 
 
 def _counted(inputs: ReleaseInputs, progress: Progress) -> Iterator[pa.Table]:
@@ -89,6 +147,7 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
     title = f"{counts['windows.held_out']:,} of {counts['windows']:,} reference windows are held out"
     return {
         **describe_published(published, rows=sum(entry.rows or 0 for entry in published.manifest.files)),
+        **_describe_t0(published),
         **plotted(
             window_share_held_out=share(counts["windows.held_out"], counts["windows"]),
             corpus_share_held_out=share(counts["corpus_windows.held_out"], counts.get("corpus_windows", 0)),
@@ -98,6 +157,14 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
             panels, title=title, parts={part: PART_COLOURS[part] for part in (*EVALUATION, _NO_ROLE)}
         ),
     }
+
+
+def _describe_t0(published: Published) -> dict[str, dg.MetadataValue]:
+    """Return T0 and its reason; empty if the recipe states no policy."""
+    policy, release = published.manifest.recipe.get("policy"), published.artefact.partition
+    if not isinstance(policy, Mapping):
+        return {}
+    return {"temporal": dg.MetadataValue.text(describe_temporal(policy, str(release)))}
 
 
 def _corpus_windows(counts: Mapping[str, int], holdout: Holdout) -> int:
@@ -111,17 +178,24 @@ _PLACEMENT = of(corpus_windows, "placed_contig", "placed_start", "placed_end", "
 holdouts_manifest = GatedAsset(
     key="holdouts/manifest",
     description="""
-    One row per interval, allele or corpus window that is excluded from training, with the holdout and the reason.
+    One row per interval, allele or corpus window that is excluded from training, and per haplotype of a held-out block.
 
     Scores on held-out data are valid only if no other spelling, overlapping window or copy of that data was trained on.
     `packages/split` filters by these tables and checks its splits against them.
     """,
     kinds={"parquet"},
+    code_version="2",
     place=lambda _, release: f"holdouts/{release}",
-    deps=RELEASE_DEPS,
+    deps=(*RELEASE_DEPS, on_every_partition(haplotype_source)),
     partitions=BY_PACKAGED_RELEASE,
     automation=REBUILT,
-    tables={"intervals": HOLDOUT_INTERVALS, "alleles": HOLDOUT_ALLELES, "corpus": HOLDOUT_CORPUS},
+    follows_releases=True,
+    tables={
+        "intervals": HOLDOUT_INTERVALS,
+        "alleles": HOLDOUT_ALLELES,
+        "corpus": HOLDOUT_CORPUS,
+        "haplotypes": HOLDOUT_HAPLOTYPES,
+    },
     sources={
         **made_here("intervals.holdout", "intervals.role", "intervals.reason"),
         "intervals.contig": of(clinvar_shard, "chrom") + of(gnomad_shard, "chrom"),
@@ -137,8 +211,12 @@ holdouts_manifest = GatedAsset(
         **same(("source", "record_id", "window_index"), corpus_windows, noun="corpus."),
         "corpus.holdout": _PLACEMENT,
         "corpus.reason": _PLACEMENT,
+        **made_here("haplotypes.role", "haplotypes.number", "haplotypes.phased", "haplotypes.n_carriers"),
+        "haplotypes.contig": of(gnomad_shard, "chrom"),
+        "haplotypes.unit": _BLOCK,
+        "haplotypes.alleles": of(gnomad_shard, *ALLELE_KEY[1:]),
     },
-    checks=HOLDOUT_CHECKS,
+    checks=("checksum_matches_published", *HOLDOUT_CHECKS),
     plan=plan_holdouts,
     describe=describe_holdouts,
 )

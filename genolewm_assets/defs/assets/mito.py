@@ -1,7 +1,7 @@
 """``mito/genomes`` and ``mito/tokens``: complete mitochondrial genomes in reference coordinates, and their tokens."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -38,11 +38,13 @@ from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.mito import GENOMES_FILE, CollectionFile, CollectionFormat, SampleLevels, write_genomes
 from genolewm_assets.store.arrays import ArrayStoreReader
-from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
+from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue
 
 #: Threads for alignment; the results do not depend on their number.
 _THREADS = os.cpu_count() or 1
+
+_NO_FILES = f"{NO_SOURCE}: the catalogue names no file"
 
 
 def plan_genomes(workspace: Workspace, _partition: str, progress: Progress) -> Plan:
@@ -64,7 +66,8 @@ def plan_genomes(workspace: Workspace, _partition: str, progress: Progress) -> P
                 threads=_THREADS,
                 progress=progress,
             )
-        return BuildReport(report.counts, report.rows, (checksum, *report.checks))
+        checks = _of_genomes(report.checks, report.counts, named=bool(sources))
+        return BuildReport(report.counts, report.rows, (checksum, *checks))
 
     identities: list[JsonValue] = [
         {**source.identity(), "format": None if form is None else form.value}
@@ -105,7 +108,9 @@ def plan_tokens(workspace: Workspace, _partition: str, progress: Progress) -> Pl
             max_tokens=max([1, len(reference), *table["length_bp"].to_pylist()]),
             sources={str(each.artefact): each.manifest.sha256 for each in (genomes, genome)},
         )
-        checks = check_tokens(work, table, reference, vocabulary)
+        found = check_tokens(work, table, reference, vocabulary)
+        # The checks of the table of genomes have shown that it has no row.
+        checks = [stating_compared(each, rows, "the table of genomes has no row", declared=True) for each in found]
         return BuildReport({"genomes": rows, **levels.counts}, {"index.parquet": rows}, (checksum, *checks))
 
     return Plan(recipe=config, inputs=(genomes, genome), write=write)
@@ -116,6 +121,24 @@ def read_circle(workspace: Workspace, genome: Published, contig: Contig | None) 
     return "" if contig is None else reference_reader(genome, workspace.contigs)(contig).decode("ascii")
 
 
+def _of_genomes(checks: Iterable[CheckResult], counts: Mapping[str, int], *, named: bool) -> list[CheckResult]:
+    """Return checks with the number of genomes that they compared; none is right if all were rejected or none named."""
+    results = list(checks)
+    rejected = counts["records"] > 0 and all(check.passed for check in results)
+    nothing = "every record was rejected" if named else _NO_FILES
+    return [
+        check
+        if check.name == "schema_as_declared"
+        else stating_compared(
+            check,
+            counts["records" if check.name == "every_genome_accounted_for" else "kept"],
+            nothing,
+            declared=rejected or not named,
+        )
+        for check in results
+    ]
+
+
 @contextmanager
 def _borrowed(sources: Sequence[SourceFile]) -> Iterator[tuple[list[Path], CheckResult]]:
     """Yield the local paths of sources, and one check of all their checksums."""
@@ -123,11 +146,10 @@ def _borrowed(sources: Sequence[SourceFile]) -> Iterator[tuple[list[Path], Check
         copies = [stack.enter_context(source.local()) for source in sources]
         checks = [copy.checksum_check() for copy in copies]
         figures = {source.name: copy.md5 for source, copy in zip(sources, copies, strict=True)}
-        passed = all(check.passed for check in checks)
-        yield (
-            [copy.path for copy in copies],
-            CheckResult("checksum_matches_published", passed=passed, figures=figures or {"source": NO_SOURCE}),
-        )
+        whole = CheckResult("checksum_matches_published", all(check.passed for check in checks), figures)
+        nothing = "neither the catalogue nor a publisher states an MD5" if copies else _NO_FILES
+        n = sum(copy.expected_md5 is not None for copy in copies)
+        yield [copy.path for copy in copies], stating_compared(whole, n, nothing, declared=True)
 
 
 def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
@@ -191,7 +213,7 @@ mito_genomes = GatedAsset(
     between genomes. Near copies, and by default all genomes of a haplogroup, are in one split.
     """,
     kinds={"parquet", "fasta", "minimap2"},
-    code_version="2",
+    code_version="3",
     place=lambda *_: "mito/genomes",
     deps=(on_every_partition(reference_genome), on_every_partition(mito_source)),
     automation=AUTOMATED,
@@ -211,7 +233,7 @@ mito_tokens = GatedAsset(
     `mito/genomes`.
     """,
     kinds={"numpy", "huggingface"},
-    code_version="2",
+    code_version="3",
     place=lambda *_: "mito/tokens",
     deps=(on_every_partition(mito_genomes), on_every_partition(reference_genome), on_every_partition(mito_source)),
     automation=AUTOMATED,

@@ -21,6 +21,7 @@ from genolewm_assets.defs.runtime import (
     on_every_partition,
     on_same_key,
 )
+from genolewm_assets.genome import Contig
 from genolewm_assets.mito.variants import (
     FROM_CLINVAR,
     FROM_GNOMAD,
@@ -66,6 +67,7 @@ def plan_variants(workspace: Workspace, release: str, progress: Progress) -> Pla
             clinvar=clinical,
             counts=counts,
             reference=reference,
+            no_gnomad=_no_gnomad(workspace, contig),
         )
         return BuildReport(counts, rows, checks)
 
@@ -74,6 +76,14 @@ def plan_variants(workspace: Workspace, release: str, progress: Progress) -> Pla
         inputs=tuple(each for each in (gnomad, clinvar, genome) if each is not None),
         write=write,
     )
+
+
+def _no_gnomad(workspace: Workspace, contig: Contig | None) -> str | None:
+    """Return why no gnomAD allele is joined, if the catalogue says so; None if it names a source."""
+    if contig is None:
+        return f"{NO_SOURCE}: the genome has no circular contig"
+    named = workspace.gnomad_release(contig.name) != NO_SOURCE
+    return None if named else f"{NO_SOURCE}: the catalogue names no gnomAD file of {contig.name}"
 
 
 def describe_variants(published: Published) -> dict[str, dg.MetadataValue]:
@@ -109,10 +119,12 @@ mito_variants = GatedAsset(
     table has the highest level in the population at every site; it is not the level of any single genome.
     """,
     kinds={"parquet"},
+    code_version="2",
     place=lambda _, release: f"mito/variants/{release}",
     deps=(on_same_key(clinvar_shard), on_circular_contigs(gnomad_shard), on_every_partition(reference_genome)),
     partitions=BY_RELEASE,
     automation=AUTOMATED,
+    follows_releases=True,
     table=MITO_VARIANTS,
     tables={"sites": MITO_SITES},
     sources={

@@ -1,7 +1,8 @@
-"""``packages/split`` and ``packages/current``: the training, validation and test splits, and the package in use."""
+"""``packages/split``: the training, validation and test splits of one release."""
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,53 +19,38 @@ from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.display import Sources, describe_published, made_here, of, plotted, same
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
-    FOLLOWING,
     REBUILT,
-    RELEASE_FRESHNESS,
-    Declaration,
     GatedAsset,
-    GatedEvents,
     Plan,
     Workspace,
-    WorkspaceResource,
     on_every_partition,
     on_same_key,
-    reference_reader,
+    reference_opener,
 )
-from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.genome import EVALUATION, Split
-from genolewm_assets.lewm.holdouts import Holdout
-from genolewm_assets.lewm.package_build import PACKAGE_CHECKS, PackageSources, realised_mix, write_package
+from genolewm_assets.genome import EVALUATION, Bases, Split
+from genolewm_assets.lewm.holdouts import Holdout, describe_temporal
+from genolewm_assets.lewm.package_build import PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
 from genolewm_assets.lewm.packages import (
     CARD,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
     PACKAGES,
-    SOURCE_MIX,
     STRATA,
     CacheRef,
+    Knowledge,
     PackageInfo,
     PackageRef,
+    Shares,
     VariantSource,
-    move_current,
     read_latest,
     read_package_info,
     write_latest,
 )
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published
-from genolewm_assets.store.files import JsonValue, canonical_json
+from genolewm_assets.store.files import JsonValue, canonical_json, normal_json
 from genolewm_assets.variants import ALLELE_KEY
-
-#: Fields of ``packages/current.json``.
-_CURRENT_COLUMNS = dg.TableSchema(
-    columns=[
-        dg.TableColumn("release", "string", description="ClinVar release of the package"),
-        dg.TableColumn("path", "string", description="folder of the package, relative to the root"),
-        dg.TableColumn("manifest_sha256", "string", description="SHA-256 of the package's manifest.json"),
-    ]
-)
 
 
 def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
@@ -74,13 +60,17 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
     caches = _open_caches(workspace, inputs)
     opened = (*inputs.published, holdouts, *caches.values())
     policy = holdout_policy(workspace, inputs)
-    check_held_out_under(holdouts, policy)
-    settings = workspace.catalog.packages
-    mix = settings.mix or SOURCE_MIX
+    # A survey compares the recipe and the inputs of the package, and so finds it stale.
+    if not workspace.surveyed:
+        check_held_out_under(holdouts, policy)
+    mix = workspace.catalog.packages.policy
+    # Without a T0 there is nothing older to train on; the card says why.
+    knows_t0 = workspace.catalog.packages.knowledge == Knowledge.T0 and policy.temporal is not None
     recipe: dict[str, JsonValue] = {
         "policy": policy.as_recipe(),
-        "mix": dict(mix),
-        "mix_declared": settings.mix_declared,
+        "knowledge": str(Knowledge.T0 if knows_t0 else Knowledge.NEWEST),
+        "mix": normal_json(asdict(mix), "mix"),
+        "without_alleles": workspace.catalog.packages.without_alleles,
     }
     pinned: list[JsonValue] = [[each.ref.asset, each.ref.partition, each.ref.manifest_sha256] for each in opened]
     made_from = {"code_version": packages_split.code_version, "inputs": pinned, "recipe": recipe}
@@ -94,17 +84,19 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
             contigs=workspace.contigs,
             windows=inputs.window_tables(),
             corpus=inputs.corpus_datasets(),
-            gnomad=inputs.gnomad_tables(),
-            clinvar=inputs.clinvar_tables(),
-            clinvar_earlier=inputs.earlier_tables(),
+            gnomad=inputs.gnomad_on_demand(SHARD_COLUMNS[VariantSource.GNOMAD]),
+            clinvar=inputs.clinvar_on_demand(SHARD_COLUMNS[VariantSource.CLINVAR]),
+            clinvar_t0=inputs.earlier_on_demand(SHARD_COLUMNS[VariantSource.CLINVAR]) if knows_t0 else None,
             intervals=pq.read_table(holdouts.file("intervals.parquet")),
             alleles=pq.read_table(holdouts.file("alleles.parquet")),
             corpus_rows=pq.read_table(holdouts.file("corpus.parquet")),
+            haplotypes=pq.read_table(holdouts.file("haplotypes.parquet")),
+            holdout_counts=holdouts.manifest.counts,
             policy=policy,
             reference=_bases(workspace, inputs.genome),
             caches=[_cache_ref(workspace, name, cache, inputs) for name, cache in caches.items()],
             mix=mix,
-            mix_declared=settings.mix_declared,
+            without_alleles=workspace.catalog.packages.without_alleles,
             margin_bp=workspace.catalog.window_profile.margin_bp,
             versions=_versions(workspace, key),
         )
@@ -141,8 +133,8 @@ def _cache_ref(workspace: Workspace, source: str, cache: Published, inputs: Rele
     )
 
 
-def _bases(workspace: Workspace, genome: Published) -> Callable[[str], bytes]:
-    read = reference_reader(genome, workspace.contigs)
+def _bases(workspace: Workspace, genome: Published) -> Callable[[str], Bases]:
+    read = reference_opener(genome, workspace.contigs)
     return lambda name: read(workspace.contigs[name])
 
 
@@ -150,26 +142,33 @@ def _versions(workspace: Workspace, release: str) -> dict[str, str]:
     """Return the release of each source, for the package card."""
     catalog = workspace.catalog
     gnomad = {f"gnomad[{contig}]": entry.release for contig, entry in catalog.gnomad.sources.items()}
+    phased = {f"haplotypes[{contig}]": entry.release for contig, entry in catalog.haplotypes.sources.items()}
     encoder = workspace.encoder_identity
-    return {"genome": catalog.genome.name, "clinvar": release, "encoder": encoder.model_id, **gnomad}
+    return {"genome": catalog.genome.name, "clinvar": release, "encoder": encoder.model_id, **gnomad, **phased}
 
 
 def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
-    """Return the metadata of a package: rows, splits, realised mix of corpus sources, card."""
-    from genolewm_assets.defs.display import draw_composition, draw_source_mix
+    """Return the metadata of a package: rows, splits, what a simulated epoch serves, card."""
+    from genolewm_assets.defs.display import draw_composition, draw_shares
 
     info = read_package_info(published.directory)
-    realised = realised_mix(info)
+    assert info.epoch is not None
+    declared = info.mix.declared if isinstance(info.mix.declared, Shares) else info.mix.wanted
+    served = info.epoch.served
     panels, parts = _splits(info)
     return {
         **describe_published(published, rows=sum(split.windows for split in info.splits.values())),
         **plotted(
             **{f"{name}_windows": split.windows for name, split in info.splits.items()},
             **{f"{name}_alleles": split.variants for name, split in info.splits.items()},
-            largest_distance_from_mix=max(abs(realised.get(name, 0.0) - share) for name, share in info.mix.items()),
+            largest_distance_from_mix=declared.farthest(served),
+            unseen_windows=sum(one.unseen for one in info.epoch.visits.values()),
         ),
+        "temporal": dg.MetadataValue.text(describe_temporal(info.policy, info.release)),
+        "knowledge": dg.MetadataValue.text(str(info.knowledge)),
         "splits": draw_composition(panels, title=f"Splits of release {info.release}", parts=parts),
-        "source_mix": draw_source_mix(info.mix, realised),
+        "source_mix": draw_shares(declared.windows, served.windows, what="Origins"),
+        "edit_mix": draw_shares(declared.edits, served.edits, what="Sources of edits"),
         "card": dg.MetadataValue.md(published.file(CARD).read_text()),
     }
 
@@ -215,6 +214,7 @@ packages_split = GatedAsset(
     card; it refers to the cached states. Separate code checks that its training split contains nothing held out.
     """,
     kinds={"parquet", "huggingface"},
+    code_version="3",
     place=lambda workspace, release: read_latest(workspace.root.path, release).path,
     deps=(
         *RELEASE_DEPS,
@@ -224,6 +224,7 @@ packages_split = GatedAsset(
     ),
     partitions=BY_PACKAGED_RELEASE,
     automation=REBUILT,
+    follows_releases=True,
     table=PACKAGE_WINDOWS,
     tables={"variants": PACKAGE_VARIANTS, "controls": PACKAGE_CONTROLS},
     sources={
@@ -240,13 +241,16 @@ packages_split = GatedAsset(
         "left_flank": of(windows_index, "start") + of(corpus_windows, "left_flank"),
         "right_flank": of(windows_index, "end") + of(corpus_windows, "right_flank"),
         **_membership(),
-        **made_here("cache_key"),
+        **made_here("frozen", "cache_key"),
         "cache_row": of(embeddings_cache, "row") + of(embeddings_corpus, "row"),
         **made_here("variants.source"),
         **same(ALLELE_KEY, clinvar_shard, gnomad_shard, noun="variants."),
         "variants.af": of(gnomad_shard, "af"),
         **same(("label", "stars", "clinvar_id", "gene_ids"), clinvar_shard, noun="variants."),
         **_membership("variants."),
+        "variants.scoring": (
+            of(clinvar_shard, "pos", "ref", "alt", "label", "stars") + of(windows_index, "start", "end")
+        ),
         "controls.window_id": _BASES,
         "controls.source_window_id": of(windows_index, "window_id"),
         **same(("contig", "start", "end"), windows_index, noun="controls."),
@@ -259,43 +263,4 @@ packages_split = GatedAsset(
     plan=plan_package,
     describe=describe_package,
     after=record_latest,
-)
-
-
-def _move_pointer(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
-    root = workspace.open().root.path
-    try:
-        ref = move_current(root)
-    except GenoLeWMError as err:
-        yield dg.AssetCheckResult(check_name=_VERIFIES, passed=False, metadata={"error": str(err)})
-        raise dg.Failure(str(err), allow_retries=False) from err
-    context.log.info("package in use: release %s, %s", ref.release, ref.path)
-    yield dg.MaterializeResult(
-        metadata={
-            "release": ref.release,
-            "dagster/uri": dg.MetadataValue.path(str(root / ref.path)),
-            "dagster/row_count": 1,
-        },
-        data_version=dg.DataVersion(f"sha256:{ref.manifest_sha256}"),
-        check_results=[dg.AssetCheckResult(check_name=_VERIFIES, passed=True)],
-    )
-
-
-_VERIFIES = "package_verifies"
-
-packages_current = Declaration(
-    key="packages/current",
-    description="""
-    One row per package in use: the package of the pinned release, or of the newest release whose package verifies.
-
-    Trainers that name no release open this package. A release that is missing or damaged is skipped, unless it is
-    pinned.
-    """,
-    kinds={"json"},
-    deps=(on_every_partition(packages_split),),
-    automation=FOLLOWING,
-    freshness=RELEASE_FRESHNESS,
-    columns=_CURRENT_COLUMNS,
-    checks=(_VERIFIES,),
-    body=_move_pointer,
 )

@@ -58,6 +58,7 @@ reference_genome = GatedAsset(
     from the catalogue's pins is refused.
     """,
     kinds={"fasta", "pysam"},
+    code_version="2",
     place=lambda workspace, _: f"reference/{workspace.catalog.genome_digest[:12]}",
     deps=(on_every_partition(reference_source),),
     automation=REBUILT,

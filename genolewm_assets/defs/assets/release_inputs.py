@@ -2,35 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.clinvar import clinvar_shard
-from genolewm_assets.defs.assets.clinvar_changes import clinvar_changes
 from genolewm_assets.defs.assets.corpus import corpus_windows
 from genolewm_assets.defs.assets.gnomad import gnomad_shard
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.runtime import GatedAsset, Workspace, on_every_partition, on_same_key
-from genolewm_assets.errors import ResourceError
-from genolewm_assets.lewm.holdouts import CORPUS_COLUMNS, HoldoutPolicy
+from genolewm_assets.errors import MissingResourceError, ResourceError
+from genolewm_assets.lewm.holdouts import CORPUS_COLUMNS, HoldoutPolicy, TemporalChoice
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import Published
 from genolewm_assets.store.files import normal_json
 
-#: Dependencies on the assets that :meth:`ReleaseInputs.open` opens.
+#: Dependencies on the assets that :meth:`ReleaseInputs.open` opens. The shard of T0 is an input too, which the manifest
+#: names: an upstream asset takes one partition mapping, and a mapping to every release would build every package again
+#: when any release arrives (decision 56).
 RELEASE_DEPS = (
     on_every_partition(reference_genome),
     on_every_partition(gnomad_shard),
     on_same_key(clinvar_shard),
-    on_same_key(clinvar_changes),
     on_every_partition(windows_index),
     on_every_partition(corpus_windows),
 )
+
+
+class TablesOnDemand(Mapping[str, pa.Table]):
+    """Some columns of Parquet files by name; a table is read whenever it is asked for, and not kept.
+
+    Parameters
+    ----------
+    files
+        File by name.
+    columns
+        Columns to read.
+    """
+
+    def __init__(self, files: Mapping[str, Path], columns: Sequence[str]) -> None:
+        self._files, self._columns = dict(files), list(columns)
+
+    def __getitem__(self, name: str) -> pa.Table:
+        return pq.read_table(self._files[name], columns=self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._files
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +75,10 @@ class ReleaseInputs:
         ``corpus/windows`` by corpus source.
     clinvar
         ``clinvar/shard`` of the release.
-    changes
-        ``clinvar/changes`` of the release; its recipe names the predecessor.
+    temporal
+        T0 of the release, or None, and why.
     earlier
-        ``clinvar/shard`` of the predecessor, which the temporal holdout compares with; None without a predecessor.
+        ``clinvar/shard`` of T0; None without a temporal holdout.
     """
 
     genome: Published
@@ -58,7 +86,7 @@ class ReleaseInputs:
     gnomad: Mapping[str, Published]
     corpus: Mapping[str, Published]
     clinvar: Published
-    changes: Published
+    temporal: TemporalChoice
     earlier: Published | None
 
     @classmethod
@@ -69,16 +97,16 @@ class ReleaseInputs:
             return {name: asset.open(workspace, name, progress=progress) for name in partitions}
 
         linear = [contig.name for contig in workspace.contigs.linear]
-        changes = clinvar_changes.open(workspace, release, progress=progress)
-        predecessor = changes.manifest.recipe["predecessor"]
+        temporal = workspace.temporal(release)
+        clinvar = clinvar_shard.open(workspace, release, progress=progress)
         return cls(
             genome=reference_genome.open(workspace, progress=progress),
             windows=open_each(windows_index, linear),
             gnomad=open_each(gnomad_shard, linear),
             corpus=open_each(corpus_windows, workspace.catalog.corpus.sources),
-            clinvar=clinvar_shard.open(workspace, release, progress=progress),
-            changes=changes,
-            earlier=None if predecessor is None else clinvar_shard.open(workspace, str(predecessor), progress=progress),
+            clinvar=clinvar,
+            temporal=temporal,
+            earlier=_open_earlier(workspace, clinvar, temporal, progress),
         )
 
     @property
@@ -90,7 +118,6 @@ class ReleaseInputs:
             self.genome,
             *(each for group in groups for each in group.values()),
             self.clinvar,
-            self.changes,
             *earlier,
         )
 
@@ -102,12 +129,26 @@ class ReleaseInputs:
         """Read the gnomAD shards by contig."""
         return {name: pq.read_table(each.file("variants.parquet")) for name, each in self.gnomad.items()}
 
+    def gnomad_on_demand(self, columns: Sequence[str]) -> TablesOnDemand:
+        """Return some columns of the gnomAD shards by contig."""
+        return TablesOnDemand({name: each.file("variants.parquet") for name, each in self.gnomad.items()}, columns)
+
+    def clinvar_on_demand(self, columns: Sequence[str]) -> TablesOnDemand:
+        """Return some columns of the alleles of the release by linear contig."""
+        return TablesOnDemand(_files_by_contig(self.clinvar, self.windows), columns)
+
+    def earlier_on_demand(self, columns: Sequence[str]) -> TablesOnDemand | None:
+        """Return some columns of the alleles of T0 by linear contig; None without a temporal holdout."""
+        if self.earlier is None:
+            return None
+        return TablesOnDemand(_files_by_contig(self.earlier, self.windows), columns)
+
     def clinvar_tables(self) -> dict[str, pa.Table]:
         """Read the alleles of the release by linear contig."""
         return _by_contig(self.clinvar, self.windows)
 
     def earlier_tables(self) -> dict[str, pa.Table] | None:
-        """Read the alleles of the predecessor by linear contig; None without a predecessor."""
+        """Read the alleles of T0 by linear contig; None without a temporal holdout."""
         return None if self.earlier is None else _by_contig(self.earlier, self.windows)
 
     def corpus_datasets(self) -> dict[str, ds.Dataset]:
@@ -122,17 +163,18 @@ class ReleaseInputs:
 
 
 def holdout_policy(workspace: Workspace, inputs: ReleaseInputs) -> HoldoutPolicy:
-    """Return the catalogue's holdout policy, with the temporal holdout between the predecessor and the release."""
-    earlier, later = inputs.earlier, str(inputs.clinvar.artefact.partition)
-    temporal = None if earlier is None else (str(earlier.artefact.partition), later)
-    return replace(workspace.catalog.holdouts.policy, temporal=temporal).canonical(workspace.contigs)
+    """Return the catalogue's holdout policy, with T0 and T1 of the temporal holdout and the rule that chose T0."""
+    chosen = inputs.temporal
+    temporal = None if chosen.earlier is None else (chosen.earlier, str(inputs.clinvar.artefact.partition))
+    policy = replace(workspace.catalog.holdouts.policy, temporal=temporal, temporal_rule=chosen.rule)
+    return policy.canonical(workspace.contigs)
 
 
 def check_held_out_under(holdouts: Published, policy: HoldoutPolicy) -> None:
     """Raise :class:`ResourceError` unless holdouts were built under ``policy``.
 
-    A new predecessor or an edited catalogue affects the holdouts only after a rebuild. A package of the new policy with
-    the old holdouts would train on data that it is evaluated on.
+    A T0 that was moved or an edited catalogue affects the holdouts only after a rebuild. A package of the new policy
+    with the old holdouts would train on data that it is evaluated on.
     """
     wanted, found = normal_json(policy.as_recipe(), "policy"), holdouts.manifest.recipe["policy"]
     if found == wanted:
@@ -148,5 +190,50 @@ def check_held_out_under(holdouts: Published, policy: HoldoutPolicy) -> None:
     )
 
 
+def _open_earlier(
+    workspace: Workspace, later: Published, temporal: TemporalChoice, progress: Progress
+) -> Published | None:
+    """Open the shard of T0, to be compared with that of the release, ``later``.
+
+    Raises
+    ------
+    MissingResourceError
+        If it is not published, with what to build; other errors as :meth:`GatedAsset.open`.
+    ResourceError
+        If the two were normalised against different genomes. Automation does not wait for the shard of T0, because it
+        is no dependency in Dagster's sense.
+    """
+    if temporal.earlier is None:
+        return None
+    where = f"temporal holdout of {later.artefact.partition}"
+    try:
+        earlier = clinvar_shard.open(workspace, temporal.earlier, progress=progress)
+    except MissingResourceError as err:
+        raise MissingResourceError(
+            where,
+            f"T0 is {temporal.earlier}, but its clinvar/shard is not published",
+            remedy=f"Materialise clinvar/release and clinvar/shard for {temporal.earlier}, or name another T0 in "
+            "holdouts.temporal",
+        ) from err
+    if _genome_of(earlier) != _genome_of(later):
+        raise ResourceError(
+            where,
+            f"{earlier.artefact} and {later.artefact} were built from different genomes",
+            expected=f"reference/genome {_genome_of(later)}",
+            got=_genome_of(earlier),
+            remedy="Rebuild the older of the two shards",
+        )
+    return earlier
+
+
+def _genome_of(shard: Published) -> str:
+    """Return the SHA-256 of the manifest of the genome that a shard was normalised against."""
+    return next(ref.manifest_sha256 for ref in shard.manifest.inputs if ref.asset == reference_genome.key)
+
+
 def _by_contig(shard: Published, contigs: Mapping[str, Published]) -> dict[str, pa.Table]:
-    return {name: pq.read_table(shard.file(f"{name}.parquet")) for name in contigs}
+    return {name: pq.read_table(path) for name, path in _files_by_contig(shard, contigs).items()}
+
+
+def _files_by_contig(shard: Published, contigs: Iterable[str]) -> dict[str, Path]:
+    return {name: shard.file(f"{name}.parquet") for name in contigs}

@@ -17,7 +17,7 @@ from genolewm_assets.defs.runtime import (
     Plan,
     Workspace,
     on_every_partition,
-    reference_reader,
+    reference_opener,
 )
 from genolewm_assets.genome import ContigSet, IntervalArray
 from genolewm_assets.lewm.windows import WINDOW_CHECKS, WINDOWS, build_window_table, check_window_table, coverage_counts
@@ -36,7 +36,7 @@ def plan_windows(workspace: Workspace, contig_name: str, progress: Progress) -> 
     tracks = {name: workspace.source(url, progress=progress) for name, url in urls.items()}
 
     def write(work: Path) -> BuildReport:
-        sequence = reference_reader(genome, workspace.contigs)(contig)
+        sequence = reference_opener(genome, workspace.contigs)(contig)
         intervals = _read_tracks(tracks, workspace.contigs, contig.name)
         table = build_window_table(contig, sequence, profile, intervals, progress=progress)
         write_table([table], work / "windows.parquet", WINDOWS)
@@ -88,6 +88,7 @@ windows_index = GatedAsset(
     `embeddings/cache`.
     """,
     kinds={"parquet", "numpy"},
+    code_version="2",
     place=lambda workspace, contig: f"windows/{workspace.catalog.window_profile.name}/{contig}",
     deps=(on_every_partition(reference_genome),),
     partitions=BY_LINEAR_CONTIG,

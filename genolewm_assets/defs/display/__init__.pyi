@@ -24,4 +24,4 @@ from .pictures import draw_coverage as draw_coverage
 from .pictures import draw_density as draw_density
 from .pictures import draw_norms as draw_norms
 from .pictures import draw_placements as draw_placements
-from .pictures import draw_source_mix as draw_source_mix
+from .pictures import draw_shares as draw_shares

@@ -8,6 +8,14 @@ _GENERAL: Mapping[str, str] = {
     "inputs_accepted": (
         "The sources could be read, and every upstream input is published, passed its checks and is unaltered."
     ),
+    "built_from_current_inputs": (
+        "A build of now would read what was read: the source files, the code version, the recipe, and the published "
+        "inputs are the same. Blocks nothing: what is published was right when it was built."
+    ),
+    "newest_release_built": (
+        "The newest ClinVar release that the listing offers is built, and its date is not further back than the "
+        "catalogue allows. Building an older release again changes nothing here. Blocks nothing."
+    ),
     "bytes_match_manifest": "Every published file has the size and the SHA-256 that its manifest states.",
     "checksum_matches_published": (
         "Every downloaded source file has the MD5 that its publisher or the catalogue states, if one is stated."
@@ -20,8 +28,8 @@ _GENERAL: Mapping[str, str] = {
 
 _SHARDS: Mapping[str, str] = {
     "every_record_accounted_for": (
-        "The number of alleles in the source, counted by separate code, equals those kept, rejected and filtered; "
-        "every reject has its row."
+        "The alleles or records of the source, counted by separate code, equal those used plus those rejected, skipped "
+        "or filtered for each reason; each reject has its row."
     ),
     "alleles_in_normal_form": "REF and ALT of every allele are upper-case ACGT, differ, are trimmed and left-aligned.",
     "frequencies_consistent": (
@@ -54,9 +62,6 @@ _CHANGES: Mapping[str, str] = {
 }
 
 _WINDOWS: Mapping[str, str] = {
-    "every_record_accounted": (
-        "The records and bases of a corpus source equal those used plus those skipped for each reason."
-    ),
     "contigs_match_pins": "The contigs of the FASTA have the lengths and MD5s that the catalogue pins.",
     "windows_tile_contig": (
         "The contig has exactly the windows that RFC-0006 section 3.2 defines, in every run of A, C, G and T."
@@ -92,19 +97,32 @@ _HOLDOUTS: Mapping[str, str] = {
         "Haplotype blocks remove the share of windows that the policy requests, within 0.3 percentage points, or less "
         "if no admissible block is left."
     ),
+    "haplotypes_as_carried": (
+        "The haplotypes of every phased block, and the number of haplotypes that carry each, are those of a second "
+        "count of the genotypes; every held-out block has its haplotypes."
+    ),
     "rows_sorted_and_unique": "The rows of each table are sorted by key, and no key occurs twice.",
     "units_have_one_role": "No contig, gene component or haplotype block is in both validation and test.",
 }
 
 _PACKAGES: Mapping[str, str] = {
+    "bench_alleles_scored": (
+        "Read from the written package, every ClinVar allele of an evaluation labelled P, LP, B or LB with the review "
+        "stars of the policy is shown exactly once, or stated with the reason why no window shows it, and no label has "
+        "fewer stars."
+    ),
     "caches_match_windows": "Every cache key and cache row of a window refers to the states of exactly that window.",
     "counts_add_up": (
         "For every source, the windows and alleles read equal those in the training split plus those held out, and the "
         "counts equal the rows of the files."
     ),
-    "mix_realised": (
-        "The training windows allow the target mix of corpus sources, each within 2 percentage points, or the "
-        "catalogue declares the deviation."
+    "labels_as_declared": (
+        "Every ClinVar allele in training has the class and stars of the release that `knowledge` declares, and every "
+        "one in validation and test those of the package's release."
+    ),
+    "mix_served": (
+        "A simulated epoch of training serves the declared shares of origins of windows and of sources of edits, each "
+        "within 2 percentage points."
     ),
     "no_holdout_allele_in_train": (
         "The training split contains no allele that is listed as held out or overlaps a held-out interval."
@@ -115,7 +133,10 @@ _PACKAGES: Mapping[str, str] = {
     "no_holdout_window_in_train": (
         "The footprint of no reference window of the training split overlaps a held-out interval."
     ),
-    "package_verifies": "Every file of the package in use and of its caches has the SHA-256 that the package records.",
+    "package_verifies": (
+        "Names and sizes of all files of the package in use and of its caches are as recorded; files modified since "
+        "have the recorded SHA-256."
+    ),
     "sequences_right": (
         "Every window has the SHA-256 of its row, consists of ACGT only and, if it is a reference window, equals the "
         "genome, flanks included."
@@ -123,6 +144,13 @@ _PACKAGES: Mapping[str, str] = {
     "splits_disjoint": (
         "No allele is in two splits, no reference window is in both validation and test, and no training window equals "
         "an evaluation window of a holdout with intervals on either strand."
+    ),
+    "training_alleles_present": (
+        "Training windows contain a gnomAD allele and a P or LP ClinVar allele, if the sources have alleles, or the "
+        "catalogue declares that they may not (`packages.without_alleles`)."
+    ),
+    "visits_bounded": (
+        "A simulated epoch visits no window more often than the catalogue allows, and visits windows of every stratum."
     ),
 }
 

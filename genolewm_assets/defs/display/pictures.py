@@ -173,28 +173,26 @@ def draw_placements(counts: Mapping[str, int], *, source: str) -> dg.MetadataVal
     return _draw_bars(counts, title=f"{sum(counts.values()):,} windows of {source} by how they were placed")
 
 
-def draw_source_mix(target: Mapping[str, float], realised: Mapping[str, float]) -> dg.MetadataValue:
-    """Draw the share of training tuples from each corpus source, 0 to 1: the target and the realised share."""
-    names = list(target)
-    off = max((abs(realised.get(name, 0.0) - target[name]) for name in names), default=0.0)
-    title = f"Source mix of training; at most {_percent(off, digits=1)} from the target"
+def draw_shares(declared: Mapping[str, float], served: Mapping[str, float], *, what: str) -> dg.MetadataValue:
+    """Draw the declared and served shares of the training tuples, 0 to 1; ``what`` says what they are shares of."""
+    names = list({**declared, **served})
+    off = max((abs(served.get(name, 0.0) - declared.get(name, 0.0)) for name in names), default=0.0)
+    title = f"{what} of the training tuples; at most {_percent(off, digits=1)} from the declared share"
     figure, axes = _canvas(title, height_in=1.0 + 0.45 * len(names))
     at = np.arange(len(names))
-    got = [realised.get(name, 0.0) for name in names]
-    axes.barh(at, got, height=0.55, color=BLUE, label="realised", **_EDGE)
-    for y, name in enumerate(names):
-        axes.vlines(target[name], y - 0.4, y + 0.4, color=VERMILION, linewidth=3, label="" if y else "target")
-        _write_after(
-            axes, max(got[y], target[name]), y, f"{_percent(got[y], digits=1)} (target {_percent(target[name])})"
-        )
-    axes.set(xlabel="share of tuples", xlim=(0, max([*got, *target.values()], default=1.0) * 1.45))
+    got, aim = ([shares.get(name, 0.0) for name in names] for shares in (served, declared))
+    axes.barh(at, got, height=0.55, color=BLUE, label="served", **_EDGE)
+    for y in range(len(names)):
+        axes.vlines(aim[y], y - 0.4, y + 0.4, color=VERMILION, linewidth=3, label="" if y else "declared")
+        _write_after(axes, max(got[y], aim[y]), y, f"{_percent(got[y], digits=1)} (declared {_percent(aim[y])})")
+    axes.set(xlabel="share of tuples", xlim=(0, max([*got, *aim], default=1.0) * 1.45))
     _name_rows(axes, names)
     axes.legend(loc="lower right", frameon=False, fontsize=_SMALL_PT)
     alt_text = ", ".join(
-        f"{name} {_percent(share, digits=1)} of {_percent(target[name])}"
-        for name, share in zip(names, got, strict=True)
+        f"{name} {_percent(share, digits=1)} of {_percent(wanted)}"
+        for name, share, wanted in zip(names, got, aim, strict=True)
     )
-    return embed_figure(figure, f"Realised source mix of training: {alt_text}")
+    return embed_figure(figure, f"{what} of the training tuples: {alt_text}")
 
 
 def draw_composition(

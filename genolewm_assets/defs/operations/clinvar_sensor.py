@@ -12,16 +12,18 @@ import dagster as dg
 import tenacity
 from pydantic import BaseModel, Field, ValidationError
 
-from genolewm_assets.defs.assets import clinvar_changes, clinvar_release, clinvar_shard, packages_split
-from genolewm_assets.defs.operations.jobs import refresh_release_job
+from genolewm_assets.defs.assets import clinvar_changes, clinvar_shard, packages_split
+from genolewm_assets.defs.operations.build_everything import BUILD_EVERYTHING
+from genolewm_assets.defs.operations.build_inputs import describe_missing, inputs_of, is_published, missing_inputs
+from genolewm_assets.defs.operations.release_job import UNPACKAGED_ASSETS, built_for, refresh_release_job
+from genolewm_assets.defs.operations.run_queue import HELD_TAG, NEVER_BEGAN, UNFINISHED, cancel_stranded
 from genolewm_assets.defs.runtime import (
-    GatedAsset,
     Workspace,
     WorkspaceResource,
     clinvar_release_partitions,
     configured_catalog,
 )
-from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, RejectedResourceError, ResourceError
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError, ResourceError
 from genolewm_assets.sources.catalog import Release, load_catalog
 from genolewm_assets.sources.clinvar import (
     Listing,
@@ -33,15 +35,11 @@ from genolewm_assets.sources.clinvar import (
 )
 from genolewm_assets.variants import ReleaseKey, is_before
 
-#: Assets that are built for a release that the catalogue does not package.
-UNPACKAGED_ASSETS = (clinvar_release, clinvar_shard, clinvar_changes)
-
 #: Seconds for reading the listing. Dagster ends a tick after 60 s, and the next tick tries again.
 _READ_WITHIN_S = 30.0
 _ATTEMPTS, _PAUSE = 2, tenacity.wait_fixed(1)
 
 _PARTITIONS = str(clinvar_release_partitions.name)
-_ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 
 class _Cursor(BaseModel):
@@ -52,12 +50,15 @@ class _Cursor(BaseModel):
     newest
         Newest release seen so far. A newer release is requested even if its partition exists already, because a crash
         can fall between registration and request.
+    waiting
+        The newest release if it could not be requested yet; it stays a candidate.
     arriving
         Identities of new files without a published checksum, by file name. Such a file is complete when two ticks find
         the same identity.
     """
 
     newest: Release | None = None
+    waiting: Release | None = None
     arriving: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
@@ -138,17 +139,12 @@ def _arriving(workspace: Workspace, listing: Listing, before: Mapping[str, str])
     }
 
 
-def _is_published(workspace: Workspace, asset: GatedAsset, key: str) -> bool:
-    try:
-        asset.open(workspace, key, contents="sizes")
-    except GenoLeWMError:
-        return False
-    return True
-
-
-def _refresh(workspace: Workspace, key: str, *, run_key: str | None, predecessor: str | None) -> dg.RunRequest:
-    """Return the request of a run that builds the assets of a release."""
-    keys = None if workspace.is_packaged(key) else [dg.AssetKey(asset.path) for asset in UNPACKAGED_ASSETS]
+def _refresh(
+    workspace: Workspace, key: str, *, run_key: str | None, predecessor: str | None, packaged: bool = True
+) -> dg.RunRequest:
+    """Return the request of a run that builds the assets of a release, with ``packaged`` its package where wanted."""
+    whole = packaged and workspace.is_packaged(key)
+    keys = None if whole else [dg.AssetKey(asset.path) for asset in UNPACKAGED_ASSETS]
     config = {"ops": {"__".join(clinvar_changes.path): {"config": {"predecessor": predecessor}}}} if predecessor else {}
     return dg.RunRequest(
         run_key=run_key,
@@ -160,9 +156,14 @@ def _refresh(workspace: Workspace, key: str, *, run_key: str | None, predecessor
 
 
 def _count_runs(instance: dg.DagsterInstance, key: str, statuses: tuple[dg.DagsterRunStatus, ...] = ()) -> int:
-    """Count the runs of ``refresh_release`` for a release; with ``statuses``, only runs in these statuses."""
+    """Count the runs of ``refresh_release`` for a release; with ``statuses``, only runs in these statuses.
+
+    A run that was cancelled while the queue kept it for `build_everything` does not count: nothing was tried.
+    """
     tags = {"dagster/partition": key}
-    return instance.get_runs_count(dg.RunsFilter(job_name=refresh_release_job.name, tags=tags, statuses=statuses))
+    wanted = dg.RunsFilter(job_name=refresh_release_job.name, tags=tags, statuses=statuses)
+    never_began = dg.RunsFilter(job_name=refresh_release_job.name, tags={**tags, HELD_TAG: NEVER_BEGAN})
+    return instance.get_runs_count(wanted) - (0 if statuses else instance.get_runs_count(never_began))
 
 
 def _is_temporary(err: ResourceError) -> bool:
@@ -176,13 +177,17 @@ def _is_temporary(err: ResourceError) -> bool:
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
 def clinvar_release_sensor(
-    context: dg.SensorEvaluationContext, workspace: WorkspaceResource
+    context: dg.SensorEvaluationContext, workspace: dg.ResourceParam[WorkspaceResource]
 ) -> dg.SensorResult | dg.SkipReason:
     """Register every new ClinVar release of the catalogue's listing, and request refresh_release for the newest.
 
     Older releases are registered but not requested. A file that replaces another under the same name gets a new key. If
-    the listing cannot be read, the next tick reads it again.
+    the listing cannot be read, the next tick reads it again. While something that the build reads is not published,
+    or `build_everything` runs, the sensor waits and says for what. A build that failed because an input was missing is
+    requested again after one was published.
     """
+    if stranded := cancel_stranded(context.instance, BUILD_EVERYTHING):
+        context.log.warning(f"{stranded} runs that {BUILD_EVERYTHING} left in the queue were cancelled")
     cursor = _Cursor.parse(context.cursor)
     try:
         opened = workspace.open()
@@ -196,41 +201,113 @@ def clinvar_release_sensor(
     for release in state.known:
         if release.key in new:
             context.log.info(f"new release {release.key}: {release.file_name} ({release.identity})")
-    requests = _newest_request(opened, context, state, _candidates(state, new, cursor))
+    key = _candidate(context.instance, state, new, cursor)
+    requests, waits_for = _newest_request(opened, context, state, key) if key else ([], None)
     return dg.SensorResult(
         dynamic_partitions_requests=[clinvar_release_partitions.build_add_request(new)] if new else [],
         run_requests=requests,
-        skip_reason=None if requests else f"nothing to request: {state}",
-        cursor=_Cursor(newest=_newest(state, cursor), arriving=dict(state.arriving)).model_dump_json(),
+        skip_reason=None if requests else waits_for or f"nothing to request: {state}",
+        cursor=_Cursor(
+            # A release that waits, for example for its T0, stays a candidate: the cursor remains before it.
+            newest=_newest(state, cursor, before=key if waits_for else None),
+            waiting=key if waits_for else None,
+            arriving=dict(state.arriving),
+        ).model_dump_json(exclude_none=True),
     )
 
 
-def _candidates(state: _ReleaseState, new: list[str], cursor: _Cursor) -> list[str]:
+def _candidate(instance: dg.DagsterInstance, state: _ReleaseState, new: list[str], cursor: _Cursor) -> str | None:
+    """Return the newest offered release if it is new, waits, or failed because an input was missing; else None."""
     newest = cursor.newest
-    return [key for key in state.offered if key in new or (newest is not None and is_before(newest, key))]
+    for key in reversed(state.offered):
+        if key in new or key == cursor.waiting or (newest is not None and is_before(newest, key)):
+            return key
+    if state.offered and _failed_for_missing_input(instance, state.offered[-1]) is not None:
+        return state.offered[-1]
+    return None
 
 
-def _newest(state: _ReleaseState, cursor: _Cursor) -> str | None:
+def _newest(state: _ReleaseState, cursor: _Cursor, *, before: str | None = None) -> str | None:
+    """Return the newest release seen, or with ``before`` the newest one before that release."""
     seen = [*state.offered, *([cursor.newest] if cursor.newest else [])]
-    return max(seen, key=ReleaseKey.parse, default=None)
+    return max((key for key in seen if before is None or is_before(key, before)), key=ReleaseKey.parse, default=None)
 
 
 def _newest_request(
-    workspace: Workspace, context: dg.SensorEvaluationContext, state: _ReleaseState, candidates: list[str]
-) -> list[dg.RunRequest]:
-    """Return a request for the newest candidate, or none if a newer release is published or it was requested before."""
-    if not candidates:
-        return []
-    key = candidates[-1]
-    published = [release.key for release in state.known if _is_published(workspace, clinvar_shard, release.key)]
+    workspace: Workspace, context: dg.SensorEvaluationContext, state: _ReleaseState, key: str
+) -> tuple[list[dg.RunRequest], str | None]:
+    """Return a request for the candidate, and what it waits for.
+
+    There is no request for it if a newer release is published or it was requested before. If the shard of its T0 is
+    missing, T0 is requested first, and the candidate once that run has ended.
+    """
+    published = [release.key for release in state.known if is_published(workspace, clinvar_shard, release.key)]
     if any(is_before(key, other) for other in published):
         context.log.info(f"{key} is older than a published release: it is registered, but built only on request")
-        return []
-    if _count_runs(context.instance, key):
+        return [], None
+    runs = _count_runs(context.instance, key)
+    if runs and not _has_new_input(workspace, context.instance, key):
         context.log.info(f"{key} was requested before")
-        return []
+        return [], None
+    if reason := _waits_for(workspace, context.instance, key):
+        return [], reason
+    t0 = _missing_t0(workspace, state, key)
+    if t0 is not None and not _count_runs(context.instance, t0):
+        context.log.info(f"{t0}, T0 of {key}, is requested before it")
+        return [_refresh(workspace, t0, run_key=t0, predecessor=None, packaged=False)], f"{key} waits for its T0, {t0}"
+    if t0 is not None and _count_runs(context.instance, t0, UNFINISHED):
+        return [], f"{key} waits for its T0, {t0}, which is being built"
     earlier = [other for other in published if is_before(other, key)]
-    return [_refresh(workspace, key, run_key=key, predecessor=earlier[-1] if earlier else None)]
+    run_key = f"{key} after {runs} failed" if runs else key
+    return [_refresh(workspace, key, run_key=run_key, predecessor=earlier[-1] if earlier else None)], None
+
+
+def _waits_for(workspace: Workspace, instance: dg.DagsterInstance, key: str) -> str | None:
+    """Return what the build of a release has to wait for; None if it can begin."""
+    everything = dg.RunsFilter(job_name=BUILD_EVERYTHING, statuses=list(UNFINISHED))
+    if runs := instance.get_runs(everything, limit=1):
+        return f"{key} waits for {BUILD_EVERYTHING} (run {runs[0].run_id[:8]}), which builds every release"
+    missing = missing_inputs(workspace, built_for(workspace, key), key, instance)
+    return f"{key} {describe_missing(missing)}" if missing else None
+
+
+def _failed_for_missing_input(instance: dg.DagsterInstance, key: str) -> dg.RunRecord | None:
+    """Return the latest run for a release if it failed because an input was missing; else None."""
+    tags = {"dagster/partition": key}
+    tried = [status for status in dg.DagsterRunStatus if status is not dg.DagsterRunStatus.CANCELED]
+    wanted = dg.RunsFilter(job_name=refresh_release_job.name, tags=tags, statuses=tried)
+    records = instance.get_run_records(wanted, limit=1)
+    for record in records:
+        entries = instance.all_logs(record.dagster_run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE)
+        events = [entry.dagster_event for entry in entries if entry.dagster_event]
+        errors = [event.step_failure_data.error for event in events]
+        if any(error and error.cause and error.cause.cls_name == MissingResourceError.__name__ for error in errors):
+            return record
+    return None
+
+
+def _has_new_input(workspace: Workspace, instance: dg.DagsterInstance, key: str) -> bool:
+    """Tell whether the latest run for a release failed because an input was missing, and one was published since."""
+    failed = _failed_for_missing_input(instance, key)
+    if failed is None:
+        return False
+    inputs = [
+        *inputs_of(built_for(workspace, key), key, instance),
+        *((clinvar_shard, other) for other in workspace.known_releases() if is_before(other, key)),
+    ]
+    for asset, partition in inputs:
+        record = instance.get_latest_data_version_record(dg.AssetKey(asset.path), partition_key=partition)
+        if record is not None and record.timestamp > failed.create_timestamp.timestamp():
+            return True
+    return False
+
+
+def _missing_t0(workspace: Workspace, state: _ReleaseState, key: str) -> str | None:
+    """Return T0 of a packaged release if the listing offers it and its shard is not published, else None."""
+    t0 = workspace.temporal(key).earlier if workspace.is_packaged(key) else None
+    if t0 is None or t0 not in state.offered or is_published(workspace, clinvar_shard, t0):
+        return None
+    return t0
 
 
 @dg.schedule(
@@ -240,8 +317,8 @@ def _newest_request(
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
 def clinvar_release_schedule(
-    context: dg.ScheduleEvaluationContext, workspace: WorkspaceResource
-) -> dg.RunRequest | dg.SkipReason:
+    context: dg.ScheduleEvaluationContext, workspace: dg.ResourceParam[WorkspaceResource]
+) -> dg.RunRequest | dg.SkipReason | list[dg.RunRequest]:
     """Once a week, request refresh_release for the newest ClinVar release if it is not built yet.
 
     This replaces the sensor where it is off, and repeats runs that failed for a temporary reason. A release is built if
@@ -262,9 +339,15 @@ def clinvar_release_schedule(
     # A newer published release counts too: if its checksum cannot be read today, no older release must be requested.
     for release in state.known:
         product = packages_split if opened.is_packaged(release.key) else clinvar_shard
-        if not is_before(release.key, key) and _is_published(opened, product, release.key):
+        if not is_before(release.key, key) and is_published(opened, product, release.key):
             return dg.SkipReason(f"{product.key}[{release.key}] is published: {state}")
-    if _count_runs(context.instance, key, tuple(status for status in dg.DagsterRunStatus if status not in _ENDED)):
-        return dg.SkipReason(f"a run for {key} is in progress")
+    running = f"a run for {key} is in progress" if _count_runs(context.instance, key, UNFINISHED) else None
+    if reason := running or _waits_for(opened, context.instance, key):
+        return dg.SkipReason(reason)
     # No predecessor is named, so that a release that was compared before keeps its predecessor.
-    return _refresh(opened, key, run_key=None, predecessor=None)
+    refresh = _refresh(opened, key, run_key=None, predecessor=None)
+    t0 = _missing_t0(opened, state, key)
+    if t0 is None or _count_runs(context.instance, t0, UNFINISHED):
+        return refresh
+    # Where the sensor is off. The package may have to wait for the next week.
+    return [_refresh(opened, t0, run_key=None, predecessor=None, packaged=False), refresh]

@@ -6,18 +6,22 @@ passed to it only after ``launch.enter_environment``, because the partitions are
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Literal, Self, TypeAlias
 
 import dagster as dg
-from sqlalchemy.exc import OperationalError
 
 from genolewm_assets.defs.assets import GATED, embeddings_cache, embeddings_corpus, leading_to, packages_current
+from genolewm_assets.defs.operations.build_inputs import is_recorded
+from genolewm_assets.defs.operations.release_job import register_offered
+from genolewm_assets.defs.operations.run_queue import UNFINISHED
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
     BY_RELEASE,
@@ -25,14 +29,13 @@ from genolewm_assets.defs.runtime import (
     GatedAsset,
     Partitioning,
     Workspace,
-    clinvar_release_partitions,
     configured_catalog,
     configured_root,
 )
-from genolewm_assets.errors import GenoLeWMError, ResourceError
+from genolewm_assets.errors import BusyError, GenoLeWMError
 from genolewm_assets.lewm.packages import choose_current, read_current, read_pin
 from genolewm_assets.progress import NO_PROGRESS
-from genolewm_assets.sources.clinvar import choose_releases, read_listing
+from genolewm_assets.run_databases import database_errors, described
 from genolewm_assets.store.artefacts import ArtefactId, Manifest, is_current
 from genolewm_assets.store.locks import is_running
 
@@ -47,7 +50,10 @@ _SIDE_TABLES = ("rejects.parquet", "skipped.parquet")
 
 #: Tags with the host name and process id of a demo, by which a later demo finds its runs.
 _HOST_TAG, _PID_TAG = "genolewm/demo_host", "genolewm/demo_pid"
-_ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+#: The daemon of a UI beside a demo repeats none of its runs: the next demo does.
+_NOT_REPEATED = {"dagster/max_retries": "0"}
+#: Location whose lock a running demo holds; nothing is published there.
+_LOCK = "demo"
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -90,6 +96,11 @@ class PartitionResult:
         return {"asset": self.artefact.asset, "partition": self.artefact.partition, **facts}
 
 
+def _open_instance() -> dg.DagsterInstance:
+    with database_errors(Path(os.environ["DAGSTER_HOME"])):
+        return dg.DagsterInstance.get()
+
+
 @dataclass(slots=True)
 class Demo:
     """Builds every partition of the graph in dependency order.
@@ -98,18 +109,43 @@ class Demo:
     ----------
     graph
         Definitions of all assets.
+    say
+        Receives a line if another demo of the root is running: this one then waits for it to end.
     """
 
     graph: dg.Definitions
     workspace: Workspace = field(default_factory=lambda: Workspace.open(configured_root(), configured_catalog()))
-    instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.get)
+    instance: dg.DagsterInstance = field(default_factory=_open_instance)
+    say: Callable[[str], object] = lambda _: None
+    _held: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 
     def __enter__(self) -> Self:
-        self._fail_dead_runs()
+        self._wait_for_others()
+        with database_errors(self._home), ExitStack() as undone:
+            undone.push(self._held.pop_all())
+            self._fail_dead_runs()
+            self._held = undone.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.instance.dispose()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        with self._held:
+            self.instance.dispose()
+        if stated := error and described(self._home, error):
+            raise stated from error
+
+    @property
+    def _home(self) -> Path:
+        """Folder of Dagster's databases."""
+        return self.workspace.root.path / "dagster"
+
+    def _wait_for_others(self) -> None:
+        """Take the lock of all demos of the root; two at once would run the same partitions twice, or fail some."""
+        root = self.workspace.root
+        try:
+            self._held.enter_context(root.lock(_LOCK, wait_s=0.0))
+        except BusyError:
+            self.say(f"{root.path}: another demo of this root is running; waiting until it ends")
+            self._held.enter_context(root.lock(_LOCK, wait_s=math.inf))
 
     def _fail_dead_runs(self) -> None:
         """Fail the runs of demos that were killed, and free the pool slots of all ended runs.
@@ -117,8 +153,7 @@ class Demo:
         Otherwise such runs would stay "started" and keep their slots for ever. Slots are searched separately, because a
         process that failed a run may have been killed before it freed the slot.
         """
-        unfinished = [status for status in dg.DagsterRunStatus if status not in _ENDED]
-        ours = dg.RunsFilter(statuses=unfinished, tags={_HOST_TAG: socket.gethostname()})
+        ours = dg.RunsFilter(statuses=list(UNFINISHED), tags={_HOST_TAG: socket.gethostname()})
         for record in self.instance.get_run_records(ours):
             run = record.dagster_run
             if not is_running(int(run.tags[_PID_TAG]), record.create_timestamp.timestamp()):
@@ -130,17 +165,9 @@ class Demo:
                 if holder is None or holder.is_finished:
                     storage.free_concurrency_slots_for_run(run_id)
 
-    def register_releases(self) -> list[str]:
-        """Register every ClinVar release of the catalogue's listing as a partition; return their keys, oldest first."""
-        settings = self.workspace.catalog.clinvar
-        listing = read_listing(self.workspace.url(settings.listing))
-        keys = [release.key for release in choose_releases(self.workspace.root.path, listing, settings.releases)]
-        self.instance.add_dynamic_partitions(str(clinvar_release_partitions.name), keys)
-        return keys
-
     def steps(self) -> Steps:
         """Return every (asset, partition) in dependency order, except ``packages/current`` (see :meth:`follow`)."""
-        releases = self.register_releases()
+        releases = register_offered(self.workspace, self.instance)
         listed: Mapping[Partitioning, Sequence[str]] = {
             BY_RELEASE: releases,
             BY_PACKAGED_RELEASE: [key for key in releases if self.workspace.is_packaged(key)],
@@ -174,42 +201,28 @@ class Demo:
             manifest = asset.open(self.workspace, partition).manifest
         except GenoLeWMError:
             return None  # the run will report and record the error
-        return manifest if self._knows(plan.artefact, manifest.sha256) else None
-
-    def _knows(self, artefact: ArtefactId, sha256: str) -> bool:
-        """Tell whether the instance's latest materialisation of a partition has this manifest."""
-        key = dg.AssetKey(artefact.asset.split("/"))
-        event = self.instance.get_latest_data_version_record(key, partition_key=artefact.partition)
-        tags = event.asset_materialization.tags if event and event.asset_materialization else None
-        return (tags or {}).get("dagster/data_version") == f"sha256:{sha256}"
+        return manifest if is_recorded(self.instance, plan.artefact, manifest.sha256) else None
 
     def follow(self) -> PartitionResult:
         """Materialise ``packages/current`` unless it points to the right package already."""
         artefact, started, root = ArtefactId(packages_current.key), time.monotonic(), self.workspace.root.path
         with suppress(GenoLeWMError):
             ref = choose_current(root, read_pin(root))
-            if ref == read_current(root) and self._knows(artefact, ref.manifest_sha256):
+            if ref == read_current(root) and is_recorded(self.instance, artefact, ref.manifest_sha256):
                 return PartitionResult(artefact, "current", time.monotonic() - started, 1, 1, 1)
         failure = self._materialise(artefact, 1, started)
         return failure or PartitionResult(artefact, "built", time.monotonic() - started, 1, 1, 1)
 
     def _materialise(self, artefact: ArtefactId, checks: int, started: float) -> PartitionResult | None:
         """Run one asset for one partition; return the failure, or None on success."""
-        try:
-            result = self.graph.resolve_implicit_global_asset_job_def().execute_in_process(
-                instance=self.instance,
-                partition_key=artefact.partition,
-                asset_selection=[dg.AssetKey(artefact.asset.split("/"))],
-                run_config=_QUIET,
-                tags={_HOST_TAG: socket.gethostname(), _PID_TAG: str(os.getpid())},
-                raise_on_error=False,
-            )
-        except OperationalError as err:
-            raise ResourceError(
-                str(self.workspace.root.path / "dagster"),
-                f"the database of runs cannot be written ({err.orig})",
-                remedy="Free some disk space or make the root writable, and run the command again",
-            ) from err
+        result = self.graph.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=self.instance,
+            partition_key=artefact.partition,
+            asset_selection=[dg.AssetKey(artefact.asset.split("/"))],
+            run_config=_QUIET,
+            tags={_HOST_TAG: socket.gethostname(), _PID_TAG: str(os.getpid()), **_NOT_REPEATED},
+            raise_on_error=False,
+        )
         if result.success:
             return None
         passed = sum(check.passed for check in result.get_asset_check_evaluations())

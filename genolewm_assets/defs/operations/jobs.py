@@ -1,31 +1,34 @@
-"""The list of all jobs, and the definitions of ``refresh_release`` and ``rebuild_embeddings``."""
+"""The list of all jobs, and the definition of ``rebuild_embeddings``."""
 
 import time
 
 import dagster as dg
+from pydantic import Field
 
 from genolewm_assets.defs.assets import GATED
+from genolewm_assets.defs.operations.build_everything import build_everything_job
+from genolewm_assets.defs.operations.currency_job import check_current_job
 from genolewm_assets.defs.operations.observe_job import observe_sources_job
 from genolewm_assets.defs.operations.old_runs import purge_old_runs_job
+from genolewm_assets.defs.operations.release_job import refresh_release_job
 from genolewm_assets.defs.operations.verify_job import verify_all_job
-from genolewm_assets.defs.runtime import REFRESH_TAG, clinvar_release_partitions, report_failure
+from genolewm_assets.defs.runtime import BUILD_AGAIN_TAG, report_failure
 
-#: Keys of the assets that are partitioned by ClinVar release, in dependency order.
-RELEASE_ASSETS = tuple(key for key, asset in GATED.items() if asset.partitions.definition is clinvar_release_partitions)
 
-refresh_release_job = dg.define_asset_job(
-    "refresh_release",
-    selection=dg.AssetSelection.assets(*(dg.AssetKey(key.split("/")) for key in RELEASE_ASSETS)),
-    tags={REFRESH_TAG: "true"},
-    description=(
-        "Build all assets of one ClinVar release: download, shard, changes, mitochondrial variants, holdouts and "
-        "package. One release per run."
-    ),
-)
+class RebuildConfig(dg.Config):
+    """Configuration of ``rebuild_embeddings``."""
+
+    force: bool = Field(
+        default=False,
+        description=(
+            "Compute intact states again too, and fail if their bytes differ from the published ones. Uses H100 hours; "
+            "publishes nothing."
+        ),
+    )
 
 
 @dg.op
-def request_backfill(context: dg.OpExecutionContext) -> dg.Output[None]:
+def request_backfill(context: dg.OpExecutionContext, config: RebuildConfig) -> dg.Output[None]:
     """Request a backfill of every partition of every asset that carries the H100 tag."""
     # An asset job takes one kind of partitions, but these assets have two, contigs and corpus sources; a backfill takes
     # both. Dagster has no public function that requests a backfill. These imports take 0.4 s.
@@ -46,7 +49,7 @@ def request_backfill(context: dg.OpExecutionContext) -> dg.Output[None]:
     backfill = PartitionBackfill.from_asset_graph_subset(
         backfill_id=make_new_backfill_id(),
         backfill_timestamp=time.time(),
-        tags={},
+        tags={BUILD_AGAIN_TAG: "true"} if config.force else {},
         dynamic_partitions_store=context.instance,
         asset_graph_subset=wanted,
         title="rebuild_embeddings",
@@ -62,7 +65,10 @@ def request_backfill(context: dg.OpExecutionContext) -> dg.Output[None]:
 @dg.job(
     name="rebuild_embeddings",
     hooks={report_failure},
-    description="Encode every window again on H100s, by one backfill of embeddings/cache and embeddings/corpus.",
+    description=(
+        "Bring the states of every window up to date on H100s, by one backfill of embeddings/cache and "
+        "embeddings/corpus. Intact states are kept; with `force: true` they are computed again and compared."
+    ),
 )
 def rebuild_embeddings_job() -> None:
     """Run ``request_backfill``."""
@@ -70,4 +76,12 @@ def rebuild_embeddings_job() -> None:
 
 
 #: All jobs. Dagster resolves the asset jobs when it loads the definitions.
-JOBS = (refresh_release_job, rebuild_embeddings_job, verify_all_job, purge_old_runs_job, observe_sources_job)
+JOBS = (
+    build_everything_job,
+    refresh_release_job,
+    rebuild_embeddings_job,
+    verify_all_job,
+    check_current_job,
+    purge_old_runs_job,
+    observe_sources_job,
+)

@@ -13,12 +13,12 @@ from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from pydantic import Field
 
+from genolewm_assets.defs.operations.run_queue import ENDED
 from genolewm_assets.defs.runtime import report_failure
 
 #: An asset or a check, and the partition (None if there are no partitions).
 Subject: TypeAlias = tuple[dg.AssetKey | dg.AssetCheckKey, str | None]
 
-_ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _SUBJECT_EVENTS = {
     dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED,
     dg.DagsterEventType.ASSET_MATERIALIZATION,
@@ -56,7 +56,7 @@ class RunHistory:
         """Yield the runs that ended before a time, oldest first."""
         # All ids are listed first, because a page cannot start after a run that has been deleted.
         run_ids: list[str] = []
-        chosen = dg.RunsFilter(statuses=_ENDED, created_before=cutoff)
+        chosen = dg.RunsFilter(statuses=list(ENDED), created_before=cutoff)
         while page := self.instance.get_runs(
             chosen, limit=_LISTED_AT_ONCE, cursor=run_ids[-1] if run_ids else None, ascending=True
         ):

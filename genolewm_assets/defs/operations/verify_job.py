@@ -60,7 +60,9 @@ class PartitionChecks:
             problems.append(f"{verified.location}: another artefact is published here: {other}")
         figures: dict[str, int | str] = {}
         if manifest is not None:
-            figures = {"files": len(manifest.files), "manifest": manifest.sha256}
+            figures = {"files": len(manifest.files), "compared": len(manifest.files), "manifest": manifest.sha256}
+            if not manifest.files:
+                problems.append(f"{verified.location}: not compared: the manifest lists no file")
         yield from self._evaluate(artefact, problems, figures)
 
     def not_found(self) -> Iterator[dg.AssetCheckEvaluation]:
@@ -105,16 +107,17 @@ def _key(artefact: ArtefactId) -> dg.AssetKey:
 
 @dg.op(out=dg.Out(dg.Nothing))
 def verify_files(
-    context: dg.OpExecutionContext, workspace: WorkspaceResource
+    context: dg.OpExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
     """Compare every file of the root with its manifest; fail at the end if a published file is damaged or missing."""
     opened = workspace.open()
     checks = PartitionChecks(opened, context.instance)
-    verification = Verification(opened.root, LogProgress(context.log.info))
     # Each evaluation is yielded at once, so that an interrupted run keeps its results. It belongs to this run, because
     # Dagster's table of checks takes only one evaluation per partition that has no run.
-    for verified in verification:
-        yield from checks.found(verified)
+    with LogProgress(context.log.info) as progress:
+        verification = Verification(opened.root, progress)
+        for verified in verification:
+            yield from checks.found(verified)
     yield from checks.not_found()
     findings = [*find_index_faults(opened.root), *verification.findings]
     faults = [str(finding) for finding in findings if finding.is_fault]

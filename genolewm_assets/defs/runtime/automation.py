@@ -21,10 +21,16 @@ Condition: TypeAlias = dg.AutomationCondition[Any]
 
 #: Observable assets of files outside the root (``assets.observations``). A change of such a file triggers a rebuild but
 #: no first build; a file that was never observed does not delay a build.
-SOURCES = dg.AssetSelection.assets(["reference", "source"], ["gnomad", "source"], ["mito", "source"])
+SOURCES = dg.AssetSelection.assets(
+    *([domain, "source"] for domain in ("reference", "gnomad", "haplotypes", "mito", "corpus", "encoder"))
+)
 
-#: Tag of runs of ``refresh_release``, which build all assets of one release in order.
+#: Tag of runs that follow each other in order: of ``refresh_release`` and of ``build_everything``. What such a run
+#: changes is read by those after it, even if they were created before.
 REFRESH_TAG = "genolewm/refresh"
+
+# Only assets that the GPU sensor targets read it, and that sensor is stopped by default.
+_ENCODER = dg.AssetSelection.assets(["encoder", "source"])
 
 # Updated, with a different data version. ``data_version_changed`` alone carries no time: of two events within one tick
 # Dagster takes the change for the earlier one, so a change right after a request, or right after a build from the
@@ -70,9 +76,11 @@ def _newly_missing() -> Condition:
 def _when(reason: Condition) -> Condition:
     """Return ``reason``, held back until all upstream partitions exist, are up to date and passed their checks.
 
-    Neither the target nor an upstream partition may be in progress.
+    Neither the target nor an upstream partition may be in progress. States whose encoder changed do not count as
+    behind: a package would wait for as long as nobody computes them.
     """
-    behind = AC.any_deps_match(_UPSTREAM_CHANGED.since(AC.newly_updated())).with_label("upstream_is_behind")
+    outdated = _UPSTREAM_CHANGED.ignore(_ENCODER).since(AC.newly_updated())
+    behind = AC.any_deps_match(outdated).with_label("upstream_is_behind")
     return (
         reason
         & ~AC.any_deps_missing().ignore(SOURCES)

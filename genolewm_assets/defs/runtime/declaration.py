@@ -14,6 +14,7 @@ from genolewm_assets.defs.display import CHECK_DESCRIPTIONS, OWNERS, Sources, de
 from genolewm_assets.defs.runtime.failure_hook import report_failure
 from genolewm_assets.defs.runtime.op_tags import H100_ASSET_TAGS, H100_OP_TAGS, H100_POOL
 from genolewm_assets.defs.runtime.partitions import NOT_PARTITIONED, Partitioning
+from genolewm_assets.defs.runtime.release_age import NEWEST_RELEASE_BUILT
 from genolewm_assets.store.tables import TableSchema
 
 
@@ -37,10 +38,10 @@ class Declaration:
         Partitioning of the asset; by default none.
     automation
         A condition of ``automation``; None if only a person, a sensor or a schedule requests builds.
-    freshness
-        Policy on the age of the latest materialisation, or None.
+    follows_releases
+        Whether every new ClinVar release brings new data, so that the age of the newest release is checked.
     checks
-        Names of the checks, as in ``display.check_descriptions``.
+        Names of the blocking checks, as in ``display.check_descriptions``.
     table, tables
         Schema of the main table and, by noun, of further tables.
     columns
@@ -60,7 +61,7 @@ class Declaration:
     deps: tuple[dg.AssetDep, ...] = ()
     partitions: Partitioning = NOT_PARTITIONED
     automation: dg.AutomationCondition[Any] | None = None
-    freshness: dg.FreshnessPolicy | None = None
+    follows_releases: bool = False
     checks: tuple[str, ...] = ()
     table: TableSchema | None = None
     tables: Mapping[str, TableSchema] = field(default_factory=dict)
@@ -76,8 +77,13 @@ class Declaration:
 
     @property
     def check_names(self) -> tuple[str, ...]:
-        """Names of all checks of the asset."""
+        """Names of all blocking checks of the asset."""
         return self.checks
+
+    @property
+    def advisory_names(self) -> tuple[str, ...]:
+        """Names of the checks of the asset that block nothing."""
+        return (NEWEST_RELEASE_BUILT,) if self.follows_releases else ()
 
     def definition(self) -> dg.AssetsDefinition:
         """Return the Dagster definition of the asset."""
@@ -103,7 +109,6 @@ class Declaration:
             "deps": self.deps,
             "partitions_def": self.partitions.definition,
             "automation_condition": self.automation,
-            "freshness_policy": self.freshness,
             "group_name": self.path[0],
             "code_version": self.code_version,
             "metadata": self._metadata(),
@@ -119,7 +124,7 @@ class Declaration:
         return definition_metadata(self.key, {**main, **self.tables}, self.sources)
 
     def check_specs(self) -> list[dg.AssetCheckSpec]:
-        """Return one blocking check per name of :attr:`check_names`, partitioned like the asset."""
+        """Return the specs of all checks: one per partition of the asset, except for the age of the newest release."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.PreviewWarning)  # partitioned checks, new in Dagster 1.13
             return [
@@ -127,8 +132,8 @@ class Declaration:
                     name,
                     asset=self.path,
                     description=CHECK_DESCRIPTIONS[name],
-                    blocking=True,
-                    partitions_def=self.partitions.definition,
+                    blocking=name in self.check_names,
+                    partitions_def=None if name == NEWEST_RELEASE_BUILT else self.partitions.definition,
                 )
-                for name in self.check_names
+                for name in (*self.check_names, *self.advisory_names)
             ]

@@ -5,7 +5,8 @@ results are recorded for the partition, the work directory is kept under ``rejec
 published.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -13,23 +14,30 @@ from typing import Any, Literal, TypeAlias
 import dagster as dg
 
 from genolewm_assets.defs.display import lineage_metadata
-from genolewm_assets.defs.runtime.declaration import Declaration
+from genolewm_assets.defs.runtime.currency import Currency, PublishingAsset
 from genolewm_assets.defs.runtime.run_log import LogProgress
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.errors import BusyError, FetchError, GenoLeWMError
+from genolewm_assets.errors import BusyError, FetchError, GenoLeWMError, MissingResourceError
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import (
+    NOT_COMPARED,
     ArtefactId,
     BuildPlan,
     BuildRejectedError,
     BuildReport,
     CheckResult,
+    Manifest,
     Published,
     build,
+    build_again,
+    is_current,
     open_input,
+    read_manifest,
+    reasons_to_build,
+    stating_compared,
 )
-from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.files import JsonValue, resolve_generation
 
 #: First check of every gated asset: the sources could be read and the inputs could be opened.
 INPUTS_ACCEPTED = "inputs_accepted"
@@ -40,6 +48,12 @@ BYTES_MATCH_MANIFEST = "bytes_match_manifest"
 #: Checks that every gated asset has in addition to its own.
 STANDING_CHECKS = (INPUTS_ACCEPTED, BYTES_MATCH_MANIFEST)
 
+#: Tag of runs that build what they would keep once more, and fail if the bytes differ from the published ones.
+BUILD_AGAIN_TAG = "genolewm/build_again"
+
+#: Description of the result of a check that a failed build did not come to.
+NOT_EVALUATED = "not evaluated: the build ended before this check"
+
 #: True only if every blocking check of every upstream partition passed on its latest materialisation.
 #: ``all_deps_blocking_checks_passed`` is not used: it is true as soon as any one upstream partition passed.
 GATE = ~dg.AutomationCondition.any_deps_match(
@@ -47,7 +61,7 @@ GATE = ~dg.AutomationCondition.any_deps_match(
 )
 
 #: Events that the body of a gated asset yields.
-GatedEvents: TypeAlias = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]
+GatedEvents: TypeAlias = Iterator[dg.AssetCheckResult | dg.MaterializeResult[None] | dg.AssetObservation]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +87,7 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GatedAsset(Declaration):
+class GatedAsset(PublishingAsset):
     """Declaration of an asset that publishes files with a manifest.
 
     Attributes
@@ -88,6 +102,9 @@ class GatedAsset(Declaration):
         Returns the metadata that the UI shows, from the published artefact.
     after
         Called with the published artefact before the run reports it; returns further metadata for the UI.
+    shelf
+        Root-relative folder in which versions made from other inputs lie under other names; None if a partition has one
+        place.
     array_store
         Whether the asset is an array store, which verifies a checksum with each batch it reads.
     surface, resumable
@@ -98,6 +115,7 @@ class GatedAsset(Declaration):
     plan: Callable[[Workspace, str, Progress], Plan]
     describe: Callable[[Published], dict[str, dg.MetadataValue]]
     after: Callable[[Workspace, BuildPlan, Published], dict[str, dg.MetadataValue]] | None = None
+    shelf: str | None = None
     array_store: bool = False
     surface: bool = False
     resumable: bool = False
@@ -110,7 +128,9 @@ class GatedAsset(Declaration):
     def step(self) -> Callable[..., Any]:
         """Return the function that the step runs: ``body``, or the build of the run's partition."""
 
-        def build_partition(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -> GatedEvents:
+        def build_partition(
+            context: dg.AssetExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
+        ) -> GatedEvents:
             yield from self.run(context, workspace.open())
 
         return self.body or build_partition
@@ -135,9 +155,10 @@ class GatedAsset(Declaration):
     ) -> Published:
         """Open a published partition; raises the errors of :func:`genolewm_assets.store.open_input`.
 
-        Files are hashed in full. For an array store only the sizes are compared unless ``contents`` is ``"hash"``.
+        Files are hashed in full. Of an array store, and in a survey, only sizes are compared unless ``contents`` is
+        ``"hash"``.
         """
-        contents = contents or ("sizes" if self.array_store else "hash")
+        contents = contents or ("sizes" if self.array_store or workspace.surveyed else "hash")
         artefact, location = ArtefactId(self.key, partition), self.location(workspace, partition)
         return open_input(workspace.root, artefact, location, contents=contents, progress=progress)
 
@@ -156,6 +177,48 @@ class GatedAsset(Declaration):
             note=plan.note,
         )
 
+    def currency(self, workspace: Workspace, partition: str | None) -> Currency:
+        """Compare a published partition with what a build of now would be made from; raises nothing.
+
+        The workspace is surveyed: sources and inputs are looked at, not read.
+        """
+        artefact, surveyed = ArtefactId(self.key, partition), workspace.survey()
+        try:
+            found = self._published(surveyed, artefact)
+            if found is None:
+                return Currency(artefact, "not built")
+            plan = self.build_plan(surveyed, partition, NO_PROGRESS)
+            failed = ("the latest build failed its checks",) if surveyed.root.is_rejected(plan.location) else ()
+            stale = (*failed, *reasons_to_build(plan, found))
+        except (GenoLeWMError, OSError, ValueError) as err:
+            return Currency(artefact, "not compared", (str(err),))
+        return Currency(artefact, "stale" if stale else "current", stale)
+
+    def newest_release(self, workspace: Workspace, keys: Sequence[str]) -> str | None:
+        """Return the newest release, of the given keys (oldest first), that is published; None if none is."""
+        for key in reversed(keys):
+            with suppress(GenoLeWMError):
+                return str(self.open(workspace, key, contents="sizes").artefact.partition)
+        return None
+
+    def _published(self, workspace: Workspace, artefact: ArtefactId) -> Manifest | None:
+        """Return the manifest published at the place of a partition, else the newest one on the shelf; None if none."""
+        try:
+            return read_manifest(
+                resolve_generation(workspace.root.link_of(self.location(workspace, artefact.partition)))
+            )
+        except MissingResourceError:
+            if self.shelf is None:
+                return None
+        found = []
+        for link in sorted(workspace.root.link_of(self.shelf).glob("*")):
+            with suppress(GenoLeWMError):
+                directory = resolve_generation(link)
+                manifest = read_manifest(directory)
+                if (manifest.asset, manifest.partition) == (artefact.asset, artefact.partition):
+                    found.append((directory.stat().st_mtime_ns, directory.name, manifest))
+        return max(found, key=lambda each: each[:2])[2] if found else None
+
     def run(self, context: dg.AssetExecutionContext, workspace: Workspace) -> GatedEvents:
         """Build one partition and yield its materialisation with the check results.
 
@@ -168,17 +231,19 @@ class GatedAsset(Declaration):
         partition = context.partition_key if context.has_partition_key else None
         artefact = ArtefactId(self.key, partition)
         try:
-            progress = LogProgress(context.log.info)
-            plan = self.build_plan(workspace, partition, progress)
-            if plan.note:
-                context.log.info(plan.note)
-            published = build(workspace.root, plan, run_id=context.run.run_id, progress=progress)
-            further = {} if self.after is None else self.after(workspace, plan, published)
+            with LogProgress(context.log.info) as progress:
+                plan = self.build_plan(workspace, partition, progress)
+                if plan.note and not is_current(workspace.root, plan):
+                    context.log.info(plan.note)
+                published = build(workspace.root, plan, run_id=context.run.run_id, progress=progress)
+                further = {} if self.after is None else self.after(workspace, plan, published)
         except GenoLeWMError as err:
             # Planning may build the simulated sources; a rejection of those carries checks of another artefact.
             rejected = isinstance(err, BuildRejectedError) and err.where == str(artefact)
             yield self._result(INPUTS_ACCEPTED, passed=rejected, **({} if rejected else {"error": str(err)}))
-            yield from map(self._as_dagster, err.checks if isinstance(err, BuildRejectedError) and rejected else ())
+            evaluated = err.checks if isinstance(err, BuildRejectedError) and rejected else ()
+            yield from map(self._as_dagster, evaluated)
+            yield from self._not_evaluated({INPUTS_ACCEPTED, *(check.name for check in evaluated)})
             retry = isinstance(err, (BusyError, FetchError))
             raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}, allow_retries=retry) from err
         if published.reused:
@@ -189,13 +254,67 @@ class GatedAsset(Declaration):
             check_results=[
                 self._result(INPUTS_ACCEPTED, passed=True),
                 # The files were hashed while they were written or, if reused, again now.
-                self._result(BYTES_MATCH_MANIFEST, passed=True, files=len(published.manifest.files)),
+                self._as_dagster(_bytes_match(published.manifest)),
                 *map(self._as_dagster, published.manifest.checks),
+                *self.advice(workspace, Currency(published.artefact, "current"), context.instance),
             ],
         )
+        if published.reused and BUILD_AGAIN_TAG in context.run.tags:
+            yield self._build_again(workspace, published)
+
+    def _build_again(self, workspace: Workspace, published: Published) -> dg.AssetObservation:
+        """Build a partition that was kept once more, and return the observation that its bytes are the same.
+
+        Raises
+        ------
+        dg.Failure
+            If they differ, or the build fails. The published version and the results of its checks stay.
+        """
+        log = dg.get_dagster_logger()
+        log.info("%s is built again, to compare its bytes with the published ones", published.artefact)
+        try:
+            with LogProgress(log.info) as progress:
+                again = self.build_plan(workspace, published.artefact.partition, progress)
+                differences = build_again(workspace.root, again, published, progress=progress)
+        except GenoLeWMError as err:
+            raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}, allow_retries=False) from err
+        if differences:
+            raise dg.Failure(
+                f"{published.artefact} ({published.directory}): a second build from the same inputs gives other bytes; "
+                "the published version is kept. Other hardware or libraries may be the reason: compare provenance.json",
+                metadata={each.file: f"{each.problem}: {each.expected} -> {each.got}" for each in differences},
+                allow_retries=False,
+            )
+        facts = {"built_again": f"{len(published.manifest.files)} files with the published bytes"}
+        return dg.AssetObservation(self.path, partition=published.artefact.partition, metadata=facts)
+
+    def _not_evaluated(self, evaluated: Set[str]) -> Iterator[dg.AssetCheckResult]:
+        """Yield a warning for each check that a failed build did not come to.
+
+        Without a result Dagster shows such a check as failed. As a warning it does not look like one, and the gate
+        stays closed, because a check that has not passed keeps it closed whatever its severity.
+        """
+        for name in self.check_names:
+            if name not in evaluated:
+                yield dg.AssetCheckResult(
+                    passed=False,
+                    severity=dg.AssetCheckSeverity.WARN,
+                    asset_key=self.path,
+                    check_name=name,
+                    description=NOT_EVALUATED,
+                )
 
     def _as_dagster(self, check: CheckResult) -> dg.AssetCheckResult:
         return self._result(check.name, passed=check.passed, **check.figures)
 
     def _result(self, name: str, *, passed: bool, **figures: Any) -> dg.AssetCheckResult:
-        return dg.AssetCheckResult(passed=passed, asset_key=self.path, check_name=name, metadata=figures)
+        said = f"not compared: {figures[NOT_COMPARED]}" if NOT_COMPARED in figures else None
+        return dg.AssetCheckResult(
+            passed=passed, asset_key=self.path, check_name=name, metadata=figures, description=said
+        )
+
+
+def _bytes_match(manifest: Manifest) -> CheckResult:
+    """Return the check of an artefact whose files have been compared with its manifest, and match."""
+    n = len(manifest.files)
+    return stating_compared(CheckResult(BYTES_MATCH_MANIFEST, True, {"files": n}), n, "the manifest lists no file")

@@ -1,4 +1,4 @@
-"""Partitions of the assets, partition mappings of their dependencies, and the freshness policy of ClinVar releases.
+"""Partitions of the assets, and partition mappings of their dependencies.
 
 Contigs and corpus sources are read from the catalogue once, when this module is imported. ClinVar releases are dynamic
 partitions, which the sensor, the schedule and the demo register.
@@ -7,13 +7,12 @@ partitions, which the sensor, the schedule and the demo register.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 import dagster as dg
 
 from genolewm_assets.defs.display import Keyed
 from genolewm_assets.defs.runtime.settings import configured_catalog
-from genolewm_assets.sources.catalog import Catalog, load_catalog
+from genolewm_assets.sources.catalog import load_catalog
 
 _CATALOG = load_catalog(configured_catalog())
 
@@ -35,8 +34,11 @@ class Partitioning:
     by: str
     definition: dg.PartitionsDefinition | None = None
 
-    def keys(self, instance: dg.DagsterInstance) -> list[str | None]:
-        """Return the registered partition keys; ``[None]`` for an asset without partitions."""
+    def keys(self, instance: dg.DagsterInstance | None) -> list[str | None]:
+        """Return the registered partition keys; ``[None]`` for an asset without partitions.
+
+        ``instance`` is needed for ClinVar releases only.
+        """
         if self.definition is None:
             return [None]
         return list(self.definition.get_partition_keys(dynamic_partitions_store=instance))
@@ -71,18 +73,3 @@ def on_circular_contigs(asset: Keyed) -> dg.AssetDep:
 
 def _on(asset: Keyed, mapping: dg.PartitionMapping) -> dg.AssetDep:
     return dg.AssetDep(asset.key.split("/"), partition_mapping=mapping)
-
-
-def release_freshness(catalog: Catalog) -> dg.FreshnessPolicy:
-    """Return the freshness policy of assets that every new ClinVar release updates.
-
-    The limits, in days, are those of the catalogue. Dagster compares them with the latest materialisation of any
-    partition, so the policy shows whether the newest release is too old.
-    """
-    days = catalog.clinvar.freshness
-    return dg.FreshnessPolicy.time_window(
-        warn_window=timedelta(days=days.warn_days), fail_window=timedelta(days=days.fail_days)
-    )
-
-
-RELEASE_FRESHNESS = release_freshness(_CATALOG)

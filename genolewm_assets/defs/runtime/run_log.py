@@ -1,12 +1,16 @@
-"""Progress of a build as lines in its run's log: amount done, rate, seconds left."""
+"""Progress of a build as lines in its run's log: stage, amount done, rate, seconds left."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import TracebackType
 
-#: Least number of seconds between two lines.
+from rich.filesize import decimal
+
+#: Seconds between two lines, of work that reports its amounts and of work that does not.
 INTERVAL_S = 5.0
 
 
@@ -33,48 +37,92 @@ class _Stage:
 
 
 class LogProgress:
-    """A progress sink (``progress.Progress``) that logs at most one line per :data:`INTERVAL_S`.
+    """A progress sink (``progress.Progress``) that logs one line per :data:`INTERVAL_S`.
 
     A build has stages (download, scan, audit, hashing), each with a count of its own. A new stage begins when the unit
-    or the total changes or the count decreases. Rates are computed per stage.
+    or the total changes or the count decreases. Rates are computed per stage. As a context manager it also logs a line
+    after each interval in which nothing was reported.
 
     Parameters
     ----------
     log
-        Called with each line.
+        Called with each line, also from another thread.
     clock
         Returns seconds that never decrease.
     """
 
     def __init__(self, log: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._log, self._clock = log, clock
-        self._logged_s = clock()
+        self._begun_s = self._logged_s = self._reported_s = clock()
         self._stage: _Stage | None = None
+        self._lock, self._ended = threading.Lock(), threading.Event()
+        self._watch = threading.Thread(target=self._fill_silence, name="progress", daemon=True)
+
+    def __enter__(self) -> LogProgress:
+        self._watch.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._watch.join()
 
     def advance(self, done: int, total: int | None, unit: str) -> None:
         """Log progress if the interval has passed, or if a stage that was logged before is complete."""
-        now, stage = self._clock(), self._stage
-        if stage is None or (stage.unit, stage.total) != (unit, total) or done < stage.done:
-            stage = self._stage = _Stage(unit, total, now, done, done)
-        ended = stage.logged and done == total and done != stage.done
-        stage.done = done
-        if ended or now - self._logged_s >= INTERVAL_S:
-            self._logged_s, stage.logged = now, True
-            self._log(_line(stage, now - stage.started_s))
+        with self._lock:
+            now, stage = self._clock(), self._stage
+            if stage is None or (stage.unit, stage.total) != (unit, total) or done < stage.done:
+                stage = self._stage = _Stage(unit, total, now, done, done)
+            ended = stage.logged and done == total and done != stage.done
+            stage.done, self._reported_s = done, now
+            if ended or now - self._logged_s >= INTERVAL_S:
+                self._logged_s, stage.logged = now, True
+                self._log(_line(stage, now - stage.started_s))
+
+    def tick(self) -> None:
+        """Log how long nothing was reported, if no line was logged within the interval."""
+        with self._lock:
+            now, stage = self._clock(), self._stage
+            if now - self._logged_s < INTERVAL_S:
+                return
+            self._logged_s = now
+            if stage is None:
+                self._log(f"at work for {now - self._begun_s:,.0f} s")
+            else:
+                self._log(f"at work for {now - self._reported_s:,.0f} s since {_amount(stage)}")
+
+    def _fill_silence(self) -> None:
+        while not self._ended.wait(INTERVAL_S / 5):
+            self.tick()
 
 
 def _line(stage: _Stage, seconds: float) -> str:
     """Return one line of progress; a stage that has just begun has no rate yet.
 
     >>> _line(_Stage("windows", 1_000, 0.0, 0, 250), 10.0)
-    '250 windows of 1,000 (25 %), 25 windows/s, 30 s left'
+    '250 of 1,000 windows (25 %), 25/s, 30 s left'
+    >>> _line(_Stage("bytes hashed", 2_000_000, 0.0, 0, 500_000), 10.0)
+    '500.0 kB of 2.0 MB hashed (25 %), 50.0 kB/s, 30 s left'
     """
     rate = (stage.done - stage.first) / seconds if seconds > 0 else 0.0
-    text = f"{stage.done:,} {stage.unit}"
-    if stage.total:
-        text += f" of {stage.total:,} ({stage.done / stage.total:.0%})".replace("%", " %")
+    text = _amount(stage)
     if rate:
-        text += f", {rate:,.0f} {stage.unit}/s"
+        text += f", {_number(round(rate), stage.unit)}/s"
     if rate and stage.total:
         text += f", {max(0, stage.total - stage.done) / rate:,.0f} s left"
     return text
+
+
+def _amount(stage: _Stage) -> str:
+    """Return how much of a stage is done: ``250 of 1,000 windows (25 %)``."""
+    what = stage.unit.removeprefix("bytes").strip()
+    text = _number(stage.done, stage.unit)
+    if stage.total:
+        text += f" of {_number(stage.total, stage.unit)}"
+    text += f" {what}" if what else ""
+    return f"{text} ({stage.done / stage.total:.0%})".replace("%", " %") if stage.total else text
+
+
+def _number(count: int, unit: str) -> str:
+    return decimal(count) if unit.startswith("bytes") else f"{count:,}"

@@ -1,8 +1,15 @@
-"""Settings of a deployment (root, catalogue, device, executor) from environment variables; the workspace resource."""
+"""Settings of a deployment (root, catalogue, device, executor) from environment variables, and the resources.
+
+Whoever may launch a run chooses what it builds, not where, from which catalogue, or with which code: none of these
+settings is a field of run config.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import dagster as dg
 
@@ -11,6 +18,16 @@ from genolewm_assets.errors import ConfigurationError
 
 DEFAULT_ROOT = "data"
 DEFAULT_CATALOG = "sample"
+
+
+def _executor_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {**config, "start_method": {"spawn": {}}}
+
+
+#: Dagster's own takes names of modules to import from run config.
+_MULTIPROCESS = dg.multiprocess_executor.configured(
+    _executor_config, config_schema={"max_concurrent": dg.Field(dg.Noneable(int), is_required=False)}
+)
 
 
 def configured_root() -> str:
@@ -38,7 +55,7 @@ def configured_executor() -> dg.ExecutorDefinition:
     ConfigurationError
         If the name is neither of the two.
     """
-    executors = {"in_process": dg.in_process_executor, "multiprocess": dg.multiprocess_executor}
+    executors = {"in_process": dg.in_process_executor, "multiprocess": _MULTIPROCESS}
     name = os.environ.get("GENOLEWM_EXECUTOR", "in_process")
     if name not in executors:
         raise ConfigurationError(
@@ -47,8 +64,9 @@ def configured_executor() -> dg.ExecutorDefinition:
     return executors[name]
 
 
-class WorkspaceResource(dg.ConfigurableResource[Workspace]):
-    """Dagster resource with the root directory and the catalogue of a deployment."""
+@dataclass(frozen=True, slots=True)
+class WorkspaceResource:
+    """Root directory and catalogue of a deployment; assets take it as ``dg.ResourceParam[WorkspaceResource]``."""
 
     root: str
     catalog: str
@@ -56,3 +74,32 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
     def open(self) -> Workspace:
         """Return the opened workspace; raises ``CatalogError`` or ``RootError`` as :meth:`Workspace.open`."""
         return Workspace.open(self.root, self.catalog)
+
+
+class NoValues(dg.IOManager):
+    """IO manager that keeps nothing, because assets write and read their files themselves."""
+
+    def handle_output(self, context: dg.OutputContext, obj: object) -> None:
+        """Take None, the value of every output.
+
+        Raises
+        ------
+        ConfigurationError
+            If there is a value to keep.
+        """
+        if obj is not None:
+            raise ConfigurationError(
+                f"output {context.name!r}", "values are not kept", expected="None", got=type(obj).__name__
+            )
+
+    def load_input(self, context: dg.InputContext) -> None:
+        """Return None, the value of every output."""
+
+
+def configured_resources() -> dict[str, dg.ResourceDefinition]:
+    """Return the resources of the code location; run config with a field for one of them is refused."""
+    workspace = WorkspaceResource(root=configured_root(), catalog=configured_catalog())
+    return {
+        "workspace": dg.ResourceDefinition(lambda _: workspace, config_schema={}),
+        "io_manager": dg.IOManagerDefinition(lambda _: NoValues(), config_schema={}),
+    }

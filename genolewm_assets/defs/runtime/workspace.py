@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from genolewm_assets.encoders import TINY_LLAMA, EncoderIdentity, read_identity, state_config, write_tiny_llama
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Bases, Contig, ContigSet
+from genolewm_assets.lewm.holdouts import TemporalChoice, choose_t0, find_kept, keep_t0
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sample import write_sample
-from genolewm_assets.sources.catalog import Catalog, load_catalog
-from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.sample import check_sample, write_sample
+from genolewm_assets.sources.catalog import Catalog, load_catalog, mitochondrial_contig
+from genolewm_assets.sources.clinvar import read_ledger
+from genolewm_assets.sources.files import Digests, KnownDigests, RecordedDigests, SourceFile
 from genolewm_assets.sources.reference import FastaReader
-from genolewm_assets.store.artefacts import Manifest, Published, Root
+from genolewm_assets.store.artefacts import DIGESTS, WORK, Manifest, Published, Root
 from genolewm_assets.store.files import JsonValue
+from genolewm_assets.variants import in_order
 
 if TYPE_CHECKING:
     from genolewm_assets.encoders import CausalLMStateEncoder
@@ -29,10 +32,18 @@ NO_SOURCE = "no_source"
 
 @dataclass(frozen=True)
 class Workspace:
-    """A root directory together with the catalogue it belongs to."""
+    """A root directory together with the catalogue it belongs to.
+
+    Attributes
+    ----------
+    surveyed
+        Whether plans are made to be compared and not to be built: files are told by the digests recorded when they were
+        read, with their size and time; published artefacts by their manifests; nothing is written or downloaded.
+    """
 
     root: Root
     catalog: Catalog
+    surveyed: bool = False
 
     @classmethod
     def open(cls, root: str | Path, catalog: str) -> Workspace:
@@ -49,6 +60,10 @@ class Workspace:
         workspace.root.claim(workspace.catalog.name, workspace.catalog.genome_digest)
         return workspace
 
+    def survey(self) -> Workspace:
+        """Return this workspace with :attr:`surveyed` set."""
+        return self if self.surveyed else replace(self, surveyed=True)
+
     @property
     def contigs(self) -> ContigSet:
         """Contigs of the catalogue's genome, in genome order."""
@@ -63,21 +78,43 @@ class Workspace:
         ConfigurationError
             If the genome has several circular contigs, or none although the catalogue names mitochondrial files.
         """
-        circular = [contig for contig in self.contigs if contig.circular]
-        mito = self.catalog.mito
-        if len(circular) > 1 or (not circular and (mito.genomes or mito.heteroplasmy)):
-            raise ConfigurationError(
-                f"{self.catalog.file} (genome.contigs)",
-                "the mitochondrial contig is not unique",
-                expected="exactly one circular contig",
-                got=", ".join(contig.name for contig in circular) or "none",
-            )
-        return next(iter(circular), None)
+        return mitochondrial_contig(self.catalog)
 
     def is_packaged(self, release: str) -> bool:
         """Tell whether packages of a ClinVar release are built without a request by a person."""
         packaged = self.catalog.clinvar.packaged
         return packaged is None or release in packaged
+
+    def known_releases(self) -> list[str]:
+        """Return the ClinVar releases that the root knows and the catalogue admits, oldest first."""
+        admitted = self.catalog.clinvar.releases
+        known = (release.key for release in read_ledger(self.root.path))
+        return [key for key in known if admitted is None or key in admitted]
+
+    def temporal(self, release: str) -> TemporalChoice:
+        """Return T0 of a release and the rule that chose it; the first T0 of ``months: N`` is recorded in the root.
+
+        Raises
+        ------
+        CorruptResourceError
+            If the record of T0 or of the releases is damaged.
+        BusyError
+            If another process holds the lock of the record.
+        """
+        setting, known = self.catalog.holdouts.temporal, in_order({*self.known_releases(), release})
+        newest = self._newest_packaged(known)
+        if self.surveyed:
+            return choose_t0(release, setting, known, find_kept(self.root.path, setting, newest, known))
+        return choose_t0(release, setting, known, keep_t0(self.root, setting, newest, known))
+
+    def temporal_of_all(self) -> dict[str, TemporalChoice]:
+        """Return T0 of every known release, oldest first, as :meth:`temporal` does, and record nothing."""
+        setting, known = self.catalog.holdouts.temporal, self.known_releases()
+        kept = find_kept(self.root.path, setting, self._newest_packaged(known), known) if known else None
+        return {release: choose_t0(release, setting, known, kept) for release in known}
+
+    def _newest_packaged(self, known: Sequence[str]) -> str:
+        return ([key for key in known if self.is_packaged(key)] or known)[-1]
 
     def gnomad_release(self, contig: str) -> str:
         """Return the gnomAD release of a contig, or :data:`NO_SOURCE`."""
@@ -98,33 +135,59 @@ class Workspace:
 
     @cached_property
     def encoder_identity(self) -> EncoderIdentity:
-        """Identity of the encoder, read from the model's files without loading the model."""
-        return read_identity(self._model, **self._encoder_settings)
+        """Identity of the encoder, read from the model's files without loading the model.
+
+        Raises
+        ------
+        ConfigurationError
+            If the catalogue names no model; see also :func:`~genolewm_assets.encoders.read_identity`.
+        """
+        return read_identity(
+            self.model,
+            **self.catalog.encoder.settings,
+            download=not self.surveyed,
+            sha256_of=lambda path: self._digests.of(path, "sha256"),
+        )
+
+    @property
+    def _digests(self) -> Digests:
+        folder = self.root.path / DIGESTS
+        return KnownDigests(folder) if self.surveyed else RecordedDigests(folder)
 
     def load_encoder(self, device: str) -> CausalLMStateEncoder:
         """Load the catalogue's model on a torch device; ``auto`` selects the best one available."""
         from genolewm_assets.encoders import CausalLMStateEncoder
 
-        return CausalLMStateEncoder(self._model, device=device, **self._encoder_settings)
-
-    @property
-    def _encoder_settings(self) -> dict[str, Any]:
-        return self.catalog.encoder.model_dump(exclude={"model"})
+        return CausalLMStateEncoder(self.model, device=device, **self.catalog.encoder.settings)
 
     @cached_property
-    def _model(self) -> str | Path:
-        """The model's folder or hub id; the built-in model is written to its folder first."""
-        model = self.catalog.encoder.model
+    def model(self) -> str | Path:
+        """The model's folder or hub id; the built-in model is written to its folder first.
+
+        Raises
+        ------
+        ConfigurationError
+            If the catalogue names no model.
+        """
+        model = self.catalog.encoder.source
+        if model is None:
+            raise ConfigurationError(
+                f"{self.catalog.file} (encoder.model)",
+                "no encoder is named, so no states can be computed",
+                remedy="Write 'encoder: {model: carbon-500m, revision: COMMIT}' or 'encoder: {model: /models/NAME}' (a "
+                "folder in Hugging Face format); 'model: tiny-llama-random' gives states of random weights",
+            )
         if model == TINY_LLAMA:
             folder = self.root.path / "models" / model
-            write_tiny_llama(folder)
+            if not self.surveyed:
+                write_tiny_llama(folder)
             return folder
-        is_folder = model.startswith((".", "/", "{root}"))
-        return Path(self.catalog.resolve_url(model, root=self.root.path)) if is_folder else model
+        return Path(self.catalog.resolve_url(model, root=self.root.path)) if self.catalog.encoder.is_folder else model
 
     def source(self, reference: str, *, md5: str | None = None, progress: Progress = NO_PROGRESS) -> SourceFile:
         """Return the source file for a URL or path of the catalogue; ``md5`` as in :class:`SourceFile`."""
-        return SourceFile(self.url(reference), md5, downloads=self.root.path / "work" / "downloads", progress=progress)
+        downloads = self.root.path / WORK / "downloads"
+        return SourceFile(self.url(reference), md5, downloads=downloads, progress=progress, digests=self._digests)
 
     @contextmanager
     def borrow(self, files: Sequence[SourceFile]) -> Iterator[list[Path]]:
@@ -139,8 +202,13 @@ class Workspace:
 
     @cached_property
     def _generated_sources(self) -> Published | None:
-        """The simulated sources, written on first access; None for a catalogue without a generator."""
-        return write_sample(self.root.path) if self.catalog.generator == "sample" else None
+        """The simulated sources, written on first access; None without a generator, and in a survey."""
+        if self.catalog.generator != "sample":
+            return None
+        if self.surveyed:
+            check_sample(self.root.path)
+            return None
+        return write_sample(self.root.path)
 
 
 def reference_reader(genome: Published, contigs: ContigSet) -> Callable[[Contig], bytes]:

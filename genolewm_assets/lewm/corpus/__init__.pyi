@@ -3,6 +3,7 @@ from .checks import check_corpus_windows as check_corpus_windows
 from .placement import CorpusPlacer as CorpusPlacer
 from .placement import Placement as Placement
 from .placement import PlacementHow as PlacementHow
+from .placement import WindowAligner as WindowAligner
 from .records import CorpusRecord as CorpusRecord
 from .records import CorpusSource as CorpusSource
 from .windows import CORPUS_SKIPPED as CORPUS_SKIPPED

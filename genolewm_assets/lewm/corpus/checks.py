@@ -19,7 +19,8 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import ContigSet
 from genolewm_assets.lewm.corpus.records import CorpusRecord
 from genolewm_assets.lewm.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import CheckResult, stating_compared
+from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema
 
 #: Names of the checks of :func:`check_corpus_windows`, in the order of the results.
@@ -30,7 +31,7 @@ CORPUS_CHECKS = (
     "windows_hold_only_acgt",
     "window_hashes_right",
     "placements_hold",
-    "every_record_accounted",
+    "every_record_accounted_for",
 )
 
 Row = dict[str, Any]
@@ -83,7 +84,7 @@ class _Audit:
         self.wrong: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
         self.recount: Counter[str] = Counter()
-        self._seen: dict[bytes, set[bytes]] = {}
+        self._seen: set[bytes] = set()
 
     def rows(self, tables: Iterable[pa.Table], schema: TableSchema) -> Iterator[Row]:
         """Yield the rows of a table; a piece with another schema is a finding, and its rows are left out."""
@@ -121,12 +122,12 @@ class _Audit:
                 ):
                     skip = next(skipped, None)
                 else:
-                    self._add_finding("every_record_accounted", f"{name}: not among the skipped records")
+                    self._add_finding("every_record_accounted_for", f"{name}: not among the skipped records")
         if group is not None:
             self._add_finding("windows_follow_tiling", f"{group[0]}: rows without a record, or out of order")
         if skip is not None:
             self._add_finding(
-                "every_record_accounted",
+                "every_record_accounted_for",
                 f"{skip['record_id']}: listed as skipped, but no such record, or out of order",
             )
 
@@ -138,17 +139,24 @@ class _Audit:
         stated = {**counts, "records_skipped": skipped - counts["skipped.sliced_out"]}
         for name, n in recount.items():
             if stated.get(name, 0) != n:
-                self._add_finding("every_record_accounted", f"{name}: counted {stated.get(name, 0)}, found {n}")
+                self._add_finding("every_record_accounted_for", f"{name}: counted {stated.get(name, 0)}, found {n}")
         if counts["records_in"] != counts["records_used"] + skipped:
-            self._add_finding("every_record_accounted", "records_in is not records_used + skipped")
-        return tuple(
-            CheckResult(
-                name,
-                passed=not self.wrong[name],
-                figures={"wrong": self.wrong[name], "rows": self.recount["windows"]}
-                | ({"first": self.examples[name]} if name in self.examples else {}),
-            )
-            for name in CORPUS_CHECKS
+            self._add_finding("every_record_accounted_for", "records_in is not records_used + skipped")
+        # Without windows, the account has shown each record among the skipped ones.
+        listed = bool(self.recount["records_in"]) and not self.wrong["every_record_accounted_for"]
+        nothing = "every record was skipped" if listed else "the source has no record"
+        return tuple(self._result(name, nothing, listed=listed) for name in CORPUS_CHECKS)
+
+    def _result(self, name: str, nothing: str, *, listed: bool) -> CheckResult:
+        figures: dict[str, JsonValue] = {"wrong": self.wrong[name], "rows": self.recount["windows"]}
+        if name in self.examples:
+            figures["first"] = self.examples[name]
+        check = CheckResult(name, passed=not self.wrong[name], figures=figures)
+        if name == "schema_as_declared":
+            return check
+        of_records = name in ("windows_follow_tiling", "every_record_accounted_for")
+        return stating_compared(
+            check, self.recount["records_in" if of_records else "windows"], nothing, declared=listed
         )
 
     def _add_finding(self, check: str, example: str) -> None:
@@ -167,10 +175,10 @@ class _Audit:
     def _name(self, record: CorpusRecord) -> tuple[str, bool]:
         """Return the unique id of the record's rows, and whether id and sequence equal those of an earlier record."""
         digest = hashlib.sha256(record.sequence).digest()[:4]
-        before = self._seen.setdefault(hashlib.md5(record.record_id.encode(), usedforsecurity=False).digest(), set())
-        name = f"{record.record_id}~{digest.hex()}" if before else record.record_id
-        repeated = digest in before
-        before.add(digest)
+        key = hashlib.md5(record.record_id.encode(), usedforsecurity=False).digest()
+        name = f"{record.record_id}~{digest.hex()}" if key in self._seen else record.record_id
+        repeated = key + digest in self._seen
+        self._seen |= {key, key + digest}
         return name, repeated
 
     def _expected(self, sequence: bytes, name: str) -> list[tuple[int, int]]:

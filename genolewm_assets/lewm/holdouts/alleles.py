@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -126,7 +126,8 @@ def list_newly_labelled(
     Notes
     -----
     An allele takes the role of the held-out interval that it overlaps. Without one, its role is decided by hash, for
-    its gene component as a whole or, if it names no gene, for its contig as a whole.
+    its gene component as a whole or, if it names no gene, for its contig as a whole. The units that are divided are
+    those of all alleles outside the intervals, labelled or not, so that a new label alone moves no unit.
     """
     chosen: list[tuple[pa.Table, Int64s, list[tuple[Split | None, str, AlleleReason]]]] = []
     for contig, table in later.items():
@@ -140,7 +141,7 @@ def list_newly_labelled(
             role_and_unit = (None, unit) if interval is None else (interval.role, interval.unit)
             decisions.append((*role_and_unit, AlleleReason.NEW if is_new[row] else AlleleReason.BECAME_LABELLED))
         chosen.append((table, rows, decisions))
-    free = policy.divide(unit for _, _, decisions in chosen for role, unit, _ in decisions if role is None)
+    free = policy.divide(unit for tables in (later, earlier) for unit in _free_units(tables, intervals, components))
     parts = [
         _rows(
             table,
@@ -152,6 +153,16 @@ def list_newly_labelled(
         for table, rows, decisions in chosen
     ]
     return pa.concat_tables([HOLDOUT_ALLELES.empty(), *parts])
+
+
+def _free_units(tables: dict[str, pa.Table], intervals: HeldIntervals, components: GeneComponents) -> Iterator[str]:
+    """Yield gene component, or contig without a gene, of the alleles that overlap no held-out interval."""
+    for contig, table in tables.items():
+        free = np.ones(table.num_rows, dtype=bool)
+        for holdout in Holdout:
+            free &= intervals.find(holdout, contig, *allele_spans(table)) < 0
+        for component in np.unique(components.of_alleles(table)[free]).tolist():
+            yield components[component].id if component >= 0 else contig
 
 
 def is_labelled(clinvar: pa.Table) -> Bools:

@@ -1,4 +1,4 @@
-"""Build the three holdout tables and their counts from windows, alleles and corpus windows.
+"""Build the four holdout tables and their counts from windows, alleles and corpus windows.
 
 Rows are held out by position and by allele, not by sequence similarity. Not here: dividing rows into the splits of a
 package (``package_build.split``).
@@ -7,9 +7,10 @@ package (``package_build.split``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.errors import ConfigurationError
@@ -19,11 +20,13 @@ from genolewm_assets.lewm.holdouts.assembly_coverage import CONCLUSIVE_SHARE, as
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
 from genolewm_assets.lewm.holdouts.counts import count_new_labels, count_rows, count_windows
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
-from genolewm_assets.lewm.holdouts.haplotype_blocks import choose_blocks, find_blocks
+from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks
+from genolewm_assets.lewm.holdouts.haplotypes import list_haplotypes
 from genolewm_assets.lewm.holdouts.held_intervals import HeldIntervals, hold_blocks, hold_contigs, hold_genes
+from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, Holdout, VariantOrigin
-from genolewm_assets.variants import Bools, Int64s
+from genolewm_assets.variants import Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,8 @@ class HoldoutInputs:
     profile
         Size and margin of the windows.
     phased
-        Phased genotypes by contig: bool, shape (n_alleles, n_haplotypes), True if the haplotype carries the allele. On
-        contigs without an entry, blocks are formed by proximity.
+        Phased genotypes of the alleles of ``gnomad`` by contig. On contigs without an entry, blocks are formed by
+        proximity.
     """
 
     contigs: ContigSet
@@ -62,7 +65,7 @@ class HoldoutInputs:
     clinvar_earlier: Mapping[str, pa.Table] | None = None
     corpus: Iterable[pa.Table] = ()
     profile: WindowProfile = PROFILES["default"]
-    phased: Mapping[str, Bools] = field(default_factory=dict)
+    phased: Mapping[str, PhasedGenotypes] = field(default_factory=dict)
 
     @property
     def footprint_bp(self) -> int:
@@ -83,12 +86,13 @@ class HoldoutInputs:
 
 @dataclass(frozen=True, slots=True)
 class HoldoutTables:
-    """The three holdout tables and their counts.
+    """The four holdout tables and their counts.
 
     Attributes
     ----------
-    intervals, alleles, corpus
-        Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES`` and ``HOLDOUT_CORPUS``, each sorted by its key.
+    intervals, alleles, corpus, haplotypes
+        Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES``, ``HOLDOUT_CORPUS`` and ``HOLDOUT_HAPLOTYPES``, each sorted
+        by its key.
     counts
         Counts for the manifest, by name (see ``counts``).
     """
@@ -96,6 +100,7 @@ class HoldoutTables:
     intervals: pa.Table
     alleles: pa.Table
     corpus: pa.Table
+    haplotypes: pa.Table
     counts: Mapping[str, int]
 
 
@@ -125,8 +130,9 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     clinvar = inputs.on_windows(inputs.clinvar)
     earlier = None if policy.temporal is None else inputs.on_windows(inputs.clinvar_earlier or {})
     components = find_gene_components([*clinvar.values(), *(earlier or {}).values()], reach_bp=inputs.footprint_bp)
-    counts = Counter({"gene_components": len(components)})
-    held_intervals = _hold_intervals(inputs, policy, components, counts)
+    counts = Counter({"gene_components": len(components), f"temporal.{policy.temporal_rule}": 1})
+    blocks = _choose_blocks(inputs, policy, counts)
+    held_intervals = _hold_intervals(inputs, policy, components, blocks)
     held = held_intervals.merged()
     shares = assembled_shares(inputs.genome, sorted({contig for level in held.values() for contig in level}))
     counts.update({f"assembled_per_million.{contig}": int(share * 1e6) for contig, share in shares.items()})
@@ -145,22 +151,19 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     intervals = held_intervals.to_table()
     counts.update(count_windows(intervals, inputs.footprints()))
     counts.update(count_rows(intervals, alleles, corpus))
-    return HoldoutTables(intervals, alleles, corpus, dict(sorted(counts.items())))
+    roles = {row.unit: row.role for contig in inputs.windows for row in held_intervals.of(Holdout.HAPLOTYPES, contig)}
+    haplotypes = list_haplotypes(blocks, roles, inputs.gnomad, inputs.phased)
+    return HoldoutTables(intervals, alleles, corpus, haplotypes, dict(sorted(counts.items())))
 
 
-def _hold_intervals(
-    inputs: HoldoutInputs, policy: HoldoutPolicy, components: GeneComponents, counts: Counter[str]
-) -> HeldIntervals:
-    """Return all held-out intervals, and add the numbers of haplotype blocks to ``counts``."""
-    lengths = {contig.name: contig.length for contigs in (GRCH38, inputs.contigs) for contig in contigs}
-    larger = [*hold_contigs(policy, lengths), *hold_genes(policy, components, lengths, inputs.profile.window_bp)]
-    blocks = [
-        block
-        for contig, table in inputs.on_windows(inputs.gnomad).items()
-        for block in find_blocks(
-            table, link_bp=policy.link_bp, max_block_bp=policy.max_block_bp, carried=inputs.phased.get(contig)
-        )
-    ]
+def _choose_blocks(inputs: HoldoutInputs, policy: HoldoutPolicy, counts: Counter[str]) -> list[HaplotypeBlock]:
+    """Return the haplotype blocks to hold out; count all blocks, and the common alleles with phased genotypes."""
+    blocks: list[HaplotypeBlock] = []
+    for contig, table in inputs.on_windows(inputs.gnomad).items():
+        carried = inputs.phased.get(contig)
+        known = 0 if carried is None else int(np.count_nonzero(carried.known))
+        counts.update({"common_alleles.phased": known, "common_alleles.not_phased": table.num_rows - known})
+        blocks += find_blocks(table, link_bp=policy.link_bp, max_block_bp=policy.max_block_bp, carried=carried)
     chosen, exhausted = choose_blocks(
         blocks,
         {block.id: policy.draw("block", block.id) for block in blocks},
@@ -169,8 +172,25 @@ def _hold_intervals(
         tolerance=HAPLOTYPE_TOLERANCE,
         max_blocks=policy.haplotype_max_blocks,
     )
-    counts.update({"haplotype_blocks": len(blocks), "haplotype_blocks.used_up": int(exhausted)})
-    return HeldIntervals([*larger, *hold_blocks(policy, chosen, HeldIntervals(larger))])
+    counts.update(
+        {
+            "haplotype_blocks": len(blocks),
+            "haplotype_blocks.phased": sum(block.phased for block in blocks),
+            "haplotype_blocks.held_out": len(chosen),
+            "haplotype_blocks.at_most": int(policy.haplotype_max_blocks * len(blocks)),
+            "haplotype_blocks.used_up": int(exhausted),
+        }
+    )
+    return chosen
+
+
+def _hold_intervals(
+    inputs: HoldoutInputs, policy: HoldoutPolicy, components: GeneComponents, blocks: Sequence[HaplotypeBlock]
+) -> HeldIntervals:
+    """Return all held-out intervals."""
+    lengths = {contig.name: contig.length for contigs in (GRCH38, inputs.contigs) for contig in contigs}
+    larger = [*hold_contigs(policy, lengths), *hold_genes(policy, components, lengths, inputs.profile.window_bp)]
+    return HeldIntervals([*larger, *hold_blocks(policy, blocks, HeldIntervals(larger))])
 
 
 def _list_alleles(

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import TABLES, Holdout
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema
 
@@ -44,7 +45,22 @@ def check_holdouts(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPol
     if not schemas.passed:
         missed: dict[str, JsonValue] = {"error": "not run: a table does not have its schema"}
         return (schemas, *(CheckResult(name, passed=False, figures=missed) for name in HOLDOUT_CHECKS[1:]))
-    return (schemas, *(_result(name, find(held, given, policy)) for name, find in _CHECKS.items()))
+    found = (_result(name, find(held, given, policy)) for name, find in _CHECKS.items())
+    return (schemas, *(_stating(check, held, given, policy) for check in found))
+
+
+def _stating(check: CheckResult, held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> CheckResult:
+    """State how many rows, contigs, intervals or windows a check compared; none passes if the policy asks for none."""
+    contigs = len(policy.canonical(given.contigs).contig_roles())
+    windows = sum(table.num_rows for table in given.windows.values())
+    rows = sum(table.num_rows for table, _ in _tables(held))
+    n, nothing, declared = {
+        "contigs_held_out_whole": (contigs, "the policy holds out no contig", True),
+        "alleles_in_stretches_named": (held.intervals.num_rows, "no interval is held out", not contigs),
+        "haplotype_share_in_bounds": (windows, "no contig has a window", False),
+        "haplotypes_as_carried": (held.haplotypes.num_rows, "no haplotype block is held out", True),
+    }.get(check.name, (rows, "nothing is held out", not contigs))
+    return stating_compared(check, n, nothing, declared=declared)
 
 
 def _schemas(held: HoldoutTables) -> Problems:
@@ -133,12 +149,62 @@ def _haplotypes(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy
     return [f"{len(met)} of {total} windows are excluded from training: {share}, expected {target}"]
 
 
+def _carriers(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
+    """Count again, haplotype by haplotype, which alleles of each phased block occur together; compare with the table.
+
+    A block formed by distance has one row of alleles inside its interval.
+    """
+    problems: Problems = []
+    units = {
+        row["unit"]: (row["contig"], row["role"], row["start"], row["end"], row["reason"] == "phased_block")
+        for row in held.intervals.to_pylist()
+        if row["holdout"] == Holdout.HAPLOTYPES
+    }
+    listed: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in held.haplotypes.to_pylist():
+        listed[row["unit"]].append(row)
+    problems += [
+        f"{unit}: held out without a haplotype, or listed without being held out" for unit in units ^ listed.keys()
+    ]
+    for unit in sorted(units.keys() & listed.keys()):
+        contig, role, start, end, phased = units[unit]
+        rows = listed[unit]
+        sets = [frozenset((one["pos"], one["ref"], one["alt"]) for one in row["alleles"]) for row in rows]
+        inside = all(start < pos and pos - 1 + len(ref) <= end for alleles in sets for pos, ref, _ in alleles)
+        if not inside or any((row["contig"], row["role"], row["phased"]) != (contig, role, phased) for row in rows):
+            problems.append(f"{unit}: its haplotypes are not those of its interval")
+        stated = {alleles: row["n_carriers"] for alleles, row in zip(sets, rows, strict=True)}
+        if not phased:
+            wrong = len(rows) != 1 or rows[0]["n_carriers"] is not None
+        else:
+            wrong = stated != _count_carried(given, contig, frozenset().union(*sets)) or len(stated) < len(rows)
+        if wrong:
+            problems.append(f"{unit}: its haplotypes are not those of the genotypes")
+    return problems
+
+
+def _count_carried(
+    given: HoldoutInputs, contig: str, alleles: frozenset[tuple[int, str, str]]
+) -> dict[frozenset[tuple[int, str, str]], int]:
+    """Return the number of haplotypes by the set of two or more of ``alleles`` that they carry."""
+    keys = zip(*(given.gnomad[contig][name].to_pylist() for name in ("pos", "ref", "alt")), strict=True)
+    by_haplotype: defaultdict[int, set[tuple[int, str, str]]] = defaultdict(set)
+    for row, key in enumerate(keys):
+        if key in alleles and contig in given.phased:
+            text = "".join(f"{byte:08b}" for byte in given.phased[contig].packed[row].tolist())
+            for haplotype, bit in enumerate(text):
+                if bit == "1":
+                    by_haplotype[haplotype].add(key)
+    return Counter(frozenset(carried) for carried in by_haplotype.values() if len(carried) > 1)
+
+
 _CHECKS: dict[str, Callable[[HoldoutTables, HoldoutInputs, HoldoutPolicy], Problems]] = {
     "rows_sorted_and_unique": _keys,
     "units_have_one_role": _roles,
     "contigs_held_out_whole": _contigs,
     "alleles_in_stretches_named": _alleles,
     "haplotype_share_in_bounds": _haplotypes,
+    "haplotypes_as_carried": _carriers,
 }
 
 #: Names of the checks, in the order of :func:`check_holdouts`.
@@ -146,7 +212,7 @@ HOLDOUT_CHECKS = ("schema_as_declared", *_CHECKS)
 
 
 def _tables(held: HoldoutTables) -> list[tuple[pa.Table, TableSchema]]:
-    return list(zip((held.intervals, held.alleles, held.corpus), TABLES, strict=True))
+    return list(zip((held.intervals, held.alleles, held.corpus, held.haplotypes), TABLES, strict=True))
 
 
 def _spans(held: HoldoutTables) -> dict[tuple[str, str], list[tuple[int, int]]]:

@@ -6,7 +6,7 @@ data. Precedence: contig, gene, block.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -169,13 +169,23 @@ def hold_blocks(policy: HoldoutPolicy, blocks: Sequence[HaplotypeBlock], larger:
         Blocks to hold out.
     larger
         Held-out contigs and genes; a block that overlaps one of them takes its role.
+
+    Notes
+    -----
+    Blocks of phased genotypes can overlap; overlapping blocks have one role, ``test`` if one of them must have it.
     """
-    overlapped: dict[str, HeldInterval | None] = {}
-    for block in blocks:
-        span = block.span
-        (overlapped[block.id],) = larger.find_largest(span.contig, np.array([span.start]), np.array([span.end]))
-    free = policy.divide(name for name, interval in overlapped.items() if interval is None)
-    roles = {name: free[name] if interval is None else interval.role for name, interval in overlapped.items()}
+    roles: dict[str, Split] = {}
+    free: dict[str, list[str]] = {}
+    for group in _overlapping(blocks):
+        found = (larger.find_largest(b.span.contig, np.array([b.span.start]), np.array([b.span.end]))[0] for b in group)
+        decided = [interval for interval in found if interval is not None]
+        names = [block.id for block in group]
+        if decided:
+            roles |= dict.fromkeys(names, Split.TEST if any(d.role is Split.TEST for d in decided) else decided[0].role)
+        else:
+            free[names[0]] = names
+    for first, role in policy.divide(free).items():
+        roles |= dict.fromkeys(free[first], role)
     return [
         HeldInterval(
             Holdout.HAPLOTYPES,
@@ -189,6 +199,19 @@ def hold_blocks(policy: HoldoutPolicy, blocks: Sequence[HaplotypeBlock], larger:
         )
         for block in blocks
     ]
+
+
+def _overlapping(blocks: Sequence[HaplotypeBlock]) -> Iterator[list[HaplotypeBlock]]:
+    """Yield the blocks of each run of overlapping blocks, sorted by span."""
+    run: list[HaplotypeBlock] = []
+    for block in sorted(blocks, key=lambda b: (b.span.contig, b.span.start, b.span.end, b.id)):
+        last = max((each.span.end for each in run), default=0)
+        if run and (block.span.contig != run[0].span.contig or block.span.start >= last):
+            yield run
+            run = []
+        run.append(block)
+    if run:
+        yield run
 
 
 def _choose_components(policy: HoldoutPolicy, components: GeneComponents) -> list[GeneComponent]:

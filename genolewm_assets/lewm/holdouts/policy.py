@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
 from genolewm_assets.genome import GRCH38, ContigSet, Split, draw_bits
+from genolewm_assets.lewm.holdouts.temporal import TemporalRule
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.variants import is_before
 
@@ -37,7 +38,9 @@ class HoldoutPolicy:
     max_block_bp
         Largest length of a block, in bases; a longer one is cut.
     temporal
-        (earlier, later) ClinVar release; None: no temporal holdout.
+        (earlier, later) ClinVar release, T0 and T1; None: no temporal holdout.
+    temporal_setting, temporal_rule
+        The catalogue's ``holdouts.temporal`` as text, and the rule that gave T0 or none (``TemporalRule``).
     min_stars
         Smallest number of ClinVar review stars, 0 to 4, with which a labelled allele is used for evaluation.
     validation_windows
@@ -60,6 +63,8 @@ class HoldoutPolicy:
     link_bp: int = 1_000
     max_block_bp: int = 10_000
     temporal: tuple[str, str] | None = None
+    temporal_setting: str = "off"
+    temporal_rule: TemporalRule = TemporalRule.OFF
     min_stars: int = 1
     validation_windows: int = 500
     seed: int = 0

@@ -1,4 +1,4 @@
-"""Schemas of the three holdout tables, and the closed sets of names in them.
+"""Schemas of the four holdout tables, and the closed sets of names in them.
 
 Not here: building the tables (``build``), looking rows up in them (``index``).
 """
@@ -66,6 +66,7 @@ class VariantOrigin(StrEnum):
     GNOMAD = "gnomad"
 
 
+_ALLELE_TYPES = {"pos": pa.int64(), "ref": pa.string(), "alt": pa.string()}
 _HOLDOUT = column("holdout", pa.string(), "one of the closed set Holdout")
 _ROLE = column("role", pa.string(), "validation or test")
 
@@ -122,5 +123,29 @@ HOLDOUT_CORPUS = TableSchema(
     ("source", "record_id", "window_index", "holdout"),
 )
 
+_ALLELE = pa.struct([pa.field(name, kind, nullable=False) for name, kind in _ALLELE_TYPES.items()])
+
+HOLDOUT_HAPLOTYPES = TableSchema(
+    "holdout_haplotypes",
+    "haplotype of a held-out block: a set of its alleles that one haplotype carries, or all alleles of a block that is "
+    "formed by distance alone",
+    pa.schema(
+        [
+            _ROLE,
+            column("contig", pa.string(), "canonical contig name"),
+            column("unit", pa.string(), "block, by its id"),
+            column("number", pa.int32(), "0-based number in the block: by falling n_carriers, then by alleles"),
+            column("phased", pa.bool_(), "whether phased genotypes show the alleles on one haplotype"),
+            nullable(
+                "n_carriers",
+                pa.int64(),
+                "haplotypes that carry these alleles of the block and no others; null: no genotypes",
+            ),
+            column("alleles", pa.list_(_ALLELE), "two or more alleles in normal form, sorted; pos is 1-based"),
+        ]
+    ),
+    ("contig", "unit", "number"),
+)
+
 #: The tables that this module declares.
-TABLES: tuple[TableSchema, ...] = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS)
+TABLES: tuple[TableSchema, ...] = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_HAPLOTYPES)

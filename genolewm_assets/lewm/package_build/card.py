@@ -9,13 +9,16 @@ from collections.abc import Iterable, Sequence
 
 import yaml
 
-from genolewm_assets.genome import Split
-from genolewm_assets.lewm.holdouts import Holdout
-from genolewm_assets.lewm.package_build.checks import realised_mix
+from genolewm_assets.genome import EVALUATION, Split
+from genolewm_assets.lewm.holdouts import Holdout, describe_temporal
 from genolewm_assets.lewm.packages import (
     HOLDOUT_PATHS,
     REFERENCE_ORIGIN,
+    SCORED,
+    Knowledge,
     PackageInfo,
+    Shares,
+    VariantSource,
     controls_path,
     variants_path,
     window_pattern,
@@ -27,23 +30,14 @@ _UNDIVIDED = "holdout"
 _DEFINITIONS = {
     Holdout.CHR: "whole contigs",
     Holdout.CLINVAR: "gene components: all their alleles, of any class and source, and every window that meets one",
-    Holdout.HAPLOTYPES: "blocks of neighbouring common alleles, with every window that meets one",
-    Holdout.TEMPORAL: "alleles labelled at the later ClinVar release only; alleles, not windows, leave training",
+    Holdout.HAPLOTYPES: "blocks of neighbouring common alleles, with every window that meets one; no edit is single",
+    Holdout.TEMPORAL: "alleles without a P, LP, B or LB label at T0 that have one, with enough review stars, at the "
+    "package's release; alleles, not windows, leave training",
 }
+_FOLDER = "path/to/this/folder"
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
-_USE = """\
-```python
-import datasets
-
-windows = datasets.load_dataset("path/to/this/folder", split="train")
-alleles = datasets.load_dataset("path/to/this/folder", "variants", split="train")
-```
-
-```python
-from genolewm_assets.lewm import GenoLeWMDataset, GenoLeWMValDataset
-```
-
+_VERIFY = """\
 `sha256sum -c SHA256SUMS` verifies the files, `genolewm package verify DIR` also the caches that they point into.
 Coordinates: `start`, `end` are 0-based half-open, `pos` is 1-based as in VCF."""
 
@@ -56,6 +50,13 @@ _LIMITS = """\
   (columns `segmental_duplication`, `excluded_region`; null where the catalogue has no such track).
 - Indels change the 6-mer frame of everything behind them, which moves a causal encoder's states by itself. The
   re-framed windows under `controls/` are unedited and moved by 1 to 5 bp: what that alone does."""
+
+_POSSIBLE = """\
+Origins have the wanted shares where they have windows; reference and `eukaryote_generator` windows take each other's
+share, other shares are divided in proportion. Only placed windows have real alleles. A visit gives at most half of
+its slots to ClinVar (P, LP) and the others to gnomAD, as far as its window has alleles; windows with alleles are
+visited more often, within the bound on visits. What is still lacking cannot be served from these windows: synthetic
+edits take its place, and the mix must declare it."""
 
 _TERMS = """\
 Those of the sources named above. Of the public ones: GRCh38 sequence is unrestricted; gnomAD is open, please cite it;
@@ -70,10 +71,11 @@ def render_card(info: PackageInfo) -> str:
         "Windows of the reference genome and of a pretraining corpus with their sequences, the normalised alleles that "
         "edits are drawn from, and the holdouts that training never sees.",
         f"## Splits\n\n{_splits(info)}{_empty_splits(info)}",
-        f"## Holdouts\n\n{_holdouts(info)}\n\n{_shortfalls(info)}",
-        f"## Training windows\n\n{_origins(info)}\n\n{_mix(info)}",
+        f"## Holdouts\n\n{_holdouts(info)}\n\n{_shortfalls(info)}{_haplotypes(info)}\n\n{_time(info)}",
+        f"## Bench\n\n{_bench(info)}",
+        f"## Training windows\n\n{_origins(info)}\n\n{_mix(info)}\n\n{_training_alleles(info)}",
         f"## Made from\n\n{_provenance(info)}",
-        f"## Use\n\n{_USE}",
+        f"## Use\n\n{_use(info)}\n\n{_VERIFY}",
         f"## Limits\n\n{_LIMITS}",
         f"## Terms\n\n{_TERMS}",
     ]
@@ -143,6 +145,16 @@ def _holdouts(info: PackageInfo) -> str:
     return _table((*header, "test windows", "of them flagged", "validation alleles", "test alleles"), rows)
 
 
+def _time(info: PackageInfo) -> str:
+    """Return T0 with its reason, and the release whose labels training has."""
+    said = describe_temporal(info.policy, info.release)
+    known = {
+        Knowledge.NEWEST: f"training has the labels of {info.release} of every allele outside the holdouts",
+        Knowledge.T0: "training has the alleles and labels of T0, as if nothing after it were known",
+    }
+    return f"Time: {said}. Knowledge `{info.knowledge}`: {known[info.knowledge]}."
+
+
 def _shortfalls(info: PackageInfo) -> str:
     limit = info.policy.get("validation_windows")
     short = {name: n for name in Holdout if (n := info.counts.get(f"validation.{name}.shortfall", 0))}
@@ -150,6 +162,92 @@ def _shortfalls(info: PackageInfo) -> str:
         return f"Every holdout has the {limit} validation windows that were asked for, chosen by hash."
     listed = ", ".join(f"`{name}` {n:,}" for name, n in short.items())
     return f"Shortfall: of the {limit} validation windows asked for there are no more; missing are {listed}."
+
+
+def _haplotypes(info: PackageInfo) -> str:
+    """Return the share of windows that haplotype blocks remove, and why it is less than the aim, if it is."""
+    counts, aim = info.counts, info.policy.get("haplotype_fraction")
+    blocks, total = counts.get("haplotype_blocks"), counts.get(f"windows.{REFERENCE_ORIGIN}.in", 0)
+    if blocks is None or not isinstance(aim, float) or not total:
+        return ""
+    removed, held = counts.get(f"removed.{Holdout.HAPLOTYPES}.windows", 0), counts["haplotype_blocks.held_out"]
+    text = (
+        f"\n\nHaplotype blocks: {held:,} of {blocks:,} are held out ({counts['haplotype_blocks.phased']:,} of all are "
+        f"phased); they remove {removed / total:.2%} of the reference windows, the aim is {aim:.2%}."
+    )
+    if counts["haplotype_blocks.used_up"]:
+        most = info.policy.get("haplotype_max_blocks")
+        limited = f"`haplotype_max_blocks` allows no more than {most:.0%} of the blocks to be held out"
+        too_large = "every further block would remove too many windows"
+        text += f" The aim is not reached: {limited if held == counts['haplotype_blocks.at_most'] else too_large}."
+    kept = {split: counts.get(f"{split}.{Holdout.HAPLOTYPES}.windows_without_haplotype", 0) for split in EVALUATION}
+    lost = sum(
+        counts.get(f"{split}.{Holdout.HAPLOTYPES}.{source}_alleles_in_no_window", 0)
+        for split in EVALUATION
+        for source in VariantSource
+    )
+    return text + (
+        f" Left out are {sum(kept.values()):,} windows in which no two alleles of one haplotype can be edits of one "
+        f"tuple, and {lost:,} alleles that stand in no window of this holdout."
+    )
+
+
+def _bench(info: PackageInfo) -> str:
+    """Return the number of alleles scored, and of those not shown by reason, of every holdout and split."""
+    stars, rows = info.policy.get("min_stars"), []
+    for holdout in Holdout:
+        for split in EVALUATION:
+            head = f"scoring.{holdout}.{split}."
+            found = {name[len(head) :]: n for name, n in info.counts.items() if name.startswith(head) and n}
+            if not found:
+                continue
+            reasons = ", ".join(f"{why} {n:,}" for why, n in sorted(found.items()) if why != SCORED)
+            extra = info.counts.get(f"{split}.{holdout}.scoring_windows", 0)
+            rows.append((f"`{holdout}`", f"`{split}`", found.get(SCORED, 0), reasons or "none", extra))
+    if not rows:
+        return f"No ClinVar allele labelled P, LP, B or LB with {stars} review stars is held out: there is no bench."
+    header = ("holdout", "split", "alleles scored", "not shown, by reason", "windows for scoring alone")
+    return (
+        f"The ClinVar alleles labelled P, LP, B or LB with at least {stars} review stars. A dataset with "
+        '`coverage="alleles"` shows each once, alone, in the window in which it is most central. Rows of '
+        "`variants` name them in the column `scoring`. Windows for scoring alone (`frozen` is false) are not in the "
+        f"stream of validation windows.\n\n{_table(header, rows)}"
+    )
+
+
+def _training_alleles(info: PackageInfo) -> str:
+    """Say how many alleles training has of each source; warn where there is none."""
+    inside = {s: info.counts.get(f"alleles.{s}.train", 0) for s in VariantSource}
+    text = f"Alleles in train: {', '.join(f'{source} {n:,}' for source, n in inside.items())}."
+    absent = [source for source in VariantSource if not info.counts.get(f"alleles.{source}.in", 0)]
+    if absent:
+        text += f" The inputs have no allele of {' and '.join(absent)}."
+    if info.without_alleles:
+        text += (
+            " That training windows may contain no gnomAD allele or no P or LP ClinVar allele was accepted when the "
+            "package was made; synthetic edits take their place."
+        )
+    return text
+
+
+def _use(info: PackageInfo) -> str:
+    """Return snippets that run on this package: only splits with rows can be loaded."""
+    lines = ["import datasets", ""]
+    for noun, config, rows in (("windows", "", "windows"), ("alleles", '"variants", ', "variants")):
+        split = next((str(split) for split in Split if getattr(info.splits[split], rows)), None)
+        if split is not None:
+            lines.append(f'{noun} = datasets.load_dataset("{_FOLDER}", {config}split="{split}")')
+    options = "" if info.caches else ", with_states=False"
+    names = {Split.VALIDATION: "GenoLeWMValDataset", Split.TEST: "GenoLeWMTestDataset"}
+    opened = [("GenoLeWMDataset", f'train = GenoLeWMDataset("{_FOLDER}"{options})')]
+    for split, holdout in ((split, holdout) for split in EVALUATION for holdout in Holdout):
+        if len(opened) == 1 and info.counts.get(f"scoring.{holdout}.{split}.{SCORED}", 0):
+            call = f'{names[split]}("{_FOLDER}", "{holdout}", coverage="alleles"{options})'
+            opened.append((names[split], f"bench = {call}"))
+    imported = f"from genolewm_assets.lewm import {', '.join(name for name, _ in opened)}"
+    return "\n\n".join(
+        "\n".join(["```python", *block, "```"]) for block in (lines, [imported, "", *(call for _, call in opened)])
+    )
 
 
 def _origins(info: PackageInfo) -> str:
@@ -165,11 +263,23 @@ _OUTCOMES = ("in", "held_out", "equal_to_held_out", "train")
 
 
 def _mix(info: PackageInfo) -> str:
-    realised = realised_mix(info)
-    rows = [(f"`{name}`", f"{share:.0%}", f"{realised.get(name, 0):.1%}") for name, share in info.mix.items()]
-    table = _table(("corpus source", "share of tuples aimed at", "share that the windows can give"), rows)
-    note = " A share off its target was accepted when the package was made." if info.mix_declared else ""
-    return f"{table}\n\nReference windows count to `eukaryote_generator`.{note}"
+    epoch, wanted = info.epoch, info.mix.wanted
+    if epoch is None or not epoch.made:
+        return f"No epoch can be served: {epoch and epoch.error}"
+    declared = info.mix.declared if isinstance(info.mix.declared, Shares) else wanted
+    tables = []
+    for what, group in (("windows of", "windows"), ("edits from", "edits")):
+        shares = [getattr(each, group) for each in (wanted, declared, epoch.planned, epoch.served)]
+        names = sorted({name for each in shares for name in each})
+        rows = [(f"`{name}`", *(f"{each.get(name, 0):.1%}" for each in shares)) for name in names]
+        tables.append(_table((what, "wanted", "declared", "planned", "served"), rows))
+    visits = [
+        (f"`{name}`", one.windows, one.visits, f"{one.median:g}", f"{one.high:g}", one.most, one.unseen)
+        for name, one in sorted(epoch.visits.items())
+    ]
+    header = ("stratum", "windows", "visits", "median", "99 %", "most", "not visited in this epoch")
+    made = f"Served shares are counted in {epoch.made:,} of the {epoch.tuples:,} tuples of one epoch (seed 0)."
+    return "\n\n".join((made, *tables, _POSSIBLE, _table(header, visits)))
 
 
 def _provenance(info: PackageInfo) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,9 +19,17 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import EVALUATION, TOKEN_BP, Split, reverse_complement
-from genolewm_assets.lewm.corpus import CorpusSource
-from genolewm_assets.lewm.holdouts import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, Holdout
+from genolewm_assets.genome import EVALUATION, TOKEN_BP, Bases, Split, reverse_complement
+from genolewm_assets.lewm.holdouts import (
+    HOLDOUT_ALLELES,
+    HOLDOUT_CORPUS,
+    HOLDOUT_HAPLOTYPES,
+    HOLDOUT_INTERVALS,
+    Holdout,
+)
+from genolewm_assets.lewm.package_build.allele_checks import check_bench, check_training_alleles
+from genolewm_assets.lewm.package_build.epoch_checks import check_mix, check_visits
+from genolewm_assets.lewm.package_build.label_checks import check_labels
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.packages import (
     HOLDOUT_PATHS,
@@ -35,7 +43,7 @@ from genolewm_assets.lewm.packages import (
     variants_path,
 )
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema
 from genolewm_assets.variants import ALLELE_KEY
@@ -48,15 +56,18 @@ PACKAGE_CHECKS = (
     "no_holdout_allele_in_train",
     "no_holdout_corpus_row_in_train",
     "splits_disjoint",
+    "labels_as_declared",
     "counts_add_up",
-    "mix_realised",
+    "mix_served",
+    "visits_bounded",
     "caches_match_windows",
+    "bench_alleles_scored",
+    "training_alleles_present",
 )
 
-#: Largest accepted difference between realised and target share of a corpus source, as a fraction.
-MIX_TOLERANCE = 0.02
-
 _READ_ROWS = 512
+#: Alleles that a check holds at once.
+_READ_ALLELES = 4_096
 _Row: TypeAlias = dict[str, Any]
 _Spans: TypeAlias = dict[str, list[tuple[int, int]]]
 
@@ -86,22 +97,47 @@ def check_package(
     if not schema.passed:
         not_run: dict[str, JsonValue] = {"error": "not run: a table does not have its schema"}
         return (schema, *(CheckResult(name, passed=False, figures=not_run) for name in PACKAGE_CHECKS[1:]))
-    return (
+    found = (
         schema,
         check_sequences(directory, info, sources, progress),
         check_no_window(directory, info),
         check_no_allele(directory),
         check_no_corpus_row(directory, info),
         check_disjoint(directory, info),
+        check_labels(directory, info, sources),
         check_counts(directory, info, sources),
         check_mix(info),
+        check_visits(info),
         check_caches(directory, info, sources),
+        check_bench(
+            directory, info, {name: sources.clinvar[name] for name in sources.windows if name in sources.clinvar}
+        ),
+        check_training_alleles(directory, info),
     )
+    return tuple(_stating(check, sources) for check in found)
+
+
+def _stating(check: CheckResult, sources: PackageSources) -> CheckResult:
+    """State how many windows or alleles a check compared with what is held out or cached; none only if declared."""
+    nothing, declared = {
+        "no_holdout_window_in_train": (("windows", "intervals"), not sources.windows or not sources.intervals.num_rows),
+        # Whether a package needs alleles in train is not for this check to say.
+        "no_holdout_allele_in_train": (("held_out_alleles",), not sources.alleles.num_rows),
+        "no_holdout_corpus_row_in_train": (("windows",), not sources.corpus),
+        "sequences_right": (("windows",), False),
+        "caches_match_windows": (("with_cache",), not sources.caches),
+    }.get(check.name, ((), False))
+    counted = [(name, check.figures.get(name)) for name in nothing]
+    sizes = [(n, name) for name, n in counted if isinstance(n, int)]
+    if not sizes:
+        return check
+    n, name = min(sizes)
+    return stating_compared(check, n, f"there are no {name.replace('_', ' ')}", declared=declared)
 
 
 def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
     """Compare columns, types and nullability of every table file with its declared schema; report missing tables."""
-    nouns = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS)
+    nouns = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_HAPLOTYPES)
     declared: dict[str, TableSchema] = dict(zip(HOLDOUT_PATHS.values(), nouns, strict=True))
     declared |= {variants_path(split): PACKAGE_VARIANTS for split in Split}
     declared |= {controls_path(split): PACKAGE_CONTROLS for split in EVALUATION}
@@ -121,7 +157,8 @@ def check_sequences(
 ) -> CheckResult:
     """Check hash, length and bases of every window; compare reference windows and their flanks with the genome."""
     figures = Counter(dict.fromkeys(("windows", "wrong_hash", "not_acgt", "wrong_size", "not_the_reference"), 0))
-    contig, genome, total = None, b"", sum(split.windows for split in info.splits.values())
+    contig, total = None, sum(split.windows for split in info.splits.values())
+    genome: Bases = b""
     for split in Split:
         for row in _windows(directory, info, split):
             sequence = row["sequence"].encode()
@@ -158,15 +195,16 @@ def check_no_window(directory: Path, info: PackageInfo) -> CheckResult:
 
 def check_no_allele(directory: Path) -> CheckResult:
     """Check that no allele of train is listed as held out or overlaps a held-out interval."""
-    listed = {_key(row) for row in _rows(directory / HOLDOUT_PATHS["alleles"], ALLELE_KEY)}
+    listed = {_text(row) for row in _rows(directory / HOLDOUT_PATHS["alleles"], ALLELE_KEY)}
     held = _held_spans(directory)
     by_key = by_place = n = 0
-    # One contig at a time, since the file is sorted: a genome has millions of common alleles.
+    # The file is sorted by contig.
     for contig, rows in groupby(_rows(directory / variants_path(Split.TRAIN), ALLELE_KEY), key=itemgetter("chrom")):
-        keys = [_key(row) for row in rows]
-        n += len(keys)
-        by_key += sum(key in listed for key in keys)
-        by_place += _count_overlapping(((pos - 1, pos - 1 + len(ref)) for _, pos, ref, _ in keys), held.get(contig, []))
+        while batch := list(islice(rows, _READ_ALLELES)):
+            n += len(batch)
+            by_key += sum(_text(row) in listed for row in batch)
+            spans = ((row["pos"] - 1, row["pos"] - 1 + len(row["ref"])) for row in batch)
+            by_place += _count_overlapping(spans, held.get(contig, []))
     figures: dict[str, JsonValue] = {
         "alleles": n,
         "held_out_alleles": len(listed),
@@ -221,8 +259,8 @@ def check_disjoint(directory: Path, info: PackageInfo) -> CheckResult:
     for row in _windows(directory, info, Split.TRAIN, ["window_hash"]):
         copies += row["window_hash"] in held
         reverse_copies += row["window_hash"] in reversed_held
-    validation, test = ({_key(row) for row in _rows(directory / variants_path(s), ALLELE_KEY)} for s in EVALUATION)
-    train = map(_key, _rows(directory / variants_path(Split.TRAIN), ALLELE_KEY))
+    validation, test = ({_text(row) for row in _rows(directory / variants_path(s), ALLELE_KEY)} for s in EVALUATION)
+    train = map(_text, _rows(directory / variants_path(Split.TRAIN), ALLELE_KEY))
     figures: dict[str, int] = {
         "train_windows_equal_to_evaluation": copies,
         "train_windows_reverse_complement_of_evaluation": reverse_copies,
@@ -248,7 +286,7 @@ def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) ->
             stated_n = counts.get(f"windows.{origin}.train", 0)
             problems.append(f"windows of {origin} in train: {origins[origin]} in the files, {stated_n} counted")
     alleles = Counter(row["source"] for row in _rows(directory / variants_path(Split.TRAIN), ("source",)))
-    labelled = sources.clinvar if sources.clinvar_earlier is None else sources.clinvar_earlier
+    labelled = sources.clinvar if sources.clinvar_t0 is None else sources.clinvar_t0
     shards = {VariantSource.GNOMAD: sources.gnomad, VariantSource.CLINVAR: labelled}
     for source, tables in shards.items():
         n = sum(table.num_rows for contig, table in tables.items() if contig in sources.windows)
@@ -257,8 +295,10 @@ def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) ->
             counted = f"{train + out} counted, {alleles[source]} in the file of train"
             problems.append(f"alleles of {source}: {n} in the inputs, {counted}")
     for split in EVALUATION:
-        found = Counter(row["holdout"] for row in _windows(directory, info, split, ["holdout"]))
+        rows = _windows(directory, info, split, ["holdout", "frozen"])
+        found = Counter(row["holdout"] if row["frozen"] else f"{row['holdout']} (to score)" for row in rows)
         stated = Counter({str(name): counts.get(f"{split}.{name}.windows", 0) for name in Holdout})
+        stated += Counter({f"{name} (to score)": counts.get(f"{split}.{name}.scoring_windows", 0) for name in Holdout})
         if stated != found:
             problems.append(f"windows of {split}: {dict(found)} in the files, {dict(stated)} counted")
     problems += [
@@ -268,30 +308,6 @@ def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) ->
     ]
     figures: dict[str, JsonValue] = {"windows": sum(given.values()), "problems": problems}
     return CheckResult("counts_add_up", passed=not problems, figures=figures)
-
-
-def check_mix(info: PackageInfo) -> CheckResult:
-    """Compare the realised mix with its target; a corpus source without training windows has a realised share of 0."""
-    realised = realised_mix(info)
-    off = {name: abs(realised.get(name, 0.0) - share) for name, share in info.mix.items()}
-    figures: dict[str, JsonValue] = {
-        "target": dict(info.mix),
-        "realised": {name: round(share, 6) for name, share in realised.items()},
-        "declared": info.mix_declared,
-    }
-    complete = abs(sum(info.mix.values()) - 1) < 1e-9
-    within = all(distance <= MIX_TOLERANCE for distance in off.values())
-    return CheckResult("mix_realised", passed=complete and (within or info.mix_declared), figures=figures)
-
-
-def realised_mix(info: PackageInfo) -> dict[str, float]:
-    """Return the realised share of emitted tuples by corpus source, 0 to 1.
-
-    Target shares of the sources with training windows, scaled to a sum of 1; empty if no source has any.
-    """
-    present = {name: share for name, share in info.mix.items() if _training_windows(info, name)}
-    total = sum(present.values())
-    return {name: share / total for name, share in present.items()} if total else {}
 
 
 def check_caches(directory: Path, info: PackageInfo, sources: PackageSources) -> CheckResult:
@@ -319,13 +335,6 @@ def check_caches(directory: Path, info: PackageInfo, sources: PackageSources) ->
     return CheckResult("caches_match_windows", passed=passed, figures=dict(figures))
 
 
-def _training_windows(info: PackageInfo, source: str) -> int:
-    """Count the training windows of a corpus source; reference windows count towards ``eukaryote_generator``."""
-    n = info.counts.get(f"windows.{source}.train", 0)
-    shared = info.counts.get(f"windows.{REFERENCE_ORIGIN}.train", 0)
-    return n + shared if source == CorpusSource.EUKARYOTE_GENERATOR else n
-
-
 def _windows(directory: Path, info: PackageInfo, split: Split, columns: Sequence[str] | None = None) -> Iterator[_Row]:
     for entry in info.split_files(split):
         yield from _rows(directory / entry.path, columns)
@@ -341,8 +350,9 @@ def _rows_of(table: pa.Table | ds.Dataset) -> int:
     return int(table.num_rows if isinstance(table, pa.Table) else table.count_rows())
 
 
-def _key(row: _Row) -> tuple[str, int, str, str]:
-    return row["chrom"], row["pos"], row["ref"], row["alt"]
+def _text(row: _Row) -> str:
+    """Return the key of an allele as text; a set of millions takes a fourth of the memory of one of tuples."""
+    return f"{row['chrom']}:{row['pos']}:{row['ref']}:{row['alt']}"
 
 
 def _held_spans(directory: Path) -> _Spans:

@@ -17,8 +17,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import EVALUATION, GRCH38, ContigSet, Split, reverse_complement
-from genolewm_assets.lewm.holdouts import Holdout, HoldoutIndex, HoldoutPolicy, meets
+from genolewm_assets.genome import EVALUATION, GRCH38, Bases, ContigSet, Split, reverse_complement
+from genolewm_assets.lewm.holdouts import HOLDOUT_HAPLOTYPES, Holdout, HoldoutIndex, HoldoutPolicy, meets
+from genolewm_assets.lewm.package_build.bench import BenchPlan, BenchSources, plan_bench
+from genolewm_assets.lewm.package_build.emitting import windows_that_emit
 from genolewm_assets.lewm.package_build.split import (
     RoleRegions,
     WindowSplit,
@@ -26,7 +28,7 @@ from genolewm_assets.lewm.package_build.split import (
     find_regions,
     split_windows,
 )
-from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, SOURCE_MIX, CacheRef
+from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, CacheRef, Knowledge, PackageMix
 from genolewm_assets.variants import Bools, Int64s
 
 #: Rows per batch of a corpus table; about 25 MB with the sequences.
@@ -48,16 +50,21 @@ class PackageSources:
     corpus
         Corpus windows (``CORPUS_WINDOWS``) by source, in memory or as a dataset over their file.
     gnomad, clinvar
-        Shards by contig (``GNOMAD_VARIANTS``, ``CLINVAR_VARIANTS``); a contig without windows is not used.
+        Shards by contig (``GNOMAD_VARIANTS``, ``CLINVAR_VARIANTS``), of which the columns ``SHARD_COLUMNS`` are read;
+        may be read on demand. A contig without windows is not used.
     intervals, alleles, corpus_rows
         The holdout tables: ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES`` and ``HOLDOUT_CORPUS``.
     policy
         Parameters that the holdouts were made with.
     reference
-        Function that returns the upper-case bases of a contig, by its name.
-    clinvar_earlier
-        Shards of the earlier ClinVar release by contig; with a temporal holdout, training uses their labels. None:
-        training uses ``clinvar``.
+        Function that returns the upper-case bases of a contig, by its name: ``bytes``, or pieces read on demand.
+    haplotypes
+        The holdout table ``HOLDOUT_HAPLOTYPES``.
+    holdout_counts
+        Counts of the holdouts' manifest.
+    clinvar_t0
+        Shards of T0 by contig, if training knows nothing after T0 and so uses their alleles and labels. None: training
+        uses ``clinvar``.
     caches
         Caches of encoder states, at most one per contig and corpus source.
     contigs
@@ -65,9 +72,9 @@ class PackageSources:
     margin_bp
         Length of each flank of a window, in bases.
     mix
-        Target share of emitted tuples by corpus source, 0 to 1.
-    mix_declared
-        Whether to accept a realised mix that differs from the target by more than two percentage points.
+        Wanted and declared shares of the tuples of an epoch.
+    without_alleles
+        Whether to accept a package whose training windows hold no allele of a source that has some.
     versions
         Release of each source for the card, by name.
 
@@ -87,13 +94,15 @@ class PackageSources:
     alleles: pa.Table
     corpus_rows: pa.Table
     policy: HoldoutPolicy
-    reference: Callable[[str], bytes]
-    clinvar_earlier: Mapping[str, pa.Table] | None = None
+    reference: Callable[[str], Bases]
+    haplotypes: pa.Table = field(default_factory=HOLDOUT_HAPLOTYPES.empty)
+    holdout_counts: Mapping[str, int] = field(default_factory=dict)
+    clinvar_t0: Mapping[str, pa.Table] | None = None
     caches: Sequence[CacheRef] = ()
     contigs: ContigSet = GRCH38
     margin_bp: int = 256
-    mix: Mapping[str, float] = field(default_factory=lambda: dict(SOURCE_MIX))
-    mix_declared: bool = False
+    mix: PackageMix = field(default_factory=PackageMix)
+    without_alleles: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -106,6 +115,11 @@ class PackageSources:
                 expected=f"at most one for each of {[*self.windows, *self.corpus]}",
                 got=str(named),
             )
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """The release whose labels training uses."""
+        return Knowledge.NEWEST if self.clinvar_t0 is None else Knowledge.T0
 
     def cache_of(self, source: str) -> CacheRef | None:
         """Return the cache of a contig or corpus source, or None."""
@@ -132,8 +146,12 @@ class PackagePlan:
         Reference windows of train, by contig.
     evaluation
         Reference windows of validation and test, by (holdout, split), then by contig.
+    bench
+        Bench alleles, and the windows that show them; these windows are in ``evaluation`` too.
+    frozen
+        Subset of ``evaluation`` that is in the stream of windows, by the same keys.
     controls
-        Subset of ``evaluation`` for which control windows are written, by the same keys.
+        Subset of ``frozen`` for which control windows are written, by the same keys.
     corpus
         Corpus windows of train, by corpus source.
     regions
@@ -144,6 +162,8 @@ class PackagePlan:
 
     train: Mapping[str, Int64s]
     evaluation: Mapping[tuple[str, Split], Mapping[str, Int64s]]
+    bench: BenchPlan
+    frozen: Mapping[tuple[str, Split], Mapping[str, Int64s]]
     controls: Mapping[tuple[str, Split], Mapping[str, Int64s]]
     corpus: Mapping[str, Int64s]
     regions: Mapping[str, RoleRegions]
@@ -176,10 +196,16 @@ def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan
     }
     held = held_out_hashes(sources, splits)
     train = {contig: _training_rows(sources.windows[contig], split, held, counts) for contig, split in splits.items()}
-    evaluation, controls = _choose_evaluation(sources, splits, counts)
+    bench = plan_bench(_bench_sources(sources), regions, splits, holdouts)
+    frozen, controls = _choose_evaluation(sources, splits, counts)
+    evaluation = {key: _with_bench(rows, bench.windows.get(key, {})) for key, rows in frozen.items()}
+    for (holdout, split), rows in evaluation.items():
+        if split is Split.VALIDATION:
+            counts[f"{split}.{holdout}.scoring_windows"] = _total(rows) - _total(frozen[holdout, split])
+    counts.update(bench.counts)
     corpus = {source: _corpus_rows(sources, source, holdouts, held, counts) for source in sources.corpus}
     counts.update(_count_removed(sources, regions))
-    return PackagePlan(train, evaluation, controls, corpus, regions, dict(sorted(counts.items())))
+    return PackagePlan(train, evaluation, bench, frozen, controls, corpus, regions, dict(sorted(counts.items())))
 
 
 def held_out_hashes(sources: PackageSources, splits: Mapping[str, WindowSplit]) -> frozenset[bytes]:
@@ -221,10 +247,32 @@ def _corpus_rows(
     return rows
 
 
+def _bench_sources(sources: PackageSources) -> BenchSources:
+    return BenchSources(
+        clinvar=sources.clinvar,
+        windows=sources.windows,
+        reference=sources.reference,
+        held_out=sources.alleles,
+        margin_bp=sources.margin_bp,
+        min_stars=sources.policy.min_stars,
+    )
+
+
+def _with_bench(frozen: Mapping[str, Int64s], bench: Mapping[str, Int64s]) -> dict[str, Int64s]:
+    """Return the windows of a stream and those that show bench alleles: row numbers by contig, ascending."""
+    none = np.zeros(0, np.int64)
+    both = {contig: np.union1d(frozen.get(contig, none), bench.get(contig, none)) for contig in {*frozen, *bench}}
+    return {contig: rows.astype(np.int64) for contig, rows in both.items() if len(rows)}
+
+
+def _total(rows: Mapping[str, Int64s]) -> int:
+    return sum(map(len, rows.values()))
+
+
 def _choose_evaluation(
     sources: PackageSources, splits: Mapping[str, WindowSplit], counts: Counter[str]
 ) -> tuple[dict[tuple[str, Split], Mapping[str, Int64s]], dict[tuple[str, Split], Mapping[str, Int64s]]]:
-    """Choose the windows of validation and test, and those for which control windows are written.
+    """Choose the windows of the streams of validation and test, and those for which control windows are written.
 
     Validation gets at most ``validation_windows`` windows per holdout, test all candidates; in both, the windows chosen
     by hash get controls.
@@ -238,6 +286,11 @@ def _choose_evaluation(
         for split in EVALUATION:
             key = (holdout, split)
             candidates = {c: s.evaluation[key] for c, s in splits.items() if len(s.evaluation.get(key, ()))}
+            if holdout == Holdout.HAPLOTYPES:
+                met = sum(map(len, candidates.values()))
+                candidates = windows_that_emit(sources, candidates, split)
+                silent = met - sum(map(len, candidates.values()))
+                counts[f"{split}.{holdout}.windows_without_haplotype"] = silent
             chosen = choose_windows(candidates, starts, holdout=holdout, limit=limit, seed=seed)
             evaluation[key] = candidates if split is Split.TEST else chosen
             controls[key] = chosen

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import TOKEN_BP, Split
+from genolewm_assets.genome import TOKEN_BP, Bases, Split
 from genolewm_assets.lewm.packages import (
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
@@ -25,13 +25,13 @@ from genolewm_assets.lewm.packages import (
     VariantSource,
 )
 from genolewm_assets.store.tables import TableSchema
-from genolewm_assets.variants import ALLELE_KEY, Int64s
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s
 
 #: Shifts of the control windows in bases: 1 to 5, every 6-mer frame except the window's own.
 CONTROL_SHIFTS: tuple[int, ...] = tuple(range(1, TOKEN_BP))
 
 #: Columns of ``PACKAGE_VARIANTS`` that are taken from the shard of each source.
-_COLUMNS: Mapping[VariantSource, tuple[str, ...]] = {
+SHARD_COLUMNS: Mapping[VariantSource, tuple[str, ...]] = {
     VariantSource.GNOMAD: (*ALLELE_KEY, "af"),
     VariantSource.CLINVAR: (*ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids"),
 }
@@ -55,11 +55,12 @@ class Membership:
 def reference_rows(
     windows: pa.Table,
     rows: Int64s,
-    sequence: bytes,
+    sequence: Bases,
     *,
     margin_bp: int,
     member: Membership,
     cache: CacheRef | None,
+    frozen: Bools | None = None,
 ) -> pa.Table:
     """Make package rows, with sequences and flanks, from rows of a contig's window table.
 
@@ -70,13 +71,15 @@ def reference_rows(
     rows
         Row numbers in ``windows``, int64, in the order of the result.
     sequence
-        The whole contig, upper-case ASCII.
+        The whole contig, upper-case ASCII, or pieces of it read on demand.
     margin_bp
         Length of each flank, in bases.
     member
         Split and holdout of the rows.
     cache
         Cache of encoder states of the contig's windows, or None.
+    frozen
+        Rows that are in the stream of windows: bool, shape (n_rows,); None: all.
 
     Returns
     -------
@@ -99,15 +102,18 @@ def reference_rows(
             remedy="Rebuild the window index",
         )
     spans = list(zip(starts, ends, strict=True))
+    # Each window is read once with its flanks: a contig that is read on demand keeps few of its pieces.
+    whole = [sequence[start - margin_bp : end + margin_bp].decode("ascii") for start, end in spans]
     columns: dict[str, object] = {
         "origin": [REFERENCE_ORIGIN] * n,
         "placement_exact": [True] * n,
         "record_id": pa.nulls(n, pa.string()),
         "window_index": pa.nulls(n, pa.int32()),
         "window_bp": np.array([end - start for start, end in spans], np.int32),
-        "sequence": [sequence[start:end].decode("ascii") for start, end in spans],
-        "left_flank": [sequence[start - margin_bp : start].decode("ascii") for start, _ in spans],
-        "right_flank": [sequence[end : end + margin_bp].decode("ascii") for _, end in spans],
+        "sequence": [text[margin_bp : len(text) - margin_bp] for text in whole],
+        "frozen": np.ones(n, bool) if frozen is None else frozen,
+        "left_flank": [text[:margin_bp] for text in whole],
+        "right_flank": [text[len(text) - margin_bp :] for text in whole],
         **_cache_columns(rows, cache),
         **member.columns(n),
     }
@@ -134,6 +140,7 @@ def corpus_rows(batch: pa.Table, rows: Int64s, *, member: Membership, cache: Cac
         "contig": batch["placed_contig"],
         "start": batch["placed_start"],
         "end": batch["placed_end"],
+        "frozen": np.ones(n, bool),
         "frame": (batch["start"].to_numpy() % TOKEN_BP).astype(np.int8),
         **{name: pa.nulls(n, pa.float32()) for name in STRATA},
         **_cache_columns(rows, cache),
@@ -175,15 +182,21 @@ def control_rows(windows: pa.Table) -> pa.Table:
     return pa.table(columns, schema=PACKAGE_CONTROLS.arrow)
 
 
-def variant_rows(source: VariantSource, table: pa.Table, member: Membership) -> pa.Table:
-    """Make package rows, schema ``PACKAGE_VARIANTS``, from rows of a gnomAD or ClinVar shard."""
+def variant_rows(
+    source: VariantSource, table: pa.Table, member: Membership, scoring: pa.Array | None = None
+) -> pa.Table:
+    """Make package rows, schema ``PACKAGE_VARIANTS``, from rows of a gnomAD or ClinVar shard.
+
+    ``scoring`` is the column of that name, string, shape (n_rows,); None: all null.
+    """
     n = table.num_rows
     columns: dict[str, object] = {"source": [str(source)] * n, **member.columns(n)}
     for name in ("af", "label", "stars", "clinvar_id"):
         columns[name] = pa.nulls(n, PACKAGE_VARIANTS.arrow.field(name).type)
     if source is VariantSource.GNOMAD:
         columns["gene_ids"] = pa.array([[]] * n, pa.list_(pa.int64()))
-    columns |= {name: table[name] for name in _COLUMNS[source]}
+    columns["scoring"] = pa.nulls(n, pa.string()) if scoring is None else scoring
+    columns |= {name: table[name] for name in SHARD_COLUMNS[source]}
     return _table(columns, table, PACKAGE_VARIANTS)
 
 

@@ -9,15 +9,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import EVALUATION, IntervalArray, Split
-from genolewm_assets.lewm.holdouts import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, HoldoutIndex, meets
+from genolewm_assets.lewm.holdouts import (
+    HOLDOUT_ALLELES,
+    HOLDOUT_CORPUS,
+    HOLDOUT_HAPLOTYPES,
+    HOLDOUT_INTERVALS,
+    Holdout,
+    HoldoutIndex,
+    meets,
+)
 from genolewm_assets.lewm.package_build.card import render_card
 from genolewm_assets.lewm.package_build.checks import check_package
+from genolewm_assets.lewm.package_build.emitting import alleles_inside
+from genolewm_assets.lewm.package_build.epoch import simulate_epoch
 from genolewm_assets.lewm.package_build.plan import PackagePlan, PackageSources, plan_package
 from genolewm_assets.lewm.package_build.rows import (
     Membership,
@@ -35,7 +46,9 @@ from genolewm_assets.lewm.packages import (
     PACKAGE_CONTROLS,
     PACKAGE_FILE,
     PACKAGE_VARIANTS,
+    POSSIBLE,
     PackageInfo,
+    PackageTableWriter,
     SplitInfo,
     VariantSource,
     WindowShardWriter,
@@ -49,7 +62,11 @@ from genolewm_assets.lewm.packages import (
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets.store.files import write_atomic
+from genolewm_assets.store.tables import memory_given_back
 from genolewm_assets.variants import Bools, Int64s, allele_spans
+
+#: Counts of the holdouts that the package repeats, for its card.
+_CHOSEN = ("haplotype_blocks", "common_alleles", "haplotypes.")
 
 
 def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress = NO_PROGRESS) -> BuildReport:
@@ -75,6 +92,21 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
         If the input tables do not match, for example if a window extends beyond its contig, or a holdout table does not
         have its schema.
     """
+    with memory_given_back():
+        rows, counts = _write_tables(work_dir, sources, progress)
+    count = ByteCount(progress, sum((work_dir / path).stat().st_size for path in rows))
+    with memory_given_back():
+        info = _with_epoch(work_dir, _describe(work_dir, sources, counts, rows, count), progress)
+    write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())
+    write_atomic(work_dir / CARD, render_card(info).encode())
+    write_sha256sums(work_dir, info.files, count)
+    with memory_given_back():
+        checks = check_package(work_dir, info, sources, progress=progress)
+    return BuildReport(counts=counts, rows=rows, checks=checks)
+
+
+def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -> tuple[dict[str, int], dict[str, int]]:
+    """Write all tables; return the number of rows by path, and the counts of the package."""
     holdouts = HoldoutIndex(sources.intervals, sources.alleles, sources.corpus_rows, contigs=sources.contigs)
     plan = plan_package(sources, holdouts)
     rows = _write_windows(work_dir, sources, plan, progress)
@@ -84,15 +116,11 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
         ("intervals", sources.intervals, HOLDOUT_INTERVALS),
         ("alleles", sources.alleles, HOLDOUT_ALLELES),
         ("corpus", sources.corpus_rows, HOLDOUT_CORPUS),
+        ("haplotypes", sources.haplotypes, HOLDOUT_HAPLOTYPES),
     ):
         rows[HOLDOUT_PATHS[noun]] = write_package_table(work_dir / HOLDOUT_PATHS[noun], [table], schema)
-    counts = {**plan.counts, **variant_counts}
-    count = ByteCount(progress, sum((work_dir / path).stat().st_size for path in rows))
-    info = _describe(work_dir, sources, counts, rows, count)
-    write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())
-    write_atomic(work_dir / CARD, render_card(info).encode())
-    write_sha256sums(work_dir, info.files, count)
-    return BuildReport(counts=counts, rows=rows, checks=check_package(work_dir, info, sources, progress=progress))
+    chosen = {name: n for name, n in sources.holdout_counts.items() if name.startswith(_CHOSEN)}
+    return rows, {**plan.counts, **variant_counts, **chosen}
 
 
 def _describe(
@@ -117,20 +145,33 @@ def _describe(
         counts=counts,
         splits=splits,
         files=files,
-        mix=dict(sources.mix),
-        mix_declared=sources.mix_declared,
+        mix=sources.mix,
+        knowledge=sources.knowledge,
+        without_alleles=sources.without_alleles,
         sources=dict(sources.versions),
     )
 
 
+def _with_epoch(work_dir: Path, info: PackageInfo, progress: Progress) -> PackageInfo:
+    """Add the figures of a simulated epoch; where the possible shares are declared, state them."""
+    epoch = simulate_epoch(work_dir, info, progress=progress)
+    if info.mix.declared != POSSIBLE:
+        return replace(info, epoch=epoch)
+    declared = epoch.planned if epoch.tuples else info.mix.wanted
+    return replace(info, epoch=epoch, mix=replace(info.mix, declared=declared))
+
+
 def _write_windows(work_dir: Path, sources: PackageSources, plan: PackagePlan, progress: Progress) -> dict[str, int]:
-    """Write the windows of all splits, reading the genome once, then the corpus; then write the controls.
+    """Write the windows and controls of all splits, reading the genome once, then the corpus.
 
     Returns the number of rows by path.
     """
     total, done = sum(plan.windows_in(split) for split in Split), 0
-    controls: dict[Split, list[pa.Table]] = {split: [] for split in EVALUATION}
     with ExitStack() as stack:
+        controls = {
+            split: stack.enter_context(PackageTableWriter(work_dir / controls_path(split), PACKAGE_CONTROLS))
+            for split in EVALUATION
+        }
         writers = {s: stack.enter_context(WindowShardWriter(work_dir, s, plan.windows_in(s))) for s in Split}
         for member, table in _reference_tables(sources, plan, controls):
             writers[member.split].write(table)
@@ -140,16 +181,13 @@ def _write_windows(work_dir: Path, sources: PackageSources, plan: PackagePlan, p
                 writers[Split.TRAIN].write(table)
                 progress.advance(done := done + table.num_rows, total, "windows")
     rows = {path: n for writer in writers.values() for path, n in writer.rows.items()}
-    for split, tables in controls.items():
-        path = controls_path(split)
-        rows[path] = write_package_table(work_dir / path, tables, PACKAGE_CONTROLS)
-    return rows
+    return rows | {controls_path(split): writer.rows for split, writer in controls.items()}
 
 
 def _reference_tables(
-    sources: PackageSources, plan: PackagePlan, controls: dict[Split, list[pa.Table]]
+    sources: PackageSources, plan: PackagePlan, controls: Mapping[Split, PackageTableWriter]
 ) -> Iterator[tuple[Membership, pa.Table]]:
-    """Yield reference windows contig by contig, at most one row group at a time; append controls to ``controls``."""
+    """Yield reference windows contig by contig, at most one row group at a time; write their controls."""
     for contig, windows in sources.windows.items():
         members = {Membership(Split.TRAIN): plan.train[contig]}
         members |= {
@@ -161,12 +199,22 @@ def _reference_tables(
             continue
         sequence = sources.reference(contig)
         for member, rows in members.items():
-            shown = plan.controls.get((member.holdout or "", member.split), {}).get(contig, np.zeros(0, np.int64))
+            none, key = np.zeros(0, np.int64), (member.holdout or "", member.split)
+            shown = plan.controls.get(key, {}).get(contig, none)
+            frozen = rows if member.holdout is None else plan.frozen.get(key, {}).get(contig, none)
             for some in np.array_split(rows, -(-len(rows) // GROUP_ROWS) or 1):
                 cache = sources.cache_of(contig)
-                table = reference_rows(windows, some, sequence, margin_bp=sources.margin_bp, member=member, cache=cache)
+                table = reference_rows(
+                    windows,
+                    some,
+                    sequence,
+                    margin_bp=sources.margin_bp,
+                    member=member,
+                    cache=cache,
+                    frozen=np.isin(some, frozen),
+                )
                 if len(shown):
-                    controls[member.split].append(control_rows(table.filter(pa.array(np.isin(some, shown)))))
+                    controls[member.split].write(control_rows(table.filter(pa.array(np.isin(some, shown)))))
                 yield member, table
 
 
@@ -182,38 +230,57 @@ def _write_variants(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Write the alleles of all splits; return rows by path, and numbers of alleles by source and outcome."""
     counts: Counter[str] = Counter()
-    tables: dict[Split, list[pa.Table]] = {split: [] for split in Split}
-    for contig in sources.windows:
-        found: dict[Split, list[pa.Table]] = {split: [] for split in Split}
-        for source, table, splits in _shards(sources, contig):
-            masks = split_alleles(table, plan.regions[contig], holdouts)
-            if Split.TRAIN in splits:
-                covered = _union(sources.windows[contig], plan.train[contig])
-                counts.update(_count_alleles(source, table, masks[None][Split.TRAIN], covered))
-            for holdout, by_split in masks.items():
-                for split in by_split.keys() & splits:
-                    rows = variant_rows(source, table.filter(pa.array(by_split[split])), Membership(split, holdout))
-                    found[split].append(rows)
-                    if holdout is not None:
-                        counts[f"{split}.{holdout}.{source}_alleles"] += rows.num_rows
-        for split, parts in found.items():
-            tables[split].append(sort_variants(parts))
-    rows = {
-        variants_path(split): write_package_table(work_dir / variants_path(split), parts, PACKAGE_VARIANTS)
-        for split, parts in tables.items()
-    }
+    with ExitStack() as stack:
+        writers = {
+            split: stack.enter_context(PackageTableWriter(work_dir / variants_path(split), PACKAGE_VARIANTS))
+            for split in Split
+        }
+        for contig in sources.windows:
+            found = _variants_of(sources, plan, holdouts, contig, counts)
+            for split, writer in writers.items():
+                writer.write(sort_variants(found.pop(split)))
+    rows = {variants_path(split): writer.rows for split, writer in writers.items()}
     return rows, dict(sorted(counts.items()))
+
+
+def _variants_of(
+    sources: PackageSources, plan: PackagePlan, holdouts: HoldoutIndex, contig: str, counts: Counter[str]
+) -> dict[Split, list[pa.Table]]:
+    """Return the alleles of one contig by split; count them by source and outcome in ``counts``."""
+    found: dict[Split, list[pa.Table]] = {split: [] for split in Split}
+    for source, table, splits in _shards(sources, contig):
+        masks = split_alleles(table, plan.regions[contig], holdouts)
+        if Split.TRAIN in splits:
+            covered = _union(sources.windows[contig], plan.train[contig])
+            counts.update(_count_alleles(source, table, masks[None][Split.TRAIN], covered))
+        for holdout, by_split in masks.items():
+            for split in by_split.keys() & splits:
+                mask = by_split[split]
+                if holdout == Holdout.HAPLOTYPES:
+                    # Its streams emit what stands in its windows: an allele elsewhere would serve nothing.
+                    shown = plan.evaluation[holdout, split].get(contig, np.zeros(0, np.int64))
+                    inside = alleles_inside(table, sources.windows[contig], shown)
+                    counts[f"{split}.{holdout}.{source}_alleles_in_no_window"] += int(np.count_nonzero(mask & ~inside))
+                    mask = mask & inside
+                kept, scoring = pa.array(mask), None
+                if source is VariantSource.CLINVAR and split is not Split.TRAIN:
+                    scoring = plan.bench.outcome(contig, holdout, split, table.num_rows).filter(kept)
+                rows = variant_rows(source, table.filter(kept), Membership(split, holdout), scoring)
+                found[split].append(rows)
+                if holdout is not None:
+                    counts[f"{split}.{holdout}.{source}_alleles"] += rows.num_rows
+    return found
 
 
 def _shards(sources: PackageSources, contig: str) -> Iterator[tuple[VariantSource, pa.Table, frozenset[Split]]]:
     """Yield the allele tables of one contig, each with its source and the splits that it provides alleles for.
 
-    With an earlier ClinVar release, that release provides train and the later one validation and test.
+    If training knows nothing after T0, T0 provides train, and the package's release validation and test.
     """
     evaluation, everything = frozenset(EVALUATION), frozenset(Split)
     if contig in sources.gnomad:
         yield VariantSource.GNOMAD, sources.gnomad[contig], everything
-    earlier = sources.clinvar_earlier
+    earlier = sources.clinvar_t0
     if contig in sources.clinvar:
         yield VariantSource.CLINVAR, sources.clinvar[contig], everything if earlier is None else evaluation
     if earlier is not None and contig in earlier:

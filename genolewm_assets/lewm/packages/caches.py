@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import reprlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RootError
-from genolewm_assets.lewm.packages.damage import find_cache_damage, find_size_damage
+from genolewm_assets.lewm.packages.damage import Hashed, find_cache_damage, find_size_damage
 from genolewm_assets.lewm.packages.info import PackageInfo
 from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.progress import ByteCount
@@ -18,6 +18,7 @@ from genolewm_assets.store.artefacts import (
     Damage,
     Finding,
     FindingKind,
+    Root,
     check_file_path,
     read_manifest,
 )
@@ -35,15 +36,15 @@ def check_root(root: Path, info: PackageInfo) -> None:
     if not path.is_file():
         return
     try:
-        found = json.loads(path.read_bytes())["genome_digest"]
-    except (OSError, ValueError, KeyError, TypeError) as err:
-        raise RootError(str(path), f"cannot be read ({err})", remedy="Restore the file or name another root") from err
+        found = Root(root).owner()["genome_digest"]
+    except KeyError as err:
+        raise RootError(str(path), "names no genome", remedy="Restore the file or name another root") from err
     if found != info.genome_digest:
         raise RootError(
             str(root),
             "the root belongs to another genome than the package",
             expected=repr(info.genome_digest),
-            got=repr(found),
+            got=reprlib.repr(found),
             remedy="Name the root that the package was built in (cache_root)",
         )
 
@@ -87,8 +88,13 @@ def find_cache(root: Path, ref: CacheRef) -> Path:
     return directory
 
 
-def verify_caches(root: Path | None, info: PackageInfo, count: ByteCount) -> Iterator[Finding]:
-    """Hash the files of every cache that a package refers to, and compare; each folder is hashed once.
+def cache_exists(root: Path, ref: CacheRef) -> bool:
+    """Tell whether a root has a cache at the path that a package refers to; its content is not compared."""
+    return _directory(root, ref) is not None
+
+
+def verify_caches(root: Path | None, info: PackageInfo, count: ByteCount, hashed: Hashed = "all") -> Iterator[Finding]:
+    """Compare the files of every cache that a package refers to with its manifest, each folder once.
 
     Parameters
     ----------
@@ -98,13 +104,15 @@ def verify_caches(root: Path | None, info: PackageInfo, count: ByteCount) -> Ite
         Content of the package's ``package.json``.
     count
         Progress over the bytes that are hashed.
+    hashed
+        Which files are hashed.
     """
     for ref in sorted({ref.path: ref for ref in info.caches}.values(), key=lambda ref: ref.path):
         directory = None if root is None else _directory(root, ref)
         if directory is None:
             yield Finding(FindingKind.MISSING, ref.path, None, f"the cache of {ref.source} is missing")
             continue
-        for damage in find_cache_damage(directory, ref.manifest_sha256, count):
+        for damage in find_cache_damage(directory, ref.manifest_sha256, count, hashed):
             yield as_finding(ref.path, damage)
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import pyarrow.parquet as pq
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.lewm.packages.files import read_sha256sums
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.schema import CHECKSUMS, PACKAGE_FILE
@@ -29,7 +30,14 @@ from genolewm_assets.store.artefacts import (
     parse_manifest,
     read_manifest,
 )
-from genolewm_assets.store.files import GENERATIONS, split_generation_name
+from genolewm_assets.store.files import GENERATIONS, read_record, split_generation_name
+
+#: Which files are hashed: all, or those modified since the manifest of their folder was written (decision 69). Of the
+#: others names, sizes and records are compared.
+Hashed: TypeAlias = Literal["all", "modified"]
+
+_RECORD_FILES = 3
+_OTHER_CONTENT = "content differs from {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +64,8 @@ class _RecordFile:
         return path not in {self.name, MANIFEST}
 
 
-def find_package_damage(directory: Path, count: ByteCount) -> Iterator[Damage]:
-    """Hash every file of a package and compare with the package's own records; at most one finding per file.
+def find_package_damage(directory: Path, count: ByteCount, hashed: Hashed = "all") -> Iterator[Damage]:
+    """Compare every file of a package with the package's own records; at most one finding per file.
 
     Parameters
     ----------
@@ -65,6 +73,8 @@ def find_package_damage(directory: Path, count: ByteCount) -> Iterator[Damage]:
         Folder of the package.
     count
         Progress over the bytes that are hashed.
+    hashed
+        Which files are hashed.
 
     Yields
     ------
@@ -77,14 +87,16 @@ def find_package_damage(directory: Path, count: ByteCount) -> Iterator[Damage]:
     the recipe or of the figures of checks in ``manifest.json`` is not detected.
     """
     seen: set[str] = set()
-    for damage in _damages(directory, count):
+    for damage in _damages(directory, count, hashed):
         if damage.file not in seen:
             seen.add(damage.file)
             yield damage
 
 
-def find_cache_damage(directory: Path, manifest_sha256: str, count: ByteCount) -> Iterator[Damage]:
-    """Hash every file of a cache and compare with its manifest, and the manifest with the digest in the package."""
+def find_cache_damage(
+    directory: Path, manifest_sha256: str, count: ByteCount, hashed: Hashed = "all"
+) -> Iterator[Damage]:
+    """Compare every file of a cache with its manifest, and the manifest with the digest in the package."""
     try:
         manifest = read_manifest(directory)
     except (CorruptResourceError, MissingResourceError) as err:
@@ -93,8 +105,9 @@ def find_cache_damage(directory: Path, manifest_sha256: str, count: ByteCount) -
     if manifest.sha256 != manifest_sha256:
         yield Damage(MANIFEST, "is not the manifest that the package refers to", manifest_sha256, manifest.sha256)
         return
+    stated = _unmodified(directory, manifest.files) if hashed == "modified" else {}
     for entry in manifest.files:
-        found = _measure(directory, entry.path, count)
+        found = stated.get(entry.path) or _measure(directory, entry.path, count)
         if isinstance(found, Damage):
             yield found
         elif found != entry.sha256:
@@ -113,30 +126,50 @@ def find_size_damage(directory: Path, entries: Iterable[FileEntry]) -> Iterator[
             yield Damage(entry.path, "size differs", f"{entry.size_bytes} bytes", f"{size} bytes")
 
 
-def _damages(directory: Path, count: ByteCount) -> Iterator[Damage]:
+def _unmodified(directory: Path, entries: Iterable[FileEntry]) -> dict[str, str]:
+    """Return the stated SHA-256, by path, of the regular files of the stated size that are older than the manifest."""
+    entries = tuple(entries)
+    damaged = {damage.file for damage in find_size_damage(directory, entries)}
+    written = (directory / MANIFEST).stat().st_mtime_ns
+    return {
+        entry.path: entry.sha256
+        for entry in entries
+        if entry.path not in damaged and (directory / entry.path).stat().st_mtime_ns < written
+    }
+
+
+def _damages(directory: Path, count: ByteCount, hashed: Hashed) -> Iterator[Damage]:
     records: list[_RecordFile] = []
+    stated: dict[str, str] = {}
     for read in (_read_manifest, _read_checksums, _read_info):
         found = read(directory)
         if isinstance(found, Damage):
             yield found
         elif found is not None:
             records.append(found)
-    intact = True
-    for path in sorted(set(list_files(directory)).union(*(record.files for record in records))):
-        for damage in _compare_file(directory, path, [record for record in records if record.covers(path)], count):
-            intact = False
-            yield damage
+            if hashed == "modified" and found.name == MANIFEST:
+                stated = _unmodified(directory, parse_manifest((directory / MANIFEST).read_bytes(), MANIFEST).files)
+    damages: list[Damage] = []
+    paths = set(list_files(directory)).union(*(record.files for record in records))
+    # SHA256SUMS comes last: what it states of the other files shows whether it or the manifest was altered.
+    for path in sorted(paths, key=lambda path: (path == CHECKSUMS, path)):
+        measured = stated.get(path) or _measure(directory, path, count)
+        for damage in _compare_file(directory, path, [record for record in records if record.covers(path)], measured):
+            altered, confirmed = damage, path == CHECKSUMS and not damages and len(records) == _RECORD_FILES
+            if confirmed and damage.problem == _OTHER_CONTENT.format(MANIFEST):
+                altered = Damage(MANIFEST, f"states a different digest of {path!r}", damage.got, damage.expected)
+            damages.append(altered)
+            yield altered
     counts = [record.counts for record in records if record.counts is not None]
-    if intact and any(each != counts[0] for each in counts):
+    if not damages and any(each != counts[0] for each in counts):
         # SHA256SUMS contains the digest of package.json, so the manifest is the one that was altered.
         yield Damage(MANIFEST, f"counts differ from {PACKAGE_FILE}")
 
 
-def _compare_file(directory: Path, path: str, records: list[_RecordFile], count: ByteCount) -> Iterator[Damage]:
-    """Find what is wrong about one file: its content, or one of the records of it."""
+def _compare_file(directory: Path, path: str, records: list[_RecordFile], found: str | Damage) -> Iterator[Damage]:
+    """Find what is wrong about one file, of digest or damage ``found``: its content, or one of the records of it."""
     stated = {record.name: record.files.get(path) for record in records}
     digests = {name: record.sha256 for name, record in stated.items() if record is not None}
-    found = _measure(directory, path, count)
     if isinstance(found, Damage):
         # A path that only some of the record files list was altered in these.
         known_to_all = len(digests) == len(stated)
@@ -147,7 +180,7 @@ def _compare_file(directory: Path, path: str, records: list[_RecordFile], count:
         yield Damage(path, f"is not listed in {' or '.join(stated) or CHECKSUMS}")
     elif found not in digests.values():
         name, expected = next(iter(digests.items()))
-        yield Damage(path, f"content differs from {name}", f"sha256 {expected}", f"sha256 {found}")
+        yield Damage(path, _OTHER_CONTENT.format(name), f"sha256 {expected}", f"sha256 {found}")
     else:
         for name, record in stated.items():
             if record is None or record.sha256 != found:
@@ -181,13 +214,13 @@ def _measure(directory: Path, path: str, count: ByteCount) -> str | Damage:
 
 def _read_manifest(directory: Path) -> _RecordFile | Damage | None:
     parts = split_generation_name(directory.name)
-    if not (directory / MANIFEST).is_file() or (directory / MANIFEST).is_symlink():
-        published = parts is not None and directory.parent.name == GENERATIONS
-        return Damage(MANIFEST, MISSING_FILE) if published or (directory / MANIFEST).is_symlink() else None
     try:
         # read_manifest would report a symlink in place of a listed file as damage of the manifest.
-        manifest = parse_manifest((directory / MANIFEST).read_bytes(), MANIFEST)
-    except CorruptResourceError as err:
+        manifest = parse_manifest(read_record(directory / MANIFEST, remedy=""), MANIFEST)
+    except MissingResourceError:
+        published = parts is not None and directory.parent.name == GENERATIONS
+        return Damage(MANIFEST, MISSING_FILE) if published else None
+    except ResourceError as err:
         return Damage(MANIFEST, err.problem, err.expected, err.got)
     if parts is not None and parts[1] != manifest.sha256[:12]:
         return Damage(MANIFEST, "digest differs from the one in the folder's name", parts[1], manifest.sha256[:12])

@@ -1,8 +1,9 @@
-"""Compare two packages: windows, alleles, labels, holdouts, settings."""
+"""Compare two packages: windows, alleles, labels, holdouts, settings. What training gained is in ``label_diff``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import permutations
 from pathlib import Path
@@ -11,8 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import Split
+from genolewm_assets.lewm.packages.label_diff import (
+    AlleleChange,
+    BenchDiff,
+    TrainDiff,
+    compare_benches,
+    count_in_train,
+    find_allele_changes,
+)
 from genolewm_assets.lewm.packages.reader import HoldoutNoun, Package, open_tables
-from genolewm_assets.lewm.packages.schema import VariantSource
 from genolewm_assets.variants import ALLELE_KEY, join_columns
 
 _PLACE = ("origin", "contig", "start", "record_id", "window_index")
@@ -55,8 +63,14 @@ class PackageDiff:
         Number of windows and alleles that moved between splits, by a key such as ``windows, train -> test``.
     relabelled
         Number of ClinVar alleles in both packages whose label differs, by a key such as ``VUS -> P``.
+    train
+        ClinVar alleles that training gained, lost or has with another label.
+    benches
+        Comparison of each bench: the alleles to score of a holdout and split, for every holdout that has any.
     settings
         Other differences in ``package.json``: value before and after, by name.
+    alleles
+        Every ClinVar allele whose class, stars or places differ, sorted.
     """
 
     before: str
@@ -64,19 +78,23 @@ class PackageDiff:
     tables: tuple[TableDiff, ...]
     moved: Mapping[str, int]
     relabelled: Mapping[str, int]
+    train: TrainDiff
+    benches: tuple[BenchDiff, ...]
     settings: Mapping[str, tuple[str, str]]
+    alleles: tuple[AlleleChange, ...]
 
     @property
     def is_empty(self) -> bool:
         """Whether the packages do not differ."""
-        return all(table.is_empty for table in self.tables) and not (self.moved or self.relabelled or self.settings)
+        differing = self.moved or self.relabelled or self.settings or self.alleles
+        return all(table.is_empty for table in self.tables) and not differing
 
     def as_dict(self) -> dict[str, object]:
         """Return all differences as JSON values."""
         return asdict(self)
 
-    def to_text(self) -> str:
-        """Return the differences as an aligned text table."""
+    def to_text(self, *, alleles: bool = False) -> str:
+        """Return the differences as an aligned text table; ``alleles`` adds a line for each ClinVar allele."""
         lines = [("", "added", "removed", "changed")]
         lines += [(t.table, f"{t.added:,}", f"{t.removed:,}", f"{t.changed:,}") for t in self.tables]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -88,9 +106,12 @@ class PackageDiff:
         ]
         for title, counts in (("moved", self.moved), ("relabelled", self.relabelled)):
             text += ["", *(f"{title}: {name}  {n:,}" for name, n in counts.items())] if counts else []
+        text += ["", *self.train.lines()] if not self.train.is_empty else []
+        text += ["", *(bench.line() for bench in self.benches)]
         text += (
             ["", *(f"{name}: {old} -> {new}" for name, (old, new) in self.settings.items())] if self.settings else []
         )
+        text += ["", *map(str, self.alleles)] if alleles and self.alleles else []
         return "\n".join(text if not self.is_empty else [*text[:1], "", "no difference"]) + "\n"
 
 
@@ -124,13 +145,17 @@ def diff_packages(before: Path | str, after: Path | str) -> PackageDiff:
         _diff(f"holdouts, {noun}", [package.holdouts(noun) for package in (old, new)], *columns)
         for noun, columns in _HOLDOUT_KEYS.items()
     ]
+    changes = find_allele_changes(old, new)
     return PackageDiff(
         before=f"{old.info.release} ({old.directory.name})",
         after=f"{new.info.release} ({new.directory.name})",
         tables=tuple(tables),
         moved=moved,
-        relabelled=_relabelled(old, new),
+        relabelled=_relabelled(changes),
+        train=count_in_train(changes),
+        benches=compare_benches(old, new),
         settings=dict(_settings(old, new)),
+        alleles=changes,
     )
 
 
@@ -169,22 +194,15 @@ def _moved(noun: str, keys: Mapping[tuple[Split, int], pa.Array]) -> Iterator[tu
             yield f"{noun}, {source} -> {target}", n
 
 
-def _relabelled(old: Package, new: Package) -> dict[str, int]:
-    pair = [_labels(package) for package in (old, new)]
-    joined = pair[0].join(pair[1], keys=list(ALLELE_KEY), join_type="inner", right_suffix="_after")
-    differing = joined.filter(pc.not_equal(joined["label"], joined["label_after"]))
-    counted = differing.group_by(["label", "label_after"]).aggregate([([], "count_all")]).to_pylist()
-    return dict(sorted((f"{row['label']} -> {row['label_after']}", row["count_all"]) for row in counted))
-
-
-def _labels(package: Package) -> pa.Table:
-    table = pa.concat_tables([package.variants(split) for split in Split])
-    clinvar = table.filter(pc.equal(table["source"], VariantSource.CLINVAR))
-    return clinvar.group_by([*ALLELE_KEY, "label"]).aggregate([])
+def _relabelled(changes: Iterable[AlleleChange]) -> dict[str, int]:
+    pairs = ((change.before, change.after) for change in changes)
+    labels = ((old.label, new.label) for old, new in pairs if old is not None and new is not None)
+    counted = Counter(f"{old} -> {new}" for old, new in labels if old != new)
+    return dict(sorted(counted.items()))
 
 
 def _settings(old: Package, new: Package) -> Iterator[tuple[str, tuple[str, str]]]:
-    for name in ("release", "genome_digest", "margin_bp", "mix", "mix_declared", "sources", "caches"):
+    for name in ("release", "genome_digest", "margin_bp", "mix", "knowledge", "without_alleles", "sources", "caches"):
         pair = [getattr(package.info, name) for package in (old, new)]
         if pair[0] != pair[1]:
             yield name, (_short(pair[0]), _short(pair[1]))

@@ -14,13 +14,13 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.packages.schema import CHECKSUMS, PACKAGE_WINDOWS, window_shard
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts import MISSING_FILE, FileEntry, check_file_path, list_files, measure_file
-from genolewm_assets.store.files import write_atomic
-from genolewm_assets.store.tables import TableSchema, cast_table, open_table
+from genolewm_assets.store.files import read_record, write_atomic
+from genolewm_assets.store.tables import TableSchema, cast_table, open_table_writer
 
 #: Windows per file and per row group. A reader of random rows holds one row group, about 13 MB, in memory.
 SHARD_ROWS = 32_768
@@ -102,23 +102,53 @@ class WindowShardWriter:
             self._left = self._sizes[f"data/{path.name}"]
 
 
-def write_package_table(path: Path, tables: Iterable[pa.Table], schema: TableSchema) -> int:
-    """Write tables one after another into one Parquet file with reproducible bytes; return its number of rows.
+class PackageTableWriter:
+    """Writer of one Parquet file with reproducible bytes; each table written begins a row group.
 
     Without rows the file has no row group, because Hugging Face datasets cannot read an empty row group.
+
+    Parameters
+    ----------
+    path
+        The file.
+    schema
+        Schema of the tables.
+
+    Attributes
+    ----------
+    rows
+        Number of rows written so far.
     """
-    rows = 0
-    with _open(path, schema) as writer:
+
+    def __init__(self, path: Path, schema: TableSchema) -> None:
+        self._writer, self._schema, self.rows = _open(path, schema), schema, 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.close()
+
+    def write(self, table: pa.Table) -> None:
+        """Append a table of the schema."""
+        if table.num_rows:
+            self._writer.write_table(cast_table(table, self._schema), _TABLE_GROUP_ROWS)
+            self.rows += table.num_rows
+
+
+def write_package_table(path: Path, tables: Iterable[pa.Table], schema: TableSchema) -> int:
+    """Write tables one after another into one file, as :class:`PackageTableWriter`; return its number of rows."""
+    with PackageTableWriter(path, schema) as writer:
         for table in tables:
-            if table.num_rows:
-                writer.write_table(cast_table(table, schema), _TABLE_GROUP_ROWS)
-                rows += table.num_rows
-    return rows
+            writer.write(table)
+    return writer.rows
 
 
 def _open(path: Path, schema: TableSchema) -> pq.ParquetWriter:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return open_table(path, schema, dictionaries=[name for name in schema.columns if name not in _DISTINCT])
+    return open_table_writer(path, schema, dictionaries=[name for name in schema.columns if name not in _DISTINCT])
 
 
 def measure_tables(directory: Path, rows: Mapping[str, int], count: ByteCount) -> tuple[FileEntry, ...]:
@@ -167,10 +197,12 @@ def read_sha256sums(directory: Path) -> dict[str, str]:
     """
     where = f"{directory.name}/{CHECKSUMS}"
     try:
-        text = (directory / CHECKSUMS).read_bytes().decode("utf-8")
-    except FileNotFoundError as err:
+        text = read_record(directory / CHECKSUMS, remedy="").decode("utf-8")
+    except MissingResourceError as err:
         raise MissingResourceError(where, MISSING_FILE, remedy="Rebuild the package") from err
-    except (OSError, UnicodeDecodeError) as err:
+    except ResourceError as err:
+        raise CorruptResourceError(where, err.problem, remedy="Rebuild the package") from err
+    except UnicodeDecodeError as err:
         raise CorruptResourceError(where, f"cannot be read ({err})", remedy="Rebuild the package") from err
     found: dict[str, str] = {}
     for number, line in enumerate(text.split("\n")[:-1], start=1):

@@ -12,17 +12,18 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.genome import Split
+from genolewm_assets.lewm.packages.mix import PackageMix, Shares
 from genolewm_assets.lewm.packages.schema import (
     PACKAGE_FILE,
     PACKAGE_FORMAT,
     PACKAGE_FORMAT_VERSION,
-    SOURCE_MIX,
     CacheRef,
+    Knowledge,
 )
-from genolewm_assets.store.artefacts import FileEntry
-from genolewm_assets.store.files import canonical_json
+from genolewm_assets.store.artefacts import FileEntry, check_file_path
+from genolewm_assets.store.files import canonical_json, read_record
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -38,6 +39,59 @@ class SplitInfo:
     variants: int
     controls: int
     sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class VisitFigures:
+    """Visits of the training windows of one stratum.
+
+    Attributes
+    ----------
+    windows
+        Number of windows.
+    visits, unseen, median, high
+        Of epoch 0: visits of the windows, windows that are not visited, visits per window (median, 99th percentile).
+    most
+        Most visits of one window in one of the first eight epochs.
+    later
+        Visits in all of these epochs.
+    """
+
+    windows: int
+    visits: int
+    unseen: int
+    median: float
+    high: float
+    most: int
+    later: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochFigures:
+    """One simulated epoch of training with default options and seed 0.
+
+    Attributes
+    ----------
+    tuples
+        Tuples of the epoch, and how many of them were made to count what they hold.
+    made
+        Tuples that were made: those of visits spread evenly over the epoch.
+    planned
+        Shares that the plan of the epoch gives.
+    served
+        Shares counted in the tuples made.
+    visits
+        Visits by stratum of the windows.
+    error
+        Why no epoch could be simulated, or None; all numbers are then 0.
+    """
+
+    tuples: int
+    made: int
+    planned: Shares
+    served: Shares
+    visits: Mapping[str, VisitFigures]
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +117,13 @@ class PackageInfo:
     files
         Path, size, SHA-256 and number of rows of every Parquet file, sorted by path.
     mix
-        Target share of emitted tuples by corpus source, 0 to 1; reference windows count towards
-        ``eukaryote_generator``.
-    mix_declared
-        Whether a realised mix that differs from the target by more than two percentage points was accepted.
+        Wanted and declared shares of the tuples of an epoch.
+    epoch
+        What a simulated epoch of training serves; None while the package is written.
+    knowledge
+        Release whose labels training uses: the package's own (``newest``), or T0 of the temporal holdout.
+    without_alleles
+        Whether training windows without an allele of a source that has some were accepted.
     sources
         Release of each source for the card, by a key such as ``gnomad[chr17]``.
     format, format_version
@@ -81,8 +138,10 @@ class PackageInfo:
     counts: Mapping[str, int]
     splits: Mapping[str, SplitInfo]
     files: tuple[FileEntry, ...]
-    mix: Mapping[str, float] = field(default_factory=lambda: dict(SOURCE_MIX))
-    mix_declared: bool = False
+    mix: PackageMix = field(default_factory=PackageMix)
+    epoch: EpochFigures | None = None
+    knowledge: Knowledge = Knowledge.NEWEST
+    without_alleles: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)
     format: str = PACKAGE_FORMAT
     format_version: str = PACKAGE_FORMAT_VERSION
@@ -118,13 +177,13 @@ def read_package_info(directory: Path) -> PackageInfo:
     """
     where = f"{directory.name}/{PACKAGE_FILE}"
     try:
-        raw = (directory / PACKAGE_FILE).read_bytes()
-    except FileNotFoundError as err:
+        raw = read_record(directory / PACKAGE_FILE, remedy=_REMEDY)
+    except MissingResourceError as err:
         raise MissingResourceError(
             str(directory), f"not a package: {PACKAGE_FILE} is missing", remedy="Name a package's folder"
         ) from err
-    except OSError as err:
-        raise CorruptResourceError(where, f"cannot be read ({err.strerror})", remedy=_REMEDY) from err
+    except ResourceError as err:
+        raise CorruptResourceError(where, err.problem, expected=err.expected, remedy=_REMEDY) from err
     return parse_package_info(raw, where)
 
 
@@ -158,7 +217,13 @@ def parse_package_info(raw: bytes, where: str) -> PackageInfo:
             got=f"{info.format} {info.format_version}",
             remedy="Rebuild the package or upgrade",
         )
-    if info.to_bytes() != raw:
+    for entry in info.files:
+        check_file_path(entry.path, where)
+    try:
+        unchanged = info.to_bytes() == raw
+    except ConfigurationError as err:
+        raise CorruptResourceError(where, err.problem, remedy=_REMEDY) from err
+    if not unchanged:
         raise CorruptResourceError(
             where, "is not in canonical form, so it was changed after it was written", remedy=_REMEDY
         )

@@ -5,25 +5,32 @@
     <root>/packages/<release>/latest.json   the most recently built package of a release
     <root>/packages/pin.json                the release that a user pinned; absent without a pin
     <root>/packages/current.json            the current package: the one that trainers read
+    <root>/packages/current.version.json    version of the code that last chose it from all packages
 """
 
 from __future__ import annotations
 
-import json
+import re
+import reprlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
+from genolewm_assets.lewm.packages.damage import Hashed
 from genolewm_assets.lewm.packages.reader import Package, open_package, verify_package
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts import read_manifest
-from genolewm_assets.store.files import canonical_json, resolve_generation, write_atomic
-from genolewm_assets.variants import in_order
+from genolewm_assets.store.artefacts import check_file_path, read_manifest
+from genolewm_assets.store.files import canonical_json, read_document, resolve_generation, write_atomic
+from genolewm_assets.variants import in_order, is_release_key
 
 PACKAGES = "packages"
 CURRENT_FILE, PIN_FILE, LATEST_FILE = "current.json", "pin.json", "latest.json"
+VERSION_FILE = "current.version.json"
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_REBUILD, _PIN_AGAIN = "Rebuild packages/split", "Pin it again: genolewm package pin RELEASE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +84,34 @@ def read_current(root: Path) -> PackageRef:
 
 
 def current_folder(root: Path | str) -> Path:
-    """Return the folder of the current package; errors as :func:`read_current`."""
-    return Path(root) / read_current(Path(root)).path
+    """Return the folder of the current package, after comparing its manifest with the digest in ``current.json``.
+
+    Raises
+    ------
+    MissingResourceError
+        If there is no current package, or its folder or manifest is missing.
+    CorruptResourceError
+        If ``current.json`` or the manifest cannot be read, or another package is at the recorded path.
+    """
+    ref = read_current(Path(root))
+    folder = Path(root) / ref.path
+    found = read_manifest(folder).sha256
+    if found != ref.manifest_sha256:
+        raise CorruptResourceError(
+            str(folder),
+            f"is not the package that {PACKAGES}/{CURRENT_FILE} names",
+            expected=f"manifest {ref.manifest_sha256}",
+            got=f"manifest {found}",
+            remedy="Materialise packages/current, or open the package by its folder",
+        )
+    return folder
 
 
 def open_current(root: Path | str, *, contents: Literal["hash", "sizes"] = "hash") -> Package:
     """Open the current package of a root, such as ``data``.
 
     ``contents`` is that of :func:`genolewm_assets.lewm.packages.reader.open_package`; errors are those of this function
-    and of :func:`read_current`.
+    and of :func:`current_folder`.
     """
     return open_package(current_folder(root), cache_root=root, contents=contents)
 
@@ -104,12 +130,13 @@ def read_pin(root: Path) -> str | None:
         If the record cannot be read or names no release.
     """
     path = root / PACKAGES / PIN_FILE
-    if not path.is_file():
+    try:
+        release = _read(path, "no pin", _PIN_AGAIN).get("release")
+    except MissingResourceError:
         return None
-    document = _read(path, "no pin")
-    if "release" not in document:
-        raise CorruptResourceError(str(path), "names no release", remedy="Pin it again: genolewm package pin RELEASE")
-    return str(document["release"])
+    if not isinstance(release, str) or not is_release_key(release):
+        raise CorruptResourceError(str(path), "names no release", remedy=_PIN_AGAIN)
+    return release
 
 
 def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROGRESS) -> PackageRef:
@@ -136,7 +163,7 @@ def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROG
     CorruptResourceError
         If the package of the release does not verify. Nothing is changed.
     """
-    ref = choose_current(root, release, progress=progress)
+    ref = choose_current(root, release, hashed="all", progress=progress)
     if release is None:
         (root / PACKAGES / PIN_FILE).unlink(missing_ok=True)
     else:
@@ -148,14 +175,17 @@ def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROG
 def move_current(root: Path, *, progress: Progress = NO_PROGRESS) -> PackageRef:
     """Make the pinned release's package current, or without a pin the newest one that verifies.
 
-    Returns the new current package; errors are those of :func:`pin_release`.
+    Returns the new current package; errors are those of :func:`pin_release`. Only files that were modified since they
+    were published are hashed: of the others names, sizes and records are compared.
     """
     ref = choose_current(root, read_pin(root), progress=progress)
     _write(root / PACKAGES / CURRENT_FILE, asdict(ref))
     return ref
 
 
-def choose_current(root: Path, pin: str | None, *, progress: Progress = NO_PROGRESS) -> PackageRef:
+def choose_current(
+    root: Path, pin: str | None, *, hashed: Hashed = "modified", progress: Progress = NO_PROGRESS
+) -> PackageRef:
     """Return the package of the pinned release, or without a pin the newest package that verifies.
 
     Parameters
@@ -164,6 +194,8 @@ def choose_current(root: Path, pin: str | None, *, progress: Progress = NO_PROGR
         Root of the artefacts.
     pin
         Pinned release, or None.
+    hashed
+        Files to hash, as for :func:`genolewm_assets.lewm.packages.reader.verify_package`.
     progress
         Receives the number of bytes verified.
 
@@ -176,13 +208,13 @@ def choose_current(root: Path, pin: str | None, *, progress: Progress = NO_PROGR
     """
     if pin is not None:
         ref = read_latest(root, pin)
-        for finding in _faults(root, ref, progress):
+        for finding in _faults(root, ref, hashed, progress):
             raise CorruptResourceError(f"{ref.path}/{finding}", "the package does not verify", remedy="Rebuild it")
         return ref
     for release in released(root):
         try:
             ref = read_latest(root, release)
-            if not any(_faults(root, ref, progress)):
+            if not any(_faults(root, ref, hashed, progress)):
                 return ref
         except (MissingResourceError, CorruptResourceError):
             continue
@@ -191,12 +223,52 @@ def choose_current(root: Path, pin: str | None, *, progress: Progress = NO_PROGR
     )
 
 
-def _faults(root: Path, ref: PackageRef, progress: Progress) -> Iterator[str]:
+def find_current(root: Path) -> PackageRef:
+    """Return the package that :func:`move_current` would choose, if the files of every package are intact.
+
+    Only records and manifests are read.
+
+    Raises
+    ------
+    MissingResourceError
+        If the pinned release has no package, or no package has its recorded manifest.
+    CorruptResourceError
+        If the package of the pinned release has another manifest than the recorded one.
+    """
+    pin = read_pin(root)
+    for release in released(root) if pin is None else [pin]:
+        try:
+            ref = read_latest(root, release)
+            if read_manifest(resolve_generation(root / ref.path)).sha256 == ref.manifest_sha256:
+                return ref
+        except (MissingResourceError, CorruptResourceError):
+            if pin is not None:
+                raise
+    raise MissingResourceError(
+        str(root / PACKAGES), "no package has its recorded manifest", remedy="Materialise packages/split for a release"
+    )
+
+
+def write_current_version(root: Path, code_version: str) -> None:
+    """Record the version of the code that chose the current package."""
+    _write(root / PACKAGES / VERSION_FILE, {"code_version": code_version})
+
+
+def read_current_version(root: Path) -> str | None:
+    """Return the version of the code that chose the current package; None if it is not recorded."""
+    try:
+        version = _read(root / PACKAGES / VERSION_FILE, "no version").get("code_version")
+    except (MissingResourceError, CorruptResourceError):
+        return None
+    return version if isinstance(version, str) else None
+
+
+def _faults(root: Path, ref: PackageRef, hashed: Hashed, progress: Progress) -> Iterator[str]:
     """Yield the faults of a package: a manifest that differs from the recorded one, and damaged files."""
     directory = resolve_generation(root / ref.path)
     if read_manifest(directory).sha256 != ref.manifest_sha256:
         yield "manifest.json"
-    for finding in verify_package(directory, cache_root=root, progress=progress):
+    for finding in verify_package(directory, cache_root=root, hashed=hashed, progress=progress):
         if finding.is_fault:
             yield str(finding)
 
@@ -208,19 +280,33 @@ def _write(path: Path, document: dict[str, str]) -> None:
 
 def _read_ref(path: Path, missing: str) -> PackageRef:
     document = _read(path, missing)
-    try:
-        return PackageRef(**document)
-    except TypeError as err:
-        raise CorruptResourceError(str(path), "not a reference to a package", remedy="Rebuild packages/split") from err
+    names = [each.name for each in fields(PackageRef)]
+    texts = {name: value for name in names if isinstance(value := document.get(name), str)}
+    if document.keys() != texts.keys() or texts.keys() != set(names):
+        raise _no_reference(path, f"texts {sorted(names)}", document)
+    ref = PackageRef(**texts)
+    if not is_release_key(ref.release) or not _SHA256.fullmatch(ref.manifest_sha256):
+        raise _no_reference(path, "a release and a SHA-256", document)
+    # The path is opened below the root, so one that leads out of it is refused.
+    check_file_path(ref.path, str(path))
+    return ref
 
 
-def _read(path: Path, missing: str) -> dict[str, str]:
+def _no_reference(path: Path, expected: str, got: object) -> CorruptResourceError:
+    return CorruptResourceError(
+        str(path), "not a reference to a package", expected=expected, got=reprlib.repr(got), remedy=_REBUILD
+    )
+
+
+def _read(path: Path, missing: str, remedy: str = _REBUILD) -> dict[str, object]:
     try:
-        document = json.loads(path.read_bytes())
-    except FileNotFoundError as err:
+        document = read_document(path, remedy=remedy)
+    except MissingResourceError as err:
         raise MissingResourceError(str(path), missing, remedy="Materialise packages/split") from err
-    except (OSError, ValueError) as err:
-        raise CorruptResourceError(str(path), f"cannot be read ({err})", remedy="Rebuild packages/split") from err
+    except ResourceError as err:
+        raise CorruptResourceError(str(path), err.problem, remedy=remedy) from err
     if not isinstance(document, dict):
-        raise CorruptResourceError(str(path), "not a record", expected="a mapping", got=type(document).__name__)
+        raise CorruptResourceError(
+            str(path), "not a record", expected="a mapping", got=type(document).__name__, remedy=remedy
+        )
     return document

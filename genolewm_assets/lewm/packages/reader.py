@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.packages.caches import as_finding, check_root, find_cache, verify_caches
-from genolewm_assets.lewm.packages.damage import find_package_damage, find_size_damage
+from genolewm_assets.lewm.packages.caches import as_finding, cache_exists, check_root, find_cache, verify_caches
+from genolewm_assets.lewm.packages.damage import Hashed, find_package_damage, find_size_damage
 from genolewm_assets.lewm.packages.files import GROUP_ROWS
 from genolewm_assets.lewm.packages.info import PackageInfo, read_package_info
 from genolewm_assets.lewm.packages.schema import (
@@ -30,7 +30,7 @@ from genolewm_assets.lewm.packages.schema import (
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import Finding, enclosing_root
 
-HoldoutNoun: TypeAlias = Literal["intervals", "alleles", "corpus"]
+HoldoutNoun: TypeAlias = Literal["intervals", "alleles", "corpus", "haplotypes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +65,17 @@ class Package:
         """Read all windows of a split (schema ``PACKAGE_WINDOWS``) into memory; all columns take about 13 kB a row."""
         return pa.concat_tables([pq.read_table(path, columns=columns) for path in self.window_files(split)])
 
-    def variants(self, split: Split) -> pa.Table:
-        """Read the alleles of a split (schema ``PACKAGE_VARIANTS``)."""
-        return pq.read_table(self.directory / variants_path(split))
+    def variants(self, split: Split, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read the alleles of a split (schema ``PACKAGE_VARIANTS``); ``columns`` None: all."""
+        return pq.read_table(self.directory / variants_path(split), columns=columns)
 
     def controls(self, split: Split) -> pa.Table:
         """Read the control windows (schema ``PACKAGE_CONTROLS``) of validation or test; train has none."""
         return pq.read_table(self.directory / controls_path(split))
 
-    def holdouts(self, noun: HoldoutNoun) -> pa.Table:
-        """Read a holdout table; the schemas are in ``lewm.holdouts.schema``."""
-        return pq.read_table(self.directory / HOLDOUT_PATHS[noun])
+    def holdouts(self, noun: HoldoutNoun, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read a holdout table; the schemas are in ``lewm.holdouts.schema``. ``columns`` None: all."""
+        return pq.read_table(self.directory / HOLDOUT_PATHS[noun], columns=columns)
 
 
 def open_package(
@@ -107,6 +107,23 @@ def open_package(
     return replace(package, caches=_open_caches(package.directory, package.info, cache_root))
 
 
+def open_available(
+    path: Path | str, *, cache_root: Path | str | None = None, contents: Literal["hash", "sizes"] = "hash"
+) -> Package:
+    """Verify a package and open it with those of its caches that exist.
+
+    Parameters and errors are those of :func:`open_package`, but a missing cache, or root, is no error: its source is
+    not in ``Package.caches``.
+    """
+    package = open_tables(path, contents=contents)
+    root = enclosing_root(package.directory) if cache_root is None else Path(cache_root)
+    if root is None:
+        return package
+    check_root(root, package.info)
+    refs = [ref for ref in package.info.caches if cache_exists(root, ref)]
+    return replace(package, caches={ref.source: find_cache(root, ref) for ref in refs})
+
+
 def open_tables(path: Path | str, *, contents: Literal["hash", "sizes"] = "hash") -> Package:
     """Verify a package and open it without its caches, to read tables only.
 
@@ -127,9 +144,13 @@ def open_tables(path: Path | str, *, contents: Literal["hash", "sizes"] = "hash"
 
 
 def verify_package(
-    path: Path | str, *, cache_root: Path | str | None = None, progress: Progress = NO_PROGRESS
+    path: Path | str,
+    *,
+    cache_root: Path | str | None = None,
+    hashed: Hashed = "all",
+    progress: Progress = NO_PROGRESS,
 ) -> list[Finding]:
-    """Hash every file of a package and of the caches that it refers to, and compare with the recorded digests.
+    """Compare every file of a package and of the caches that it refers to with the recorded digests.
 
     Parameters
     ----------
@@ -138,6 +159,8 @@ def verify_package(
     cache_root
         Root that contains the caches; None: the root that contains the package. Without a root every cache is reported
         as missing.
+    hashed
+        ``all``, or only the files ``modified`` since they were published; names and sizes of the others are compared.
     progress
         Receives the number of bytes hashed.
 
@@ -163,14 +186,14 @@ def verify_package(
         )
     total = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
     count = ByteCount(progress, total)
-    findings = [as_finding(directory.name, damage) for damage in find_package_damage(directory, count)]
+    findings = [as_finding(directory.name, damage) for damage in find_package_damage(directory, count, hashed)]
     if any(finding.file == PACKAGE_FILE for finding in findings):
         return findings
     info = read_package_info(directory)
     root = enclosing_root(directory) if cache_root is None else Path(cache_root)
     if root is not None:
         check_root(root, info)
-    return [*findings, *verify_caches(root, info, count)]
+    return [*findings, *verify_caches(root, info, count, hashed)]
 
 
 def _open_caches(directory: Path, info: PackageInfo, cache_root: Path | str | None) -> dict[str, Path]:

@@ -13,12 +13,11 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.corpus import CorpusSource
 from genolewm_assets.store.tables import TableSchema, column, nullable
 from genolewm_assets.variants import ALLELE_KEY, allele_fields
 
 #: Format name and version in ``package.json``; readers refuse another major version.
-PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "1.0"
+PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "2.0"
 
 PACKAGE_FILE = "package.json"
 CHECKSUMS = "SHA256SUMS"
@@ -27,20 +26,36 @@ CARD = "README.md"
 #: Value of ``origin`` for reference windows; for corpus windows it is the name of the corpus source.
 REFERENCE_ORIGIN = "reference"
 
-#: Target share of emitted tuples by corpus source, 0 to 1 (RFC-0006 §3.1). Reference windows count towards the share of
-#: ``eukaryote_generator``.
-SOURCE_MIX: Mapping[str, float] = MappingProxyType(
-    {
-        CorpusSource.EUKARYOTE_GENERATOR.value: 0.50,
-        CorpusSource.MRNA_EVO2.value: 0.25,
-        CorpusSource.MRNA_SPLICE_EVO2.value: 0.10,
-        CorpusSource.PROKARYOTE_EVO2.value: 0.15,
-    }
-)
+#: Value of ``scoring`` of the bench alleles that a window shows; other values are members of :class:`Unscored`.
+SCORED = "scored"
+
+
+class Unscored(StrEnum):
+    """Reason why a bench allele is not scored.
+
+    ``in_no_window``: no window of the holdout and split contains it. The others hold in the window that shows it best.
+    ``leaves_inset``: it touches an edge margin. ``held_out``: its edit makes a test allele. ``no_difference``: the
+    edited window does not differ before its right margin. ``beyond_flank``: its change of length exceeds the shorter
+    flank. ``other_reference``: its ``ref`` differs from the window.
+    """
+
+    IN_NO_WINDOW = "in_no_window"
+    LEAVES_INSET = "leaves_inset"
+    HELD_OUT = "held_out"
+    NO_DIFFERENCE = "no_difference"
+    BEYOND_FLANK = "beyond_flank"
+    OTHER_REFERENCE = "other_reference"
 
 
 #: Tracks of the reference, one column each; results on windows that overlap a track are reported separately.
 STRATA: tuple[str, ...] = ("segmental_duplication", "excluded_region", "repeat")
+
+
+class Knowledge(StrEnum):
+    """Release whose ClinVar labels training uses: the package's own, or T0 of the temporal holdout."""
+
+    NEWEST = "newest"
+    T0 = "T0"
 
 
 class VariantSource(StrEnum):
@@ -118,6 +133,7 @@ PACKAGE_WINDOWS = TableSchema(
             column("left_flank", pa.string(), "the margin_bp bases before the window, on its own strand"),
             column("right_flank", pa.string(), "the margin_bp bases behind the window, on its own strand"),
             *_membership_fields(),
+            column("frozen", pa.bool_(), "False: in validation only to score alleles; True: in the stream of windows"),
             *_cache_fields(),
         ]
     ),
@@ -132,11 +148,12 @@ PACKAGE_VARIANTS = TableSchema(
             column("source", pa.string(), "gnomad or clinvar"),
             *allele_fields(),
             nullable("af", pa.float64(), "gnomad: allele frequency, 0 to 1"),
-            nullable("label", pa.string(), "clinvar: P, LP, B, LB, VUS or OTHER; in train at the earlier release"),
+            nullable("label", pa.string(), "clinvar: P, LP, B, LB, VUS or OTHER; in train at T0 if knowledge is T0"),
             nullable("stars", pa.int8(), "clinvar: review stars, 0 to 4"),
             nullable("clinvar_id", pa.int64(), "clinvar: VariationID"),
             column("gene_ids", pa.list_(pa.int64()), "clinvar: NCBI GeneIDs in ClinVar's order; empty for gnomad"),
             *_membership_fields(),
+            nullable("scoring", pa.string(), "bench alleles: scored, or why no window shows it; null: not of a bench"),
         ]
     ),
     ("holdout", "source", *ALLELE_KEY),
@@ -188,5 +205,5 @@ def controls_path(split: Split) -> str:
 
 #: Path of each holdout table, relative to the package, by the name of the table.
 HOLDOUT_PATHS: Mapping[str, str] = MappingProxyType(
-    {noun: f"holdouts/{noun}.parquet" for noun in ("intervals", "alleles", "corpus")}
+    {noun: f"holdouts/{noun}.parquet" for noun in ("intervals", "alleles", "corpus", "haplotypes")}
 )

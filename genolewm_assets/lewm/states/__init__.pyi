@@ -1,3 +1,4 @@
+from .config import cache_config as cache_config
 from .export import export_states as export_states
 from .index import check_cache_index as check_cache_index
 from .index import find_index_faults as find_index_faults
@@ -6,7 +7,9 @@ from .index import parse_window_hash as parse_window_hash
 from .index import refresh_cache_index as refresh_cache_index
 from .pooling import BLOCK_TOKENS as BLOCK_TOKENS
 from .pooling import RADIUS_TOKENS as RADIUS_TOKENS
+from .pooling import Pooling as Pooling
 from .pooling import PoolSide as PoolSide
+from .pooling import TupleKind as TupleKind
 from .pooling import block_count as block_count
 from .pooling import block_means as block_means
 from .pooling import locus_blocks as locus_blocks

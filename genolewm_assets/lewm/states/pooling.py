@@ -7,12 +7,15 @@ target state, from the encoder. Not here: encoding (``encoders``), reading cache
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.errors import InputError
+from genolewm_assets.errors import ConfigurationError, InputError
 
 #: DNA tokens per block.
 BLOCK_TOKENS = 64
@@ -158,3 +161,85 @@ def pool_blocks(
 def global_mean(states: NDArray[Any], n_tokens: int, block_tokens: int = BLOCK_TOKENS) -> NDArray[np.float32]:
     """Return the mean state over all tokens of a window: float32, shape (..., hidden); see :func:`pool_blocks`."""
     return pool_blocks(states, 0, block_count(n_tokens, block_tokens), n_tokens, block_tokens)
+
+
+class TupleKind(StrEnum):
+    """Blocks over which a tuple's states are averaged: those around the edit (``local``), or all (``global``)."""
+
+    LOCAL = "local"
+    GLOBAL = "global"
+
+
+@dataclass(frozen=True, slots=True)
+class Pooling:
+    """The blocks over which the states of both windows of a tuple are averaged.
+
+    Parameters
+    ----------
+    kind
+        ``local`` or ``global``.
+    radius_tokens, side
+        Neighbourhood of a local state; see :func:`locus_blocks`.
+    block_tokens
+        DNA tokens per block, as in the state cache.
+
+    Raises
+    ------
+    InputError
+        If radius, side or block size is out of range.
+    """
+
+    kind: TupleKind = TupleKind.LOCAL
+    radius_tokens: int = RADIUS_TOKENS
+    side: PoolSide = "both"
+    block_tokens: int = BLOCK_TOKENS
+
+    def __post_init__(self) -> None:
+        # This call raises if radius, side or block size is out of range.
+        locus_blocks(0, 1, self.radius_tokens, self.block_tokens, self.side)
+
+    @classmethod
+    def named(cls, kind: str, radius_tokens: int, side: PoolSide) -> Pooling:
+        """Return the pooling of a kind given by name.
+
+        Raises
+        ------
+        ConfigurationError
+            If ``kind`` is unknown.
+        InputError
+            If the radius or the side is out of range.
+        """
+        if kind not in set(TupleKind):
+            raise ConfigurationError(
+                "kind", "unknown kind of tuple", expected=f"one of {sorted(TupleKind)}", got=repr(kind)
+            )
+        return cls(TupleKind(kind), radius_tokens, side)
+
+    def blocks(self, locus_token: int, n_tokens: int) -> tuple[int, int]:
+        """Return the first block and the block after the last one (0-based half-open) that a tuple is pooled over."""
+        if self.kind is TupleKind.GLOBAL:
+            return 0, block_count(n_tokens, self.block_tokens)
+        return locus_blocks(locus_token, n_tokens, self.radius_tokens, self.block_tokens, self.side)
+
+    def tokens(self, locus_token: int, n_tokens: int) -> tuple[int, int]:
+        """Return the first token and the token after the last one (0-based half-open) that a tuple is pooled over."""
+        start, stop = self.blocks(locus_token, n_tokens)
+        return start * self.block_tokens, min(n_tokens, stop * self.block_tokens)
+
+    def reach(self, first_token: int, last_token: int, n_tokens: int) -> tuple[int, int]:
+        """Return the tokens, 0-based half-open, at which a further edit can lie in one pooled span with the others.
+
+        Parameters
+        ----------
+        first_token, last_token
+            Tokens of the first and the last edit so far, both in the pooled span of the first.
+        n_tokens
+            DNA tokens of the window.
+
+        Notes
+        -----
+        The locus is the first edit. A further edit right of it lies in its span; a further edit left of it becomes the
+        locus, and its span must hold the last edit.
+        """
+        low = bisect_left(range(first_token + 1), last_token + 1, key=lambda token: self.tokens(token, n_tokens)[1])
+        return low, self.tokens(first_token, n_tokens)[1]

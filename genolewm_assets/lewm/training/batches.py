@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import NO_KMER
-from genolewm_assets.lewm.states import BLOCK_TOKENS, pool_blocks
-from genolewm_assets.lewm.training.tuples import Tokens, TrainingTuple, TupleKind
+from genolewm_assets.lewm.states import BLOCK_TOKENS, TupleKind, pool_blocks
+from genolewm_assets.lewm.training.tuples import Tokens, TrainingTuple
 
 
 class TargetEncoder(Protocol):
@@ -51,7 +51,8 @@ class TrainingBatch:
         float32, shape (n, hidden): pooled states of the unedited windows; None if the stream reads no cache.
     counts
         Slots planned for and filled by each source (``planned_*``, ``served_*``), tuples with several edits
-        (``multi_edit``), and rejected proposals by reason (``redrawn_*``).
+        (``multi_edit``), slots without a tuple (``unfilled``), rejected proposals by reason (``redrawn_*``), and
+        windows whose states were computed because no cache holds them (``encoded_windows``).
     """
 
     epoch: int
@@ -81,13 +82,16 @@ def make_batch(
     block_tokens: int = BLOCK_TOKENS,
     source_states: NDArray[np.float32] | None = None,
     redraws: Mapping[str, int] | None = None,
+    unfilled: int = 0,
+    kind: TupleKind | None = None,
+    encoded_windows: int = 0,
 ) -> TrainingBatch:
     """Make a batch of tuples of one kind.
 
     Parameters
     ----------
     tuples
-        At least one tuple.
+        Tuples; at least one if ``kind`` is None.
     target_tokens
         int16 arrays of shape (n_tokens,), one per tuple: 6-mer indices of the edited windows.
     epoch, position
@@ -98,13 +102,19 @@ def make_batch(
         float32, shape (n, hidden), row i for tuple i: pooled states of the unedited windows; None: no states.
     redraws
         Number of rejected proposals by reason.
+    unfilled
+        Number of slots without a tuple, because the window has no further haplotype.
+    kind
+        Kind of the tuples; None: that of the first.
+    encoded_windows
+        Number of windows whose states were computed because no cache holds them.
 
     Raises
     ------
     InputError
-        If there is no tuple, the tuples differ in kind, or the states do not have one row per tuple.
+        If there is no tuple and no kind, the tuples differ in kind, or the states do not have one row per tuple.
     """
-    kinds = {one.kind for one in tuples}
+    kinds = {one.kind for one in tuples} | ({kind} if kind is not None else set())
     if len(kinds) != 1:
         raise InputError(
             f"batch {position} of epoch {epoch}",
@@ -120,14 +130,18 @@ def make_batch(
             expected=f"{len(tuples)} rows",
             got=f"{len(source_states)}",
         )
-    width = max(one.n_tokens for one in tuples)
+    width = max((one.n_tokens for one in tuples), default=0)
     tokens = np.full((len(tuples), width), NO_KMER, dtype=np.int16)
     for row, values in zip(tokens, target_tokens, strict=True):
         row[: len(values)] = values
     slots = Counter(f"planned_{one.planned_source}" for one in tuples)
     slots.update(f"served_{one.edit_source}" for one in tuples)
     slots.update("multi_edit" for one in tuples if len(one.rel_edits) > 1)
+    if unfilled:
+        slots["unfilled"] = unfilled
     slots.update({f"redrawn_{reason}": n for reason, n in (redraws or {}).items()})
+    if encoded_windows:
+        slots["encoded_windows"] = encoded_windows
     return TrainingBatch(
         epoch=epoch,
         position=position,
@@ -191,6 +205,9 @@ def merge_batches(batches: Sequence[TrainingBatch]) -> TrainingBatch:
     have_states = {batch.source_states is not None for batch in batches}
     if len(have_states) != 1:
         raise InputError("batches", "cannot be merged", expected="batches that all have source states, or none")
+    kinds = {batch.kind for batch in batches}
+    if len(kinds) != 1:
+        raise InputError("batches", "are not of one kind", expected="all local or all global", got=str(sorted(kinds)))
     last = max(batches, key=lambda batch: (batch.epoch, batch.position))
     counts: Counter[str] = Counter()
     for batch in batches:
@@ -204,6 +221,7 @@ def merge_batches(batches: Sequence[TrainingBatch]) -> TrainingBatch:
         source_states=np.concatenate([b.source_states for b in batches if b.source_states is not None])
         if have_states == {True}
         else None,
+        kind=last.kind,
     )
     return replace(merged, counts=dict(sorted(counts.items())))
 

@@ -1,4 +1,4 @@
-"""PyTorch datasets over a split package; the only module of this folder that imports torch.
+"""PyTorch datasets over a split package; only this module and ``tensors`` import torch.
 
 A batch depends on (package, parameters, epoch, position) alone. The number of workers and an interruption change
 neither the batches nor their order.
@@ -6,81 +6,54 @@ neither the batches nor their order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, Literal, Self, Unpack
 
-from torch import Tensor, from_numpy, int64, tensor, zeros
+from torch import Tensor, int64, tensor, zeros
 from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import LengthPolicy, Split
-from genolewm_assets.lewm.packages import Package, current_folder, open_package, open_tables
-from genolewm_assets.lewm.states import PoolSide
-from genolewm_assets.lewm.training.batches import TrainingBatch
-from genolewm_assets.lewm.training.sampling import EditSampler, SamplingRules
-from genolewm_assets.lewm.training.schedule import EditMix, FileOrder, Schedule, WindowSchedule, count_visits
-from genolewm_assets.lewm.training.split import read_split
+from genolewm_assets.genome import Split
+from genolewm_assets.lewm.edits import EditSampler, HaplotypeSampler, HaplotypeSource, SamplingRules
+from genolewm_assets.lewm.packages import (
+    Package,
+    current_folder,
+    open_available,
+    open_package,
+    open_tables,
+    window_shares,
+)
+from genolewm_assets.lewm.states import Pooling
+from genolewm_assets.lewm.training.batches import TrainingBatch, merge_batches
+from genolewm_assets.lewm.training.live_states import LiveEncoder, check_same_encoder
+from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
+from genolewm_assets.lewm.training.options import (
+    EVALUATION_CONTEXT_BP,
+    Coverage,
+    StreamOptions,
+    at_least,
+    check_coverage,
+    check_names,
+)
+from genolewm_assets.lewm.training.schedule import EditMix, FileOrder, Schedule, WindowSchedule
+from genolewm_assets.lewm.training.scoring import Bench, ScoringStream
+from genolewm_assets.lewm.training.split import SplitSources, read_split
 from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
-from genolewm_assets.lewm.training.tuples import Pooling
-from genolewm_assets.lewm.training.windows import SplitWindows
 from genolewm_assets.store.arrays import ArrayStoreReader
-
-#: Default ``min_left_context_bp`` of evaluation: 256 tokens of 6 bp, the radius of a local state, so that the pooled
-#: neighbourhood of every edit is complete on its left.
-EVALUATION_CONTEXT_BP = 1_536
 
 _SETTINGS, _RULES = StreamSettings(), SamplingRules()
 
 
-class StreamOptions(TypedDict, total=False):
-    """Keyword parameters of every dataset; the defaults given are those of training.
+def _collate_batches(batches: Sequence[TrainingBatch], **_: object) -> TrainingBatch:
+    """Merge batches, in the form that the registry of ``default_collate`` calls."""
+    return merge_batches(batches)
 
-    Attributes
-    ----------
-    seed
-        Seed of every draw. Default 0.
-    epoch, position
-        First epoch, and the number of its batches that were already consumed. Defaults 0 and 0.
-    n_edits
-        Tuples per window. Default 8.
-    mix
-        Name of the edit mix: ``exact`` (default) or ``rotating``.
-    kind, radius_tokens, side
-        Blocks over which states are averaged; see :class:`~genolewm_assets.lewm.training.tuples.Pooling`. Defaults
-        ``local``, 256 and ``both``.
-    multi_edit_share, min_left_context_bp, length_policy
-        See :class:`~genolewm_assets.lewm.training.sampling.SamplingRules`. Defaults 0.1, 0 (evaluation: 1,536) and
-        ``right_flank``.
-    windows_per_batch
-        Windows per batch, default 32. A batch holds ``windows_per_batch * n_edits`` tuples; the last batch of an epoch
-        may hold fewer.
-    with_states
-        Read the states of unedited windows from the caches. Default True.
-    rank, world_size
-        Index of this process, and number of processes that share the epoch. Defaults 0 and 1. Batches are dealt out in
-        turn, so the processes differ by at most one batch.
-    contents
-        ``hash`` (default) verifies the SHA-256 of every file of the package on opening; ``sizes`` verifies file names
-        and sizes only.
-    """
 
-    seed: int
-    epoch: int
-    position: int
-    n_edits: int
-    mix: str
-    kind: str
-    radius_tokens: int
-    side: PoolSide
-    multi_edit_share: float
-    min_left_context_bp: int
-    length_policy: LengthPolicy
-    windows_per_batch: int
-    with_states: bool
-    rank: int
-    world_size: int
-    contents: Literal["hash", "sizes"]
+# The extension point that default_collate documents: a loader without batch_size=None then merges items.
+default_collate_fn_map[TrainingBatch] = _collate_batches
 
 
 class _PackageDataset(IterableDataset[TrainingBatch]):
@@ -92,14 +65,14 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         cache_root: Path | str | None,
         split: Split,
         holdout: str | None,
+        coverage: Coverage = Coverage.WINDOWS,
         **options: Unpack[StreamOptions],
     ) -> None:
         super().__init__()
-        _check_names(options)
+        check_names(options)
         self._settings = StreamSettings(
             seed=options.get("seed", _SETTINGS.seed),
-            n_edits=_at_least(1, "n_edits", options.get("n_edits", _SETTINGS.n_edits)),
-            mix=EditMix.named(options.get("mix", _SETTINGS.mix.name)),
+            n_edits=at_least(1, "n_edits", options.get("n_edits", _SETTINGS.n_edits)),
             pooling=Pooling.named(
                 options.get("kind", _SETTINGS.pooling.kind),
                 options.get("radius_tokens", _SETTINGS.pooling.radius_tokens),
@@ -110,24 +83,28 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
             min_left_context_bp=options.get("min_left_context_bp", _RULES.min_left_context_bp),
             multi_edit_share=options.get("multi_edit_share", _RULES.multi_edit_share),
             policy=options.get("length_policy", _RULES.policy),
+            pooling=self._settings.pooling,
         )
-        self._windows_per_batch = _at_least(1, "windows_per_batch", options.get("windows_per_batch", 32))
-        self._rank = _at_least(0, "rank", options.get("rank", 0))
-        self._world_size = _at_least(self._rank + 1, "world_size", options.get("world_size", 1))
-        self._split, self._holdout, self._with_states = split, holdout, options.get("with_states", True)
-        self.package = _open(package, cache_root, options.get("contents", "hash"), with_states=self._with_states)
+        windows_per_batch = at_least(1, "windows_per_batch", options.get("windows_per_batch", 32))
+        self._rows_per_batch = windows_per_batch * (self._settings.n_edits if coverage is Coverage.ALLELES else 1)
+        self._rank = at_least(0, "rank", options.get("rank", 0))
+        self._world_size = at_least(self._rank + 1, "world_size", options.get("world_size", 1))
+        self._split, self._holdout, self._coverage = split, holdout, coverage
+        self._with_states = options.get("with_states", True)
+        self._encoder = options.get("encoder")
+        self.package = _open(package, cache_root, options)
         # (epoch, position) in shared memory, so that persistent workers see the next epoch too.
         self._cursor: Tensor = zeros(2, dtype=int64).share_memory_()  # type: ignore[no-untyped-call]
         self.resume(options.get("epoch", 0), options.get("position", 0))
-        self._opened: TupleStream | None = None
-        windows = self._stream().windows
-        self._order = self._schedule(windows)
-        _check_room(windows.shortest_bp, self._rules)
+        sources = self._read()
+        self._opened: TupleStream | None = self._open_stream(sources)
+        self._order = self._schedule(sources, options.get("mix"))
+        _check_room(sources.windows.shortest_bp, self._rules)
 
     @property
     def n_batches(self) -> int:
         """Number of batches of a whole epoch, over all ranks."""
-        return -(-len(self._order) // self._windows_per_batch)
+        return -(-len(self._order) // self._rows_per_batch)
 
     def __len__(self) -> int:
         """Return the number of batches of the epoch that this rank has still to read."""
@@ -157,42 +134,49 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         ConfigurationError
             If ``epoch`` or ``position`` is negative.
         """
-        self._cursor[:] = tensor([_at_least(0, "epoch", epoch), _at_least(0, "position", position)])
+        self._cursor[:] = tensor([at_least(0, "epoch", epoch), at_least(0, "position", position)])
 
     def __iter__(self) -> Iterator[TrainingBatch]:
         stream, worker = self._stream(), get_worker_info()
         first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        epoch, size = self.epoch, self._windows_per_batch
+        epoch, size = self.epoch, self._rows_per_batch
         rows = self._order.rows(epoch)
-        again = count_visits(stream.windows.window_ids[rows])
+        again = stream.count_visits(rows)
         # The loader reads from its workers in turn, so batches that are assigned in turn arrive in order.
         for position in self._positions()[first::step]:
             ordinals = range(position * size, min(len(rows), (position + 1) * size))
-            visits = [Visit(ordinal, int(rows[ordinal]), int(again[ordinal])) for ordinal in ordinals]
+            visits = [
+                Visit(int(rows[at]), self._order.slots.plan(at, int(rows[at])), int(again[at])) for at in ordinals
+            ]
             yield stream.batch(visits, epoch=epoch, position=position)
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker reads the windows from the package, which is faster than pickling them through a pipe.
         return {**self.__dict__, "_opened": None}
 
-    def _schedule(self, windows: SplitWindows) -> Schedule:
-        return FileOrder(len(windows))
+    def _schedule(self, sources: SplitSources, mix: str | None) -> Schedule:  # noqa: ARG002 - training needs them
+        return FileOrder(len(self._stream()), EditMix.named(mix or "exact").slots(self._settings.n_edits))
 
     def _positions(self) -> range:
         """Return the positions of the batches that this rank has still to read."""
         offset = (self._rank - self.position) % self._world_size
         return range(self.position + offset, self.n_batches, self._world_size)
 
+    def _read(self) -> SplitSources:
+        return read_split(self.package, self._split, self._holdout, self._coverage)
+
     def _stream(self) -> TupleStream:
         if self._opened is None:
-            sources = read_split(self.package, self._split, self._holdout)
-            self._opened = TupleStream(
-                sources.windows,
-                EditSampler(sources.real, sources.held_out, self._rules),
-                self._settings,
-                _open_caches(self.package) if self._with_states else None,
-            )
+            self._opened = self._open_stream(self._read())
         return self._opened
+
+    def _open_stream(self, sources: SplitSources) -> TupleStream:
+        caches = _open_caches(self.package, self._encoder) if self._with_states else None
+        if self._holdout is None or self._coverage is Coverage.WINDOWS:
+            return TupleStream(sources.windows, _sampler(sources, self._rules), self._settings, caches, self._encoder)
+        bench = Bench.read(self.package, self._split, self._holdout)
+        sampler = EditSampler(sources.real, sources.held_out, self._rules)
+        return ScoringStream(sources.windows, sampler, self._settings, caches, self._encoder, bench=bench)
 
 
 class GenoLeWMDataset(_PackageDataset):
@@ -205,10 +189,10 @@ class GenoLeWMDataset(_PackageDataset):
     cache_root
         Root that contains the state caches; None: the root that contains the package.
     source_mix
-        Share of the tuples by corpus source, 0 to 1; None: the mix of the package. Shares of sources without a window
-        are divided among the others.
+        Share of the tuples by corpus source and ``reference``, 0 to 1, as in ``lewm.packages.window_shares``; None: the
+        mix of the package. Shares of origins without a window are divided among the others.
     windows_per_epoch
-        Windows that an epoch visits; None: the number of training windows.
+        Windows that an epoch visits; None: as many as visit each reference window once on average.
     **options
         See :class:`StreamOptions`.
 
@@ -223,7 +207,8 @@ class GenoLeWMDataset(_PackageDataset):
     -----
     Load with ``DataLoader(dataset, batch_size=None, num_workers=...)``: an item is a whole batch, and the order of
     batches is the same for any number of workers. Forked workers share the windows in memory; spawned workers read the
-    windows again.
+    windows again. ``DataLoader(dataset)`` gives the same batches; ``DataLoader(dataset, batch_size=k)`` merges each k
+    batches of one worker into one, so its batches depend on the number of workers: prefer ``windows_per_batch``.
 
     Examples
     --------
@@ -249,15 +234,24 @@ class GenoLeWMDataset(_PackageDataset):
         """Open the current package of a root, such as ``data``; options and errors are those of the class."""
         return cls(current_folder(root), root, **options)
 
-    def _schedule(self, windows: SplitWindows) -> Schedule:
-        mix = self.package.info.mix if self._source_mix is None else self._source_mix
-        return WindowSchedule.plan(windows.origins, mix, self._windows_per_epoch, seed=self._settings.seed)
+    def _schedule(self, sources: SplitSources, mix: str | None) -> Schedule:
+        rules, n_edits = self._rules, self._settings.n_edits
+        alleles = WindowAlleles.count(sources.windows, sources.real, rules.first_bp, rules.inset_bp)
+        wanted = self.package.info.mix
+        if self._source_mix is not None:
+            wanted = replace(wanted, wanted=replace(wanted.wanted, windows=window_shares(self._source_mix)))
+        plan = plan_epoch(alleles, wanted, n_edits=n_edits, n_visits=self._windows_per_epoch)
+        slots = plan.slots if mix is None else EditMix.named(mix).slots(n_edits)
+        return WindowSchedule.of(plan, slots, seed=self._settings.seed)
 
 
 class GenoLeWMValDataset(_PackageDataset):
-    """Batches of validation tuples of one holdout: every window once, in file order.
+    """Batches of validation tuples of one holdout: every window once, or every bench allele once.
 
-    The tuples depend on the seed and the epoch, so reading an epoch again gives the same tuples.
+    With ``coverage="windows"`` an epoch shows the windows in file order, with edits that depend on the seed and the
+    epoch. With ``coverage="alleles"`` it shows every bench allele (ClinVar P, LP, B or LB with the package's
+    ``min_stars``) once, alone, in the window in which it is most central; the tuples depend on the package alone. Bench
+    alleles that no window shows are counted by reason in ``package.json`` (``scoring.HOLDOUT.SPLIT.REASON``).
 
     Parameters
     ----------
@@ -267,13 +261,17 @@ class GenoLeWMValDataset(_PackageDataset):
         Name of the holdout, such as ``holdout-chr``.
     role
         Only ``validation``. Test windows need :class:`GenoLeWMTestDataset`, so that they are not read by mistake.
+    coverage
+        ``windows`` or ``alleles``.
     **options
-        See :class:`StreamOptions`; ``min_left_context_bp`` defaults to 1,536.
+        See :class:`StreamOptions`; ``min_left_context_bp`` defaults to 1,536. With ``coverage="alleles"`` the options
+        ``mix``, ``multi_edit_share`` and ``min_left_context_bp`` are refused.
 
     Raises
     ------
     ConfigurationError
-        If the holdout has no validation window, ``role`` is not ``validation``, or an option is invalid.
+        If the holdout has no validation window or, for ``coverage="alleles"``, no bench allele; if ``role`` is not
+        ``validation``, or an option is invalid.
     MissingResourceError, CorruptResourceError, RootError
         If the package or a cache is missing, altered, or of another genome.
     """
@@ -285,6 +283,7 @@ class GenoLeWMValDataset(_PackageDataset):
         role: Literal["validation"] = "validation",
         *,
         cache_root: Path | str | None = None,
+        coverage: Literal["windows", "alleles"] = "windows",
         **options: Unpack[StreamOptions],
     ) -> None:
         if role != str(Split.VALIDATION):
@@ -295,8 +294,8 @@ class GenoLeWMValDataset(_PackageDataset):
                 got=repr(role),
                 remedy="Open a final test with GenoLeWMTestDataset",
             )
-        options.setdefault("min_left_context_bp", EVALUATION_CONTEXT_BP)
-        super().__init__(package, cache_root, Split.VALIDATION, holdout, **options)
+        covers = _evaluate(coverage, holdout, options)
+        super().__init__(package, cache_root, Split.VALIDATION, holdout, covers, **options)
 
     @classmethod
     def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
@@ -316,10 +315,11 @@ class GenoLeWMTestDataset(_PackageDataset):
         holdout: str,
         *,
         cache_root: Path | str | None = None,
+        coverage: Literal["windows", "alleles"] = "windows",
         **options: Unpack[StreamOptions],
     ) -> None:
-        options.setdefault("min_left_context_bp", EVALUATION_CONTEXT_BP)
-        super().__init__(package, cache_root, Split.TEST, holdout, **options)
+        covers = _evaluate(coverage, holdout, options)
+        super().__init__(package, cache_root, Split.TEST, holdout, covers, **options)
 
     @classmethod
     def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
@@ -327,52 +327,42 @@ class GenoLeWMTestDataset(_PackageDataset):
         return cls(current_folder(root), holdout, cache_root=root, **options)
 
 
-def as_tensors(batch: TrainingBatch) -> dict[str, Tensor]:
-    """Return the arrays of a batch as tensors by field name; tensors share memory with the arrays.
-
-    The keys are ``target_tokens``, ``n_tokens``, ``block_start``, ``block_stop``, ``locus_token`` and, if the batch has
-    states, ``source_states``; shapes and dtypes are those of
-    :class:`~genolewm_assets.lewm.training.batches.TrainingBatch`.
-    """
-    arrays = {
-        "target_tokens": batch.target_tokens,
-        "n_tokens": batch.n_tokens,
-        "block_start": batch.block_start,
-        "block_stop": batch.block_stop,
-        "locus_token": batch.locus_token,
-        "source_states": batch.source_states,
-    }
-    return {name: from_numpy(array) for name, array in arrays.items() if array is not None}
+def _evaluate(coverage: str, holdout: str, options: StreamOptions) -> Coverage:
+    """Return the coverage of an evaluation, and set the left context that its sampled edits have in ``options``."""
+    covers = check_coverage(coverage, holdout, options)
+    if covers is Coverage.WINDOWS:
+        options.setdefault("min_left_context_bp", EVALUATION_CONTEXT_BP)
+    return covers
 
 
-def _open(
-    package: Path | str | Package,
-    cache_root: Path | str | None,
-    contents: Literal["hash", "sizes"],
-    *,
-    with_states: bool,
-) -> Package:
-    """Open a package unless it is open already; raise if states are needed and the package has no state cache."""
+def _open(package: Path | str | Package, cache_root: Path | str | None, options: StreamOptions) -> Package:
+    """Open a package unless it is open already; raise if states are needed and can be neither read nor computed."""
+    with_states, encoder = options.get("with_states", True), options.get("encoder")
+    contents = options.get("contents", "hash")
+    if encoder is not None and not with_states:
+        raise ConfigurationError(
+            "encoder", "of no use with with_states=False", remedy="Leave one of the two out, or encode the batches"
+        )
     if not isinstance(package, Package):
         if not with_states:
             return open_tables(package, contents=contents)
-        package = open_package(package, cache_root=cache_root, contents=contents)
-    if with_states and not package.caches:
+        open_it = open_package if encoder is None else open_available
+        package = open_it(package, cache_root=cache_root, contents=contents)
+    if with_states and encoder is None and not package.caches:
         raise ConfigurationError(
             f"package {package.directory.name}",
             "has no state cache",
-            remedy="Build the package with caches, or pass with_states=False and encode both windows",
+            remedy="Build the package with caches, give its encoder (encoder=), or pass with_states=False and encode "
+            "both windows",
         )
     return package
 
 
-def _check_names(options: Mapping[str, object]) -> None:
-    # Python does not check keywords against a TypedDict; without this check a misspelt option would be ignored.
-    unknown = sorted(options.keys() - StreamOptions.__annotations__.keys())
-    if unknown:
-        raise ConfigurationError(
-            unknown[0], "unknown dataset option", expected=f"one of {sorted(StreamOptions.__annotations__)}"
-        )
+def _sampler(sources: SplitSources, rules: SamplingRules) -> HaplotypeSource:
+    """Return the sampler of a split: of haplotypes of real alleles only, where the holdout is one of haplotypes."""
+    if sources.haplotypes is not None:
+        return HaplotypeSampler(sources.haplotypes, sources.held_out, rules)
+    return EditSampler(sources.real, sources.held_out, rules)
 
 
 def _check_room(shortest_bp: int, rules: SamplingRules) -> None:
@@ -386,12 +376,13 @@ def _check_room(shortest_bp: int, rules: SamplingRules) -> None:
         )
 
 
-def _open_caches(package: Package) -> dict[str, ArrayStoreReader]:
-    """Open every state cache of a package, by key, with verification of checksums."""
-    return {ref.key: ArrayStoreReader(package.caches[ref.source], check=True) for ref in package.info.caches}
-
-
-def _at_least(least: int, name: str, value: int) -> int:
-    if value < least:
-        raise ConfigurationError(name, "out of range", expected=f"at least {least}", got=f"{value}")
-    return value
+def _open_caches(package: Package, encoder: LiveEncoder | None) -> dict[str, ArrayStoreReader]:
+    """Open every state cache of a package, by key, with verification of checksums; compare a live encoder with them."""
+    readers = {
+        ref.key: ArrayStoreReader(package.caches[ref.source], check=True)
+        for ref in package.info.caches
+        if ref.source in package.caches
+    }
+    if encoder is not None:
+        check_same_encoder(encoder, package, readers)
+    return readers

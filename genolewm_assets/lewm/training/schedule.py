@@ -1,31 +1,43 @@
-"""Order of the windows of an epoch, and source of each edit slot, so that tuples have the configured mixes.
+"""Order of the windows of an epoch, and fixed cycles of edit sources.
 
-Not here: sampling of edits (``sampling``), tuples made from a window (``stream``).
+Not here: visits and slots that realise the mix of a package (``mix``), sampling of edits (``lewm.edits``), tuples made
+from a window (``stream``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.packages import REFERENCE_ORIGIN
-from genolewm_assets.lewm.training.draws import DrawKey
-
-#: Source of the mix whose share an origin counts towards, if not its own: reference windows use the eukaryotes' share
-#: (RFC-0006 §3.1).
-_SHARE_OF = {REFERENCE_ORIGIN: "eukaryote_generator"}
+from genolewm_assets.lewm.edits import DrawKey, EditSource
+from genolewm_assets.lewm.training.mix import EpochPlan
 
 Rows = NDArray[np.int64]
 
+#: Multiples of it, modulo 1, are spread evenly over [0, 1).
+_GOLDEN = 0.6180339887498949
+
+
+class SlotPlan(Protocol):
+    """Source of every slot of a visit."""
+
+    def plan(self, ordinal: int, row: int) -> tuple[EditSource, ...]:
+        """Return the sources for visit number ``ordinal`` (from 0) of an epoch, of the window ``row`` of the split."""
+        ...
+
 
 class Schedule(Protocol):
-    """Order of the windows of an epoch."""
+    """Order of the windows of an epoch, and the sources of their edits."""
+
+    @property
+    def slots(self) -> SlotPlan:
+        """Source of every slot of a visit."""
+        ...
 
     def __len__(self) -> int:
         """Return the number of window visits of an epoch."""
@@ -44,9 +56,12 @@ class FileOrder:
     ----------
     n_windows
         Number of windows of the split.
+    slots
+        Source of every slot of a visit.
     """
 
     n_windows: int
+    slots: SlotPlan
 
     def __len__(self) -> int:
         return self.n_windows
@@ -58,99 +73,68 @@ class FileOrder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowSchedule:
-    """Schedule that visits windows of each source in the shares of a mix, in random order.
+    """Schedule that visits the windows of each stratum in given numbers, in random order.
 
     Attributes
     ----------
-    rows_by_source
-        Rows of the split by source of the mix: int64, shape (n_windows_of_source,).
-    quota
-        Visits per epoch by source. If a source has fewer windows than its quota, an epoch visits some of them again.
+    rows_by_stratum
+        Rows of the split by stratum: int64, shape (n_windows_of_stratum,).
+    visits
+        Mean visits per epoch by stratum, of which the sum is an integer. Epochs differ by at most one visit of a
+        stratum from their mean, so that small strata are visited in some epochs.
+    slots
+        Source of every slot of a visit.
     seed
         Seed of the run.
     """
 
-    rows_by_source: Mapping[str, Rows]
-    quota: Mapping[str, int]
+    rows_by_stratum: Mapping[str, Rows]
+    visits: Mapping[str, float]
+    slots: SlotPlan
     seed: int
 
     @classmethod
-    def plan(
-        cls, origins: NDArray[np.str_], mix: Mapping[str, float], n_windows: int | None, *, seed: int
-    ) -> WindowSchedule:
-        """Compute the visits per epoch of every source.
-
-        Parameters
-        ----------
-        origins
-            Origin of every window of the split: str, shape (n_rows,).
-        mix
-            Wanted share of each source. Shares of sources without a window are divided among the others.
-        n_windows
-            Window visits per epoch; None: the number of windows of the split.
-        seed
-            Seed of the run.
-
-        Raises
-        ------
-        ConfigurationError
-            If no source of the mix has a window, or ``n_windows`` is less than 1.
-        """
-        sources = np.array([_SHARE_OF.get(str(origin), str(origin)) for origin in np.unique(origins)], dtype=np.str_)
-        source = sources[np.unique(origins, return_inverse=True)[1]] if len(origins) else origins
-        rows = {name: np.flatnonzero(source == name).astype(np.int64) for name in sorted(mix) if mix[name] > 0}
-        rows = {name: found for name, found in rows.items() if len(found)}
-        size = len(origins) if n_windows is None else n_windows
-        if not rows or size < 1:
-            raise ConfigurationError(
-                "training windows",
-                "none to visit",
-                expected=f"windows of at least one of {sorted(mix)}, and at least one per epoch",
-                got=f"{len(origins)} windows of {sorted(set(sources.tolist()))}, {size} per epoch",
-            )
-        return cls(rows, apportion({name: mix[name] for name in rows}, size), seed)
+    def of(cls, plan: EpochPlan, slots: SlotPlan, *, seed: int) -> WindowSchedule:
+        """Return the schedule of a planned epoch; ``slots`` may be another plan of slots than its own."""
+        strata = plan.slots.alleles.strata()
+        rows = {name: np.flatnonzero(strata == name).astype(np.int64) for name in sorted(plan.visits)}
+        total = sum(plan.visits.values())
+        return cls(rows, {name: plan.visits[name] * max(1, round(total)) / total for name in rows}, slots, seed)
 
     def __len__(self) -> int:
-        return sum(self.quota.values())
+        return round(sum(self.visits.values()))
 
     def rows(self, epoch: int) -> Rows:
         """Return the rows of the windows of an epoch in visiting order: int64, shape (n_visits,).
 
-        Within a source, a window is visited again only after all others were visited; this holds across epochs too.
+        Within a stratum, a window is visited again only after all others were visited; this holds across epochs too.
         """
-        drawn = [self._next(name, epoch) for name in self.quota]
+        quotas = self._quotas(epoch)
+        firsts = quotas[:-1].sum(axis=0)
+        drawn = [self._next(name, *span) for name, *span in zip(self.visits, firsts, firsts + quotas[-1], strict=True)]
         rows = np.concatenate(drawn)
         return rows[DrawKey.of("order", self.seed, epoch).permutation(len(rows))]
 
-    def _next(self, source: str, epoch: int) -> Rows:
-        """Return the rows of one source for an epoch.
+    def _quotas(self, epoch: int) -> Rows:
+        """Return the visits of each stratum in the epochs up to this one: int64, shape (epoch + 1, n_strata).
 
-        They are the entries ``[epoch * quota, (epoch + 1) * quota)`` of an infinite sequence of permutations.
+        The visits of an epoch are laid end to end and rounded at a common offset, which differs between epochs.
         """
-        rows, quota = self.rows_by_source[source], self.quota[source]
-        first, last = epoch * quota, (epoch + 1) * quota
+        ends = np.concatenate(([0.0], np.cumsum(list(self.visits.values()))))
+        ends[-1] = len(self)
+        offsets = np.arange(epoch + 1)[:, None] * _GOLDEN % 1
+        quotas: Rows = np.diff(np.floor(ends + offsets), axis=1).astype(np.int64)
+        return quotas
+
+    def _next(self, stratum: str, first: int, last: int) -> Rows:
+        """Return the entries ``[first, last)`` of an infinite sequence of permutations of a stratum's rows."""
+        rows = self.rows_by_stratum[stratum]
         parts = [np.zeros(0, np.int64)]
         for round_ in range(first // len(rows), -(-last // len(rows))):
             start = round_ * len(rows)
-            order = DrawKey.of("round", self.seed, source, round_).permutation(len(rows))
+            order = DrawKey.of("round", self.seed, stratum, round_).permutation(len(rows))
             parts.append(rows[order[max(0, first - start) : last - start]])
         return np.concatenate(parts)
-
-
-def apportion(shares: Mapping[str, float], total: int) -> dict[str, int]:
-    """Divide an integer in proportion to shares by the largest-remainder method; ties are resolved by name.
-
-    Examples
-    --------
-    >>> apportion({"a": 0.5, "b": 0.25, "c": 0.25}, 10)
-    {'a': 5, 'b': 3, 'c': 2}
-    """
-    scale = total / sum(shares.values())
-    counts = {name: int(share * scale) for name, share in shares.items()}
-    by_remainder = sorted(shares, key=lambda name: (counts[name] - shares[name] * scale, name))
-    for name in by_remainder[: total - sum(counts.values())]:
-        counts[name] += 1
-    return counts
 
 
 def count_visits(window_ids: NDArray[np.bytes_]) -> Rows:
@@ -162,15 +146,6 @@ def count_visits(window_ids: NDArray[np.bytes_]) -> Rows:
     visits = np.empty(len(ordered), dtype=np.int64)
     visits[order] = np.arange(len(ordered)) - starts
     return visits
-
-
-class EditSource(StrEnum):
-    """Source of an edit (RFC-0006 §3.3)."""
-
-    GNOMAD = "gnomad"
-    SYNTHETIC_SNV = "synthetic_snv"
-    SYNTHETIC_INDEL = "synthetic_indel"
-    CLINVAR = "clinvar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +176,33 @@ class EditMix:
             raise ConfigurationError("mix", "unknown edit mix", expected=f"one of {sorted(EDIT_MIXES)}", got=repr(name))
         return EDIT_MIXES[name]
 
-    def plan(self, ordinal: int, n_edits: int) -> tuple[EditSource, ...]:
+    def slots(self, n_edits: int) -> EditCycle:
+        """Return the plan of the slots of visits with ``n_edits`` slots."""
+        return EditCycle(self.cycle, n_edits)
+
+
+@dataclass(frozen=True, slots=True)
+class EditCycle:
+    """The same cycle of sources for all windows, whatever alleles they have.
+
+    Attributes
+    ----------
+    cycle
+        Source of each slot of one cycle.
+    n_edits
+        Slots per visit.
+    """
+
+    cycle: tuple[EditSource, ...]
+    n_edits: int
+
+    def plan(self, ordinal: int, row: int) -> tuple[EditSource, ...]:  # noqa: ARG002 - all windows are equal
         """Return the source of every slot of the window visited at ``ordinal`` (from 0) of the epoch.
 
         The cycle continues from one window to the next, so that shares are exact over every whole number of cycles.
         """
-        first = ordinal * n_edits
-        return tuple(self.cycle[slot % len(self.cycle)] for slot in range(first, first + n_edits))
+        first = ordinal * self.n_edits
+        return tuple(self.cycle[slot % len(self.cycle)] for slot in range(first, first + self.n_edits))
 
 
 _G, _S, _I, _C = EditSource.GNOMAD, EditSource.SYNTHETIC_SNV, EditSource.SYNTHETIC_INDEL, EditSource.CLINVAR

@@ -13,13 +13,15 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import DECIDED, HARMFUL, IntervalArray, Split
+from genolewm_assets.lewm.edits import AlleleIndex, EditSource, SplitWindows
+from genolewm_assets.lewm.holdouts import Holdout
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, Package, VariantSource
-from genolewm_assets.lewm.training.allele_index import AlleleIndex
-from genolewm_assets.lewm.training.schedule import EditSource
-from genolewm_assets.lewm.training.windows import SplitWindows
+from genolewm_assets.lewm.training.options import Coverage
 from genolewm_assets.store.arrays import usable_memory_bytes
 from genolewm_assets.variants import ALLELE_KEY
 
+#: Columns of ``PACKAGE_VARIANTS`` that edits are sampled from.
+_VARIANTS = ["holdout", "source", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids"]
 #: Share of the memory available to this process that the packed bases of a split may take.
 _MEMORY_SHARE = 0.5
 
@@ -36,14 +38,19 @@ class SplitSources:
         Alleles of the split to sample edits from, by source.
     held_out
         Alleles that no edit may make.
+    haplotypes
+        Rows of ``HOLDOUT_HAPLOTYPES`` of the split; None unless the holdout is ``holdout-haplotypes``.
     """
 
     windows: SplitWindows
     real: Mapping[EditSource, AlleleIndex]
     held_out: AlleleIndex
+    haplotypes: pa.Table | None = None
 
 
-def read_split(package: Package, split: Split, holdout: str | None) -> SplitSources:
+def read_split(
+    package: Package, split: Split, holdout: str | None, coverage: Coverage = Coverage.WINDOWS
+) -> SplitSources:
     """Read the windows and alleles of a split.
 
     Parameters
@@ -54,12 +61,14 @@ def read_split(package: Package, split: Split, holdout: str | None) -> SplitSour
         Split to read.
     holdout
         Holdout whose validation or test windows are read; None for training.
+    coverage
+        ``windows``: the windows of the running loss; ``alleles``: also those that are there to score alleles.
 
     Returns
     -------
     SplitSources
         Edits of training sample ClinVar's pathogenic alleles (P, LP); edits of validation and test sample all decided
-        ones (P, LP, B, LB).
+        ones (P, LP, B, LB) with the review stars of the package's policy.
 
     Raises
     ------
@@ -70,15 +79,10 @@ def read_split(package: Package, split: Split, holdout: str | None) -> SplitSour
     MemoryLimitError
         If the windows take more than half of the memory available to this process.
     """
-    variants = _of_holdout(package.variants(split), holdout)
-    alleles = package.holdouts("alleles")
+    variants = _of_holdout(package.variants(split, _VARIANTS), holdout)
     if split is Split.TRAIN:
         _check_windows(package)
-    else:
-        # No edit of validation may make a test allele; in a test every allele is allowed.
-        alleles = alleles.filter(pc.and_(pc.equal(alleles["role"], Split.TEST), split is Split.VALIDATION))
-    max_bytes = int(_MEMORY_SHARE * usable_memory_bytes())
-    windows = SplitWindows(_window_batches(package, split, holdout), max_bytes=max_bytes)
+    windows = SplitWindows(_window_batches(package, split, holdout, coverage), max_bytes=window_bytes_allowed())
     if holdout is not None and not len(windows):
         raise ConfigurationError(
             f"{package.directory.name}: {split} windows of holdout {holdout!r}",
@@ -86,26 +90,64 @@ def read_split(package: Package, split: Split, holdout: str | None) -> SplitSour
             expected=f"one of {_holdouts(package, split)}",
             got=repr(holdout),
         )
-    # Training samples the pathogenic alleles (RFC-0006 §3.3), evaluation all alleles with a decided class.
-    labels = HARMFUL if split is Split.TRAIN else DECIDED
     clinvar = variants.filter(pc.equal(variants["source"], VariantSource.CLINVAR))
+    # Training samples the pathogenic alleles (RFC-0006 §3.3), evaluation those with a decided class and enough stars.
+    clinvar = clinvar.filter(pc.is_in(clinvar["label"], pa.array(HARMFUL if split is Split.TRAIN else DECIDED)))
+    if split is not Split.TRAIN:
+        clinvar = clinvar.filter(pc.greater_equal(clinvar["stars"], package.info.policy["min_stars"]))
     return SplitSources(
         windows=windows,
         real={
-            EditSource.GNOMAD: AlleleIndex(variants.filter(pc.equal(variants["source"], VariantSource.GNOMAD))),
-            EditSource.CLINVAR: AlleleIndex(clinvar.filter(pc.is_in(clinvar["label"], pa.array(labels)))),
+            EditSource.GNOMAD: AlleleIndex(
+                variants.filter(pc.equal(variants["source"], VariantSource.GNOMAD)).select(ALLELE_KEY)
+            ),
+            EditSource.CLINVAR: AlleleIndex(clinvar),
         },
-        held_out=AlleleIndex(alleles.select(ALLELE_KEY)),
+        held_out=read_closed_alleles(package, split),
+        haplotypes=_haplotypes(package, split) if holdout == Holdout.HAPLOTYPES else None,
     )
+
+
+def window_bytes_allowed() -> int:
+    """Return the most bytes that the packed windows of a split may take: half of the memory of this process."""
+    return int(_MEMORY_SHARE * usable_memory_bytes())
+
+
+def read_closed_alleles(package: Package, split: Split) -> AlleleIndex:
+    """Read the held-out alleles that no edit of a split may make, as :func:`closed_alleles`."""
+    return closed_alleles(package.holdouts("alleles", ["role", *ALLELE_KEY]), split)
+
+
+def closed_alleles(alleles: pa.Table, split: Split) -> AlleleIndex:
+    """Return the held-out alleles that no edit of a split may make.
+
+    Parameters
+    ----------
+    alleles
+        Schema ``HOLDOUT_ALLELES``.
+    split
+        In training all held-out alleles are closed, in validation those of the test, in a test none.
+    """
+    if split is not Split.TRAIN:
+        alleles = alleles.filter(pc.and_(pc.equal(alleles["role"], Split.TEST), split is Split.VALIDATION))
+    return AlleleIndex(alleles.select(ALLELE_KEY))
+
+
+def _haplotypes(package: Package, split: Split) -> pa.Table:
+    table = package.holdouts("haplotypes")
+    return table.filter(pc.equal(table["role"], split))
 
 
 def _of_holdout(table: pa.Table, holdout: str | None) -> pa.Table:
     return table if holdout is None else table.filter(pc.equal(table["holdout"], holdout))
 
 
-def _window_batches(package: Package, split: Split, holdout: str | None) -> Iterator[pa.RecordBatch]:
+def _window_batches(
+    package: Package, split: Split, holdout: str | None, coverage: Coverage
+) -> Iterator[pa.RecordBatch]:
     for batch in package.window_batches(split):
-        yield batch if holdout is None else batch.filter(pc.equal(batch["holdout"], holdout))
+        ours = batch if holdout is None else batch.filter(pc.equal(batch["holdout"], holdout))
+        yield ours if coverage is Coverage.ALLELES else ours.filter(ours["frozen"])
 
 
 def _holdouts(package: Package, split: Split) -> list[str]:

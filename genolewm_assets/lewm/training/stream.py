@@ -14,13 +14,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.states import block_count
+from genolewm_assets.lewm.edits import (
+    DrawKey,
+    EditSource,
+    HaplotypeSource,
+    SampledHaplotype,
+    SplitWindows,
+    WindowRecord,
+)
+from genolewm_assets.lewm.states import Pooling, block_count
 from genolewm_assets.lewm.training.batches import TrainingBatch, make_batch, pool_states
-from genolewm_assets.lewm.training.draws import DrawKey
-from genolewm_assets.lewm.training.sampling import EditSampler
-from genolewm_assets.lewm.training.schedule import EDIT_MIXES, EditMix
-from genolewm_assets.lewm.training.tuples import Pooling, TrainingTuple, build_tuples
-from genolewm_assets.lewm.training.windows import SplitWindows, WindowRecord
+from genolewm_assets.lewm.training.live_states import LiveEncoder
+from genolewm_assets.lewm.training.schedule import count_visits
+from genolewm_assets.lewm.training.tuples import TrainingTuple, build_tuples
 
 #: Name of the array in a state cache.
 _STATES = "states"
@@ -44,15 +50,12 @@ class StreamSettings:
         Seed of the run.
     n_edits
         Tuples per window.
-    mix
-        Sources of the edits.
     pooling
         Blocks over which states are averaged.
     """
 
     seed: int = 0
     n_edits: int = 8
-    mix: EditMix = field(default_factory=lambda: EDIT_MIXES["exact"])
     pooling: Pooling = field(default_factory=Pooling)
 
 
@@ -62,17 +65,17 @@ class Visit:
 
     Attributes
     ----------
-    ordinal
-        Number of the visit in its epoch, from 0.
     row
         Row of the window in the split.
+    plan
+        Source of every slot.
     again
         Number of earlier visits of the same window in the epoch; each visit gets different random edits.
     """
 
-    ordinal: int
     row: int
-    again: int
+    plan: tuple[EditSource, ...]
+    again: int = 0
 
 
 class TupleStream:
@@ -83,24 +86,36 @@ class TupleStream:
     windows
         Windows of the split.
     sampler
-        Samples the edits.
+        Samples the haplotypes.
     settings
         Settings that determine the tuples.
     readers
         Reader of every state cache by key; None: batches have no source states.
+    encoder
+        Encoder of the windows that no reader holds; None: such a window is an error.
     """
 
     def __init__(
         self,
         windows: SplitWindows,
-        sampler: EditSampler,
+        sampler: HaplotypeSource,
         settings: StreamSettings,
         readers: Mapping[str, StateReader] | None = None,
+        encoder: LiveEncoder | None = None,
     ) -> None:
-        self.windows, self._sampler, self._settings, self._readers = windows, sampler, settings, readers
+        self.windows, self._sampler, self._settings = windows, sampler, settings
+        self._readers, self._encoder = readers, encoder
+
+    def __len__(self) -> int:
+        """Return the number of rows that an epoch in file order visits: windows."""
+        return len(self.windows)
+
+    def count_visits(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how often the window of each row was visited before in ``rows``: int64, shape (n_rows,)."""
+        return count_visits(self.windows.window_ids[rows])
 
     def batch(self, visits: Sequence[Visit], *, epoch: int, position: int) -> TrainingBatch:
-        """Return the batch of visits: ``n_edits`` tuples per visit, with the pooled states of the unedited windows.
+        """Return the batch of visits: at most one tuple per slot, with the pooled states of the unedited windows.
 
         Raises
         ------
@@ -109,58 +124,91 @@ class TupleStream:
         EditError
             If a window has no further allowed edit, or an edit changes no pooled token.
         """
-        tuples: list[TrainingTuple] = []
-        tokens: list[NDArray[np.int16]] = []
+        filled: list[tuple[WindowRecord, Sequence[SampledHaplotype]]] = []
         redraws: Counter[str] = Counter()
-        records = [self.windows.record(visit.row) for visit in visits]
-        for visit, record in zip(visits, records, strict=True):
+        for visit in visits:
+            record = self.windows.record(visit.row)
             key = DrawKey.of("edits", self._settings.seed, epoch, record.window_id, visit.again)
-            plan = self._settings.mix.plan(visit.ordinal, self._settings.n_edits)
-            haplotypes, redrawn = self._sampler.sample(record, plan, key)
-            made, targets = build_tuples(record, haplotypes, self._settings.pooling, epoch=epoch, position=position)
-            tuples.extend(made)
-            tokens.extend(targets)
+            haplotypes, redrawn = self._sampler.sample(record, visit.plan, key)
+            filled.append((record, haplotypes))
             redraws.update(redrawn)
-        states = None if self._readers is None else self._pool(records, tuples)
+        n_slots = sum(len(visit.plan) for visit in visits)
+        return self.make(filled, n_slots, epoch=epoch, position=position, redraws=redraws)
+
+    def make(
+        self,
+        filled: Sequence[tuple[WindowRecord, Sequence[SampledHaplotype]]],
+        n_slots: int,
+        *,
+        epoch: int,
+        position: int,
+        redraws: Mapping[str, int] | None = None,
+    ) -> TrainingBatch:
+        """Return the batch of windows and their haplotypes; windows may differ in their number of haplotypes.
+
+        ``n_slots`` is the number of tuples asked for; those that are lacking are counted. Errors are those of
+        :meth:`batch`.
+        """
+        made = [
+            (record, *build_tuples(record, haplotypes, self._settings.pooling, epoch=epoch, position=position))
+            for record, haplotypes in filled
+        ]
+        states = None if self._readers is None else self._pool([(record, own) for record, own, _ in made])
+        tuples = [one for _, own, _ in made for one in own]
         return make_batch(
             tuples,
-            tokens,
+            [row for _, _, tokens in made for row in tokens],
             epoch=epoch,
             position=position,
             block_tokens=self._settings.pooling.block_tokens,
             source_states=states,
             redraws=redraws,
+            unfilled=n_slots - len(tuples),
+            kind=self._settings.pooling.kind,
+            encoded_windows=0 if states is None else sum(not self._is_cached(record) for record, _, _ in made),
         )
 
-    def _pool(self, records: Sequence[WindowRecord], tuples: Sequence[TrainingTuple]) -> NDArray[np.float32]:
-        """Pool the cached states of windows: float32, shape (n_tuples, hidden), ``n_edits`` rows per window."""
-        n_edits, block_tokens = self._settings.n_edits, self._settings.pooling.block_tokens
+    def _pool(self, made: Sequence[tuple[WindowRecord, Sequence[TrainingTuple]]]) -> NDArray[np.float32]:
+        """Pool the cached states of windows: float32, shape (n_tuples, hidden), one row per tuple of each window."""
+        block_tokens = self._settings.pooling.block_tokens
         pooled = []
-        for index, (record, states) in enumerate(zip(records, self._read(records), strict=True)):
-            own = tuples[index * n_edits : (index + 1) * n_edits]
+        all_states = self._read([record for record, _ in made])
+        for (record, own), states in zip(made, all_states, strict=True):
             _check_states(record, states, block_count(record.n_tokens, block_tokens))
             pooled.append(pool_states(own, np.broadcast_to(states, (len(own), *states.shape)), block_tokens))
         return np.concatenate(pooled)
 
     def _read(self, records: Sequence[WindowRecord]) -> list[NDArray[Any]]:
-        """Return the block states of windows in the order of ``records``, with one read per cache."""
+        """Return the block states of windows in the order of ``records``, with one read per cache.
+
+        Windows in no cache are encoded, if there is an encoder.
+        """
         by_cache: dict[str | None, list[int]] = {}
         for index, record in enumerate(records):
-            by_cache.setdefault(record.cache_key, []).append(index)
+            by_cache.setdefault(record.cache_key if self._is_cached(record) else None, []).append(index)
         found: dict[int, NDArray[Any]] = {}
         for cache_key, indices in by_cache.items():
-            reader = (self._readers or {}).get(cache_key or "")
-            if reader is None:
-                raise CorruptResourceError(
-                    f"window {records[indices[0]].window_id}",
-                    "its states are in no cache of the package",
-                    expected=f"one of {sorted(self._readers or {})}",
-                    got=repr(cache_key),
-                    remedy="Build the package with caches for all of its windows, or open it without states",
-                )
+            if cache_key is None:
+                found.update(zip(indices, self._encode([records[index] for index in indices]), strict=True))
+                continue
             rows = [records[index].cache_row or 0 for index in indices]
-            found.update(zip(indices, reader.get_rows(rows, _STATES), strict=True))
+            found.update(zip(indices, (self._readers or {})[cache_key].get_rows(rows, _STATES), strict=True))
         return [found[index] for index in range(len(records))]
+
+    def _is_cached(self, record: WindowRecord) -> bool:
+        return record.cache_key in (self._readers or {})
+
+    def _encode(self, records: Sequence[WindowRecord]) -> NDArray[Any]:
+        """Encode windows that no cache holds: floating, shape (n_windows, n_blocks, hidden)."""
+        if self._encoder is not None:
+            return self._encoder.encode_windows([record.sequence for record in records])
+        raise CorruptResourceError(
+            f"window {records[0].window_id}",
+            "its states are in no cache of the package",
+            expected=f"one of {sorted(self._readers or {})}",
+            got=repr(records[0].cache_key),
+            remedy="Build the package with caches for all of its windows, give an encoder, or open it without states",
+        )
 
 
 def _check_states(record: WindowRecord, states: NDArray[Any], n_blocks: int) -> None:

@@ -12,83 +12,24 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.errors import ConfigurationError, EditError
+from genolewm_assets.errors import EditError
 from genolewm_assets.genome import TOKEN_BP, EditSpec, RelEdit, encode_kmers, encode_sequence
-from genolewm_assets.lewm.states import BLOCK_TOKENS, RADIUS_TOKENS, PoolSide, block_count, locus_blocks
-from genolewm_assets.lewm.training.sampling import SampledHaplotype
-from genolewm_assets.lewm.training.schedule import EditSource
-from genolewm_assets.lewm.training.windows import WindowRecord
+from genolewm_assets.lewm.edits import EditSource, SampledHaplotype, WindowRecord
+from genolewm_assets.lewm.states import Pooling, TupleKind
 
 Tokens = NDArray[np.int16]
 
 
-class TupleKind(StrEnum):
-    """Blocks over which a tuple's states are averaged: those around the edit (``local``), or all (``global``)."""
-
-    LOCAL = "local"
-    GLOBAL = "global"
-
-
 class Phase(StrEnum):
-    """Phase of a tuple's edits: a single edit, or several edits of unknown phase.
+    """Phase of a tuple's edits: a single edit, several edits that one haplotype carries, or several of unknown phase.
 
-    No source is phased yet, so a tuple with several edits is not known to be a natural haplotype.
+    ``phased``: phased genotypes show all edits on one haplotype of a person. ``unphased``: the edits are not known to
+    occur together.
     """
 
     SINGLE = "single"
+    PHASED = "phased"
     UNPHASED = "unphased"
-
-
-@dataclass(frozen=True, slots=True)
-class Pooling:
-    """The blocks over which the states of both windows of a tuple are averaged.
-
-    Parameters
-    ----------
-    kind
-        ``local`` or ``global``.
-    radius_tokens, side
-        Neighbourhood of a local state; see :func:`~genolewm_assets.lewm.states.pooling.locus_blocks`.
-    block_tokens
-        DNA tokens per block, as in the state cache.
-
-    Raises
-    ------
-    InputError
-        If radius, side or block size is out of range.
-    """
-
-    kind: TupleKind = TupleKind.LOCAL
-    radius_tokens: int = RADIUS_TOKENS
-    side: PoolSide = "both"
-    block_tokens: int = BLOCK_TOKENS
-
-    def __post_init__(self) -> None:
-        # This call raises if radius, side or block size is out of range.
-        locus_blocks(0, 1, self.radius_tokens, self.block_tokens, self.side)
-
-    @classmethod
-    def named(cls, kind: str, radius_tokens: int, side: PoolSide) -> Pooling:
-        """Return the pooling of a kind given by name.
-
-        Raises
-        ------
-        ConfigurationError
-            If ``kind`` is unknown.
-        InputError
-            If the radius or the side is out of range.
-        """
-        if kind not in set(TupleKind):
-            raise ConfigurationError(
-                "kind", "unknown kind of tuple", expected=f"one of {sorted(TupleKind)}", got=repr(kind)
-            )
-        return cls(TupleKind(kind), radius_tokens, side)
-
-    def blocks(self, locus_token: int, n_tokens: int) -> tuple[int, int]:
-        """Return the first block and the block after the last one (0-based half-open) that a tuple is pooled over."""
-        if self.kind is TupleKind.GLOBAL:
-            return 0, block_count(n_tokens, self.block_tokens)
-        return locus_blocks(locus_token, n_tokens, self.radius_tokens, self.block_tokens, self.side)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +58,18 @@ class TrainingTuple:
         Blocks that both states are pooled over, 0-based half-open.
     n_pooled, n_changed
         Number of DNA tokens in those blocks, and how many of them differ between the two windows (at least 1).
+    n_changed_blocks
+        Number of those blocks with a token that differs (at least 1).
+    pooled_edits
+        Share of the edits that lie in those blocks; always 1.0. An edit lies at the first base at which it alone makes
+        a difference.
     kind
         ``local`` or ``global``.
     phase
-        ``single``, or ``unphased`` for several edits.
-    label
-        ClinVar class of a single ClinVar allele, else None.
+        ``single``; for several edits ``phased`` or ``unphased``.
+    label, stars, clinvar_id, gene_ids
+        ClinVar class, review stars (0 to 4), VariationID and NCBI GeneIDs of a single ClinVar allele; else None, and no
+        GeneID.
     origin
         ``reference`` or the corpus source.
     contig, window_start, strand
@@ -147,9 +94,14 @@ class TrainingTuple:
     block_stop: int
     n_pooled: int
     n_changed: int
+    n_changed_blocks: int
+    pooled_edits: float
     kind: TupleKind
     phase: Phase
     label: str | None
+    stars: int | None
+    clinvar_id: int | None
+    gene_ids: tuple[int, ...]
     origin: str
     contig: str | None
     window_start: int | None
@@ -219,18 +171,19 @@ def build_tuples(
     Raises
     ------
     EditError
-        If the pooled tokens of a haplotype equal those of the unedited window.
+        If the pooled tokens of a haplotype equal those of the unedited window, or an edit lies outside of them.
     """
     source = encode_tokens(window.sequence)
     targets = np.repeat(source[None], len(haplotypes), axis=0)
     tuples = []
     for slot, haplotype in enumerate(haplotypes):
         edited, locus_token = haplotype.edited, haplotype.locus_bp // TOKEN_BP
+        stated = haplotype.classification
         _encode_changes(targets[slot], haplotype)
         block_start, block_stop = pooling.blocks(locus_token, len(source))
         pooled = slice(block_start * pooling.block_tokens, min(len(source), block_stop * pooling.block_tokens))
-        n_changed = int(np.count_nonzero(targets[slot, pooled] != source[pooled]))
-        if not n_changed:
+        changed = np.flatnonzero(targets[slot, pooled] != source[pooled])
+        if not changed.size:
             raise EditError(f"window {window.window_id}", "edit changes no pooled token", got=str(edited.edits))
         tuples.append(
             TrainingTuple(
@@ -247,10 +200,15 @@ def build_tuples(
                 block_start=block_start,
                 block_stop=block_stop,
                 n_pooled=pooled.stop - pooled.start,
-                n_changed=n_changed,
+                n_changed=len(changed),
+                n_changed_blocks=len(np.unique(changed // pooling.block_tokens)),
+                pooled_edits=_pooled_share(window, edited.edits, range(block_start, block_stop), pooling),
                 kind=pooling.kind,
-                phase=Phase.SINGLE if len(edited.edits) == 1 else Phase.UNPHASED,
-                label=haplotype.label,
+                phase=_phase(haplotype),
+                label=stated.label if stated else None,
+                stars=stated.stars if stated else None,
+                clinvar_id=stated.clinvar_id if stated else None,
+                gene_ids=stated.gene_ids if stated else (),
                 origin=window.origin,
                 contig=window.contig,
                 window_start=window.start,
@@ -262,6 +220,36 @@ def build_tuples(
             )
         )
     return tuple(tuples), targets
+
+
+def _phase(haplotype: SampledHaplotype) -> Phase:
+    if len(haplotype.edited.edits) == 1:
+        return Phase.SINGLE
+    return Phase.PHASED if haplotype.phased else Phase.UNPHASED
+
+
+def _pooled_share(window: WindowRecord, edits: Sequence[RelEdit], blocks: range, pooling: Pooling) -> float:
+    """Return the share of edits that lie in the pooled blocks, 1.0; raise EditError if it is less.
+
+    The sampler rejects such haplotypes by arrays and token numbers; this compares texts and block numbers.
+    """
+    inside = [_first_difference(window, edit) // TOKEN_BP // pooling.block_tokens in blocks for edit in edits]
+    if not all(inside):
+        raise EditError(
+            f"window {window.window_id}",
+            "edit lies outside of the blocks that its tuple is pooled over",
+            expected=f"edits in blocks {blocks.start} to {blocks.stop - 1}",
+            got=", ".join(str(edit) for edit, is_in in zip(edits, inside, strict=True) if not is_in),
+            remedy="Sample edits with the pooling of the tuples",
+        )
+    return sum(inside) / len(edits)
+
+
+def _first_difference(window: WindowRecord, edit: RelEdit) -> int:
+    """Return the first base, 0-based in the window, at which an edit alone makes a difference."""
+    bases = window.sequence + window.right_flank
+    pairs = zip(bases[edit.rel_pos :], edit.alt + bases[edit.rel_end :], strict=False)
+    return edit.rel_pos + next((at for at, (before, after) in enumerate(pairs) if before != after), len(bases))
 
 
 def _encode_changes(tokens: Tokens, haplotype: SampledHaplotype) -> None:

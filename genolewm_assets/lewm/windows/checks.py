@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.genome import WindowProfile
+from genolewm_assets.genome import Bases, WindowProfile
 from genolewm_assets.lewm.windows.schema import WINDOWS
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import CheckResult, stating_compared
 from genolewm_assets.store.tables import check_schema, not_run
 
 #: Names of the checks of :func:`check_window_table`, in the order of the results.
 WINDOW_CHECKS = ("schema_as_declared", "windows_tile_contig", "windows_hold_only_acgt", "window_hashes_right")
 
 _RUN = re.compile(rb"[ACGT]+")
+_PIECE_BP = 1 << 20
 
 
-def check_window_table(table: pa.Table, sequence: bytes, profile: WindowProfile) -> tuple[CheckResult, ...]:
+def check_window_table(table: pa.Table, sequence: Bases, profile: WindowProfile) -> tuple[CheckResult, ...]:
     """Run all content checks of ``windows/index`` on the table of one contig.
 
     Parameters
@@ -27,7 +28,7 @@ def check_window_table(table: pa.Table, sequence: bytes, profile: WindowProfile)
     table
         The window table.
     sequence
-        The whole contig, upper-case ASCII.
+        The contig, upper-case ASCII; read twice from start to end, one window or piece at a time.
     profile
         The profile that the table was built with.
 
@@ -39,47 +40,58 @@ def check_window_table(table: pa.Table, sequence: bytes, profile: WindowProfile)
     first = check_schema(table, WINDOWS)
     if not first.passed:
         return (first, *map(not_run, WINDOW_CHECKS[1:]))
-    return (
-        first,
-        check_tiling(table, sequence, profile),
-        check_only_acgt(table, sequence),
-        check_hashes(table, sequence),
-    )
+    tiled = check_tiling(table, sequence, profile)
+    found = (tiled, *check_content(table, sequence))
+    # Without windows the tiling has shown that the contig has room for none.
+    nothing = "no ACGT run of the contig holds a window and its margins"
+    return (first, *(stating_compared(one, table.num_rows, nothing, declared=tiled.passed) for one in found))
 
 
-def check_tiling(table: pa.Table, sequence: bytes, profile: WindowProfile) -> CheckResult:
+def check_tiling(table: pa.Table, sequence: Bases, profile: WindowProfile) -> CheckResult:
     """Compare starts and ends with the tiling of each ACGT run as RFC-0006 §3.2 specifies it."""
     first, reach = profile.margin_bp, profile.window_bp + profile.margin_bp
     expected: list[int] = []
-    for run in _RUN.finditer(sequence):
-        room = len(run.group()) - first - reach
+    for run_start, run_end in _runs(sequence):
+        room = run_end - run_start - first - reach
         if room < 0:
             continue
         steps = room // profile.stride_bp
-        expected.extend(run.start() + first + n * profile.stride_bp for n in range(steps + 1))
+        expected.extend(run_start + first + n * profile.stride_bp for n in range(steps + 1))
         if profile.cover_tails and room % profile.stride_bp:
-            expected.append(run.end() - reach)
+            expected.append(run_end - reach)
     starts, ends = table["start"].to_pylist(), table["end"].to_pylist()
     figures = {"windows": len(starts), "expected_windows": len(expected)}
     sized = all(end - start == profile.window_bp for start, end in zip(starts, ends, strict=True))
     return CheckResult("windows_tile_contig", passed=starts == expected and sized, figures=figures)
 
 
-def check_only_acgt(table: pa.Table, sequence: bytes) -> CheckResult:
-    """Count non-ACGT bases in the windows, by a cumulative sum over the contig."""
-    bases = np.frombuffer(sequence, dtype=np.uint8)
-    foreign = np.concatenate(([0], np.cumsum(~np.isin(bases, np.frombuffer(b"ACGT", dtype=np.uint8)))))
-    found = foreign[table["end"].to_numpy()] - foreign[table["start"].to_numpy()]
-    figures = {"windows_with_other_bases": int(np.count_nonzero(found)), "other_bases": int(found.sum())}
-    return CheckResult("windows_hold_only_acgt", passed=not found.any(), figures=figures)
+def _runs(sequence: Bases) -> Iterator[tuple[int, int]]:
+    """Yield the ACGT runs, 0-based half-open; a run that is cut by the border of two pieces is put together again."""
+    start = end = 0
+    for first in range(0, len(sequence), _PIECE_BP):
+        for run in _RUN.finditer(sequence[first : first + _PIECE_BP]):
+            if first + run.start() > end:
+                if end > start:
+                    yield start, end
+                start = first + run.start()
+            end = first + run.end()
+    if end > start:
+        yield start, end
 
 
-def check_hashes(table: pa.Table, sequence: bytes) -> CheckResult:
-    """Hash the bases of every window again and compare ``window_hash`` and ``window_id``."""
+def check_content(table: pa.Table, sequence: Bases) -> tuple[CheckResult, CheckResult]:
+    """Read every window again: count bases other than ACGT, and compare ``window_hash`` and ``window_id``."""
+    foreign: list[int] = []
     wrong = 0
     for start, end, digest, window_id in zip(
         *(table[name].to_pylist() for name in ("start", "end", "window_hash", "window_id")), strict=True
     ):
-        fresh = hashlib.sha256(sequence[start:end])
+        bases = sequence[start:end]
+        foreign.append(len(bases.translate(None, b"ACGT")))
+        fresh = hashlib.sha256(bases)
         wrong += fresh.digest() != digest or fresh.hexdigest()[:32] != window_id
-    return CheckResult("window_hashes_right", passed=not wrong, figures={"wrong_hashes": wrong})
+    figures = {"windows_with_other_bases": sum(map(bool, foreign)), "other_bases": sum(foreign)}
+    return (
+        CheckResult("windows_hold_only_acgt", passed=not any(foreign), figures=figures),
+        CheckResult("window_hashes_right", passed=not wrong, figures={"wrong_hashes": wrong}),
+    )

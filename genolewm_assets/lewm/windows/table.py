@@ -6,26 +6,26 @@ Not here: the tiling arithmetic (``genome.windows``), reading FASTA and BED file
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from genolewm_assets.genome import TOKEN_BP, Contig, IntervalArray, WindowProfile, acgt_runs
+from genolewm_assets.genome import TOKEN_BP, Bases, Contig, IntervalArray, WindowProfile, acgt_runs
 from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets.progress import NO_PROGRESS, Progress
 
 #: Columns of the window table that are computed from the BED tracks of a catalogue.
 TRACK_COLUMNS: tuple[str, ...] = ("segmental_duplication", "excluded_region", "repeat")
 
-#: Windows hashed between two reports of progress.
-_HASHED_AT_ONCE = 1_024
+#: Windows read between two reports of progress.
+_READ_AT_ONCE = 1_024
 
 
 def build_window_table(
     contig: Contig,
-    sequence: bytes,
+    sequence: Bases,
     profile: WindowProfile,
     tracks: Mapping[str, IntervalArray],
     *,
@@ -38,7 +38,7 @@ def build_window_table(
     contig
         A linear contig.
     sequence
-        The whole contig, upper-case ASCII.
+        The contig, upper-case ASCII; read twice from start to end, one window or piece at a time.
     profile
         Window size, stride and margin, in base pairs.
     tracks
@@ -51,16 +51,15 @@ def build_window_table(
     """
     runs = acgt_runs(sequence)
     windows = profile.tile(contig, runs)
-    spans = [sequence[a:b] for a, b in zip(windows.start.tolist(), windows.end.tolist(), strict=True)]
-    n = len(spans)
-    digests = list(_hash_spans(spans, progress))
+    n = len(windows)
+    digests, gc_bases = _read_windows(sequence, windows, progress)
     columns: dict[str, object] = {
         "contig": [contig.name] * n,
         "start": windows.start,
         "end": windows.end,
         "window_hash": digests,
         "window_id": [digest.hex()[:32] for digest in digests],
-        "gc": gc_share(sequence, windows),
+        "gc": (gc_bases / np.maximum(windows.size, 1)).astype(np.float32),
         "frame": (windows.start % TOKEN_BP).astype(np.int8),
         "strand": ["+"] * n,
         "gap_distance_bp": gap_distance(windows, runs, margin_bp=profile.margin_bp),
@@ -71,20 +70,20 @@ def build_window_table(
     return pa.table(columns, schema=WINDOWS.arrow)
 
 
-def _hash_spans(spans: Sequence[bytes], progress: Progress) -> Iterator[bytes]:
-    """Yield the SHA-256 of each sequence."""
-    for done, span in enumerate(spans, start=1):
-        yield hashlib.sha256(span).digest()
-        if done % _HASHED_AT_ONCE == 0 or done == len(spans):
-            progress.advance(done, len(spans), "windows")
-
-
-def gc_share(sequence: bytes, windows: IntervalArray) -> npt.NDArray[np.float32]:
-    """Return the share of G and C in each window: float32, shape (n_windows,), 0 to 1."""
-    bases = np.frombuffer(sequence, dtype=np.uint8)
-    cumulative = np.concatenate(([0], np.cumsum((bases == ord("G")) | (bases == ord("C")), dtype=np.int64)))
-    counts = cumulative[windows.end] - cumulative[windows.start]
-    return np.asarray(counts / np.maximum(windows.end - windows.start, 1), dtype=np.float32)
+def _read_windows(
+    sequence: Bases, windows: IntervalArray, progress: Progress
+) -> tuple[list[bytes], npt.NDArray[np.int64]]:
+    """Return the SHA-256 of each window, and its number of G and C: int64, shape (n_windows,)."""
+    digests: list[bytes] = []
+    gc_bases = np.zeros(len(windows), dtype=np.int64)
+    for index, (start, end) in enumerate(windows):
+        span = sequence[start:end]
+        digests.append(hashlib.sha256(span).digest())
+        bases = np.frombuffer(span, dtype=np.uint8)
+        gc_bases[index] = np.count_nonzero((bases == ord("G")) | (bases == ord("C")))
+        if len(digests) % _READ_AT_ONCE == 0 or len(digests) == len(windows):
+            progress.advance(len(digests), len(windows), "windows")
+    return digests, gc_bases
 
 
 def gap_distance(windows: IntervalArray, runs: IntervalArray, *, margin_bp: int) -> npt.NDArray[np.int64]:
@@ -109,7 +108,7 @@ def gap_distance(windows: IntervalArray, runs: IntervalArray, *, margin_bp: int)
     return np.asarray(distance, dtype=np.int64)
 
 
-def coverage_counts(table: pa.Table, sequence: bytes, profile: WindowProfile) -> dict[str, int]:
+def coverage_counts(table: pa.Table, sequence: Bases, profile: WindowProfile) -> dict[str, int]:
     """Count windows, ACGT runs and bases of a contig; ``bases_in_no_window`` counts ACGT bases outside all windows."""
     runs = acgt_runs(sequence)
     covered = IntervalArray(table["start"].to_numpy(), table["end"].to_numpy()).merge()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, SequenceError
 from genolewm_assets.genome import NO_KMER, Codes, decode_kmer, encode_kmers, encode_sequence
 from genolewm_assets.mito.tokens.tokenizer_files import TOKENIZER_FILE, listed_tokens, tokenizer_files
-from genolewm_assets.store.files import JsonValue, make_directories, write_atomic
+from genolewm_assets.store.files import JsonValue, make_directories, open_regular, write_atomic
 
 MAX_K = 8
 
@@ -222,7 +222,8 @@ def _read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object; a missing or invalid file raises."""
     remedy = "Save a vocabulary there with save_pretrained; names on a model hub are not looked up"
     try:
-        value = json.loads(path.read_bytes())
+        with open_regular(path, links=True) as handle:
+            value = json.loads(handle.read())
     except OSError as err:
         raise MissingResourceError(str(path), f"cannot be read ({err.strerror})", remedy=remedy) from err
     except (ValueError, RecursionError) as err:

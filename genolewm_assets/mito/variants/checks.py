@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import CheckResult, stating_compared
 from genolewm_assets.store.tables import check_schema, not_run
 
 #: Names of the checks of :func:`check_variants`, in its order.
@@ -30,6 +30,7 @@ def check_variants(
     clinvar: pa.Table,
     counts: Mapping[str, int],
     reference: str,
+    no_gnomad: str | None = None,
 ) -> tuple[CheckResult, ...]:
     """Run all content checks of ``mito/variants`` on the written tables; returns the checks :data:`VARIANT_CHECKS`.
 
@@ -43,6 +44,8 @@ def check_variants(
         Counts of :func:`~genolewm_assets.mito.variants.join.join_variants`.
     reference
         One turn of the circle, upper case.
+    no_gnomad
+        Why ``gnomad`` has no rows, if the catalogue names no source of it; heteroplasmy is then not compared.
     """
     for table, schema in ((variants, MITO_VARIANTS), (sites, MITO_SITES)):
         first = check_schema(table, schema)
@@ -52,17 +55,15 @@ def check_variants(
     keys = [(row["pos"], row["ref"], row["alt"]) for row in rows]
     circle = reference * 2
     wrong_ref = [key for key in keys if not circle.startswith(key[1], key[0] - 1)]
-    return (
-        first,
-        CheckResult(
-            "alleles_sorted_and_unique",
-            passed=all(a < b for a, b in pairwise(keys)),
-            figures={"alleles": len(keys)},
-        ),
-        CheckResult("ref_agrees_with_genome", passed=not wrong_ref, figures={"differing": len(wrong_ref)}),
-        _check_joined(rows, gnomad, clinvar, counts),
-        _check_sites(rows, sites, reference),
+    ordered = all(a < b for a, b in pairwise(keys))
+    checks = (
+        (CheckResult("alleles_sorted_and_unique", passed=ordered, figures={"alleles": len(keys)}), len(keys)),
+        (CheckResult("ref_agrees_with_genome", not wrong_ref, {"differing": len(wrong_ref)}), len(keys)),
+        (_check_joined(rows, gnomad, clinvar, counts), gnomad.num_rows + clinvar.num_rows),
+        (_check_sites(rows, sites, reference), sum(row["filter"] == "PASS" for row in rows)),
     )
+    nothing, declared = no_gnomad or "no allele of gnomAD or ClinVar", no_gnomad is not None
+    return (first, *(stating_compared(check, n, nothing, declared=declared) for check, n in checks))
 
 
 def _check_joined(

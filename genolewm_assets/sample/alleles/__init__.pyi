@@ -1,6 +1,10 @@
+from .assertions import Assertion as Assertion
+from .assertions import Term as Term
+from .assertions import next_assertion as next_assertion
 from .clinical import simulate_clinical_alleles as simulate_clinical_alleles
 from .clinvar_vcf import FIRST_RELEASE as FIRST_RELEASE
 from .clinvar_vcf import SECOND_RELEASE as SECOND_RELEASE
+from .clinvar_vcf import SOURCE as SOURCE
 from .clinvar_vcf import clinvar_text as clinvar_text
 from .gnomad_vcf import GENOMES_V31 as GENOMES_V31
 from .gnomad_vcf import GENOMES_V41 as GENOMES_V41

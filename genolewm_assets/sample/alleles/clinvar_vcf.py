@@ -15,6 +15,8 @@ from genolewm_assets.sample.genome import Draws
 
 #: A scaffold of real releases that is not among the contigs of the sample's catalogue.
 UNPLACED_CONTIG = "NW_009646201.1"
+#: Header line by which a release of the sample is known.
+SOURCE = "##source=simulated by genolewm_assets.sample in the layout of ClinVar; no real variant or classification"
 _IUPAC = "RYKMSWN"
 _SINGLE_SUBMITTER = "criteria_provided,_single_submitter"
 
@@ -134,7 +136,7 @@ def clinvar_text(release: Release, entries: Sequence[ClinicalAllele], texts: Map
     header = [
         "##fileformat=VCFv4.1",
         f"##fileDate={release.day:%Y-%m-%d}",
-        "##source=simulated by genolewm_assets.sample in the layout of ClinVar; no real variant or classification",
+        SOURCE,
         "##reference=simulated, not GRCh38",
         '##ID=<Description="ClinVar Variation ID">',
         *(f'##INFO=<ID={n},Number={c},Type={t},Description="{d}">' for n, c, t, d in fields),

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, PrivateAttr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from genolewm_assets.errors import CatalogError, GenoLeWMError, UnknownContigError
 from genolewm_assets.genome import PROFILES, Contig, ContigSet, WindowProfile, genome_digest, standard_aliases
@@ -30,9 +30,10 @@ from genolewm_assets.sources.catalog.fields import (
     catalog_error,
     refusal,
 )
+from genolewm_assets.sources.catalog.haplotypes import HaplotypesSection
 from genolewm_assets.sources.catalog.mito import MitoSection
 from genolewm_assets.sources.catalog.strict_yaml import read_yaml
-from genolewm_assets.sources.catalog.training import EncoderSection, HoldoutsSection, PackagesSection
+from genolewm_assets.sources.catalog.training import EncoderSection, HoldoutsSection, PackagesSection, check_t0
 from genolewm_assets.sources.files import SCHEME
 from genolewm_assets.variants import MAX_REF_MISMATCH_FRACTION, MIN_AF, MIN_AN_FRACTION, in_order, is_before
 
@@ -185,13 +186,13 @@ class GnomadSection(Section):
 
 
 class FreshnessSection(Section):
-    """Days without a new release after which the freshness policy warns, and after which it fails.
+    """Greatest age in days of the newest release that is built.
 
-    The minimum of 1/1440 day is one minute, the shortest window that Dagster accepts.
+    The check ``newest_release_built`` warns beyond ``warn_days`` and is an error beyond ``fail_days``.
     """
 
-    warn_days: Annotated[float, Field(ge=1 / 1440, le=36_525)] = 35
-    fail_days: Annotated[float, Field(ge=1 / 1440, le=36_525)] = 45
+    warn_days: Annotated[float, Field(gt=0, le=36_525)] = 35
+    fail_days: Annotated[float, Field(gt=0, le=36_525)] = 45
 
     @model_validator(mode="after")
     def _warning_comes_first(self) -> FreshnessSection:
@@ -209,15 +210,24 @@ class ClinvarSection(Section):
     ``releases`` lists the releases to use, ``packaged`` the releases that get a package; the default of both is all.
     ``predecessors`` maps a release to the release it is compared with; by default that is the newest earlier release
     published when the changes are first computed. The listing is read every ``listing_interval_s`` seconds.
+    ``freshness: off`` is for a listing of fixed, old releases: their age is not judged.
     """
 
     listing: Url
     listing_interval_s: Annotated[int, Field(ge=5)] = 3600
-    freshness: FreshnessSection = FreshnessSection()
+    freshness: FreshnessSection | None = FreshnessSection()
     releases: Keys | None = None
     packaged: Keys | None = None
     predecessors: dict[Release, Release] = Field(default_factory=dict)
     max_ref_mismatch_fraction: Share = MAX_REF_MISMATCH_FRACTION
+
+    @field_validator("freshness", mode="before")
+    @classmethod
+    def _off_is_none(cls, value: object) -> object:
+        if value is None:
+            raise refusal("nothing is given", expected="off, or keys warn_days and fail_days", got="null")
+        # YAML reads an unquoted ``off`` as false.
+        return None if value is False or value == "off" else value
 
     @model_validator(mode="after")
     def _keys_agree(self) -> ClinvarSection:
@@ -252,6 +262,7 @@ class Catalog(Section):
     windows: WindowsSection = WindowsSection()
     gnomad: GnomadSection = GnomadSection()
     clinvar: ClinvarSection
+    haplotypes: HaplotypesSection = HaplotypesSection()
     corpus: CorpusSection = CorpusSection()
     encoder: EncoderSection = EncoderSection()
     holdouts: HoldoutsSection = HoldoutsSection()
@@ -305,7 +316,8 @@ class Catalog(Section):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Catalog:
-        for contig in self.gnomad.sources:
+        named = [("gnomad", contig) for contig in self.gnomad.sources]
+        for section, contig in [*named, *(("haplotypes", contig) for contig in self.haplotypes.sources)]:
             if contig not in self.contigs:
                 try:
                     expected = repr(self.contigs.resolve(contig).name)
@@ -313,10 +325,19 @@ class Catalog(Section):
                     expected = f"one of {', '.join(self.contigs.names)}"
                 raise refusal(
                     "source of a contig that the genome does not have",
-                    key=f"gnomad.sources.{contig}",
+                    key=f"{section}.sources.{contig}",
                     expected=expected,
                     got=repr(contig),
                 )
+        for contig in self.haplotypes.sources:
+            if self.contigs[contig].circular:
+                raise refusal(
+                    "phased genotypes of a circular contig",
+                    key=f"haplotypes.sources.{contig}",
+                    expected="a linear contig",
+                    got=repr(contig),
+                )
+        check_t0(self.holdouts, self.packages, self.clinvar.releases)
         profile = self.window_profile
         longest = max((entry.length for entry in self.genome.contigs if not entry.circular), default=None)
         if longest is not None and profile.window_bp + 2 * profile.margin_bp > longest:

@@ -18,9 +18,13 @@ _CORPUS = CorpusParams()
 
 
 class CorpusSourceEntry(Section):
-    """One configuration of the corpus; ``url`` is a Parquet file, a folder of them, or a pattern with ``*``."""
+    """One configuration of the corpus; ``url`` is a Parquet file, a folder of them, or a pattern with ``*``.
+
+    ``revision`` is the commit or tag of the data set that the files were taken from, if it is pinned.
+    """
 
     url: Url
+    revision: Annotated[str, Field(min_length=1)] | None = None
 
 
 class CorpusSection(Section):

@@ -124,27 +124,44 @@ class PolicySection(Section, ABC):
         return self
 
 
-def catalog_error(file: Path, errors: list[ErrorDetails]) -> CatalogError:
+class InvalidCatalogError(CatalogError):
+    """A catalogue has invalid keys; the message is about the first, ``faults`` has an error for each."""
+
+    faults: tuple[CatalogError, ...] = ()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (*super().__reduce__(), {"faults": self.faults})
+
+
+def catalog_error(file: Path, errors: list[ErrorDetails]) -> InvalidCatalogError:
     """Turn the errors of pydantic into one error about the first of them, with the number of the others."""
-    first = errors[0]
-    context = first.get("ctx", {})
-    key = "".join(_path_parts(first["loc"]))
-    if first["type"] == "catalog":
+    faults = tuple(_fault(file, error) for error in errors)
+    first, remedy = faults[0], faults[0].remedy
+    if len(errors) > 1:
+        remedy = f"{remedy}{'. ' if remedy else ''}{len(errors) - 1} more to correct after this one"
+    whole = InvalidCatalogError(first.where, first.problem, expected=first.expected, got=first.got, remedy=remedy)
+    whole.faults = faults
+    return whole
+
+
+def _fault(file: Path, error: ErrorDetails) -> CatalogError:
+    """Turn one error of pydantic into an error that names the key."""
+    context = error.get("ctx", {})
+    key = "".join(_path_parts(error["loc"]))
+    if error["type"] == "catalog":
         key += f".{context['key']}" if context["key"] else ""
         problem, expected, got = context["problem"], context["expected"], context["got"]
-    elif first["type"] == "missing":
+    elif error["type"] == "missing":
         problem, expected, got = "key is missing", None, None
     else:
         problem, expected, got = (
             "wrong value",
-            first["msg"].removeprefix("Input should be "),
-            _short_repr(first["input"]),
+            error["msg"].removeprefix("Input should be "),
+            _short_repr(error["input"]),
         )
     remedy = context.get("remedy", "")
-    if first["type"] == "string_type" and isinstance(first["input"], int | float):
+    if error["type"] == "string_type" and isinstance(error["input"], int | float):
         remedy = "Put it in quotes"
-    if len(errors) > 1:
-        remedy = f"{remedy}{'. ' if remedy else ''}{len(errors) - 1} more to correct after this one"
     where = f"{file} ({key.removeprefix('.')})" if key else str(file)
     return CatalogError(where, problem, expected=expected, got=got, remedy=remedy)
 

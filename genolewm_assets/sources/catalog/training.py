@@ -2,42 +2,126 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
-from genolewm_assets.lewm.holdouts import HoldoutPolicy
+from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.lewm.holdouts import HoldoutPolicy, TemporalSetting
+from genolewm_assets.lewm.packages import EDIT_SHARES, MAX_VISITS, POSSIBLE, PackageMix, Shares, window_shares
 from genolewm_assets.lewm.states import BLOCK_TOKENS
-from genolewm_assets.sources.catalog.fields import FolderName, PolicySection, Section, Share
+from genolewm_assets.sources.catalog.fields import FolderName, PolicySection, Section, Share, refusal
+from genolewm_assets.variants import ReleaseKey
 
-#: Default model: a tiny Llama with random weights, written on first use (``encoders.tiny_llama``).
-BUILT_IN_MODEL = "tiny-llama-random"
+#: Hub id by the name that a catalogue may give instead.
+MODEL_PRESETS: Mapping[str, str] = {"carbon-500m": "HuggingFaceBio/Carbon-500M"}
 
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _HOLDOUTS = HoldoutPolicy()
+
+#: Largest accepted age of T0 in months: a century.
+_MAX_MONTHS = 1_200
+
+
+def _parse_temporal(value: object) -> TemporalSetting:
+    """Parse ``off``, a release key or ``{months: N}``; YAML reads an unquoted ``off`` as false."""
+    if isinstance(value, TemporalSetting):
+        return value
+    if value is False or value == "off":
+        return TemporalSetting()
+    if isinstance(value, dict) and set(value) == {"months"}:
+        months = value["months"]
+        if type(months) is not int or not 1 <= months <= _MAX_MONTHS:
+            raise refusal("not an age", key="months", expected=f"1 to {_MAX_MONTHS:,} months", got=repr(months))
+        return TemporalSetting(months=months)
+    try:
+        if isinstance(value, str):
+            return TemporalSetting(release=str(ReleaseKey.parse(value)))
+    except GenoLeWMError:
+        pass
+    expected = "off, a release such as 2024-01-07, or {months: 12}"
+    raise refusal("not a temporal holdout", expected=expected, got=repr(value))
+
+
+def _as_yaml(setting: TemporalSetting) -> object:
+    """Return a setting as the catalogue writes it."""
+    return str(setting) if setting.months is None else {"months": setting.months}
+
+
+Temporal: TypeAlias = Annotated[TemporalSetting, PlainValidator(_parse_temporal), PlainSerializer(_as_yaml)]
 
 
 class EncoderSection(Section):
     """The causal language model whose states are cached.
 
-    ``model`` is the built-in name, a folder in Hugging Face format (beginning with ``.``, ``/`` or ``{root}``), or a
-    hub id, which needs ``revision``. If the model's own code may run, ``trusted_code`` repeats the value of ``model``.
-    The device is not part of the catalogue.
+    ``model`` is a folder in Hugging Face format (beginning with ``.``, ``/`` or ``{root}``), a hub id or the preset
+    ``carbon-500m``, which need ``revision``, or ``tiny-llama-random``, a tiny model of random weights for tests.
+    Without a model no states can be computed, and no package that refers to them; every other asset is built.
+
+    If the model's own code may run, ``trusted_code`` repeats the value of ``model``. ``carbon-500m`` needs none: it is
+    a Llama, and its 6-mers are read from its ``dna_config.json``. The device is not part of the catalogue.
     """
 
-    model: str = BUILT_IN_MODEL
+    model: str | None = None
     revision: str | None = None
     layer: int = -1
     block_tokens: Annotated[int, Field(gt=0)] = BLOCK_TOKENS
     dtype: Literal["float16", "float32"] = "float16"
     trusted_code: str | None = None
 
+    @property
+    def source(self) -> str | None:
+        """``model`` with a preset replaced by its hub id; None if no model is named."""
+        return None if self.model is None else MODEL_PRESETS.get(self.model, self.model)
+
+    @property
+    def trusted_source(self) -> str | None:
+        """``trusted_code`` with a preset replaced by its hub id."""
+        return None if self.trusted_code is None else MODEL_PRESETS.get(self.trusted_code, self.trusted_code)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the model is a folder of this machine, and not a hub id."""
+        return self.source is not None and self.source.startswith((".", "/", "{root}"))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What identifies the states besides the model, as arguments of ``encoders.read_identity``."""
+        return {**self.model_dump(exclude={"model"}), "trusted_code": self.trusted_source}
+
+    @property
+    def summary(self) -> str:
+        """The model with its settings, in one line."""
+        if self.source is None:
+            return "none named: embeddings and packages are refused"
+        revision = f" at {self.revision}" if self.revision else ""
+        code = "may run" if self.trusted_code else "does not run"
+        return f"{self.source}{revision}, layer {self.layer}, {self.dtype}; its own code {code}"
+
+    @model_validator(mode="after")
+    def _preset_is_pinned(self) -> EncoderSection:
+        if self.model in MODEL_PRESETS and not _COMMIT.fullmatch(self.revision or ""):
+            raise refusal(
+                f"{self.model} needs the commit of {self.source}",
+                key="revision",
+                expected="40 hexadecimal digits",
+                got=repr(self.revision),
+                remedy=f"Copy the commit hash from https://huggingface.co/{self.source}/commits/main",
+            )
+        return self
+
 
 class HoldoutsSection(PolicySection):
     """What is held out of training; the fields are those of :class:`~genolewm_assets.lewm.holdouts.HoldoutPolicy`.
 
     ``clinvar_genes`` names held-out genes; an empty list holds out none. If it is missing, ``clinvar_gene_fraction`` of
-    the gene components is chosen by hash. The temporal holdout of a release compares it with the predecessor of its
-    ``clinvar/changes``.
+    the gene components is chosen by hash.
+
+    ``temporal`` is T0 of the temporal holdout: ``off``, a release, or ``{months: N}``, the newest release at least N
+    months older than the package's. The root keeps the latter until ``genolewm holdouts t0`` or a changed ``temporal``
+    moves it.
     """
 
     contigs_validation: Annotated[tuple[FolderName, ...], Field(strict=False)] = _HOLDOUTS.contigs_validation
@@ -48,23 +132,90 @@ class HoldoutsSection(PolicySection):
     haplotype_max_blocks: Share = _HOLDOUTS.haplotype_max_blocks
     link_bp: Annotated[int, Field(ge=0)] = _HOLDOUTS.link_bp
     max_block_bp: Annotated[int, Field(gt=0)] = _HOLDOUTS.max_block_bp
+    temporal: Temporal = TemporalSetting(months=12)
     min_stars: Annotated[int, Field(ge=0, le=4)] = _HOLDOUTS.min_stars
     validation_windows: Annotated[int, Field(gt=0)] = _HOLDOUTS.validation_windows
     seed: Annotated[int, Field(ge=0)] = _HOLDOUTS.seed
 
     @property
     def policy(self) -> HoldoutPolicy:
-        """The policy without a temporal holdout."""
-        return HoldoutPolicy(**dict(self))
+        """The policy without T0, which depends on the release."""
+        fields = {name: value for name, value in self if name != "temporal"}
+        return HoldoutPolicy(**fields, temporal_setting=str(self.temporal))
 
 
-class PackagesSection(Section):
-    """The mix of corpus sources in a package.
+class EditShares(Section):
+    """Share of tuples by source of the edit, 0 to 1; they add up to 1."""
 
-    ``mix`` is the share of emitted tuples by corpus source, 0 to 1; reference windows count as ``eukaryote_generator``.
-    A package whose windows cannot realise the mix to within two percentage points is refused; with ``mix_declared`` it
-    is accepted and its card states the deviation.
+    gnomad: Share = EDIT_SHARES["gnomad"]
+    synthetic_snv: Share = EDIT_SHARES["synthetic_snv"]
+    synthetic_indel: Share = EDIT_SHARES["synthetic_indel"]
+    clinvar: Share = EDIT_SHARES["clinvar"]
+
+
+class DeclaredMix(Section):
+    """Shares that a package serves where it cannot serve the wanted ones; those of each group add up to 1."""
+
+    windows: dict[str, Share] | None = None
+    edits: EditShares | None = None
+
+
+class PackagesSection(PolicySection):
+    """The mix of a package: which windows and edits an epoch of training serves.
+
+    ``mix`` is the share of tuples by corpus source and ``reference``. Without ``reference``, reference windows take
+    ``reference_share`` of the share of ``eukaryote_generator``. ``edits`` is the share of tuples by source of the edit.
+    A package whose simulated epoch serves a share that differs by more than two percentage points is refused;
+    ``mix_declared`` states the shares to be accepted instead, or with ``true`` accepts those that the windows and
+    alleles make possible. ``max_visits`` bounds the visits of one window in an epoch.
+
+    ``knowledge: newest`` trains on the labels of the package's release, for every allele outside the holdouts;
+    ``knowledge: T0`` on those of T0 of the temporal holdout, as if nothing after T0 were known.
+
+    A package whose training windows contain no gnomAD allele or no P or LP ClinVar allele, although the sources have
+    some, is refused; with ``without_alleles`` it is accepted and its card says so.
     """
 
     mix: dict[str, Share] | None = None
-    mix_declared: bool = False
+    reference_share: Share | None = None
+    edits: EditShares = EditShares()
+    mix_declared: bool | DeclaredMix = False
+    without_alleles: bool = False
+    max_visits: Annotated[int, Field(gt=0)] = MAX_VISITS
+    knowledge: Literal["newest", "T0"] = "newest"
+
+    @property
+    def policy(self) -> PackageMix:
+        """The mix of a package."""
+        wanted = Shares(window_shares(self.mix, self.reference_share), dict(self.edits))
+        if isinstance(self.mix_declared, bool):
+            return PackageMix(wanted, POSSIBLE if self.mix_declared else None, self.max_visits)
+        given = self.mix_declared
+        windows = wanted.windows if given.windows is None else window_shares(given.windows, self.reference_share)
+        return PackageMix(wanted, Shares(windows, dict(given.edits or self.edits)), self.max_visits)
+
+
+def check_t0(holdouts: HoldoutsSection, packages: PackagesSection, releases: Sequence[str] | None) -> None:
+    """Refuse a T0 that is not among the catalogue's releases, and knowledge at T0 where there is none.
+
+    Raises
+    ------
+    PydanticCustomError
+        As :func:`~genolewm_assets.sources.catalog.fields.refusal` makes it.
+    """
+    named = holdouts.temporal.release
+    if named is not None and releases is not None and named not in releases:
+        raise refusal(
+            "release is not in 'clinvar.releases'",
+            key="holdouts.temporal",
+            expected=f"one of {', '.join(releases)}",
+            got=repr(named),
+        )
+    if packages.knowledge == "T0" and str(holdouts.temporal) == "off":
+        raise refusal(
+            "there is no T0, because holdouts.temporal is off",
+            key="packages.knowledge",
+            expected="'newest'",
+            got="'T0'",
+            remedy="Name T0 in holdouts.temporal, or leave knowledge out",
+        )

@@ -1,11 +1,14 @@
 from .listing import Listing as Listing
 from .listing import read_listing as read_listing
+from .releases import LEDGER as LEDGER
 from .releases import RegisteredRelease as RegisteredRelease
 from .releases import check_offered as check_offered
 from .releases import choose_releases as choose_releases
 from .releases import find_release as find_release
+from .releases import listed_releases as listed_releases
 from .releases import offered_releases as offered_releases
 from .releases import read_ledger as read_ledger
 from .releases import register_releases as register_releases
+from .releases import stated_release as stated_release
 from .shard import build_clinvar_shard as build_clinvar_shard
 from .shard import read_release_date as read_release_date

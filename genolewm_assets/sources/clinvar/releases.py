@@ -10,15 +10,13 @@ replacement, or another file of that date, gets the key ``2026-02-26.2``.
 
 from __future__ import annotations
 
-import json
 import re
 import reprlib
-import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.sources.clinvar.listing import (
     EXAMPLE,
     Listing,
@@ -29,7 +27,13 @@ from genolewm_assets.sources.clinvar.listing import (
     stamp_identity,
 )
 from genolewm_assets.store.artefacts import Root, read_manifest
-from genolewm_assets.store.files import canonical_json, make_directories, resolve_generation, write_atomic
+from genolewm_assets.store.files import (
+    canonical_json,
+    make_directories,
+    read_document,
+    resolve_generation,
+    write_atomic,
+)
 from genolewm_assets.variants import ReleaseKey, is_release_key
 
 #: Folder of ClinVar's artefacts in a root.
@@ -79,15 +83,55 @@ def register_releases(root: Path, listing: Listing) -> tuple[RegisteredRelease, 
     """
     owner = Root(root, lock_wait_s=_LOCK_WAIT_S)
     with owner.storage_errors(LEDGER), owner.lock(LEDGER) as lease:
-        known = list(read_ledger(root))
-        for file in listing.files:
-            if (file.file_name, file.identity) not in map(_content_of, known):
-                known.append(RegisteredRelease(_next_key(known, file.day), file.file_name, file.identity))
-        known.sort(key=_order)
+        known = _with_new(read_ledger(root), listing)
         if known != _read_record(root / LEDGER):
             with lease.fenced():
                 _write_record(root / LEDGER, known)
     return tuple(known)
+
+
+def _with_new(known: Iterable[RegisteredRelease], listing: Listing) -> list[RegisteredRelease]:
+    """Return the known releases and those of the new files of a listing, oldest first."""
+    releases = list(known)
+    for file in listing.files:
+        if (file.file_name, file.identity) not in map(_content_of, releases):
+            releases.append(RegisteredRelease(_next_key(releases, file.day), file.file_name, file.identity))
+    return sorted(releases, key=_order)
+
+
+def listed_releases(root: Path, listing: Listing) -> list[str]:
+    """Return the keys that the files of a listing have, or would get when they are registered, oldest first.
+
+    Nothing is written; raises :class:`CorruptResourceError` as :func:`read_ledger`.
+    """
+    return [release.key for release in offered_releases(_with_new(read_ledger(root), listing), listing)]
+
+
+def stated_release(root: Path, place: str, key: str) -> RegisteredRelease:
+    """Return the release of a key with the identity that its file at ``place`` has now, without writing anything.
+
+    A file that is no longer offered keeps its recorded identity: only these bytes are accepted under the key. The
+    server is asked once: a survey asks for every release, and repeated attempts at a server that is down take minutes.
+
+    Raises
+    ------
+    MissingResourceError
+        If the key is not recorded.
+    CorruptResourceError
+        As :func:`read_ledger`.
+    FetchError
+        If the file cannot be asked about.
+    """
+    known = {release.key: release for release in read_ledger(root)}
+    if key not in known:
+        raise MissingResourceError(
+            str(root / LEDGER),
+            f"no such release: {key!r}",
+            remedy="Let clinvar_release_sensor find it, or check the key",
+        )
+    release = known[key]
+    identity = read_identity(release.url_at(place), published=release.md5 is not None, attempts=1)
+    return release if identity is None else replace(release, identity=identity)
 
 
 def read_ledger(root: Path) -> tuple[RegisteredRelease, ...]:
@@ -230,15 +274,11 @@ def _published_releases(root: Path, recorded: Collection[str]) -> Iterator[Regis
 def _read_record(path: Path) -> list[RegisteredRelease]:
     """Return the entries of the record, oldest first; an empty list if there is no record."""
     try:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise _corrupt(path, "is not a regular file")
-        document = json.loads(path.read_bytes())
-    except FileNotFoundError:
+        document = read_document(path, remedy="")
+    except MissingResourceError:
         return []
-    except CorruptResourceError:
-        raise
-    except (OSError, ValueError, RecursionError) as err:
-        raise _corrupt(path, f"cannot be read ({err})") from err
+    except ResourceError as err:
+        raise _corrupt(path, err.problem) from err
     form = tuple(document.get(name) for name in ("schema", "schema_version")) if isinstance(document, dict) else None
     if form != (_SCHEMA, _SCHEMA_VERSION) or not isinstance(document.get("releases"), list):
         raise _corrupt(path, "is not a record of releases", expected=f"{_SCHEMA} {_SCHEMA_VERSION}", got=document)

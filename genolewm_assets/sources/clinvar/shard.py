@@ -169,9 +169,7 @@ def _contig_rows(scanner: VcfScanner, names: ContigNames, ledger: AlleleLedger) 
     """Yield all alleles on contigs of the genome, and count their classes."""
     with _LabelCount("label_before_rejects", ledger) as count:
         for block in scanner:
-            for name, rows in block.runs():
-                records = block.take(rows)
-                contig = names.resolve(name, records.where)
+            for contig, records in names.divide(block):
                 alleles = int(records.alts.sum())
                 ledger.read(alleles)
                 if contig is None:

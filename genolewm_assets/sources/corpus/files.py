@@ -6,8 +6,10 @@ Not here: the meaning of a row (:mod:`~genolewm_assets.sources.corpus.layouts`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import fsspec
@@ -24,14 +26,16 @@ from genolewm_assets.lewm.corpus import (
     CorpusPlacer,
     CorpusRecord,
     CorpusSource,
+    WindowAligner,
     build_corpus_windows,
     check_corpus_windows,
 )
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.corpus.layouts import find_layout
+from genolewm_assets.sources.corpus.parts import BatchAligner
 from genolewm_assets.sources.files import fetch_error
 from genolewm_assets.store.artefacts import CheckResult
-from genolewm_assets.store.tables import open_table
+from genolewm_assets.store.tables import open_table_writer
 from genolewm_assets.variants import ShardReport
 
 WINDOWS_NAME = "windows.parquet"
@@ -39,6 +43,8 @@ SKIPPED_NAME = "skipped.parquet"
 
 #: Rows read from a corpus file at a time.
 _READ_ROWS = 64
+#: Bytes read from a column at a time, instead of a whole row group.
+_BUFFER_BYTES = 1 << 20
 _WILDCARD = re.compile(r"[*?\[]")
 
 
@@ -62,8 +68,11 @@ def list_corpus_files(url: str) -> tuple[str, ...]:
         return (url,)
     try:
         filesystem, path = fsspec.core.url_to_fs(url)
-        pattern = f"{path.rstrip('/')}/*.parquet" if filesystem.isdir(path) else path
-        found = sorted(filesystem.glob(pattern)) if _WILDCARD.search(pattern) else [path] * filesystem.exists(path)
+        if filesystem.isdir(path):
+            # Not by a pattern: the folder's own path may hold a `[`.
+            found = sorted(file for file in filesystem.ls(path, detail=False) if file.endswith(".parquet"))
+        else:
+            found = sorted(filesystem.glob(path)) if _WILDCARD.search(path) else [path] * filesystem.exists(path)
     except Exception as error:
         raise fetch_error(url, error) from error
     if not found:
@@ -76,6 +85,12 @@ def list_corpus_files(url: str) -> tuple[str, ...]:
         )
     local = "://" not in url
     return tuple(file if local else filesystem.unstrip_protocol(file) for file in found)
+
+
+def check_corpus_file(path: Path) -> None:
+    """Check by its footer that a file is Parquet with the columns of a layout; raises as :func:`read_records`."""
+    with _open(path) as file:
+        find_layout(file.schema_arrow, where=str(path))
 
 
 def read_records(
@@ -137,8 +152,11 @@ def write_corpus_windows(
         As :func:`read_records`.
     """
     ledger = CorpusLedger()
-    batches = build_corpus_windows(read_records(paths, source, progress=progress), params, placer, ledger)
-    rows = _write_batches(batches, out_dir)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out_dir) as folder:
+        placer = _prepare(placer, lambda: read_records(paths, source), params, Path(folder))
+        batches = build_corpus_windows(read_records(paths, source, progress=progress), params, placer, ledger)
+        rows = _write_batches(batches, out_dir)
     return ShardReport(ledger.counts(), rows)
 
 
@@ -164,13 +182,26 @@ def audit_corpus_windows(
     )
 
 
+def _prepare(
+    placer: CorpusPlacer, records: Callable[[], Iterable[CorpusRecord]], params: CorpusParams, folder: Path
+) -> CorpusPlacer:
+    """Return a placer whose aligner knows which sequences the build asks for."""
+    if not isinstance(placer.aligner, BatchAligner):
+        return placer
+
+    def ask(aligner: WindowAligner) -> None:
+        for _ in build_corpus_windows(records(), params, replace(placer, aligner=aligner), CorpusLedger()):
+            continue
+
+    return replace(placer, aligner=placer.aligner.prepare(ask, folder))
+
+
 def _write_batches(batches: Iterable[CorpusBatch], out_dir: Path) -> dict[str, int]:
     """Write both tables, one row group per batch, so that a reader of one window reads few others."""
-    out_dir.mkdir(parents=True, exist_ok=True)
     rows = {WINDOWS_NAME: 0, SKIPPED_NAME: 0}
     with ExitStack() as stack:
         windows, skipped = (
-            stack.enter_context(open_table(out_dir / name, schema))
+            stack.enter_context(open_table_writer(out_dir / name, schema))
             for name, schema in ((WINDOWS_NAME, CORPUS_WINDOWS), (SKIPPED_NAME, CORPUS_SKIPPED))
         )
         for batch in batches:
@@ -194,7 +225,7 @@ def _open(path: Path) -> pq.ParquetFile:
         problem = "is a directory" if path.is_dir() else "does not exist"
         raise InputError(str(path), problem, expected="a Parquet file", remedy="Correct the path in the catalogue")
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:
         raise InputError(str(path), f"not a readable Parquet file ({error})", remedy="Fetch the file again") from error
 

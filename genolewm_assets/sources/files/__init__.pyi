@@ -1,6 +1,9 @@
 from .compression import Compression as Compression
 from .compression import detect_compression as detect_compression
 from .compression import has_bgzf_end as has_bgzf_end
+from .digests import Digests as Digests
+from .digests import KnownDigests as KnownDigests
+from .digests import RecordedDigests as RecordedDigests
 from .fetch import published_md5 as published_md5
 from .local import check_local_file as check_local_file
 from .ranges import RangeFile as RangeFile
@@ -11,5 +14,6 @@ from .remote import ask_remote as ask_remote
 from .remote import fetch_error as fetch_error
 from .remote import is_absent as is_absent
 from .remote import read_remote as read_remote
+from .source import PUBLISHED as PUBLISHED
 from .source import SourceFile as SourceFile
 from .urls import SCHEME as SCHEME

@@ -12,7 +12,7 @@ from tenacity.wait import wait_base
 
 from genolewm_assets.errors import ChecksumError, FetchError
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.files.partial import PartialFile
+from genolewm_assets.sources.files.partial import PartialFile, writing
 from genolewm_assets.sources.files.remote import (
     ATTEMPTS,
     BACK_OFF,
@@ -93,13 +93,14 @@ def fetch(
     ------
     FetchError
         If the remote file does not exist, the attempts are used up (the part is kept, and the next call resumes it),
-        or the disk cannot be written.
+        or the disk cannot be written or the folder not be made.
     ChecksumError
         If a digest differs; the part is removed.
     BusyError
         If another process is downloading to the same part.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    with writing(target.parent):
+        target.parent.mkdir(parents=True, exist_ok=True)
     wanted = {"md5": md5, "sha256": sha256}
     with PartialFile.open(part or target.with_name(f"{target.name}.part"), url=url) as partial:
         resumed = partial.done > 0
@@ -209,7 +210,7 @@ def _pull(partial: PartialFile, *, verified_later: bool, progress: Progress) -> 
                 partial.restart(body.stamp)
             while chunk := body.read(_CHUNK_BYTES):
                 partial.append(chunk)
-                progress.advance(partial.done, body.stamp.size, "bytes")
+                progress.advance(partial.done, body.stamp.size, "bytes downloaded")
     except RemoteChangedError:
         partial.restart()
         raise

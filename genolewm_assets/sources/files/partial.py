@@ -13,6 +13,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import BusyError, FetchError
 from genolewm_assets.sources.files.remote import RemoteStamp
+from genolewm_assets.store.files import read_document
 from genolewm_assets.store.locks import flock
 
 _CHECKPOINT_BYTES = 16 << 20
@@ -46,7 +47,7 @@ class PartialFile:
     @classmethod
     @contextmanager
     def open(cls, path: Path, *, url: str) -> Iterator[PartialFile]:
-        """Open or create the part under an exclusive lock.
+        """Open or create the part, and its folder, under an exclusive lock.
 
         On exit the state of the part is recorded, unless it was published or discarded; an empty part is removed.
 
@@ -57,7 +58,8 @@ class PartialFile:
         FetchError
             If the folder cannot be written to.
         """
-        with _writing(path):
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
             file = _open_locked(path)
         with file:
             partial = cls(path, url, file)
@@ -74,7 +76,7 @@ class PartialFile:
     def _resume(self) -> None:
         """Continue with the bytes that the record confirms; drop all bytes if it confirms none."""
         try:
-            record = json.loads(self._record.read_bytes())
+            record = read_document(self._record, remedy="")
             done, md5, stamp = int(record["done"]), record["md5"], RemoteStamp(**record["stamp"])
             known = record["url"] == self.url and done > 0
         except (OSError, ValueError, KeyError, TypeError):
@@ -96,7 +98,7 @@ class PartialFile:
 
     def restart(self, stamp: RemoteStamp | None = None) -> None:
         """Drop all bytes and set the stamp of the version that is appended next."""
-        with _writing(self.path):
+        with writing(self.path):
             self._record.unlink(missing_ok=True)
             self._file.seek(0)
             self._file.truncate(0)
@@ -110,7 +112,7 @@ class PartialFile:
         FetchError
             If the disk cannot be written.
         """
-        with _writing(self.path):
+        with writing(self.path):
             rest = memoryview(chunk)
             while rest:
                 rest = rest[self._file.write(rest) :]
@@ -125,7 +127,7 @@ class PartialFile:
     def publish(self, target: Path) -> None:
         """Sync the part to disk, rename it to ``target``, and remove its record."""
         self._gone = True
-        with _writing(target):
+        with writing(target):
             os.fsync(self._file.fileno())
             self._record.unlink(missing_ok=True)
             self.path.replace(target)
@@ -151,7 +153,7 @@ class PartialFile:
         """Sync the part, then replace its record."""
         state = {"url": self.url, "stamp": asdict(self.stamp), "done": self.done, "md5": self.hexdigest("md5")}
         fresh = self._record.with_name(f"{self._record.name}.new")
-        with _writing(self.path):
+        with writing(self.path):
             os.fsync(self._file.fileno())
             fresh.write_text(json.dumps(state, sort_keys=True), encoding="utf-8")
             fresh.replace(self._record)
@@ -172,7 +174,7 @@ def _open_locked(path: Path) -> FileIO:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Convert an ``OSError`` of a write into a :class:`FetchError` that names ``path``."""
     try:
         yield

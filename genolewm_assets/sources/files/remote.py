@@ -166,6 +166,25 @@ def ask_remote(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF
         raise fetch_error(url, error) from error
 
 
+def read_stamp(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> RemoteStamp:
+    """Return the stamp of a remote file as a download of it would see it, by opening it.
+
+    Raises
+    ------
+    FetchError
+        If the file does not exist, or all attempts fail.
+    """
+
+    def read() -> RemoteStamp:
+        with open_remote(url) as body:
+            return body.stamp
+
+    try:
+        return retrying(attempts, wait)(read)
+    except Exception as error:
+        raise fetch_error(url, error) from error
+
+
 def retrying(attempts: int, wait: wait_base) -> tenacity.Retrying:
     """Return a tenacity retrier: it calls a function again after transient failures and raises the last error."""
     return tenacity.Retrying(

@@ -9,16 +9,17 @@ import hashlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.sources.files.digests import Digests, ReadDigests
 from genolewm_assets.sources.files.fetch import fetch, published_md5
 from genolewm_assets.sources.files.local import check_local_file
-from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote, fetch_error, open_remote
+from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote, read_stamp
 from genolewm_assets.sources.files.urls import SCHEME
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import CheckResult, stating_compared
 
 #: Value of a catalogue's ``md5`` key that means: read the MD5 from the ``.md5`` file beside the source.
 PUBLISHED = "published"
@@ -43,10 +44,11 @@ class LocalCopy:
     expected_md5: str | None
 
     def checksum_check(self) -> CheckResult:
-        """Compare the file's MD5 with the expected one; passes if there is none, with ``published_md5`` = ``none``."""
+        """Compare the file's MD5 with the expected one; states that nothing was compared if there is none."""
         figures = {"md5": self.md5, "published_md5": self.expected_md5 or "none"}
-        passed = self.expected_md5 in (None, self.md5)
-        return CheckResult("checksum_matches_published", passed=passed, figures=figures)
+        check = CheckResult("checksum_matches_published", self.expected_md5 in (None, self.md5), figures)
+        nothing = "neither the catalogue nor the publisher states an MD5"
+        return stating_compared(check, int(self.expected_md5 is not None), nothing, declared=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +65,15 @@ class SourceFile:
         Folder for the downloads of remote files, finished or not.
     progress
         Receives the number of bytes downloaded so far.
+    digests
+        How the MD5 of a local file is found for :meth:`identity`.
     """
 
     url: str
     md5: str | None
     downloads: Path
     progress: Progress = NO_PROGRESS
+    digests: Digests = field(default_factory=ReadDigests)
 
     @property
     def name(self) -> str:
@@ -90,19 +95,14 @@ class SourceFile:
         InputError
             If a local file is missing or not a regular file.
         FetchError
-            If the server cannot be reached or has no such file.
+            If the server cannot be reached after several attempts, or has no such file.
         """
         if not self.is_remote:
             pin = {"expected_md5": expected} if (expected := self._expected_md5()) else {}
-            return {"file": self.name, "md5": _md5_of(self._local_path()), **pin}
+            return {"file": self.name, "md5": self.digests.of(self._local_path(), "md5"), **pin}
         if expected := self._expected_md5():
             return {"file": self.name, "md5": expected}
-        try:
-            with open_remote(self.url) as body:
-                stamp = body.stamp
-        except OSError as err:
-            raise fetch_error(self.url, err) from err
-        return self._stamped(stamp)
+        return self._stamped(read_stamp(self.url))
 
     def stated_identity(self) -> dict[str, str | int]:
         """Return an identity from the file's metadata, without reading its content, to detect a possible change.
@@ -164,7 +164,6 @@ class SourceFile:
         if expected and target.is_file() and _md5_of(target) == expected:
             return LocalCopy(target, expected, expected)
         part = self._download_folder() / f"{self.name}.part"
-        part.parent.mkdir(parents=True, exist_ok=True)
         receipt = fetch(self.url, target, md5=expected, part=part, progress=self.progress)
         return LocalCopy(target, receipt.md5, expected)
 
@@ -176,6 +175,11 @@ class SourceFile:
         """Whether the source is a URL with a scheme other than ``file``."""
         scheme = SCHEME.match(self.url)
         return scheme is not None and scheme[1].lower() != "file"
+
+    @property
+    def path(self) -> Path | None:
+        """Path of a local file, which may be missing; None for a remote file."""
+        return None if self.is_remote else self._path
 
     @property
     def _path(self) -> Path:

@@ -85,9 +85,7 @@ class GnomadScan:
         VcfError
             If a field of a record cannot be parsed.
         """
-        for name, rows in block.runs():
-            records = block.take(rows)
-            contig = names.resolve(name, records.where)
+        for contig, records in names.divide(block):
             alleles = int(records.alts.sum())
             self._ledger.read(alleles)
             if contig is None or (self._only is not None and contig.name != self._only.name):

@@ -24,10 +24,11 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.errors import ConfigurationError, VcfError
 from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.gnomad.layouts import GnomadLayout, detect_layout
+from genolewm_assets.sources.gnomad.release import check_gnomad_release
 from genolewm_assets.sources.gnomad.scan import MAIN, SPOOLED, GnomadScan
 from genolewm_assets.sources.vcf import ContigNames, LocalVcf, VcfScanner, VcfSource, check_assembly
 from genolewm_assets.store.artefacts import CheckResult
@@ -105,6 +106,7 @@ def build_gnomad_shard(
     reference: Callable[[Contig], Bases] | None,
     params: GnomadParams,
     out_dir: Path,
+    release: str | None = None,
     origin: Mapping[str, str] = MappingProxyType({}),
     threads: int = 2,
     progress: Progress = NO_PROGRESS,
@@ -126,6 +128,8 @@ def build_gnomad_shard(
         Filters.
     out_dir
         Folder of the files, made if absent; the caller publishes it.
+    release
+        Declared release, which the header may not contradict. None: not compared.
     origin
         Metadata for the files about how they were made; see
         :func:`~genolewm_assets.variants.shard.state_origin`.
@@ -143,7 +147,8 @@ def build_gnomad_shard(
     Raises
     ------
     VcfError
-        If the file is malformed, of an unknown layout, on another assembly, or has no record on a requested contig.
+        If the file is malformed, of an unknown layout or another release, on another assembly, or has no record on a
+        requested contig.
     UnknownContigError
         If a record's contig is not one of the human assembly.
     """
@@ -157,6 +162,8 @@ def build_gnomad_shard(
     ):
         check_assembly(scanner.header, contigs, where=where)
         layout = detect_layout(scanner.header, where=where)
+        if release is not None:
+            check_gnomad_release(scanner.header, release, where=where)
         verdicts = params.verdicts(layout)
         scan = GnomadScan(layout, verdicts, min_af=params.min_af, only=contig, ledger=ledger, spool=spool)
         names = ContigNames(contigs)
@@ -179,6 +186,31 @@ def build_gnomad_shard(
     ledger.note("records", scanner.records)
     rejected = write_table([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=origin)
     return ShardReport(ledger.counts(), {VARIANTS_FILE: rows, REJECTS_FILE: rejected}, scanner.alleles)
+
+
+def check_filters_applied(report: ShardReport, *, where: str, remedy: str) -> None:
+    """Raise :class:`VcfError` if no allele on a requested contig is kept or PASS, and the FILTER of some is ``.``.
+
+    Parameters
+    ----------
+    report
+        Report of :func:`build_gnomad_shard`.
+    where
+        Name of the file in the message.
+    remedy
+        How to accept records without FILTER, as a sentence without its full stop.
+    """
+    unfiltered = report.counts.get(f"filtered.{FilterReason.UNFILTERED}", 0)
+    failed = report.counts.get(f"filtered.{FilterReason.FILTER}", 0)
+    elsewhere = report.counts.get(f"filtered.{FilterReason.OTHER_CONTIG}", 0)
+    if unfiltered and unfiltered + failed + elsewhere == report.counts["alleles_in"]:
+        raise VcfError(
+            where,
+            f"no allele has FILTER PASS, and that of {unfiltered} is '.', so that the shard would be empty",
+            expected="PASS, or the filters that the record fails",
+            got="a file without filters",
+            remedy=remedy,
+        )
 
 
 def write_empty_shard(out_dir: Path, *, origin: Mapping[str, str] = MappingProxyType({})) -> ShardReport:

@@ -23,7 +23,7 @@ from genolewm_assets.errors import GenoLeWMError, InputError, VcfError
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.mito.variants import CallDrop, HeteroplasmyCall
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
-from genolewm_assets.sources.vcf import ContigNames
+from genolewm_assets.sources.vcf import ContigNames, check_header_size
 
 #: FORMAT fields for levels; the first of them that the header declares is read.
 LEVEL_FIELDS = ("HL", "AF")
@@ -69,8 +69,9 @@ def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | N
     InputError
         If a requested sample is not in the file.
     VcfError
-        If the file is missing, not a VCF or damaged; if its header declares neither ``HL`` nor ``AF`` in FORMAT, or
-        another length of the contig; or if a level is not a number, or does not belong to exactly one allele.
+        If the file is missing, not a VCF or damaged; if its header is too large, declares neither ``HL`` nor ``AF`` in
+        FORMAT, or another length of the contig; or if a level is not a number, or does not belong to exactly one
+        allele.
     UnknownContigError
         If a record is on a contig that no human assembly has.
     """
@@ -93,6 +94,14 @@ def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | N
         if dropped[CallDrop.OTHER_CONTIG]:
             names.check_met([contig], where=str(vcf))
     return SampleCalls(calls, dropped)
+
+
+def check_heteroplasmy_header(vcf: Path, contig: Contig) -> None:
+    """Check the ends and the header of a VCF; raises as :func:`read_heteroplasmy`, and reads no record."""
+    _check_whole(vcf)
+    with _htslib_errors(vcf), pysam.VariantFile(str(vcf)) as file:
+        _level_field(file.header, vcf)
+        _check_length(file.header, contig, vcf)
 
 
 def _calls_of_record(record: pysam.VariantRecord, field: str, where: str) -> Iterator[HeteroplasmyCall]:
@@ -147,9 +156,9 @@ def _failed_by_sample(sample: pysam.VariantRecordSample) -> list[str]:
 
 
 def _check_whole(vcf: Path) -> None:
-    """Raise on gzip that is not BGZF, and on BGZF without its end block.
+    """Raise on gzip that is not BGZF, on BGZF without its end block, and on a header that is too large.
 
-    htslib cannot read the former, and does not detect a file truncated between two blocks.
+    htslib cannot read the first, does not detect a file truncated between two blocks, and reads a header of any size.
     """
     check_local_file(vcf, expected="a VCF file", error=VcfError)
     with vcf.open("rb") as file:
@@ -160,6 +169,7 @@ def _check_whole(vcf: Path) -> None:
             raise VcfError(
                 str(vcf), "is truncated: the BGZF end-of-file block is missing", remedy="Fetch the file again"
             )
+        check_header_size(file, label=str(vcf))
 
 
 def _level_field(header: pysam.VariantHeader, vcf: Path) -> str:

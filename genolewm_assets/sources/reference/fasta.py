@@ -20,7 +20,7 @@ import pysam
 from pysam.utils import SamtoolsError
 
 from genolewm_assets.errors import FastaError, UnknownContigError
-from genolewm_assets.genome import Contig, ContigSet, acgt_runs
+from genolewm_assets.genome import Bases, Contig, ContigSet, acgt_runs
 from genolewm_assets.lewm.windows import GENOME_CONTIGS
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
@@ -111,7 +111,7 @@ class FastaReader:
         if check_fasta(path) is Compression.GZIP:
             raise FastaError(where, "gzip does not allow random access", remedy="Compress it with bgzip")
         with tempfile.TemporaryDirectory() as folder, _quiet_htslib():
-            fai, gzi = _usable_index(path) or _write_index(path, Path(folder) / "index", label=where)
+            fai, gzi = usable_index(path) or _write_index(path, Path(folder) / "index", label=where)
             try:
                 self._file = pysam.FastaFile(str(path), str(fai), str(gzi) if gzi else None)
             except (OSError, ValueError) as error:
@@ -237,9 +237,9 @@ def prepare_genome(source: Path, out: Path, contigs: ContigSet, *, progress: Pro
         present = [contig for contig in contigs if contig.name in reader.contigs]
         rows, done = [], 0
         for contig in present:
-            rows.append(_measure(contig, reader.read_contig(contig.name)))
+            rows.append(_measure(contig, reader.open_contig(contig.name)))
             done += reader.contigs[contig.name]
-            progress.advance(done, sum(reader.contigs[c.name] for c in present), "bp")
+            progress.advance(done, sum(reader.contigs[c.name] for c in present), "bp checked")
     table = pa.Table.from_pylist(rows, schema=GENOME_CONTIGS.arrow)
     pq.write_table(table, out / CONTIGS_NAME, compression="zstd")
     return table
@@ -268,14 +268,17 @@ def compare_contigs(measured: pa.Table, contigs: ContigSet) -> list[str]:
     return differences
 
 
-def _measure(contig: Contig, sequence: bytes) -> dict[str, object]:
-    """Return a row of ``GENOME_CONTIGS``."""
+def _measure(contig: Contig, sequence: Bases) -> dict[str, object]:
+    """Return a row of ``GENOME_CONTIGS``; the contig is read twice, one piece at a time."""
     runs = acgt_runs(sequence)
+    md5 = hashlib.md5(usedforsecurity=False)
+    for start in range(0, len(sequence), _CHUNK_BYTES):
+        md5.update(sequence[start : start + _CHUNK_BYTES])
     return {
         "contig": contig.name,
         "length": len(sequence),
         "circular": contig.circular,
-        "md5": hashlib.md5(sequence, usedforsecurity=False).hexdigest(),
+        "md5": md5.hexdigest(),
         "acgt_bases": int((runs.end - runs.start).sum()),
         "acgt_runs": len(runs),
     }
@@ -309,7 +312,7 @@ def _ascii_text(source: Path, compression: Compression, progress: Progress) -> I
             at = next(index for index, byte in enumerate(chunk) if byte > 0x7F)
             raise FastaError(str(source), "not ASCII", got=f"byte {chunk[at]:#04x} at offset {done + at:,}")
         done += len(chunk)
-        progress.advance(done, None, "bytes")
+        progress.advance(done, None, "bytes of FASTA copied")
         yield chunk
 
 
@@ -329,7 +332,7 @@ def _count_records(chunks: Iterable[bytes]) -> int:
     return count
 
 
-def _usable_index(path: Path) -> tuple[Path, Path | None] | None:
+def usable_index(path: Path) -> tuple[Path, Path | None] | None:
     """Return the index files beside a FASTA; None if one of them is missing or older than the FASTA."""
     fai, gzi = path.with_name(f"{path.name}.fai"), path.with_name(f"{path.name}.gzi")
     with path.open("rb") as file:

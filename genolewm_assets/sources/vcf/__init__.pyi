@@ -1,10 +1,12 @@
+from .assembly import check_assembly as check_assembly
 from .block import AlleleRows as AlleleRows
 from .block import Numbers as Numbers
 from .block import VcfBlock as VcfBlock
 from .contig_names import ContigNames as ContigNames
-from .contig_names import check_assembly as check_assembly
 from .count import count_records as count_records
 from .header import VcfHeader as VcfHeader
+from .header_size import check_header_size as check_header_size
+from .index import INDEX_SUFFIXES as INDEX_SUFFIXES
 from .kernels import gather as gather
 from .remote import RemoteVcf as RemoteVcf
 from .scan import MAX_RECORD_BYTES as MAX_RECORD_BYTES

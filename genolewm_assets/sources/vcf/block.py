@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, NoReturn, Self
 
@@ -228,15 +228,14 @@ class VcfBlock(_Rows):
             _located=located,
         )
 
-    def runs(self) -> Iterator[tuple[str, slice]]:
-        """Yield CHROM and the slice of records of each run of consecutive records with the same CHROM."""
+    def distinct_chroms(self) -> tuple[list[str], Ints]:
+        """Return the distinct CHROM, by first record, and the index of each record's own: int32, shape (records,)."""
         from genolewm_assets.sources.vcf import kernels
 
-        spans, first = self.column(_CHROM), np.empty(len(self) + 1, np.int32)
-        runs = kernels.find_runs(self.text, *spans, first)
-        first[runs] = len(self)
-        for run in range(runs):
-            yield self.piece(spans, first[run]), slice(int(first[run]), int(first[run + 1]))
+        spans, first = self.column(_CHROM), np.empty(len(self), np.int32)
+        first = first[: kernels.find_runs(self.text, *spans, first)]
+        runs = self.pieces(spans.take(first)).dictionary_encode()
+        return runs.dictionary.to_pylist(), np.repeat(runs.indices.to_numpy(), np.diff(first, append=len(self)))
 
     def chroms(self) -> pa.StringArray:
         """Return CHROM as written."""

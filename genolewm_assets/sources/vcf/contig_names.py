@@ -1,13 +1,15 @@
-"""Map the contig names of a source to contigs of the genome, and check that the source is on the same assembly."""
+"""Map the contig names of a source to contigs of the genome."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+import numpy as np
 
 from genolewm_assets.errors import UnknownContigError, VcfError
 from genolewm_assets.genome import GRCH38, Contig, ContigSet
-from genolewm_assets.sources.vcf.header import VcfHeader
+from genolewm_assets.sources.vcf.block import VcfBlock
 
 # Names of the scaffolds, patches, alternates and decoys of GRCh38 in RefSeq, GenBank and UCSC.
 _UNPLACED = re.compile(
@@ -40,6 +42,30 @@ class ContigNames:
                 got=_first_names(self._known),
                 remedy="Check that this is the file for this genome or contig",
             )
+
+    def divide(self, block: VcfBlock) -> Iterator[tuple[Contig | None, VcfBlock]]:
+        """Yield the records of each contig of a block, in the order of the file, by the contig's first record.
+
+        A contig has one block, however its name is spelled and whatever records are between its own. None stands for
+        all contigs of the human assembly that this genome lacks.
+
+        Raises
+        ------
+        UnknownContigError
+            As :meth:`resolve`, before the first contig is yielded.
+        """
+        spellings, codes = block.distinct_chroms()
+        found = [
+            self.resolve(name, lambda _, code=code: block.where(int(np.argmax(codes == code))))  # type: ignore[misc]
+            for code, name in enumerate(spellings)
+        ]
+        contigs = list(dict.fromkeys(found))
+        if len(contigs) == 1:
+            yield contigs[0], block
+            return
+        places = np.array([contigs.index(contig) for contig in found], np.int32)[codes]
+        for place, contig in enumerate(contigs):
+            yield contig, block.take(np.flatnonzero(places == place))
 
     def resolve(self, name: str, where: Callable[[int], str]) -> Contig | None:
         """Return the contig with a name; None for a contig of the human assembly that this genome lacks.
@@ -82,25 +108,6 @@ def is_assembly_contig(name: str) -> bool:
     except UnknownContigError:
         return False
     return True
-
-
-def check_assembly(header: VcfHeader, contigs: ContigSet, *, where: str) -> None:
-    """Raise :class:`VcfError` if the header gives a contig of the genome another length.
-
-    ``where`` is the name of the file in the message.
-    """
-    # Not ContigSet.resolve: it searches for similar names of each of the thousands of decoys that a header may declare.
-    spellings = {spelling: contig for contig in contigs for spelling in (contig.name, *contig.aliases)}
-    for name, length in header.contigs.items():
-        contig = spellings.get(name)
-        if contig is not None and length is not None and length != contig.length:
-            raise VcfError(
-                where,
-                f"the header gives contig {name!r} the length of another assembly",
-                expected=f"{contig.length} bp",
-                got=f"{length} bp",
-                remedy="Use the file for GRCh38, or a liftover to it",
-            )
 
 
 def _first_names(names: Collection[str]) -> str:

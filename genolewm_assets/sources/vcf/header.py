@@ -1,4 +1,4 @@
-"""Parse the header of a VCF: its INFO fields, filters, contigs and file date."""
+"""Parse the header of a VCF: its INFO fields, filters, contigs, file date and other lines."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from typing import NamedTuple
 FIXED_COLUMNS = ("#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO")
 
 # The lookbehind restricts matches to where a name may begin; else a long line of letters takes quadratic time.
-_ATTRIBUTE = re.compile(r'(?<![^=,<>])([^=,<>]+)=("(?:[^"\\]|\\.)*"|[^,]*)')
+# The text in quotation marks is possessive: else every letter of it is a place to return to, at 80 bytes each.
+_ATTRIBUTE = re.compile(r'(?<![^=,<>])([^=,<>]+)=("(?:[^"\\]|\\.)*+"|[^,]*)')
+_READ_ATTRIBUTES = frozenset({"ID", "Number", "Type", "Description", "assembly", "length"})
 _VERSION = re.compile(r"v([0-9]{1,4})\.([0-9]{1,4})")
+_STRUCTURED = frozenset({"INFO", "FILTER", "contig"})
 # At most 18 digits, because int() refuses thousands of them.
 _LENGTH = re.compile(r"[0-9]{1,18}")
 
@@ -44,6 +47,10 @@ class VcfHeader:
         ``##fileDate``; None if it is missing or not a date.
     samples
         Names of the sample columns.
+    assemblies
+        ``assembly=`` by contig name, of the contigs that state one.
+    lines
+        Values of the other lines (``##reference=...``) by key; of several lines of a key the first.
     """
 
     version: str
@@ -52,6 +59,8 @@ class VcfHeader:
     contigs: Mapping[str, int | None]
     file_date: date | None
     samples: tuple[str, ...]
+    assemblies: Mapping[str, str]
+    lines: Mapping[str, str]
 
     @property
     def percent_encoded(self) -> bool:
@@ -73,13 +82,15 @@ def parse_header(meta: list[str], samples: tuple[str, ...]) -> VcfHeader:
     info: dict[str, InfoField] = {}
     filters: set[str] = set()
     contigs: dict[str, int | None] = {}
+    assemblies: dict[str, str] = {}
     plain: dict[str, str] = {}
     for text in meta:
         kind, _, value = text[2:].partition("=")
-        if not value.startswith("<"):
+        if kind not in _STRUCTURED or not value.startswith("<"):
             plain.setdefault(kind, value)
             continue
-        attributes = {key: part.strip('"') for key, part in _ATTRIBUTE.findall(value.removesuffix(">"))}
+        found = (match.groups() for match in _ATTRIBUTE.finditer(value.removesuffix(">")))
+        attributes = {key: part.strip('"') for key, part in found if key in _READ_ATTRIBUTES}
         name = attributes.get("ID", "")
         if kind == "INFO":
             number, type_ = attributes.get("Number", "."), attributes.get("Type", "String")
@@ -88,9 +99,12 @@ def parse_header(meta: list[str], samples: tuple[str, ...]) -> VcfHeader:
             filters.add(name)
         elif kind == "contig":
             length = attributes.get("length", "")
+            if name not in contigs and "assembly" in attributes:
+                assemblies[name] = attributes["assembly"]
             contigs.setdefault(name, int(length) if _LENGTH.fullmatch(length) else None)
     version = plain.get("fileformat", "").removeprefix("VCF")
-    return VcfHeader(version, info, frozenset(filters), contigs, parse_file_date(plain.get("fileDate", "")), samples)
+    file_date = parse_file_date(plain.get("fileDate", ""))
+    return VcfHeader(version, info, frozenset(filters), contigs, file_date, samples, assemblies, plain)
 
 
 def parse_file_date(text: str) -> date | None:

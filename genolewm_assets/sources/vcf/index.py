@@ -25,6 +25,7 @@ from isal import igzip, igzip_lib
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
+from genolewm_assets.sources.vcf.header_size import MAX_HEADER_LINES
 
 #: Largest index accepted, compressed or not. For a whole human genome with a chunk per 16 kb it takes under 10 MB.
 INDEX_LIMIT_BYTES = 32 << 20
@@ -223,6 +224,8 @@ class _IndexContent:
         if size < 0:
             self._fail(f"{size} bytes of contig names")
         text = self._take(size, "the contig names")
+        if (number := text.count(0)) > MAX_HEADER_LINES:
+            self._fail(f"{number:,} contigs are more than a header can declare ({MAX_HEADER_LINES:,})")
         try:
             *names, rest = text.decode().split("\0")
         except UnicodeDecodeError as err:

@@ -48,7 +48,7 @@ class Region:
 
     def check_block(self, block: VcfBlock) -> None:
         """Raise :class:`VcfError` unless all records of a block name this contig."""
-        others = [name for name, _ in block.runs() if name != self.name]
+        others = [name for name in block.distinct_chroms()[0] if name != self.name]
         if others:
             self.misfit(f"where it states {self.name!r}, the file has records of {others[0]!r}")
 

@@ -19,9 +19,11 @@ import numpy as np
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Contig
 from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.sources.files import Compression, detect_compression
 from genolewm_assets.sources.vcf.block import SourceText, VcfBlock
 from genolewm_assets.sources.vcf.count import AlleleCount
 from genolewm_assets.sources.vcf.header import FIXED_COLUMNS, VcfHeader, parse_header
+from genolewm_assets.sources.vcf.header_size import HeaderSize
 from genolewm_assets.sources.vcf.region import Region, find_region
 from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
 from genolewm_assets.sources.vcf.text import TextChunk, read_text
@@ -60,14 +62,15 @@ class VcfScanner:
     ------
     VcfError
         Naming file and line: the file is missing, not a regular file, empty, truncated, not UTF-8, has NUL bytes, no
-        ``#CHROM`` line or no record; a line has another number of columns than ``#CHROM``, an empty fixed column, a
-        POS that is not a number, or more than 32 MiB; CHROM to REF and FILTER of a record take more than 64 MiB when
-        repeated for each ALT; the index does not fit the file.
+        ``#CHROM`` line or no record; plain text ends without a line end; a line has another number of columns than
+        ``#CHROM``, an empty fixed column, a POS that is not a number, or more than 32 MiB; the header has more than
+        100,000 lines or 16 MiB; CHROM to REF and FILTER of a record take more than 64 MiB when repeated for each ALT;
+        the index does not fit the file.
 
     Notes
     -----
-    A byte order mark, and blank lines at the end, are ignored. The last line of a plain-text file may lack its line
-    end; a truncation within that line is then detected only if columns are missing.
+    A byte order mark, and blank lines at the end, are ignored. The last line may lack its line end in a compressed file
+    only, because nothing else shows that plain text was cut within a line.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class VcfScanner:
         self._label = source.label
         self.records = 0
         self._progress, self._progress_from = progress, 0
-        self._line = 0
+        self._line, self._ends_in_line = 0, False
         self._count = AlleleCount()
         self._region: Region | None = None
         region = None if contig is None else find_region(source, contig)
@@ -132,6 +135,8 @@ class VcfScanner:
             text = next(self._texts, None)
         if self._region is not None:
             self._region.check_end(self._file, self.records)
+        if self._ends_in_line:
+            self._check_compressed()
         if not self.records:
             raise VcfError(self._label, "the file holds no record", remedy="Fetch the file again")
 
@@ -164,7 +169,7 @@ class VcfScanner:
         for parts, read_bytes in chunks:
             for part in parts:
                 self._count.feed(part)
-            self._progress.advance(min(read_bytes - self._progress_from, self._size), self._size, "bytes")
+            self._progress.advance(min(read_bytes - self._progress_from, self._size), self._size, "bytes of VCF read")
             yield parts
 
     def _whole_lines(self) -> Generator[bytes]:
@@ -186,7 +191,19 @@ class VcfScanner:
         if any(rest):
             if self._region is not None:
                 self._region.misfit("its last offset is within a line")
+            self._ends_in_line = True
             yield self._checked(b"".join([*rest, b"\n"]))
+
+    def _check_compressed(self) -> None:
+        """Refuse plain text, whose last line has no line end here; compressed text has an end of its own."""
+        if detect_compression(self._file) is Compression.PLAIN:
+            raise VcfError(
+                self._label,
+                "the file ends within a line",
+                expected="a line end after the last line (VCF 4.3, section 1.3)",
+                got="none",
+                remedy="The file may be truncated: fetch it again; if it is whole, add the line end",
+            )
 
     def _check_length(self, size_bytes: int) -> None:
         if size_bytes > MAX_LINE_BYTES:
@@ -274,10 +291,12 @@ class VcfScanner:
     def _read_header(self) -> tuple[VcfHeader, int, bytes]:
         """Return the header, the number of columns, and the text after the header that was read already."""
         meta: list[str] = []
+        size = HeaderSize(self._label)
         for data in self._texts:
             at = 0
             while at < len(data):
                 end = data.index(b"\n", at)
+                size.add(end + 1 - at)
                 text = data[at:end].decode().removesuffix("\r")
                 at = end + 1
                 self._line += 1

@@ -233,7 +233,7 @@ def read_sidecar_log(log: Iterable[bytes]) -> dict[str, list[str]]:
 def _canonical_text(text: str, where: str) -> str:
     try:
         value = json.loads(text)
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise InputError(where, f"is not a JSON text ({err})", remedy="Pass json.dumps(value)") from err
     return compact_json(value, where)
 

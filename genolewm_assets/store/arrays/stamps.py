@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import stat
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.store.artefacts import STAMPS
-from genolewm_assets.store.files import canonical_json, write_atomic
+from genolewm_assets.store.files import canonical_json, read_document, write_atomic
 
 # FAT stores times in steps of two seconds, most other file systems in finer steps. A change to a file that is older
 # than this therefore changes its modification time.
@@ -174,7 +173,7 @@ def write_stamps(directory: Path, stamps: Mapping[str, RowStamp]) -> None:
 def read_stamps(directory: Path) -> dict[str, RowStamp]:
     """Read ``directory/stamps.json``; return no stamps if it is missing or damaged: the files are then read instead."""
     try:
-        return stamps_from_json(json.loads((directory / STAMPS).read_bytes()))
+        return stamps_from_json(read_document(directory / STAMPS, remedy=""))
     except (OSError, ValueError, TypeError):
         return {}
 

@@ -2,7 +2,11 @@ from .build import BuildPlan as BuildPlan
 from .build import BuildRejectedError as BuildRejectedError
 from .build import BuildReport as BuildReport
 from .build import build as build
+from .build import build_again as build_again
 from .build import is_current as is_current
+from .build import reasons_to_build as reasons_to_build
+from .compared import NOT_COMPARED as NOT_COMPARED
+from .compared import stating_compared as stating_compared
 from .gc import Removed as Removed
 from .gc import collect_garbage as collect_garbage
 from .gc import sweep_caches as sweep_caches
@@ -29,6 +33,7 @@ from .published import Damage as Damage
 from .published import Published as Published
 from .published import list_files as list_files
 from .published import measure_file as measure_file
+from .root import DIGESTS as DIGESTS
 from .root import ROOT_FILE as ROOT_FILE
 from .root import WORK as WORK
 from .root import Root as Root
@@ -37,4 +42,5 @@ from .verify import Finding as Finding
 from .verify import FindingKind as FindingKind
 from .verify import Verification as Verification
 from .verify import Verified as Verified
+from .verify import verify_folder as verify_folder
 from .verify import verify_root as verify_root

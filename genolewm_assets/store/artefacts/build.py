@@ -27,10 +27,13 @@ from genolewm_assets.errors import (
     VersionError,
 )
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.artefacts.differences import find_differences
 from genolewm_assets.store.artefacts.location import LockedLocation, locked_location, resumable_name
 from genolewm_assets.store.artefacts.manifest import (
+    CAUSE,
     MANIFEST,
     PROVENANCE,
+    REMEDY,
     CheckResult,
     FileEntry,
     InputRef,
@@ -41,6 +44,7 @@ from genolewm_assets.store.artefacts.manifest import (
 )
 from genolewm_assets.store.artefacts.published import (
     ArtefactId,
+    Damage,
     Published,
     find_damage,
     has_listed_sizes,
@@ -157,6 +161,46 @@ def build(
     return published
 
 
+def build_again(
+    root: Root,
+    plan: BuildPlan,
+    published: Published,
+    *,
+    progress: Progress = NO_PROGRESS,
+) -> tuple[Damage, ...]:
+    """Build an artefact that :func:`build` has kept once more, from nothing, and return every difference.
+
+    Nothing is published or rejected, and what was built is removed.
+
+    Returns
+    -------
+    tuple of Damage
+        Each file that differs in size, SHA-256 or rows, is new or is missing; or the manifest, if only counts or the
+        figures of checks differ. Empty if the build gives the published bytes.
+
+    Raises
+    ------
+    GenoLeWMError
+        As :func:`build`, and whatever ``plan.write`` raises.
+    """
+    with locked_location(root, plan.location, resumed=None) as site:
+        work = site.work_dir()
+        try:
+            report = plan.write(work)
+            again = _manifest(plan, _measure_files(plan, work, report, progress), report)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    before, now = ({entry.path: entry for entry in each.files} for each in (published.manifest, again))
+    differing = [path for path in sorted({*before, *now}) if before.get(path) != now.get(path)]
+    if not differing and again.sha256 != published.manifest.sha256:
+        return (Damage(MANIFEST, "counts or figures differ", published.manifest.sha256, again.sha256),)
+    return tuple(Damage(path, "differs", _stated(before.get(path)), _stated(now.get(path))) for path in differing)
+
+
+def _stated(entry: FileEntry | None) -> str:
+    return "no such file" if entry is None else f"{entry.size_bytes:,} bytes with SHA-256 {entry.sha256}"
+
+
 def is_current(root: Root, plan: BuildPlan) -> bool:
     """Return whether :func:`build` would reuse the published artefact; compares file sizes, not contents."""
     link = root.link_of(plan.location)
@@ -171,12 +215,16 @@ def is_current(root: Root, plan: BuildPlan) -> bool:
     return shown and _made_by(plan, manifest) and has_listed_sizes(directory, manifest)
 
 
+def reasons_to_build(plan: BuildPlan, manifest: Manifest) -> tuple[str, ...]:
+    """Return, in plain words, why :func:`build` would not keep an artefact with this manifest; see ``differences.py``.
+
+    Empty if the plan made it. Files are not compared.
+    """
+    return tuple(find_differences(_manifest(plan, (), BuildReport()), manifest))
+
+
 def _made_by(plan: BuildPlan, manifest: Manifest) -> bool:
-    wanted = _manifest(plan, (), BuildReport())
-    same_recipe = canonical_json(wanted.recipe, plan.location) == canonical_json(manifest.recipe, plan.location)
-    facts = (manifest.asset, manifest.partition, manifest.code_version, manifest.inputs)
-    same = facts == (wanted.asset, wanted.partition, wanted.code_version, wanted.inputs)
-    return same and same_recipe and not manifest.failed_checks
+    return not reasons_to_build(plan, manifest)
 
 
 def _manifest(plan: BuildPlan, files: tuple[FileEntry, ...], report: BuildReport) -> Manifest:
@@ -314,10 +362,14 @@ def _measure_files(plan: BuildPlan, work: Path, report: BuildReport, progress: P
 
 
 def _rejection(plan: BuildPlan, manifest: Manifest, marker: Path) -> BuildRejectedError:
+    failed = [check.figures for check in manifest.checks if not check.passed]
+    causes = [str(figures[CAUSE]) for figures in failed if CAUSE in figures]
+    remedies = [f"{figures[REMEDY]}." for figures in failed if REMEDY in figures]
     err = BuildRejectedError(
         str(plan.artefact),
-        f"the build failed its checks {list(manifest.failed_checks)} and was not published",
-        remedy=f"See the figures in {marker / MANIFEST}",
+        f"the build failed its checks {manifest.failures} and was not published"
+        + "".join(f": {cause}" for cause in causes),
+        remedy=" ".join([*remedies, f"See the figures in {marker / MANIFEST}"]),
     )
     err.checks = manifest.checks
     return err

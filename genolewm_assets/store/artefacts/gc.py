@@ -6,7 +6,6 @@ generation. If a manifest under ``packages/`` is missing or a folder is unreadab
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -15,15 +14,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from genolewm_assets.errors import BusyError, ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import (
+    BusyError,
+    ConfigurationError,
+    CorruptResourceError,
+    MissingResourceError,
+    ResourceError,
+)
 from genolewm_assets.store.artefacts.inventory import generations, unfinished_files
 from genolewm_assets.store.artefacts.manifest import MANIFEST
-from genolewm_assets.store.artefacts.root import REJECTED, Root, enclosing_root
+from genolewm_assets.store.artefacts.root import DIGESTS, REJECTED, Root, enclosing_root
 from genolewm_assets.store.artefacts.work import RESUMABLE
 from genolewm_assets.store.files import (
     generations_in,
     is_linked,
     link_of_generation,
+    read_document,
     reading,
     remove_tree,
     split_generation_name,
@@ -170,6 +176,7 @@ def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:
             if not keep and parts is not None and parts[1] not in pinned:
                 location = str(link_of_generation(generation).relative_to(base))
                 yield _Garbage(location, generation, Reason.SUPERSEDED, _size_bytes(generation))
+    for base in (root.path, root.path / REJECTED, root.path / DIGESTS):
         for path in unfinished_files(base):
             yield _Garbage(None, path, Reason.ABANDONED, _size_bytes(path))
 
@@ -208,11 +215,11 @@ def _pinned_digests(root: Root) -> set[str]:
 def _named_digests(path: Path) -> Iterator[str]:
     """Yield every ``manifest_sha256`` in a JSON file, at any depth: of inputs and of caches stored by reference."""
     try:
-        waiting: list[object] = [json.loads(path.read_bytes())]
-    except (OSError, ValueError) as err:
+        waiting: list[object] = [read_document(path, remedy="")]
+    except ResourceError as err:
         raise CorruptResourceError(
             str(path),
-            f"cannot be read ({err}), so what it pins is unknown and nothing was removed",
+            f"{err.problem}, so what it pins is unknown and nothing was removed",
             remedy="Rebuild or remove that package, then run this again",
         ) from err
     while waiting:

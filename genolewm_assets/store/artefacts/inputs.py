@@ -85,6 +85,6 @@ def _check_identity(manifest: Manifest, artefact: ArtefactId, location: str) -> 
     if manifest.failed_checks:
         raise RejectedResourceError(
             f"{artefact} ({location})",
-            f"published with failed checks {list(manifest.failed_checks)}",
+            f"published with failed checks {manifest.failures}",
             remedy=f"Rebuild {artefact}",
         )

@@ -8,17 +8,15 @@ bytes in any folder, on any host, at any time. Facts that differ between two run
 from __future__ import annotations
 
 import hashlib
-import json
 import operator
 import re
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from typing import SupportsIndex, TypeVar
 
-from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
-from genolewm_assets.store.files import JsonValue, canonical_json, link_target, normal_json
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, ResourceError
+from genolewm_assets.store.files import JsonValue, canonical_json, link_target, normal_json, parse_json, read_record
 
 _Value = TypeVar("_Value")
 
@@ -30,7 +28,12 @@ STAMPS = "stamps.json"
 UNLISTED = frozenset({MANIFEST, PROVENANCE, STAMPS})
 SCHEMA = "genolewm.manifest"
 SCHEMA_VERSION = "1.0"
+_REMEDY = "Rebuild the asset"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+#: Figures of a failed check that are sentences: why it failed, and what to do.
+CAUSE, REMEDY = "cause", "remedy"
+#: Longest figure that is printed in full.
+_FIGURE_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,13 @@ class Manifest:
         """Names of the checks that did not pass."""
         return tuple(check.name for check in self.checks if not check.passed)
 
+    @property
+    def failures(self) -> str:
+        """Names of the checks that did not pass, then their figures, each cut to 120 characters; no empty ones."""
+        failed = [check for check in self.checks if not check.passed]
+        figures = "; ".join(f"{check.name}: {shown}" for check in failed if (shown := _shown_figures(check)))
+        return f"{list(self.failed_checks)}{f' ({figures})' if figures else ''}"
+
     def to_bytes(self) -> bytes:
         """Return the manifest as canonical JSON, the bytes of ``manifest.json``."""
         return canonical_json(asdict(self), self.where)
@@ -170,7 +180,7 @@ def _check_distinct(names: Sequence[str], where: str) -> None:
 
 
 def _corrupt(where: str, problem: str, *, expected: str | None = None, got: str | None = None) -> CorruptResourceError:
-    return CorruptResourceError(where, problem, expected=expected, got=got, remedy="Rebuild the asset")
+    return CorruptResourceError(where, problem, expected=expected, got=got, remedy=_REMEDY)
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -187,15 +197,11 @@ def read_manifest(directory: Path) -> Manifest:
     path = directory / MANIFEST
     where = f"{directory.name}/{MANIFEST}"
     try:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise _corrupt(where, "is not a regular file")
-        raw = path.read_bytes()
-    except FileNotFoundError as err:
-        raise MissingResourceError(where, "the manifest is missing", remedy="Rebuild the asset") from err
-    except CorruptResourceError:
-        raise
-    except OSError as err:
-        raise _corrupt(where, f"cannot be read ({err.strerror})") from err
+        raw = read_record(path, remedy=_REMEDY)
+    except MissingResourceError as err:
+        raise MissingResourceError(where, "the manifest is missing", remedy=_REMEDY) from err
+    except ResourceError as err:
+        raise _corrupt(where, err.problem) from err
     manifest = parse_manifest(raw, where)
     for entry in manifest.files:
         if through := first_symlink(directory, entry.path):
@@ -218,10 +224,7 @@ def parse_manifest(raw: bytes, where: str) -> Manifest:
     CorruptResourceError
         If the bytes are not canonical JSON of this schema and major version, or an entry is invalid.
     """
-    try:
-        document = json.loads(raw)
-    except (ValueError, RecursionError) as err:
-        raise _corrupt(where, f"is not JSON ({err})") from err
+    document = parse_json(raw, where, remedy=_REMEDY)
     record = _record(document, {f.name for f in fields(Manifest)}, where)
     version = _take(record, "schema_version", str, where)
     if record["schema"] != SCHEMA or version.split(".")[0] != SCHEMA_VERSION.split(".", maxsplit=1)[0]:
@@ -301,3 +304,13 @@ def _entries(
     record: dict[str, JsonValue], name: str, read: Callable[[object, str], _Value], where: str
 ) -> tuple[_Value, ...]:
     return tuple(read(item, where) for item in _take(record, name, list, where))
+
+
+def _shown_figures(check: CheckResult) -> str:
+    """Return the figures of a check that are no sentences and not empty, in one line."""
+    texts = {name: str(value) for name, value in check.figures.items() if name not in (CAUSE, REMEDY)}
+    shown = {name: text for name, text in texts.items() if text not in ("None", "", "[]", "{}")}
+    return ", ".join(
+        f"{name} {text if len(text) <= _FIGURE_CHARACTERS else text[:_FIGURE_CHARACTERS] + '...'}"
+        for name, text in shown.items()
+    )

@@ -12,7 +12,7 @@ from pathlib import Path
 from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts.manifest import MANIFEST, UNLISTED, FileEntry, InputRef, Manifest, first_symlink
-from genolewm_assets.store.files import split_generation_name, walk
+from genolewm_assets.store.files import open_regular, split_generation_name, walk
 
 MISSING_FILE = "file is missing"
 _BLOCK_BYTES = 1 << 20
@@ -86,12 +86,12 @@ def total_bytes(manifest: Manifest) -> int:
 
 
 def measure_file(path: Path, count: ByteCount) -> tuple[int, str]:
-    """Return size in bytes and SHA-256 (hex) of a file, read once; raises OSError for a symlink.
+    """Return size in bytes and SHA-256 (hex) of a regular file, read once; raises as :func:`open_regular`.
 
     The bytes are reported to ``count`` as they are read.
     """
     digest, size_bytes, block = hashlib.sha256(), 0, memoryview(bytearray(_BLOCK_BYTES))
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb", buffering=0) as handle:
+    with open_regular(path) as handle:
         while length := handle.readinto(block):
             digest.update(block[:length])
             size_bytes += length
@@ -121,6 +121,16 @@ def find_damage(directory: Path, manifest: Manifest, count: ByteCount, *, sizes_
         )
         # An altered manifest cannot be trusted about the files.
         return
+    yield from find_file_damage(directory, manifest, count, sizes_only=sizes_only)
+
+
+def find_file_damage(
+    directory: Path, manifest: Manifest, count: ByteCount, *, sizes_only: bool = False
+) -> Iterator[Damage]:
+    """Yield every difference between the files of a directory and its manifest, as :func:`find_damage`.
+
+    The name of the directory is not compared, so a plain copy of a generation can be intact.
+    """
     for entry in manifest.files:
         if damage := _file_damage(directory, entry, count, sizes_only=sizes_only):
             yield damage

@@ -7,7 +7,6 @@ atomically, and the marker never disappears in between.
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 from genolewm_assets.errors import GenoLeWMError
@@ -17,6 +16,7 @@ from genolewm_assets.store.files import (
     GENERATIONS,
     canonical_json,
     publish_generation,
+    read_document,
     remove_tree,
     split_generation_name,
     sync_directory,
@@ -71,7 +71,7 @@ def rejection_reason(root: Root, location: str) -> str:
     directory = root.rejected_path(location)
     try:
         if (directory / MANIFEST).is_file():
-            return f"failed checks {list(read_manifest(directory).failed_checks)}"
-        return str(json.loads((directory / FAILURE).read_bytes())["message"])
-    except (OSError, ValueError, KeyError, TypeError):
+            return f"failed checks {read_manifest(directory).failures}"
+        return str(read_document(directory / FAILURE, remedy="")["message"])
+    except (GenoLeWMError, OSError, KeyError, TypeError):
         return f"see {directory}"

@@ -12,9 +12,9 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
+import reprlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,18 +23,22 @@ from pathlib import Path
 from genolewm_assets.errors import GenoLeWMError, MissingResourceError, ResourceError, RootError
 from genolewm_assets.store.artefacts.probe import check_file_system
 from genolewm_assets.store.artefacts.work import leftovers, sweep, work_directory
-from genolewm_assets.store.files import canonical_json, make_directories, write_atomic
+from genolewm_assets.store.files import canonical_json, make_directories, read_document, write_atomic
 from genolewm_assets.store.locks import GUARD, WriterLease, check_clear, guarded, is_held, while_free
 
 ROOT_FILE = "root.json"
 WORK = "work"
 REJECTED = "rejected"
+#: Folder of the recorded digests of source files.
+DIGESTS = f"{WORK}/digests"
 #: Names at the top of a root at which no artefact can be published.
 RESERVED = frozenset({ROOT_FILE, WORK, REJECTED, "dagster"})
 
 _SCHEMA, _SCHEMA_VERSION = "genolewm.root", "1.0"
 # File systems allow 255 bytes for one name; a digest, dots and a suffix must fit too.
 _MAX_NAME_BYTES = 200
+_ELSEWHERE = "Choose another root (--root or GENOLEWM_ROOT)"
+_RESTORE = "Restore the file or choose another root"
 _REMEDIES = {
     errno.ENOSPC: "Free some space (genolewm gc) and run it again",
     errno.EDQUOT: "Free some space (genolewm gc) or raise the quota, and run it again",
@@ -52,6 +56,21 @@ def enclosing_root(directory: Path) -> Path | None:
     return next((path for path in (directory, *directory.parents) if (path / ROOT_FILE).is_file()), None)
 
 
+def _resolved(path: Path) -> Path:
+    try:
+        resolved = path.resolve()
+    except (OSError, RuntimeError, ValueError) as err:  # a loop of symlinks; a NUL
+        raise RootError(ascii(str(path)), f"not a path of a root ({err})", remedy=_ELSEWHERE) from err
+    # Tables, databases and messages hold paths as UTF-8 text, one to a line.
+    if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", str(resolved)):
+        raise RootError(
+            ascii(str(resolved)),
+            "the path of the root holds a control character or bytes that are not UTF-8",
+            remedy=_ELSEWHERE,
+        )
+    return resolved
+
+
 @dataclass(frozen=True, slots=True)
 class Root:
     """The root folder of a catalogue, which contains all of its artefacts.
@@ -62,13 +81,18 @@ class Root:
         The folder; it need not exist yet. Made absolute, with symlinks resolved.
     lock_wait_s
         Seconds to wait for a lock that another process holds.
+
+    Raises
+    ------
+    RootError
+        If the absolute path holds a control character, or bytes that are not UTF-8.
     """
 
     path: Path
     lock_wait_s: float = 30.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", Path(self.path).resolve())
+        object.__setattr__(self, "path", _resolved(Path(self.path)))
 
     def claim(self, catalog: str, genome_digest: str) -> None:
         """Write ``root.json`` for a catalogue and a genome; if it exists, check that it names the same two.
@@ -100,14 +124,14 @@ class Root:
                 if not path.exists():
                     check_file_system(self.path)
                     write_atomic(path, canonical_json(wanted, str(path)))
-        found = self._owner(path)
+        found = self.owner()
         for name, value in wanted.items():
             if found.get(name) != value:
                 raise RootError(
                     str(self.path),
                     f"the root belongs to another {name.replace('_', ' ')}",
                     expected=repr(value),
-                    got=repr(found.get(name)),
+                    got=reprlib.repr(found.get(name)),
                     remedy="Choose another root (GENOLEWM_ROOT), or the catalogue that this root was made with",
                 )
 
@@ -121,16 +145,18 @@ class Root:
                 expected=f"a folder with {ROOT_FILE}",
                 remedy="Check --root or GENOLEWM_ROOT",
             )
-        self._owner(path)
+        self.owner()
 
-    def _owner(self, path: Path) -> dict[str, object]:
+    def owner(self) -> dict[str, object]:
+        """Return the fields of ``root.json``; raise :class:`RootError` if it is missing or cannot be read."""
+        path = self.path / ROOT_FILE
         try:
-            found = json.loads(path.read_bytes())
-        except (OSError, ValueError) as err:
-            raise RootError(
-                str(path), f"cannot be read ({err})", remedy="Restore the file or choose another root"
-            ) from err
-        return found if isinstance(found, dict) else {}
+            found = read_document(path, remedy=_RESTORE)
+        except ResourceError as err:
+            raise RootError(str(path), err.problem, expected=err.expected, remedy=_RESTORE) from err
+        if not isinstance(found, dict):
+            raise RootError(str(path), "is not the record of a root", remedy=_RESTORE)
+        return found
 
     def path_of(self, relpath: str) -> Path:
         """Return the absolute path of a root-relative one; only its last part may be a symlink.

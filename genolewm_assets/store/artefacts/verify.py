@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -12,11 +12,18 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories, unfinished_files
 from genolewm_assets.store.artefacts.manifest import MANIFEST, InputRef, Manifest, read_manifest
-from genolewm_assets.store.artefacts.published import MISSING_FILE, ArtefactId, find_damage, total_bytes
+from genolewm_assets.store.artefacts.published import (
+    MISSING_FILE,
+    ArtefactId,
+    find_damage,
+    find_file_damage,
+    total_bytes,
+)
 from genolewm_assets.store.artefacts.rejected import rejection_reason
-from genolewm_assets.store.artefacts.root import REJECTED, Root
+from genolewm_assets.store.artefacts.root import REJECTED, Root, enclosing_root
 from genolewm_assets.store.artefacts.surface import hidden_files, shown_through
 from genolewm_assets.store.files import (
+    GENERATIONS,
     is_linked,
     is_published_link,
     link_of_generation,
@@ -106,6 +113,36 @@ def verify_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding
     for _ in verification:
         pass
     return verification.findings
+
+
+def verify_folder(folder: Path, *, progress: Progress = NO_PROGRESS) -> list[str]:
+    """Compare one published artefact, or a plain copy of one, with its ``manifest.json``.
+
+    Parameters
+    ----------
+    folder
+        Link, generation or copy. A folder outside every root that has no manifest, such as an array cache of its own,
+        has nothing to compare.
+    progress
+        Receives the number of bytes read.
+
+    Returns
+    -------
+    list of str
+        One line per difference: a missing or changed manifest, and files that differ from it or that it does not list.
+    """
+    directory = folder.resolve()
+    is_generation = directory.parent.name == GENERATIONS
+    is_published = is_generation and enclosing_root(directory) is not None
+    if not is_published and not os.path.lexists(directory / MANIFEST):
+        return []
+    try:
+        manifest = read_manifest(directory)
+    except (CorruptResourceError, MissingResourceError) as err:
+        return [str(err)]
+    find = find_damage if is_generation else find_file_damage
+    damages = find(directory, manifest, ByteCount(progress, total_bytes(manifest)))
+    return [str(Finding(FindingKind.CORRUPT, str(folder), *astuple(damage))) for damage in damages]
 
 
 class Verification:

@@ -23,8 +23,11 @@ from .generations import resolve_generation as resolve_generation
 from .generations import split_generation_name as split_generation_name
 from .generations import switch_link as switch_link
 from .plain import open_plain as open_plain
+from .plain import open_regular as open_regular
 from .plain import parse_json as parse_json
 from .plain import read_blocks as read_blocks
+from .plain import read_document as read_document
 from .plain import read_plain as read_plain
+from .plain import read_record as read_record
 from .walk import reading as reading
 from .walk import walk as walk

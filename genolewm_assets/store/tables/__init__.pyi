@@ -7,9 +7,11 @@ from .columns import text_column as text_column
 from .export import TableFormat as TableFormat
 from .export import check_output as check_output
 from .export import write_table_file as write_table_file
+from .lookup import open_frame as open_frame
+from .lookup import open_table as open_table
 from .parquet import cast_table as cast_table
 from .parquet import memory_given_back as memory_given_back
-from .parquet import open_table as open_table
+from .parquet import open_table_writer as open_table_writer
 from .parquet import write_table as write_table
 from .parquet import write_tables as write_tables
 from .schema import TableSchema as TableSchema

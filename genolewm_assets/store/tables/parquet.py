@@ -95,7 +95,7 @@ def write_tables(
     return rows
 
 
-def open_table(
+def open_table_writer(
     path: Path,
     schema: TableSchema,
     *,
@@ -177,7 +177,7 @@ class _TableWriter:
 
     def _opened(self, begin: pa.Table) -> pq.ParquetWriter:
         repetitive, encodings = choose_encodings(begin)
-        return open_table(
+        return open_table_writer(
             self.path, self._schema, level=1, dictionaries=repetitive, encodings=encodings, recipe=self._recipe
         )
 
@@ -200,14 +200,24 @@ def choose_encodings(table: pa.Table) -> tuple[list[str], dict[str, str]]:
     repetitive, encodings = [], {}
     for name in table.column_names:
         sample = table[name].slice(0, _SAMPLE_ROWS)
-        path, column = name, sample.combine_chunks() if sample.num_chunks else pa.nulls(0, sample.type)
-        while pa.types.is_list(column.type):
-            path, column = f"{path}.list.element", column.flatten()
-        if 2 * len(column.unique()) <= len(column):
-            repetitive.append(path)
-        elif pa.types.is_integer(column.type):
-            encodings[path] = "DELTA_BINARY_PACKED"
+        column = sample.combine_chunks() if sample.num_chunks else pa.nulls(0, sample.type)
+        for path, values in _leaves(name, column):
+            if 2 * len(values.unique()) <= len(values):
+                repetitive.append(path)
+            elif pa.types.is_integer(values.type):
+                encodings[path] = "DELTA_BINARY_PACKED"
     return repetitive, encodings
+
+
+def _leaves(path: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Yield the values inside lists and structs, each with its Parquet path."""
+    if pa.types.is_list(column.type):
+        yield from _leaves(f"{path}.list.element", column.flatten())
+    elif pa.types.is_struct(column.type):
+        for field, values in zip(column.type, column.flatten(), strict=True):
+            yield from _leaves(f"{path}.{field.name}", values)
+    else:
+        yield path, column
 
 
 def cast_table(table: pa.Table, schema: TableSchema) -> pa.Table:

@@ -15,6 +15,7 @@ from genolewm_assets.defs.operations import clinvar_sensor
 from genolewm_assets.defs.operations.clinvar_sensor import clinvar_release_schedule, clinvar_release_sensor
 from genolewm_assets.defs.operations.jobs import refresh_release_job
 from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.sources.catalog import load_catalog
 from genolewm_assets.sources.clinvar.releases import LEDGER
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.graph.sensor_world import (
@@ -23,6 +24,7 @@ from genolewm_assets_tests.worlds.graph.sensor_world import (
     RELEASE,
     SHARD,
     Ticks,
+    assume_inputs,
     change_catalog,
     resource,
     run_of,
@@ -40,6 +42,7 @@ def world(tmp_path: Path) -> TinyWorld:
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clinvar_sensor, "_PAUSE", tenacity.wait_none())
+    assume_inputs(monkeypatch)
 
 
 @pytest.fixture
@@ -131,7 +134,7 @@ def test_the_weekly_schedule_survives_a_listing_that_fails(world: TinyWorld, sit
 def test_both_are_on_and_look_as_often_as_the_catalogue_says() -> None:
     assert clinvar_release_sensor.name == "clinvar_release_sensor"
     assert clinvar_release_sensor.default_status is dg.DefaultSensorStatus.RUNNING
-    assert clinvar_release_sensor.minimum_interval_seconds == 3600
+    assert clinvar_release_sensor.minimum_interval_seconds == load_catalog("sample").clinvar.listing_interval_s == 30
     assert clinvar_release_sensor.job.name == "refresh_release"
     assert clinvar_release_schedule.name == "clinvar_release_schedule"
     assert clinvar_release_schedule.default_status is dg.DefaultScheduleStatus.RUNNING

@@ -9,6 +9,7 @@ import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets.defs.runtime import workspace as workspace_module
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.states.index import CACHE_INDEX, check_cache_index, open_cache_index
 from genolewm_assets.store.arrays.row_index import RowAddress
@@ -78,3 +79,34 @@ def test_a_failed_refresh_is_said_and_the_cache_stays(world: TinyWorld) -> None:
     assert said_of_index(again).endswith("1 caches, 27 hashes, 27 rows")
     assert check_cache_index(workspace.root).rows == 27
     assert world.open("embeddings/cache", "chr17").directory == cache.directory
+
+
+def test_without_a_named_encoder_only_states_are_refused(world: TinyWorld) -> None:
+    world.write_catalog(model=None)
+    assert world.materialize("reference/genome").success
+    assert world.materialize("windows/index", partition="chr17").success
+    assert world.materialize("corpus/windows", partition="eukaryote_generator").success
+    for asset, partition in (("embeddings/cache", "chr17"), ("embeddings/corpus", "eukaryote_generator")):
+        result = world.materialize(asset, partition=partition)
+        (failure,) = result.get_step_failure_events()
+        said = str(failure.step_failure_data.error_display_string)
+        assert "catalog.yaml (encoder.model): no encoder is named, so no states can be computed." in said
+        assert "Write 'encoder: {model: carbon-500m, revision: COMMIT}' or 'encoder: {model: /models/NAME}'" in said
+    assert not (world.root / "embeddings").exists()
+    assert not (world.root / "models").exists()
+
+
+def test_the_preset_is_loaded_by_its_hub_id(world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = "0123456789" * 4
+    asked = []
+
+    def note(model: str, *, download: bool, sha256_of: object, **settings: object) -> None:
+        asked.append((model, settings))
+
+    monkeypatch.setattr(workspace_module, "read_identity", note)
+    for trusted in (None, "carbon-500m"):
+        world.write_catalog(model="carbon-500m", revision=commit, trusted_code=trusted)
+        assert world.workspace().encoder_identity is None
+    settings = {"revision": commit, "layer": -1, "block_tokens": 64, "dtype": "float32"}
+    hub = "HuggingFaceBio/Carbon-500M"
+    assert asked == [(hub, {**settings, "trusted_code": None}), (hub, {**settings, "trusted_code": hub})]

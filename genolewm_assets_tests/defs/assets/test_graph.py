@@ -14,6 +14,8 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.operations.demo import STATE_ASSETS, Demo
 from genolewm_assets.defs.runtime.automation import AUTOMATED, FOLLOWING, REBUILT, RECOMPUTED, SOURCES
+from genolewm_assets.defs.runtime.currency import BUILT_FROM_CURRENT_INPUTS
+from genolewm_assets.defs.runtime.release_age import NEWEST_RELEASE_BUILT
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 
@@ -67,7 +69,6 @@ def describe_asset(spec: dg.AssetSpec) -> dict[str, object]:
         "owners": list(spec.owners),
         "tags": dict(sorted(spec.tags.items())),
         "automation": [name for name, condition in CONDITIONS.items() if condition == spec.automation_condition],
-        "freshness": str(spec.freshness_policy),
         "op": asset.node_def.name,
         "op_tags": dict(asset.node_def.tags),
         "pools": sorted(asset.node_def.pools),
@@ -132,13 +133,21 @@ def test_asset_states_what_people_need(spec: dg.AssetSpec) -> None:
         assert "dagster/column_schema" in spec.metadata
 
 
-def test_every_check_blocks_and_is_partitioned_like_its_asset() -> None:
+def test_every_check_of_contents_blocks_and_is_partitioned_like_its_asset() -> None:
     graph = defs.resolve_asset_graph()
     assert check_keys()
     for key in check_keys():
         spec = graph.get_check_spec(key)
-        assert spec.blocking
-        assert spec.partitions_def == graph.get(key.asset_key).partitions_def
+        assert spec.blocking is (key.name not in {BUILT_FROM_CURRENT_INPUTS, NEWEST_RELEASE_BUILT})
+        if key.name != NEWEST_RELEASE_BUILT:
+            assert spec.partitions_def == graph.get(key.asset_key).partitions_def
+
+
+def test_every_asset_that_publishes_says_whether_it_is_current() -> None:
+    graph = defs.resolve_asset_graph()
+    saying = {key.asset_key for key in check_keys() if key.name == BUILT_FROM_CURRENT_INPUTS}
+    assert saying == graph.materializable_asset_keys
+    assert len(saying) == 15
 
 
 @pytest.mark.slow

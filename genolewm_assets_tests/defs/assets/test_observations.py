@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import dagster as dg
@@ -10,12 +11,16 @@ import pytest
 import yaml
 
 from genolewm_assets.definitions import defs
+from genolewm_assets.encoders.tiny_llama import write_tiny_llama
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS as SOURCES
 from genolewm_assets_tests.worlds.graph.tiny_world import LINEAR
 
 GENOME, GNOMAD = dg.AssetKey(["reference", "source"]), dg.AssetKey(["gnomad", "source"])
 MITO = dg.AssetKey(["mito", "source"])
+CORPUS, ENCODER = dg.AssetKey(["corpus", "source"]), dg.AssetKey(["encoder", "source"])
+HAPLOTYPES = dg.AssetKey(["haplotypes", "source"])
 FASTA = "genome.fa.gz"
 WITH_SOURCE = LINEAR[:2]
 
@@ -83,6 +88,94 @@ def test_a_local_file_is_told_by_its_size_and_time(world: BuiltWorld) -> None:
     assert observe(world, GENOME) != before
 
 
+def test_the_corpus_is_told_by_its_files_and_its_revision(world: BuiltWorld) -> None:
+    seen = [observe(world, CORPUS)]
+    assert observe(world, CORPUS) == seen[0]
+    folder = world.folder / "corpus/mrna_evo2"
+    shutil.copyfile(folder / "part-00000.parquet", folder / "part-00001.parquet")
+    seen.append(observe(world, CORPUS))
+    (folder / "part-00000.parquet").unlink()
+    seen.append(observe(world, CORPUS))
+    os.utime(folder / "part-00001.parquet")
+    seen.append(observe(world, CORPUS))
+    edit_catalog(world, ["corpus", "sources", "mrna_evo2"], revision="v1.0")
+    seen.append(observe(world, CORPUS))
+    assert len(set(seen)) == len(seen)
+    stated = stated_files(world, CORPUS)
+    assert set(stated) == {f"{name}/part-0000{int(name == 'mrna_evo2')}.parquet" for name in SOURCES}
+    assert stated["mrna_evo2/part-00001.parquet"]["revision"] == "v1.0"
+    assert "revision" not in stated["prokaryote_evo2/part-00000.parquet"]
+
+
+def test_a_corpus_without_files_is_absent_until_they_are_there(world: BuiltWorld) -> None:
+    present = observe(world, CORPUS)
+    folder = world.folder / "corpus/mrna_evo2"
+    folder.rename(world.folder / "away")
+    absent = observe(world, CORPUS)
+    assert absent != present
+    assert stated_files(world, CORPUS)["mrna_evo2"]["version"] == "absent"
+    (world.folder / "away").rename(folder)
+    assert observe(world, CORPUS) == present
+
+
+def test_a_corpus_whose_server_does_not_answer_is_not_observed(world: BuiltWorld, site: WebServer) -> None:
+    edit_catalog(world, ["corpus", "sources", "mrna_evo2"], url=site.url("gone.parquet"))
+    result = world.run_job("observe_sources")
+    assert [event.step_key for event in result.all_events if event.is_step_failure] == ["corpus__source"]
+
+
+def test_a_remote_corpus_is_asked_about_and_not_downloaded(world: BuiltWorld, site: WebServer) -> None:
+    name = "part-00000.parquet"
+    site.files[name] = (world.folder / "corpus/mrna_evo2" / name).read_bytes()
+    edit_catalog(world, ["corpus", "sources", "mrna_evo2"], url=site.url(name))
+    before = observe(world, CORPUS)
+    assert site.headed == [f"/{name}"]
+    site.etag = '"v2"'
+    assert observe(world, CORPUS) != before
+
+
+def test_the_encoder_is_told_by_the_files_of_its_identity(world: BuiltWorld, tmp_path: Path) -> None:
+    built_in = observe(world, ENCODER)
+    assert set(stated_files(world, ENCODER)) == {"tiny-llama-random"}
+    assert not (world.root / "models").exists(), "nothing is written"
+    folder = tmp_path / "model"
+    write_tiny_llama(folder)
+    edit_catalog(world, ["encoder"], model=str(folder))
+    seen = [built_in, observe(world, ENCODER)]
+    assert set(stated_files(world, ENCODER)) == {"config.json", "model.safetensors", "tokenizer.json"}
+    (folder / "README.md").write_text("not part of the identity")
+    assert observe(world, ENCODER) == seen[-1]
+    for name in ("model.safetensors", "config.json"):
+        os.utime(folder / name)
+        seen.append(observe(world, ENCODER))
+    assert len(set(seen)) == len(seen)
+
+
+def test_a_hub_model_is_told_by_its_commit(world: BuiltWorld) -> None:
+    seen = set()
+    for commit in ("a" * 40, "b" * 40):
+        edit_catalog(world, ["encoder"], model="owner/name", revision=commit)
+        seen.add(observe(world, ENCODER))
+        assert stated_files(world, ENCODER) == {"owner/name": {"file": "owner/name", "revision": commit}}
+    assert len(seen) == 2
+
+
+def edit_catalog(world: BuiltWorld, path: list[str], **keys: str) -> None:
+    document = yaml.safe_load(world.catalog.read_text())
+    section = document
+    for name in path:
+        section = section[name]
+    section.update(keys)
+    world.catalog.write_text(yaml.safe_dump(document))
+
+
+def stated_files(world: BuiltWorld, key: dg.AssetKey) -> dict[str, dict[str, object]]:
+    """Return what the latest observation states of each file."""
+    (record,) = world.instance.fetch_observations(key, limit=1).records
+    assert record.asset_observation is not None
+    return dict(record.asset_observation.metadata["files"].value)
+
+
 def test_where_a_file_is_not_there_the_run_fails_and_the_other_assets_are_observed(
     remote: BuiltWorld, site: WebServer
 ) -> None:
@@ -94,14 +187,22 @@ def test_where_a_file_is_not_there_the_run_fails_and_the_other_assets_are_observ
     assert failure.step_key == "reference__source"
     assert "does not exist" in str(failure.step_failure_data.user_failure_data.description)
     observed = {event.asset_key for event in result.all_events if event.event_type_value == "ASSET_OBSERVATION"}
-    assert observed == {GNOMAD, MITO}
+    assert observed == {GNOMAD, HAPLOTYPES, MITO, CORPUS, ENCODER}
     latest = remote.instance.get_latest_data_version_record(GENOME)
     assert latest.asset_observation.tags["dagster/data_version"] == known
 
 
 def test_what_is_made_from_a_source_says_so() -> None:
     graph = defs.resolve_asset_graph()
-    made_from = {"reference/genome": GENOME, "gnomad/shard": GNOMAD, "mito/genomes": MITO, "mito/tokens": MITO}
+    made_from = {
+        "reference/genome": GENOME,
+        "gnomad/shard": GNOMAD,
+        "mito/genomes": MITO,
+        "mito/tokens": MITO,
+        "corpus/windows": CORPUS,
+        "embeddings/cache": ENCODER,
+        "embeddings/corpus": ENCODER,
+    }
     for key, source in made_from.items():
         node = graph.get(dg.AssetKey(key.split("/")))
         assert source in node.parent_keys

@@ -18,14 +18,16 @@ from genolewm_assets.genome import Contig, ContigSet, IntervalArray, Split
 from genolewm_assets.lewm.holdouts.alleles import CLINVAR_COLUMNS, list_in_intervals
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
 from genolewm_assets.lewm.holdouts.held_intervals import HeldInterval, HeldIntervals
+from genolewm_assets.lewm.holdouts.index import HoldoutIndex
 from genolewm_assets.lewm.holdouts.schema import Holdout, IntervalReason, VariantOrigin
+from genolewm_assets.lewm.package_build.plan import plan_package
 from genolewm_assets.lewm.package_build.rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
 from genolewm_assets.lewm.packages.schema import CacheRef, VariantSource
 from genolewm_assets.lewm.windows.table import build_window_table
 from genolewm_assets.mito.variants.join import join_variants, tabulate_sites
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.variants.changes import CHANGE_COLUMNS, COMPARED, find_changes
-from genolewm_assets.variants.schema import ALLELE_KEY
+from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_VARIANTS
 from genolewm_assets_tests.worlds.lewm import holdout_world, package_world
 from genolewm_assets_tests.worlds.lewm.release_world import Entry, allele_table
 from genolewm_assets_tests.worlds.mito.mito_alleles import CIRCLE, clinvar, gnomad
@@ -36,7 +38,7 @@ SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_spec
 COLUMN_SOURCES = {key: asset.sources for key, asset in GATED.items() if asset.sources}
 
 #: Read as a FASTA, as files outside the graph, or followed as a pointer: no column is taken over.
-NOT_READ_AS_TABLES = {"reference/genome", "reference/source", "gnomad/source", "mito/source", "packages/split"}
+NOT_READ_AS_TABLES = {"reference/genome", "packages/split", *(key for key in SPECS if key.endswith("/source"))}
 
 
 def columns_of(asset: str) -> list[str]:
@@ -158,7 +160,26 @@ def test_rows_of_a_package_come_from_the_columns_that_are_named(rows: str) -> No
     make, given, upstream, noun = MADE[rows]
     made = make(given)
     for column in given.column_names:
-        said = said_of("packages/split", f"{upstream}.{column}", noun=noun, among=made)
+        # Whether a window shows an allele is found before its row is made: see the next test.
+        said = said_of("packages/split", f"{upstream}.{column}", noun=noun, among=made) - {"scoring"}
+        assert moved_by(make, given, column) == said, column
+
+
+def test_scoring_comes_from_the_columns_that_are_named() -> None:
+    bases = package_world.SEQUENCES["chr21"].decode()
+    template = package_world.clinvar("chr21").to_pylist()[0] | {"label": "P", "stars": 0}
+    rows = [template | {"pos": at + 1, "ref": bases[at], "alt": "ACGT"["CGTA".index(bases[at])]} for at in (500, 1_000)]
+    rows[1] |= {"stars": 1}
+    given = package_world.table(rows[:2], CLINVAR_VARIANTS.arrow)
+
+    def make(table: pa.Table) -> pa.Table:
+        sources = package_world.make_sources(clinvar={"chr21": table})
+        index = HoldoutIndex(sources.intervals, sources.alleles, sources.corpus_rows, contigs=sources.contigs)
+        return pa.table({"scoring": plan_package(sources, index).bench.outcomes["chr21"]["holdout-chr", Split.TEST]})
+
+    # A table is of one contig; other bases, as `another` makes them, would not be in normal form.
+    for column in sorted(set(given.column_names) - {"chrom", "ref", "alt"}):
+        said = said_of("packages/split", f"clinvar/shard.{column}", noun="variants.", among=make(given))
         assert moved_by(make, given, column) == said, column
 
 

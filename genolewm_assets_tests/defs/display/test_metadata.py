@@ -39,7 +39,13 @@ PLOTTED = {
     "embeddings/cache": {"norm_p1", "norm_median", "norm_p99"},
     "embeddings/corpus": {"norm_p1", "norm_median", "norm_p99"},
     "holdouts/manifest": {"window_share_held_out", "corpus_share_held_out", "alleles_held_out"},
-    "packages/split": {"train_windows", "validation_windows", "test_windows", "largest_distance_from_mix"},
+    "packages/split": {
+        "train_windows",
+        "validation_windows",
+        "test_windows",
+        "largest_distance_from_mix",
+        "unseen_windows",
+    },
 }
 
 #: Rows of each partition of the tiny world.
@@ -80,21 +86,24 @@ BUILT = [(asset, partition) for asset, partitions in STEPS for partition in part
 
 #: What the run of each asset counts: its long stages, and the bytes of what it hashes.
 STAGES = {
-    "reference/genome": {"bytes", "bp"},
-    "windows/index": {"windows", "bytes"},
-    "corpus/windows": {"records", "bytes"},
-    "gnomad/shard": {"bytes"},
-    "clinvar/release": {"bytes"},
-    "clinvar/shard": {"bytes"},
-    "clinvar/changes": {"alleles", "bytes"},
-    "embeddings/cache": {"windows", "windows checked", "bytes"},
-    "embeddings/corpus": {"windows", "windows checked", "bytes"},
-    "holdouts/manifest": {"corpus windows", "bytes"},
-    "packages/split": {"windows", "windows checked", "bytes"},
+    "reference/genome": {"of FASTA copied", "bp checked", "hashed"},
+    "windows/index": {"windows", "hashed"},
+    "corpus/windows": {"records", "hashed"},
+    "gnomad/shard": {"of VCF read", "hashed"},
+    "clinvar/release": {"hashed"},
+    "clinvar/shard": {"of VCF read", "hashed"},
+    "clinvar/changes": {"alleles", "hashed"},
+    "embeddings/cache": {"windows", "windows checked", "hashed"},
+    "embeddings/corpus": {"windows", "windows checked", "hashed"},
+    "holdouts/manifest": {"corpus windows", "hashed"},
+    "packages/split": {"windows", "windows checked", "hashed"},
 }
 
-#: A line of progress.
-PROGRESS = re.compile(r"[\d,]+ ([a-z ]+?)(?: of [\d,]+ \(\d+ %\))?(?:, [\d,]+ [a-z ]+/s(?:, [\d,]+ s left)?)?")
+#: A line of progress, of amounts.
+_AMOUNT = r"[\d,.]+(?: (?:bytes?|[kMG]B))?"
+PROGRESS = re.compile(
+    rf"{_AMOUNT}(?: of {_AMOUNT})? ([A-Za-z ]+?)(?: \(\d+ %\))?(?:, {_AMOUNT}/s(?:, [\d,]+ s left)?)?"
+)
 
 
 @pytest.mark.parametrize("asset", SPECS)

@@ -73,8 +73,8 @@ DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = 
         "4 windows of mrna_evo2 by how they were placed: coordinates 3, none 1",
     ),
     "mix": (
-        lambda: pictures.draw_source_mix(MIX, MIX | {"mrna_evo2": 0.21}),
-        ("21.0 % (target 25 %)", "target", "realised"),
+        lambda: pictures.draw_shares(MIX, MIX | {"mrna_evo2": 0.21}, what="Origins"),
+        ("21.0 % (declared 25 %)", "declared", "served"),
         "mrna_evo2 21.0 % of 25 %",
     ),
     "composition": (
@@ -128,7 +128,7 @@ EMPTY: dict[str, Callable[[], dg.MetadataValue]] = {
     "stars": lambda: pictures.draw_classes_by_stars({label: np.zeros(5, np.int64) for label in SIZES}),
     "balance": lambda: pictures.draw_class_balance(dict.fromkeys(SIZES, 0)),
     "placements": lambda: pictures.draw_placements({"none": 0}, source="mrna_evo2"),
-    "mix": lambda: pictures.draw_source_mix(MIX, {}),
+    "mix": lambda: pictures.draw_shares(MIX, {}, what="Origins"),
     "composition": lambda: pictures.draw_composition({"windows": {"train": {}}}, title="Splits", parts=PARTS),
 }
 

@@ -25,6 +25,7 @@ from genolewm_assets_tests.worlds.graph.sensor_world import (
     RELEASE,
     SHARD,
     Ticks,
+    assume_inputs,
     change_catalog,
     run_of,
     serve,
@@ -43,6 +44,7 @@ def world(tmp_path: Path) -> TinyWorld:
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clinvar_sensor, "_PAUSE", tenacity.wait_none())
+    assume_inputs(monkeypatch)
 
 
 @pytest.fixture

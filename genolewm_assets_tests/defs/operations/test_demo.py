@@ -15,6 +15,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from genolewm_assets.defs.instance import CODE_LOCATION
 from genolewm_assets.defs.operations.demo import Demo
 from genolewm_assets.defs.runtime.op_tags import H100_POOL
 from genolewm_assets.defs.runtime.workspace import Workspace
@@ -39,7 +40,7 @@ def command(world: TinyWorld, root: Path, *more: str, module: str = QUICK) -> li
 
 def run_demo(world: TinyWorld, root: Path, *, module: str = QUICK) -> list[dict[str, object]]:
     words = command(world, root, "--json", module=module)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     results: list[dict[str, object]] = json.loads(done.stdout)
     return results
@@ -67,6 +68,14 @@ def test_the_instance_knows_every_materialisation(undisturbed: Path) -> None:
     with dg.DagsterInstance.from_config(str(undisturbed / "dagster")) as instance:
         assert set(instance.get_materialized_partitions(dg.AssetKey(["clinvar", "shard"]))) == set(RELEASES)
         assert set(instance.get_dynamic_partitions("clinvar_release")) == set(RELEASES)
+
+
+def test_its_runs_belong_to_the_code_location_that_the_ui_loads(undisturbed: Path) -> None:
+    with dg.DagsterInstance.from_config(str(undisturbed / "dagster")) as instance:
+        runs = instance.get_runs()
+    origins = {run.remote_job_origin.location_name for run in runs if run.remote_job_origin}
+    assert origins == {CODE_LOCATION}
+    assert all(run.remote_job_origin for run in runs)
 
 
 def count_manifests(root: Path) -> int:
@@ -106,6 +115,7 @@ from genolewm_assets_tests.worlds.graph.quick_dagster import install
 install()
 enter_environment(Path(sys.argv[1]), sys.argv[2])
 from genolewm_assets.definitions import defs
+from genolewm_assets.defs.instance import CODE_LOCATION
 from genolewm_assets.defs.operations.demo import Demo
 
 state_cache.ENCODED_AT_ONCE = 7
@@ -119,14 +129,14 @@ sys.exit(", ".join(result.line() for result in results if result.outcome != "bui
 def test_another_order_of_partitions_and_batch_size_gives_identical_bytes(world: TinyWorld, undisturbed: Path) -> None:
     root = world.folder / "reversed"
     arguments = [sys.executable, "-c", REVERSED, str(root), str(world.catalog)]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     assert bytes_of(root) == bytes_of(undisturbed)
 
 
 def run_command(*arguments: object) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "genolewm_assets", *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
 
 
 def package_in_use(root: Path) -> Path:
@@ -138,8 +148,9 @@ def test_commands_on_caches_and_packages(world: TinyWorld, undisturbed: Path) ->
     assert json.loads(run_command("cache", "inspect", undisturbed / "embeddings", "--json").stdout)[0]["complete"]
     assert run_command("cache", "verify", undisturbed / "embeddings").returncode == 0
     assert run_command("package", "verify", new).returncode == 0
-    pinned = run_command("package", "pin", RELEASES[0], "--root", undisturbed)
+    pinned = run_command("package", "pin", RELEASES[0], "--root", undisturbed, "--json")
     assert pinned.returncode == 0, pinned.stderr
+    assert json.loads(pinned.stdout)["release"] == RELEASES[0]
     old = package_in_use(undisturbed)
     assert old != new
     assert "windows" in run_command("package", "diff", old, new).stdout
@@ -177,7 +188,7 @@ def test_another_encoder_makes_another_cache_and_the_old_package_still_opens(und
 def test_root_of_another_catalogue_is_refused(world: TinyWorld, undisturbed: Path, tmp_path: Path) -> None:
     other = TinyWorld(tmp_path / "other")
     other.write_catalog(name="other")
-    done = subprocess.run(command(other, undisturbed), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command(other, undisturbed), capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1
     assert "belongs to another" in done.stderr
@@ -192,14 +203,17 @@ def test_broken_source_fails_its_partition_and_leaves_the_rest(undisturbed: Path
     vcf = broken.folder / "gnomad.chr17.vcf.bgz"
     vcf.write_bytes(vcf.read_bytes()[:-300])
     done = subprocess.run(
-        command(broken, broken.root, "--json"), capture_output=True, text=True, timeout=300, check=False
+        command(broken, broken.root, "--json"), capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 2
     failed = [(entry["asset"], entry["partition"]) for entry in json.loads(done.stdout) if entry["outcome"] == "failed"]
     assert failed[0] == ("gnomad/shard", "chr17")
     # What reads it refuses; nothing else is touched.
     assert {asset for asset, _ in failed[1:]} == {"holdouts/manifest", "packages/split", "packages/current"}
-    assert "gnomad.chr17.vcf.bgz" in done.stderr
+    *lines, last = done.stderr.splitlines()
+    assert last == f"{len(failed)} of 25 partitions failed"
+    assert lines[-len(failed)].startswith("gnomad/shard[chr17] failed in ")
+    assert "gnomad.chr17.vcf.bgz" in lines[-len(failed)]
 
 
 @pytest.mark.parametrize("alive", [False, True], ids=["killed", "alive"])
@@ -225,3 +239,42 @@ def test_only_dead_runs_lose_their_slot(world: TinyWorld, tmp_path: Path, *, ali
         held = {step.step_key for step in (*pool.claimed_slots, *pool.pending_steps)}
     assert record is not None
     assert (record.is_finished, held) == ((False, {"states", "later"}) if alive and not failed else (True, set()))
+
+
+AT_ONCE = """
+import sys
+from itertools import islice
+from pathlib import Path
+from genolewm_assets.launch import enter_environment
+from genolewm_assets_tests.worlds.graph.quick_dagster import install
+
+install()
+enter_environment(Path(sys.argv[1]), sys.argv[2])
+from genolewm_assets.definitions import defs
+from genolewm_assets.defs.operations.demo import Demo
+
+with Demo(defs, say=lambda line: print(line, flush=True)) as walk:
+    print("begun", flush=True)
+    sys.stdin.readline()
+    for result in walk.run(walk.steps()[:4]):
+        print(result.outcome, flush=True)
+"""
+
+
+def test_the_second_of_two_demos_waits_and_finds_everything_current(world: TinyWorld, tmp_path: Path) -> None:
+    words = [sys.executable, "-c", AT_ONCE, str(tmp_path / "root"), str(world.catalog)]
+    first, second = (
+        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    )
+    with first, second:
+        assert first.stdout
+        assert second.stdout
+        said = {process: process.stdout.readline() for process in (first, second) if process.stdout}
+        if "another demo" in said[first]:
+            first, second = second, first
+        assert said[first] == "begun\n"
+        assert "another demo of this root is running; waiting until it ends" in said[second]
+        outcomes, _ = first.communicate("go\n", timeout=200)
+        waited, _ = second.communicate("go\n", timeout=200)
+    assert (outcomes.split(), first.returncode) == (["built"] * 4, 0)
+    assert (waited.split(), second.returncode) == (["begun", *["current"] * 4], 0)

@@ -13,12 +13,21 @@ from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.operations.jobs import RELEASE_ASSETS
+from genolewm_assets.defs.operations.release_job import RELEASE_ASSETS
 from genolewm_assets.defs.runtime.automation import REFRESH_TAG
+from genolewm_assets.defs.runtime.gates import BUILD_AGAIN_TAG
 from genolewm_assets_tests.worlds.graph.built_world import QUIET, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, LINEAR, RELEASES
 
-NAMES = {"refresh_release", "rebuild_embeddings", "verify_all", "purge_old_runs", "observe_sources"}
+NAMES = {
+    "build_everything",
+    "refresh_release",
+    "rebuild_embeddings",
+    "verify_all",
+    "check_current",
+    "purge_old_runs",
+    "observe_sources",
+}
 
 
 def keys(*names: str) -> set[dg.AssetKey]:
@@ -55,8 +64,9 @@ def test_refresh_release_hands_the_predecessor_over(tmp_path: Path) -> None:
     assert world.open("clinvar/changes", new).manifest.recipe["predecessor"] == RELEASES[0]
 
 
-def request_backfill(instance: dg.DagsterInstance) -> str:
-    result = defs.resolve_job_def("rebuild_embeddings").execute_in_process(instance=instance)
+def request_backfill(instance: dg.DagsterInstance, **config: bool) -> str:
+    run_config = {"ops": {"request_backfill": {"config": config}}}
+    result = defs.resolve_job_def("rebuild_embeddings").execute_in_process(instance=instance, run_config=run_config)
     assert result.success
     (backfill,) = instance.get_backfills()
     return backfill.backfill_id
@@ -71,6 +81,14 @@ def test_rebuild_embeddings_asks_for_every_partition_that_needs_an_h100() -> Non
         target = backfill.get_asset_backfill_data(defs.resolve_asset_graph()).target_subset
         found = {(pair.asset_key.path[1], pair.partition_key) for pair in target.iterate_asset_partitions()}
         assert found == {*(("cache", name) for name in LINEAR), *(("corpus", name) for name in CORPUS)}
+
+
+@pytest.mark.parametrize(("config", "tags"), [({}, {}), ({"force": True}, {BUILD_AGAIN_TAG: "true"})])
+def test_force_asks_for_a_second_build_of_what_is_kept(config: dict[str, bool], tags: dict[str, str]) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        request_backfill(instance, **config)
+        (backfill,) = instance.get_backfills()
+        assert backfill.tags == tags
 
 
 @pytest.mark.slow

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import dagster as dg
+import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld, everything_built
@@ -103,14 +105,18 @@ def test_a_changed_genome_passes_through_the_graph_step_by_step(world: BuiltWorl
     # Seen for the first time: what is there is compared with it, and kept.
     assert world.run_job("observe_sources").success
     first = [
-        {"reference/genome": {None}},
-        {"gnomad/shard": set(CONTIGS), "mito/genomes": {None}},
-        {"mito/tokens": {None}},
-        {},
+        ({"reference/genome": {None}}, {}),
+        (
+            {"gnomad/shard": set(CONTIGS), "corpus/windows": set(CORPUS), "mito/genomes": {None}},
+            {"embeddings/cache": set(LINEAR)},
+        ),
+        ({"mito/tokens": {None}, "holdouts/manifest": set(RELEASES)}, {"embeddings/corpus": set(CORPUS)}),
+        ({}, {}),
     ]
-    for seen in first:
-        assert automation.tick() == (seen, {})
-        automation.run(seen)
+    for cpu, gpu in first:
+        assert automation.tick() == (cpu, gpu)
+        automation.run(cpu)
+        automation.run(gpu)
 
     rewrap_genome(world, 60)
     assert world.run_job("observe_sources").success
@@ -119,8 +125,7 @@ def test_a_changed_genome_passes_through_the_graph_step_by_step(world: BuiltWorl
     steps = [
         ({"reference/genome": {None}}, {}),
         (FROM_GENOME, {}),
-        ({"clinvar/changes": both, "mito/tokens": {None}, "mito/variants": both}, on_gpu),
-        ({"holdouts/manifest": both}, {}),
+        ({"clinvar/changes": both, "mito/tokens": {None}, "mito/variants": both, "holdouts/manifest": both}, on_gpu),
         # Packages wait for the states, which nobody computes while the sensor for it is stopped.
         ({}, {}),
     ]
@@ -178,6 +183,49 @@ def test_a_package_that_changes_while_the_pointer_moves_moves_it_again(
     # Between two ticks: the pointer moved, and then the other package was finished.
     assert world.materialize("packages/current").success
     assert world.materialize("holdouts/manifest", "packages/split", partition=FIRST).success
+    assert automation.tick() == ({"packages/current": {None}}, {})
+
+
+def observe(world: BuiltWorld, domain: str, version: str) -> None:
+    """Report what an observation of a source outside the root reports."""
+    tags = {"dagster/data_version": version}
+    world.instance.report_runless_asset_event(dg.AssetObservation(dg.AssetKey([domain, "source"]), tags=tags))
+
+
+def test_a_changed_corpus_file_rebuilds_its_windows_and_then_their_states(
+    world: BuiltWorld, automation: Automation
+) -> None:
+    file = world.folder / "corpus/mrna_evo2/part-00000.parquet"
+    pq.write_table(pq.read_table(file), file, compression="zstd")
+    observe(world, "corpus", "v2")
+    cpu, gpu = automation.tick()
+    assert (cpu, gpu) == ({"corpus/windows": set(CORPUS)}, {})
+    assert all(success for *_, success in automation.run(cpu))
+    # The windows of one source have another manifest; those of the others were kept.
+    assert automation.tick()[1] == {"embeddings/corpus": {"mrna_evo2"}}
+
+
+def test_changed_weights_are_a_matter_of_the_gpu_sensor(world: BuiltWorld, automation: Automation) -> None:
+    states = {"embeddings/cache": set(LINEAR), "embeddings/corpus": set(CORPUS)}
+    for version in ("v1", "v2"):
+        observe(world, "encoder", version)
+        assert automation.tick() == ({}, states)
+        assert automation.tick() == ({}, {})
+    observe(world, "encoder", "v2")
+    assert automation.tick() == ({}, {})
+
+
+def test_packages_do_not_wait_for_states_of_a_changed_encoder(world: BuiltWorld, automation: Automation) -> None:
+    """The sensor that would compute them is stopped."""
+    observe(world, "encoder", "v1")
+    states = {"embeddings/cache": set(LINEAR), "embeddings/corpus": set(CORPUS)}
+    assert automation.tick() == ({}, states)
+    world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
+    assert world.materialize("gnomad/shard", partition="chr17").success
+    for asset in ("holdouts/manifest", "packages/split"):
+        requested = {asset: set(RELEASES)}
+        assert automation.tick() == (requested, {})
+        assert all(success for *_, success in automation.run(requested))
     assert automation.tick() == ({"packages/current": {None}}, {})
 
 

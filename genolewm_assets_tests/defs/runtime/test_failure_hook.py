@@ -99,7 +99,8 @@ def test_a_failed_asset_is_logged_and_posted(
     (line,) = [line for line in logged(world, result, "error") if not line.startswith("Dependencies for step")]
     error = line.removeprefix(f"clinvar/release[{RELEASE}] failed: ")
     assert error.startswith(
-        f"clinvar/release[{RELEASE}]: the build failed its checks ['release_key_equals_header_date']"
+        f"clinvar/release[{RELEASE}]: the build failed its checks ['release_key_equals_header_date'] "
+        "(release_key_equals_header_date: header_date "
     )
     assert webhook.posted == [
         {

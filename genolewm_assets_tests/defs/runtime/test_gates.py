@@ -9,10 +9,25 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from genolewm_assets.defs.runtime import gates
 from genolewm_assets.defs.runtime.automation import AUTOMATED
-from genolewm_assets.defs.runtime.gates import INPUTS_ACCEPTED, STANDING_CHECKS
-from genolewm_assets.variants.checks import GNOMAD_CHECKS
-from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, TinyWorld, failed_checks
+from genolewm_assets.defs.runtime.currency import BUILT_FROM_CURRENT_INPUTS
+from genolewm_assets.defs.runtime.gates import (
+    BUILD_AGAIN_TAG,
+    BYTES_MATCH_MANIFEST,
+    INPUTS_ACCEPTED,
+    NOT_EVALUATED,
+    STANDING_CHECKS,
+)
+from genolewm_assets.store.artefacts import Damage
+from genolewm_assets.variants.checks import CLINVAR_CHECKS, GNOMAD_CHECKS
+from genolewm_assets_tests.worlds.graph.tiny_world import (
+    CONTIGS,
+    TinyWorld,
+    blocking_checks,
+    failed_checks,
+    warned_checks,
+)
 
 GENOME, GNOMAD, WINDOWS = "reference/genome", "gnomad/shard", "windows/index"
 RELEASE, SHARD = "clinvar/release", "clinvar/shard"
@@ -33,7 +48,7 @@ def test_a_good_run_records_every_check_for_its_partition(world: TinyWorld) -> N
     result = world.materialize(GNOMAD, partition="chr17")
     assert result.success
     evaluations = result.get_asset_check_evaluations()
-    expected = {*STANDING_CHECKS, "checksum_matches_published", *GNOMAD_CHECKS}
+    expected = {*STANDING_CHECKS, "checksum_matches_published", *GNOMAD_CHECKS, BUILT_FROM_CURRENT_INPUTS}
     assert {check.check_name for check in evaluations} == expected
     assert all(check.passed and check.partition == "chr17" for check in evaluations)
     (event,) = result.asset_materializations_for_node("gnomad__shard")
@@ -70,7 +85,18 @@ def test_flipped_byte_upstream_is_refused_in_the_same_and_in_another_run(world: 
     result = world.materialize(SHARD, partition="2024-01-07")
     assert not result.success
     assert failed_checks(result) == {INPUTS_ACCEPTED}
+    assert warned_checks(result) == {*STANDING_CHECKS, *CLINVAR_CHECKS} - {INPUTS_ACCEPTED}
+    assert {c.description for c in blocking_checks(result) if c.check_name in warned_checks(result)} == {NOT_EVALUATED}
     assert not (world.root / "clinvar/2024-01-07/shard").exists()
+
+
+def test_a_rejected_build_says_which_checks_it_did_not_come_to(world: TinyWorld) -> None:
+    world.materialize(GENOME)
+    world.write_gnomad("chr17", world.gnomad_records("chr17", wrong_ref=5))
+    result = world.materialize(GNOMAD, partition="chr17")
+    recorded = {check.check_name for check in blocking_checks(result)}
+    assert recorded == {*STANDING_CHECKS, "checksum_matches_published", *GNOMAD_CHECKS}
+    assert warned_checks(result) == {BYTES_MATCH_MANIFEST}
 
 
 def test_ref_mismatches_above_the_threshold(world: TinyWorld) -> None:
@@ -126,6 +152,23 @@ def test_truncated_download_keeps_the_last_good_version(world: TinyWorld) -> Non
     assert "checksum_matches_published" in failed_checks(result) or failed_checks(result) == {INPUTS_ACCEPTED}
     assert (world.root / "clinvar/2025-01-05/vcf").resolve() == good
     assert failed_checks(world.materialize(SHARD, partition="2025-01-05")) == {INPUTS_ACCEPTED}
+
+
+def test_a_tagged_run_builds_again_and_compares(world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = {BUILD_AGAIN_TAG: "true"}
+    assert world.materialize(GENOME, tags=again).success
+    before = published_digest(world, GENOME, None)
+    equal = world.materialize(GENOME, tags=again)
+    assert equal.success
+    (seen,) = (event for event in equal.all_events if event.is_asset_observation)
+    assert seen.asset_observation_data.asset_observation.metadata["built_again"].value.endswith("the published bytes")
+    monkeypatch.setattr(gates, "build_again", lambda *_, **__: (Damage("genome.fa.gz", "content differs", "a", "b"),))
+    differing = world.materialize(GENOME, tags=again)
+    assert not differing.success
+    assert differing.asset_materializations_for_node("reference__genome")
+    assert not failed_checks(differing)
+    assert not warned_checks(differing)
+    assert published_digest(world, GENOME, None) == before
 
 
 class Automation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
 import pytest
@@ -40,7 +41,7 @@ def test_nothing_is_said_of_what_takes_no_time(bench: Bench) -> None:
 def test_a_line_says_how_far_how_fast_and_how_long_still(bench: Bench) -> None:
     assert bench.after(0, 0, 9_000, "windows") == []
     (line,) = bench.after(10, 2_000, 9_000, "windows")
-    assert line == "2,000 windows of 9,000 (22 %), 200 windows/s, 35 s left"
+    assert line == "2,000 of 9,000 windows (22 %), 200/s, 35 s left"
 
 
 def test_lines_come_at_most_every_few_seconds(bench: Bench) -> None:
@@ -51,18 +52,18 @@ def test_lines_come_at_most_every_few_seconds(bench: Bench) -> None:
 def test_the_end_of_what_was_spoken_of_is_said_at_once(bench: Bench) -> None:
     bench.after(0, 0, 10)
     assert bench.after(6, 9, 10)
-    assert bench.after(0.1, 10, 10) == ["10 bytes of 10 (100 %), 2 bytes/s, 0 s left"]
+    assert bench.after(0.1, 10, 10) == ["10 bytes of 10 bytes (100 %), 2 bytes/s, 0 s left"]
     assert bench.after(0.1, 10, 10) == []
 
 
 def test_without_a_total_there_is_no_end_to_foretell(bench: Bench) -> None:
     bench.after(0, 0, None)
-    assert bench.after(10, 5_000, None) == ["5,000 bytes, 500 bytes/s"]
+    assert bench.after(10, 5_000, None) == ["5.0 kB, 500 bytes/s"]
 
 
 def test_a_resumed_download_counts_what_was_there_as_no_speed(bench: Bench) -> None:
     assert bench.after(0, 9_000_000, 10_000_000) == []
-    assert bench.after(10, 9_100_000, 10_000_000) == ["9,100,000 bytes of 10,000,000 (91 %), 10,000 bytes/s, 90 s left"]
+    assert bench.after(10, 9_100_000, 10_000_000) == ["9.1 MB of 10.0 MB (91 %), 10.0 kB/s, 90 s left"]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +74,29 @@ def test_a_new_stage_has_its_own_rate(bench: Bench, done: int, total: int, unit:
     bench.after(100, 1_000, 1_000)
     assert bench.after(1, done, total, unit) == []
     (line,) = bench.after(10, done + 40, total, unit)
-    assert f" 4 {unit}/s," in line
+    assert f" 4{' bytes' if unit == 'bytes' else ''}/s," in line
 
 
 def test_what_was_done_before_the_first_word_has_no_rate_yet(bench: Bench) -> None:
-    assert bench.after(30, 7, 10, "contigs") == ["7 contigs of 10 (70 %)"]
+    assert bench.after(30, 7, 10, "contigs") == ["7 of 10 contigs (70 %)"]
+
+
+def test_a_silent_stage_is_filled(bench: Bench) -> None:
+    bench.now_s += INTERVAL_S - 1
+    bench.progress.tick()
+    assert bench.lines == []
+    bench.now_s += 1
+    bench.progress.tick()
+    bench.progress.tick()
+    assert bench.lines == ["at work for 5 s"]
+    assert bench.after(1, 250, 1_000, "windows") == []
+    bench.now_s += 9
+    bench.progress.tick()
+    assert bench.lines[1:] == ["at work for 9 s since 250 of 1,000 windows (25 %)"]
+
+
+def test_silence_is_filled_by_another_thread_until_the_end() -> None:
+    now_s, said = iter(range(0, 1_000_000, 10)), threading.Event()
+    with LogProgress(lambda _: said.set(), clock=lambda: next(now_s)):
+        assert said.wait(60)
+    assert not any(thread.name == "progress" for thread in threading.enumerate())

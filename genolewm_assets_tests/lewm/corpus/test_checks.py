@@ -159,14 +159,14 @@ def test_a_record_that_vanished_is_found(built: tuple[list[Row], list[Row], dict
     windows, skipped, counts = built
     rest = [row for row in windows if row["record_id"] != "minus"]
     assert "windows_follow_tiling" in failed(check(rest, skipped, counts))
-    assert failed(check(windows, skipped[:-1], counts)) == {"every_record_accounted"}
-    assert failed(check(windows, [*skipped, skipped[-1]], counts)) == {"every_record_accounted"}
+    assert failed(check(windows, skipped[:-1], counts)) == {"every_record_accounted_for"}
+    assert failed(check(windows, [*skipped, skipped[-1]], counts)) == {"every_record_accounted_for"}
 
 
 @pytest.mark.parametrize("name", ["records_in", "records_used", "windows", "bases_lost_non_acgt", "skipped.sliced_out"])
 def test_a_wrong_count_is_found(built: tuple[list[Row], list[Row], dict[str, int]], name: str) -> None:
     windows, skipped, counts = built
-    assert failed(check(windows, skipped, {**counts, name: counts[name] + 1})) == {"every_record_accounted"}
+    assert failed(check(windows, skipped, {**counts, name: counts[name] + 1})) == {"every_record_accounted_for"}
 
 
 def test_another_source_is_found(built: tuple[list[Row], list[Row], dict[str, int]]) -> None:
@@ -189,3 +189,19 @@ def test_another_schema_is_found(built: tuple[list[Row], list[Row], dict[str, in
     )
     assert not results[0].passed
     assert "corpus_windows" in str(results[0].figures["first"])
+
+
+def test_a_source_without_windows_compared_its_records_and_one_without_records_nothing() -> None:
+    short = [gene("chr20", 1_000 * at, 1_000 * at + 300, record_id=f"short{at}") for at in range(40)]
+    ledger = CorpusLedger()
+    placer = CorpusPlacer(CONTIGS, read_bases, ExactAligner())
+    batches = list(build_corpus_windows(short, PARAMS, placer, ledger))
+    skipped = [row for batch in batches for row in batch.skipped.to_pylist()]
+    results = check([], skipped, ledger.counts(), short)
+    assert failed(results) == set()
+    assert results["every_record_accounted_for"].figures["compared"] == 40
+    said = results["placements_hold"].figures
+    assert (said["compared"], said["not_compared"]) == (0, "every record was skipped")
+    nothing = check([], [], CorpusLedger().counts(), [])
+    assert failed(nothing) == set(CORPUS_CHECKS[1:])
+    assert nothing["placements_hold"].figures["not_compared"] == "the source has no record"

@@ -121,6 +121,28 @@ def temporal(later: dict[str, list[Row]], held: list[HeldInterval]) -> dict[tupl
     return dict(zip(keys, zip(*(found[n].to_pylist() for n in ("reason", "unit", "role")), strict=True), strict=True))
 
 
+def test_a_first_label_in_one_gene_moves_no_other_gene() -> None:
+    """Two genes, of which the second gets its first label a release later: the roles of the first do not change."""
+    unlabelled = [allele(20_000, ["G1:1"], "VUS"), allele(60_000, ["G2:2"], "VUS")]
+    one = [allele(20_000, ["G1:1"], "P"), unlabelled[1]]
+    both = [one[0], allele(60_000, ["G2:2"], "P")]
+    components = find_gene_components([clinvar(both)], reach_bp=1_200)
+    moved, roles = [], set()
+    for seed in range(40):
+        policy = HoldoutPolicy(seed=seed)
+        before, after = (
+            list_newly_labelled(
+                {"chr17": clinvar(rows)}, {"chr17": clinvar(unlabelled)}, HeldIntervals(), components, policy
+            ).to_pylist()
+            for rows in (one, both)
+        )
+        moved += [seed] if before[0]["role"] != after[0]["role"] else []
+        roles |= {tuple(row["role"] for row in after)}
+    assert moved == []
+    # Both roles are filled where two genes can.
+    assert roles == {("validation", "test"), ("test", "validation")}
+
+
 def test_stars_are_needed_and_sides_are_taken_from_the_largest_unit() -> None:
     later = {
         "chr17": [

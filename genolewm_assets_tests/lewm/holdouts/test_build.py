@@ -12,6 +12,7 @@ import pytest
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
 from genolewm_assets.lewm.holdouts.checks import check_holdouts
+from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets_tests.referees.holdout_lookup import footprints, index_of
 from genolewm_assets_tests.worlds.lewm.holdout_world import corpus, corpus_row, simulated_inputs
@@ -186,9 +187,15 @@ def test_phased_genotypes_decide_where_there_are_some(simulated: tuple[HoldoutIn
     carried = np.zeros((n, 2), dtype=bool)
     carried[10:13, 1] = True
     policy = replace(POLICY, haplotype_fraction=1, haplotype_max_blocks=1, link_bp=1_000)
-    held = build_holdouts(replace(inputs, phased={"chr17": carried}), policy)
+    held = build_holdouts(replace(inputs, phased={"chr17": PhasedGenotypes.from_bools(carried)}), policy)
     blocks = [row for row in held.intervals.to_pylist() if row["holdout"] == "holdout-haplotypes"]
     (phased,) = [row for row in blocks if row["contig"] == "chr17"]
     positions = inputs.gnomad["chr17"]["pos"].to_pylist()[10:13]
     assert (phased["reason"], phased["start"], phased["end"]) == ("phased_block", positions[0] - 1, positions[2])
     assert {row["reason"] for row in blocks if row["contig"] != "chr17"} == {"proximity_block"}
+    (row,) = [row for row in held.haplotypes.to_pylist() if row["phased"]]
+    assert (row["unit"], row["role"], row["n_carriers"]) == (phased["unit"], phased["role"], 1)
+    assert [allele["pos"] for allele in row["alleles"]] == positions
+    others = sum(table.num_rows for table in inputs.gnomad.values()) - n
+    assert (held.counts["common_alleles.phased"], held.counts["common_alleles.not_phased"]) == (n, others)
+    assert held.counts["haplotype_blocks.phased"] == 1

@@ -3,11 +3,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
 from genolewm_assets.lewm.holdouts.checks import HOLDOUT_CHECKS, check_holdouts
+from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets_tests.worlds.lewm.holdout_world import simulated_inputs
 
@@ -44,6 +46,15 @@ def flip(table: pa.Table, row: int) -> pa.Table:
 
 
 FAULTS: list[tuple[str, Fault]] = [
+    ("haplotypes_as_carried", lambda t: replace(t, haplotypes=t.haplotypes.slice(1))),
+    ("haplotypes_as_carried", lambda t: replace(t, haplotypes=flip(t.haplotypes, 0))),
+    ("haplotypes_as_carried", lambda t: replace(t, haplotypes=with_value(t.haplotypes, 0, "n_carriers", 5))),
+    (
+        "haplotypes_as_carried",
+        lambda t: replace(
+            t, haplotypes=with_value(t.haplotypes, 0, "alleles", [{"pos": 1, "ref": "A", "alt": "C"}] * 2)
+        ),
+    ),
     ("schema_as_declared", lambda t: replace(t, alleles=t.alleles.drop_columns(["stars"]))),
     ("rows_sorted_and_unique", lambda t: replace(t, corpus=pa.concat_tables([t.corpus, t.corpus.slice(0, 1)]))),
     ("units_have_one_role", lambda t: replace(t, alleles=flip(t.alleles, row_of(t.alleles, "holdout-haplotypes")))),
@@ -77,10 +88,56 @@ def test_too_few_windows_only_where_blocks_are_used_up(sound: tuple[HoldoutTable
     held, inputs = sound
     kept = held.intervals.filter(pa.compute.not_equal(held.intervals["holdout"], "holdout-haplotypes"))
     alleles = held.alleles.filter(pa.compute.not_equal(held.alleles["holdout"], "holdout-haplotypes"))
-    without = replace(held, intervals=kept, alleles=alleles)
+    without = replace(held, intervals=kept, alleles=alleles, haplotypes=held.haplotypes.slice(0, 0))
     assert failed(without, inputs) == ["haplotype_share_in_bounds"]
     assert failed(replace(without, counts={**held.counts, "haplotype_blocks.used_up": 1}), inputs) == []
 
 
+@pytest.fixture(scope="module")
+def phased() -> tuple[HoldoutTables, HoldoutInputs]:
+    """Return holdouts of which the blocks of chr17 are those of 40 haplotypes."""
+    inputs = simulated_inputs(5)
+    carried = np.random.default_rng(2).random((inputs.gnomad["chr17"].num_rows, 40)) < 0.3
+    inputs = replace(inputs, phased={"chr17": PhasedGenotypes.from_bools(carried)})
+    return build_holdouts(inputs, POLICY), inputs
+
+
+def test_sound_phased_tables_pass(phased: tuple[HoldoutTables, HoldoutInputs]) -> None:
+    held, inputs = phased
+    assert failed(held, inputs) == []
+    assert held.haplotypes["phased"].to_pylist().count(True) > 10
+
+
+def test_a_number_of_carriers_and_a_haplotype_too_few_are_found(phased: tuple[HoldoutTables, HoldoutInputs]) -> None:
+    held, inputs = phased
+    row = held.haplotypes["phased"].to_pylist().index(True)
+    more = with_value(held.haplotypes, row, "n_carriers", held.haplotypes["n_carriers"][row].as_py() + 1)
+    assert failed(replace(held, haplotypes=more), inputs) == ["haplotypes_as_carried"]
+    rest = pa.concat_tables([held.haplotypes.slice(0, row), held.haplotypes.slice(row + 1)])
+    assert failed(replace(held, haplotypes=rest), inputs) == ["haplotypes_as_carried"]
+    joined = held.haplotypes["alleles"].to_pylist()
+    other = next(i for i in range(row + 1, len(joined)) if joined[i] != joined[row])
+    swapped = with_value(held.haplotypes, row, "alleles", joined[other])
+    assert failed(replace(held, haplotypes=swapped), inputs) == ["haplotypes_as_carried"]
+
+
 def test_another_contig_than_the_policy_s(sound: tuple[HoldoutTables, HoldoutInputs]) -> None:
     assert failed(*sound, replace(POLICY, contigs_test=("chr17",))) == ["contigs_held_out_whole"]
+
+
+def test_what_holds_nothing_out_compared_nothing(sound: tuple[HoldoutTables, HoldoutInputs]) -> None:
+    held, inputs = sound
+    nothing = replace(
+        held,
+        **{name: getattr(held, name).slice(0, 0) for name in ("intervals", "alleles", "corpus", "haplotypes")},
+    )
+    open_policy = replace(POLICY, contigs_validation=(), contigs_test=(), haplotype_fraction=0.0)
+    results = {check.name: check for check in check_holdouts(nothing, inputs, open_policy)}
+    assert all(check.passed for check in results.values())
+    assert results["contigs_held_out_whole"].figures["not_compared"] == "the policy holds out no contig"
+    assert results["units_have_one_role"].figures["not_compared"] == "nothing is held out"
+    assert results["haplotype_share_in_bounds"].figures["compared"] > 0
+    # A policy that holds out contigs cannot have empty tables.
+    named = {check.name: check.passed for check in check_holdouts(nothing, inputs, POLICY)}
+    assert not named["rows_sorted_and_unique"]
+    assert not named["contigs_held_out_whole"]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Interval
 from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks
+from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets_tests.worlds.lewm.holdout_world import gnomad
 
 Allele = tuple[int, str, str]
@@ -50,7 +53,7 @@ def test_wrong_tables() -> None:
     with pytest.raises(InputError, match="sorted"):
         find_blocks(table.take([1, 0]), link_bp=5, max_block_bp=10)
     with pytest.raises(InputError, match="phased"):
-        find_blocks(table, link_bp=5, max_block_bp=10, carried=np.ones((3, 2), dtype=bool))
+        find_blocks(table, link_bp=5, max_block_bp=10, carried=PhasedGenotypes.from_bools(np.ones((3, 2), dtype=bool)))
     assert find_blocks(gnomad([]), link_bp=5, max_block_bp=10) == []
 
 
@@ -61,26 +64,32 @@ ALLELES = st.lists(ALLELE, max_size=30, unique=True)
 def plain_blocks(
     alleles: list[Allele], link_bp: int, max_bp: int, haplotypes: list[set[int]] | None
 ) -> list[list[int]]:
-    """Group row numbers with loops: flood, then cut."""
+    """Group row numbers with loops: flood, cut, and flood again inside each piece."""
     order = sorted(alleles)
 
     def linked(i: int, j: int) -> bool:
         near = abs(order[i][0] - order[j][0]) <= link_bp
         return near and (haplotypes is None or any({i, j} <= carried for carried in haplotypes))
 
-    left, blocks = set(range(len(order))), []
-    while left:
-        group = {min(left)}
-        while more := {j for j in left - group if any(linked(i, j) for i in group)}:
-            group |= more
-        left -= group
-        block: list[int] = []
-        for i in sorted(group):
-            if block and order[i][0] - 1 + len(order[i][1]) - (order[block[0]][0] - 1) > max_bp:
-                blocks.append(block)
-                block = []
-            block.append(i)
-        blocks.append(block)
+    def flood(left: set[int]) -> list[list[int]]:
+        groups = []
+        while left:
+            group = {min(left)}
+            while more := {j for j in left - group if any(linked(i, j) for i in group)}:
+                group |= more
+            left = left - group
+            groups.append(sorted(group))
+        return groups
+
+    blocks = []
+    for group in flood(set(range(len(order)))):
+        pieces: list[list[int]] = [[]]
+        for i in group:
+            first = pieces[-1][0] if pieces[-1] else i
+            if order[i][0] - 1 + len(order[i][1]) - (order[first][0] - 1) > max_bp and pieces[-1]:
+                pieces.append([])
+            pieces[-1].append(i)
+        blocks += [part for piece in pieces for part in flood(set(piece))]
     return sorted(block for block in blocks if order[block[0]][0] != order[block[-1]][0])
 
 
@@ -98,9 +107,33 @@ def test_phased_blocks_equal_a_referee_of_loops(alleles: list[Allele], data: st.
     carried = np.zeros((len(alleles), len(haplotypes)), dtype=bool)
     for column, members in enumerate(haplotypes):
         carried[[row for row in members if row < len(alleles)], column] = True
-    found = find_blocks(gnomad(alleles), link_bp=15, max_block_bp=30, carried=carried)
+    found = find_blocks(gnomad(alleles), link_bp=15, max_block_bp=30, carried=PhasedGenotypes.from_bools(carried))
     assert sorted(list(block.alleles) for block in found) == plain_blocks(alleles, 15, 30, haplotypes)
     assert all(block.phased for block in found)
+
+
+@given(ALLELES, st.data())
+def test_alleles_without_a_genotype_are_linked_among_themselves(alleles: list[Allele], data: st.DataObject) -> None:
+    order = sorted(alleles)
+    known = np.array(data.draw(st.lists(st.booleans(), min_size=len(order), max_size=len(order))), dtype=bool)
+    carried = np.repeat(known[:, None], 2, axis=1)
+    genotypes = PhasedGenotypes.from_bools(carried, known)
+    found = find_blocks(gnomad(alleles), link_bp=15, max_block_bp=30, carried=genotypes)
+    for phased in (True, False):
+        part = [i for i in range(len(order)) if known[i] == phased]
+        alone = plain_blocks([order[i] for i in part], 15, 30, None)
+        assert [list(b.alleles) for b in found if b.phased == phased] == [[part[i] for i in rows] for rows in alone]
+
+
+def test_a_cut_separates_what_was_linked_only_through_the_other_piece() -> None:
+    """The first two alleles occur together with the third only, which a cut puts into another block."""
+    alleles = [(1, "A", "C"), (11, "A", "C"), (21, "A", "C"), (25, "A", "C")]
+    carried = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 1], [0, 0, 1]], dtype=bool)
+    genotypes = PhasedGenotypes.from_bools(carried)
+    whole = find_blocks(gnomad(alleles), link_bp=20, max_block_bp=30, carried=genotypes)
+    assert [block.alleles for block in whole] == [(0, 1, 2, 3)]
+    cut = find_blocks(gnomad(alleles), link_bp=20, max_block_bp=20, carried=genotypes)
+    assert [block.alleles for block in cut] == [(2, 3)]
 
 
 def test_phased_genotypes_of_1000_genomes(shared_data: Path) -> None:
@@ -115,7 +148,8 @@ def test_phased_genotypes_of_1000_genomes(shared_data: Path) -> None:
     carried = np.array(carriers, dtype=bool)[order]
     common = carried.mean(axis=1) >= 0.01
     alleles, carried = [alleles[i] for i, kept in zip(order, common, strict=True) if kept], carried[common]
-    found = find_blocks(gnomad(alleles), link_bp=1_000, max_block_bp=10_000, carried=carried)
+    genotypes = PhasedGenotypes.from_bools(carried)
+    found = find_blocks(gnomad(alleles), link_bp=1_000, max_block_bp=10_000, carried=genotypes)
     haplotypes = [set(np.flatnonzero(column).tolist()) for column in carried.T]
     assert sorted(list(block.alleles) for block in found) == plain_blocks(alleles, 1_000, 10_000, haplotypes)
     assert found
@@ -139,7 +173,7 @@ def footprints(n: int, size: int = 150, stride: int = 100) -> tuple[np.ndarray, 
     st.randoms(use_true_random=False),
 )
 def test_choice_equals_a_referee_of_loops(drawn, fraction, max_blocks, random) -> None:  # type: ignore[no-untyped-def]
-    blocks = [block(start, start + size) for start, size in drawn]
+    blocks = [replace(block(start, start + size), phased=start % 3 == 0) for start, size in drawn]
     draws = {b.id: random.getrandbits(64) for b in blocks}
     where = {"chr17": footprints(50)}
     chosen, used_up = choose_blocks(blocks, draws, where, fraction=fraction, tolerance=0.04, max_blocks=max_blocks)
@@ -148,13 +182,35 @@ def test_choice_equals_a_referee_of_loops(drawn, fraction, max_blocks, random) -
         pairs = zip(*(column.tolist() for column in where["chr17"]), strict=True)
         return sum(any(b.span.start < end and start < b.span.end for b in taken) for start, end in pairs)
 
-    expected: list[HaplotypeBlock] = []
-    for candidate in sorted(blocks, key=lambda b: (draws[b.id], b.id)):
-        wanted = removed(expected) < fraction * 50 and len(expected) < int(max_blocks * len(blocks))
-        if wanted and removed([*expected, candidate]) <= (fraction + 0.04) * 50:
-            expected.append(candidate)
+    def choose(candidates: Callable[[list[HaplotypeBlock]], list[HaplotypeBlock]]) -> list[HaplotypeBlock]:
+        taken: list[HaplotypeBlock] = []
+        refused: set[str] = set()
+        while removed(taken) < fraction * 50 and len(taken) < int(max_blocks * len(blocks)):
+            left = [b for b in candidates(taken) if b not in taken and b.id not in refused]
+            if not left:
+                break
+            if removed([*taken, left[0]]) <= (fraction + 0.04) * 50:
+                taken.append(left[0])
+            else:
+                refused.add(left[0].id)
+        return taken
+
+    ranked = sorted(blocks, key=lambda b: (not b.phased, draws[b.id], b.id))
+    by_draw = choose(lambda _: ranked)
+    by_size = choose(lambda taken: sorted(ranked, key=lambda b: (not b.phased, -removed([*taken, b]))))
+    stopped = removed(by_draw) < fraction * 50 and len(by_draw) == int(max_blocks * len(blocks))
+    expected = by_size if stopped and removed(by_size) > removed(by_draw) else by_draw
     assert chosen == expected
     assert used_up == (removed(expected) < fraction * 50)
+    assert removed(expected) >= removed(by_draw)
+
+
+def test_phased_blocks_come_first() -> None:
+    blocks = [replace(block(start, start + 50), phased=start % 400 == 0) for start in range(0, 4_000, 200)]
+    draws = {b.id: number for number, b in enumerate(blocks)}
+    chosen, _ = choose_blocks(blocks, draws, {"chr17": footprints(50)}, fraction=0.3, tolerance=0.02, max_blocks=0.3)
+    assert len(chosen) == 6
+    assert all(b.phased for b in chosen)
 
 
 def test_blocks_of_contigs_without_windows_are_not_chosen() -> None:

@@ -84,10 +84,27 @@ def test_genes_and_blocks_take_the_side_of_what_they_lie_in() -> None:
         HaplotypeBlock(f"{row.unit} block", Interval(row.contig, row.end - 1, row.end + 50), (0, 1)) for row in held
     ]
     assert [row.role for row in hold_blocks(policy, blocks, larger)] == [row.role for row in held]
-    free = [HaplotypeBlock(f"b{n}", Interval("chr17", 300_000 + n, 300_010 + n), (0, 1), phased=True) for n in range(9)]
+    free = [
+        HaplotypeBlock(f"b{n}", Interval("chr17", 300_000 + 10 * n, 300_010 + 10 * n), (0, 1), phased=True)
+        for n in range(9)
+    ]
     found = hold_blocks(policy, free, larger)
     assert {row.role for row in found} == set(EVALUATION)
     assert {row.reason for row in found} == {IntervalReason.PHASED_BLOCK}
+
+
+def test_overlapping_blocks_have_one_role() -> None:
+    policy, none = HoldoutPolicy(), HeldIntervals()
+    spans = [(10 * n, 10 * n + 11 - (n % 5 == 4)) for n in range(200)]
+    blocks = [HaplotypeBlock(f"b{start}", Interval("chr17", start, end), (0, 1), phased=True) for start, end in spans]
+    found = hold_blocks(policy, blocks[::-1], none)
+    assert [row.unit for row in found] == [block.id for block in blocks[::-1]]
+    roles = [row.role for row in found[::-1]]
+    # Five blocks overlap in a chain, and the next five begin where it ends.
+    assert all(len(set(roles[n : n + 5])) == 1 for n in range(0, 200, 5))
+    assert set(roles) == set(EVALUATION)
+    contig = HeldIntervals(hold_contigs(HoldoutPolicy(contigs_validation=(), contigs_test=("chr17",)), LENGTHS))
+    assert {row.role for row in hold_blocks(policy, blocks, contig)} == {Split.TEST}
 
 
 def interval(holdout: Holdout, start: int, end: int, unit: str = "u") -> HeldInterval:

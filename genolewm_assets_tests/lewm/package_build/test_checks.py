@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.lewm.package_build.checks import PACKAGE_CHECKS, _count_overlapping, check_package, realised_mix
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES
+from genolewm_assets.lewm.package_build.checks import PACKAGE_CHECKS, _count_overlapping, check_no_allele, check_package
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.files import write_package_table
 from genolewm_assets.lewm.packages.info import read_package_info
-from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, SOURCE_MIX
+from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
 from genolewm_assets_tests.worlds.lewm.package_world import (
     BLOCK_TEST,
     LENGTHS,
@@ -207,27 +209,6 @@ def test_a_table_of_another_schema_is_found(written):
     assert "variants/validation.parquet" in str(checks[0].figures["problems"])
 
 
-def test_a_mix_that_cannot_be_realised_fails_unless_declared(tmp_path):
-    poor = {name: table.slice(0, 0 if name == "mrna_splice_evo2" else 6) for name, table in corpora().items()}
-    sources = make_sources(corpus=poor)
-    report = write_package(tmp_path / "a", sources)
-    assert failed(report.checks) == {"mix_realised"}
-    figures = next(check for check in report.checks if check.name == "mix_realised").figures
-    assert figures["realised"] == {"eukaryote_generator": 0.555556, "mrna_evo2": 0.277778, "prokaryote_evo2": 0.166667}
-    assert failed(write_package(tmp_path / "b", replace(sources, mix_declared=True)).checks) == set()
-
-
-def test_reference_windows_serve_the_share_of_the_eukaryotes(tmp_path):
-    others = {name: table for name, table in corpora().items() if name != "eukaryote_generator"}
-    write_package(tmp_path, make_sources(corpus=others))
-    assert realised_mix(read_package_info(tmp_path)) == pytest.approx(dict(SOURCE_MIX))
-
-
-def test_a_mix_that_does_not_add_up_fails(tmp_path):
-    mix = dict(SOURCE_MIX) | {"mrna_evo2": 0.24}
-    assert failed(write_package(tmp_path, make_sources(mix=mix, mix_declared=True)).checks) == {"mix_realised"}
-
-
 def test_pointers_into_a_cache_of_other_windows_are_found(tmp_path):
     from genolewm_assets.store.artefacts.root import Root
 
@@ -269,3 +250,22 @@ spans = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)).map(lambda t:
 @given(spans, spans)
 def test_the_sweep_counts_what_a_double_loop_counts(ours, held):
     assert _count_overlapping(ours, held) == sum(any(a < end and b > start for a, b in held) for start, end in ours)
+
+
+def test_alleles_are_compared_in_little_memory(written):
+    directory, _ = written
+    n = 25_000
+    for path, schema in (("variants/train.parquet", PACKAGE_VARIANTS), ("holdouts/alleles.parquet", HOLDOUT_ALLELES)):
+        one = pq.read_table(directory / path).slice(0, 1).to_pylist() * n
+        first = 1 if schema is PACKAGE_VARIANTS else 1_000_000
+        rows = [row | {"pos": first + i} for i, row in enumerate(one)]
+        (directory / path).unlink()
+        write_package_table(directory / path, [pa.Table.from_pylist(rows, schema=schema.arrow)], schema)
+    tracemalloc.start()
+    try:
+        found = check_no_allele(directory)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (found.figures["alleles"], found.figures["held_out_alleles"], found.figures["listed"]) == (n, n, 0)
+    assert peak < 9_000_000, f"{peak:,} bytes"

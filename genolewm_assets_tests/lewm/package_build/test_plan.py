@@ -50,9 +50,12 @@ def test_every_window_goes_to_training_or_to_a_holdout():
 
 def test_validation_is_narrowed_and_the_shortfall_is_counted():
     sources, found = plan()
-    chosen = found.evaluation["holdout-chr", Split.VALIDATION]
+    chosen = found.frozen["holdout-chr", Split.VALIDATION]
     assert list(chosen) == ["chr20"]
     assert len(chosen["chr20"]) == 10 < sources.windows["chr20"].num_rows
+    shown = found.evaluation["holdout-chr", Split.VALIDATION]["chr20"]
+    assert set(chosen["chr20"]) | set(found.bench.windows["holdout-chr", Split.VALIDATION]["chr20"]) == set(shown)
+    assert found.counts["validation.holdout-chr.scoring_windows"] == len(shown) - 10 > 0
     assert len(found.evaluation["holdout-chr", Split.TEST]["chr21"]) == sources.windows["chr21"].num_rows
     assert len(found.controls["holdout-chr", Split.TEST]["chr21"]) == 10
     assert found.counts["validation.holdout-chr.shortfall"] == 0

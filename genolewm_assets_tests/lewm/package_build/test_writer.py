@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,12 +11,20 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets.defs.assets.release_inputs import TablesOnDemand
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Split
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
+from genolewm_assets.lewm.package_build import writer
+from genolewm_assets.lewm.package_build.rows import SHARD_COLUMNS
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages import files as package_files
 from genolewm_assets.lewm.packages.info import read_package_info
+from genolewm_assets.lewm.packages.mix import PackageMix, Shares
+from genolewm_assets.lewm.packages.schema import VariantSource
+from genolewm_assets.sources.reference.fasta import ContigPieces
 from genolewm_assets_tests.worlds.lewm.package_world import (
+    RELEASE,
     SEQUENCES,
     alleles,
     clinvar,
@@ -88,9 +98,11 @@ def test_the_splits_of_alleles(tmp_path):
     assert not {row["pos"] for row in temporal} & {row["pos"] for row in train if row["source"] == "clinvar"}
 
 
-def test_training_uses_the_labels_of_the_earlier_release(tmp_path):
+def test_training_knows_nothing_after_t0_where_that_is_asked_for(tmp_path):
     earlier = {name: clinvar(name, "VUS") for name in ("chr17", "chr20", "chr21")}
-    report = write_package(tmp_path, make_sources(clinvar_earlier=earlier))
+    policy = HoldoutPolicy(validation_windows=10, temporal=("2024-01-07", RELEASE))
+    report = write_package(tmp_path, make_sources(clinvar_t0=earlier, policy=policy, without_alleles=True))
+    assert read_package_info(tmp_path).knowledge == "T0"
     assert failed(report.checks) == set()
     labels = {
         split: {row["label"] for row in pq.read_table(tmp_path / f"variants/{split}.parquet").to_pylist()}
@@ -143,7 +155,8 @@ def test_an_index_of_another_genome_is_refused(tmp_path):
         write_package(tmp_path / "cut", make_sources(reference=cut.__getitem__))
     turned = {name: bases[::-1] for name, bases in SEQUENCES.items()}
     sources = replace(make_sources(), reference=turned.__getitem__)
-    assert failed(write_package(tmp_path / "turned", sources).checks) == {"sequences_right"}
+    wrong = {"sequences_right", "mix_served", "bench_alleles_scored"}
+    assert failed(write_package(tmp_path / "turned", sources).checks) == wrong
 
 
 def test_a_package_without_corpus_gnomad_or_holdouts(tmp_path):
@@ -156,9 +169,48 @@ def test_a_package_without_corpus_gnomad_or_holdouts(tmp_path):
         intervals=sources.intervals.slice(0, 0),
         alleles=sources.alleles.slice(0, 0),
         corpus_rows=sources.corpus_rows.slice(0, 0),
-        mix={"eukaryote_generator": 1.0},
+        mix=PackageMix(Shares({"reference": 1.0}, {"synthetic_snv": 0.75, "synthetic_indel": 0.25})),
     )
     report = write_package(tmp_path, bare)
     assert failed(report.checks) == set()
     assert report.counts["windows.reference.train"] == report.counts["windows.reference.in"] == 64
     assert read_package_info(tmp_path).splits["test"].windows == 0
+
+
+def test_sources_read_on_demand_give_the_same_bytes(tmp_path):
+    sources, shards = make_sources(), {}
+    for source, tables in ((VariantSource.GNOMAD, sources.gnomad), (VariantSource.CLINVAR, sources.clinvar)):
+        files = {name: tmp_path / f"{source}.{name}.parquet" for name in tables}
+        for name, table in tables.items():
+            pq.write_table(table, files[name])
+        shards[str(source)] = TablesOnDemand(files, SHARD_COLUMNS[source])
+    write_package(tmp_path / "one", sources)
+    pieces = {name: ContigPieces(len(bases), partial(_slice, bases), piece_bp=500) for name, bases in SEQUENCES.items()}
+    write_package(tmp_path / "two", make_sources(reference=pieces.__getitem__, **shards))
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def _slice(bases: bytes, start: int, end: int) -> bytes:
+    return bases[start:end]
+
+
+def test_controls_and_alleles_are_written_as_they_are_made(tmp_path, monkeypatch):
+    made_so_far: list[weakref.ref[pa.Table]] = []
+    most = 0
+
+    def counted(make):
+        def made(*args, **kwargs):
+            nonlocal most
+            table = make(*args, **kwargs)
+            made_so_far.append(weakref.ref(table))
+            most = max(most, sum(each() is not None for each in made_so_far))
+            return table
+
+        return made
+
+    for name in ("control_rows", "sort_variants"):
+        monkeypatch.setattr(writer, name, counted(getattr(writer, name)))
+    monkeypatch.setattr(writer, "GROUP_ROWS", 1)
+    write_package(tmp_path, make_sources())
+    assert len(made_so_far) > 20
+    assert most <= 2

@@ -20,6 +20,12 @@ def files_of(directory: Path) -> list[str]:
     return sorted(set(found) - {"provenance.json"})
 
 
+def own_entry(manifest: bytes) -> range:
+    """Return the bytes of a manifest that state the digest and size of SHA256SUMS."""
+    at = manifest.find(b'"SHA256SUMS"')
+    return range(manifest.rfind(b"{", 0, at), manifest.find(b"}", at)) if at >= 0 else range(0)
+
+
 def flip(path: Path, at: int) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 0x01
@@ -53,6 +59,9 @@ def test_one_flipped_byte_anywhere_is_found_and_its_file_named(package, tmp_path
             if name == "manifest.json" and place == "copy" and not found:
                 # Under another name nothing holds the manifest's digest: what it says of files and rows is compared.
                 assert at not in range(original.index(b'"counts"'), original.index(b'"inputs"'))
+            elif place == "copy" and at in own_entry(original):
+                # The manifest and SHA256SUMS disagree, and no third record tells which of the two is right.
+                assert found in ([name], ["SHA256SUMS"])
             else:
                 assert found == [name], (name, at)
             path.write_bytes(original)

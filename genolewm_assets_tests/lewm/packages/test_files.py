@@ -28,6 +28,7 @@ def rows(n: int, first: int = 0) -> pa.Table:
             "left_flank": "A",
             "right_flank": "C",
             "role": "train",
+            "frozen": True,
         }
         for i in range(first, first + n)
     ]

@@ -59,7 +59,7 @@ def test_no_package_at_all(tmp_path):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"format_version": "2.0"}, r"expected genolewm\.package 1\.x, got genolewm\.package 2\.0"),
+        ({"format_version": "1.0"}, r"expected genolewm\.package 2\.x, got genolewm\.package 1\.0"),
         ({"format": "other"}, "cannot be read by this code"),
         ({"margin_bp": "256"}, "margin_bp"),
         ({"release": None}, "release"),
@@ -80,8 +80,8 @@ def test_anything_but_canonical_json_is_refused(raw):
 
 
 def test_a_minor_version_is_read():
-    raw = replace(INFO, format_version="1.7").to_bytes()
-    assert parse_package_info(raw, "package.json").format_version == "1.7"
+    raw = replace(INFO, format_version="2.7").to_bytes()
+    assert parse_package_info(raw, "package.json").format_version == "2.7"
 
 
 def test_the_digest_of_a_split_depends_on_each_of_its_files_and_on_no_other():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.lewm.packages.pointer import (
     PackageRef,
     choose_current,
+    current_folder,
     move_current,
     open_current,
     pin_release,
@@ -21,7 +23,8 @@ from genolewm_assets.lewm.packages.pointer import (
     released,
     write_latest,
 )
-from genolewm_assets.lewm.packages.reader import open_package
+from genolewm_assets.lewm.packages.reader import open_package, verify_package
+from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets.store.artefacts.root import Root
 
@@ -97,6 +100,18 @@ def test_the_package_in_use_is_opened(root: Path, package: Published) -> None:
         open_current(root)
 
 
+def test_another_package_at_the_recorded_path_is_refused(root: Path) -> None:
+    ref = move_current(root)
+    recorded = root / "packages" / "current.json"
+    other = "0" * 64
+    recorded.write_text(recorded.read_text().replace(ref.manifest_sha256, other))
+    said = rf"packages/current\.json names: expected manifest {other}, got manifest {ref.manifest_sha256}"
+    with pytest.raises(CorruptResourceError, match=said):
+        open_current(root, contents="sizes")
+    with pytest.raises(CorruptResourceError, match="is not the package"):
+        current_folder(root)
+
+
 def test_what_is_not_there_is_named(root: Path, tmp_path: Path) -> None:
     with pytest.raises(MissingResourceError, match="2019-01-01"):
         read_latest(root, "2019-01-01")
@@ -109,3 +124,65 @@ def test_a_pin_that_names_no_release_is_refused(tmp_path: Path) -> None:
     (tmp_path / "packages" / "pin.json").write_text("{}")
     with pytest.raises(CorruptResourceError, match=r"pin\.json: names no release"):
         read_pin(tmp_path)
+
+
+class Hashed(Progress):
+    """Bytes reported as hashed."""
+
+    size_bytes = 0
+
+    def advance(self, done: int, total: int | None, unit: str) -> None:
+        self.size_bytes = max(self.size_bytes, done)
+
+
+def older_than_its_manifest(root: Path) -> None:
+    """Give the files of each cache the time at which an encoder would have written them."""
+    for manifest in (root / "embeddings").glob(".gen/*/manifest.json"):
+        for path in manifest.parent.iterdir():
+            if path != manifest:
+                os.utime(path, ns=(0, 0))
+
+
+def some_files(root: Path) -> tuple[Path, Path]:
+    folder = current_folder(root)
+    return next((folder / "data").glob("train-*")), next((root / "embeddings").glob(".gen/*/states.bin"))
+
+
+def test_the_pointer_moves_without_reading_what_was_not_modified(root: Path) -> None:
+    older_than_its_manifest(root)
+    moved, pinned = Hashed(), Hashed()
+    assert move_current(root, progress=moved).release == NEW
+    assert moved.size_bytes == 0
+    assert pin_release(root, OLD, progress=pinned).release == OLD
+    assert pinned.size_bytes > 100_000, "a person who pins a release has every byte of it read"
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_byte_changed_in_a_package_or_its_cache_holds_the_pointer_back(root: Path, which: int) -> None:
+    older_than_its_manifest(root)
+    move_current(root)
+    path = some_files(root)[which]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(MissingResourceError, match="no package verifies"):
+        move_current(root)
+    os.utime(path, ns=(0, 0))
+    # A change that leaves no trace of time is found by what reads: verification, opening, pinning.
+    assert [finding.file for finding in verify_package(current_folder(root))]
+    with pytest.raises(CorruptResourceError, match="does not verify"):
+        pin_release(root, OLD)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_file_cut_short_or_missing_is_found_whatever_its_time(root: Path, which: int) -> None:
+    older_than_its_manifest(root)
+    move_current(root)
+    path = some_files(root)[which]
+    path.write_bytes(path.read_bytes()[:-1])
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(MissingResourceError, match="no package verifies"):
+        move_current(root)
+    path.unlink()
+    with pytest.raises(MissingResourceError, match="no package verifies"):
+        move_current(root)

@@ -6,7 +6,8 @@ import pytest
 
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.corpus.records import CorpusSource
-from genolewm_assets.lewm.packages.schema import SOURCE_MIX, STRATA, TABLES, window_pattern, window_shard
+from genolewm_assets.lewm.packages.mix import SOURCE_MIX
+from genolewm_assets.lewm.packages.schema import STRATA, TABLES, window_pattern, window_shard
 from genolewm_assets.lewm.windows.schema import WINDOWS
 
 

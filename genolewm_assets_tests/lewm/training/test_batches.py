@@ -7,23 +7,25 @@ import numpy as np
 import pytest
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.states.pooling import block_count
-from genolewm_assets.lewm.training.allele_index import AlleleIndex
+from genolewm_assets.lewm.edits.allele_index import AlleleIndex
+from genolewm_assets.lewm.edits.draws import DrawKey
+from genolewm_assets.lewm.edits.rules import SamplingRules
+from genolewm_assets.lewm.edits.sampling import EditSampler
+from genolewm_assets.lewm.states.pooling import Pooling, TupleKind, block_count
 from genolewm_assets.lewm.training.batches import encode_targets, make_batch, merge_batches, pool_states
-from genolewm_assets.lewm.training.draws import DrawKey
-from genolewm_assets.lewm.training.sampling import EditSampler
 from genolewm_assets.lewm.training.schedule import EditMix
-from genolewm_assets.lewm.training.tuples import Pooling, build_tuples
+from genolewm_assets.lewm.training.tuples import build_tuples
 from genolewm_assets_tests.worlds.lewm.stream_world import make_window, no_alleles, simulate_reference
 
 REFERENCE = simulate_reference()
-SAMPLER = EditSampler({}, AlleleIndex(no_alleles()))
 
 
 def tuples_of(start: int, kind: str = "local", window_bp: int = 3_072):
     window = make_window(REFERENCE, start, window_bp=window_bp)
-    haplotypes, _ = SAMPLER.sample(window, EditMix.named("exact").plan(0, 8), DrawKey.of(start))
-    return build_tuples(window, haplotypes, Pooling.named(kind, 100, "both"), epoch=0, position=0)
+    pooling = Pooling.named(kind, 100, "both")
+    sampler = EditSampler({}, AlleleIndex(no_alleles()), SamplingRules(pooling=pooling))
+    haplotypes, _ = sampler.sample(window, EditMix.named("exact").slots(8).plan(0, 0), DrawKey.of(start))
+    return build_tuples(window, haplotypes, pooling, epoch=0, position=0)
 
 
 def batch_of(start: int, position: int = 0, *, states: bool = True, **kinds):
@@ -81,8 +83,27 @@ def test_kinds_do_not_mix():
         make_batch([*local[0], *whole[0]], [*local[1], *whole[1]], epoch=0, position=0)
     with pytest.raises(InputError, match="not of one kind"):
         merge_batches([batch_of(1_000), batch_of(1_000, kind="global")])
+    for kind in ("local", "global"):
+        empty = make_batch([], [], epoch=0, position=0, kind=TupleKind(kind))
+        with pytest.raises(InputError, match="not of one kind"):
+            merge_batches([batch_of(1_000, kind="local" if kind == "global" else "global", states=False), empty])
     with pytest.raises(InputError, match="not of one kind"):
         make_batch([], [], epoch=0, position=0)
+
+
+def test_batches_without_a_tuple_are_merged():
+    states = np.zeros((0, 3), np.float32)
+    empty = make_batch([], [], epoch=2, position=5, unfilled=4, kind=TupleKind.GLOBAL, source_states=states)
+    merged = merge_batches([empty, replace(empty, position=6)])
+    assert (len(merged), merged.kind, merged.epoch, merged.position) == (0, "global", 2, 6)
+    assert merged.counts == {"unfilled": 8}
+    assert merged.source_states is not None
+    assert merged.source_states.shape == (0, 3)
+    full = batch_of(1_000, kind="global")
+    both = merge_batches([empty, full])
+    assert both.tuples == full.tuples
+    assert np.array_equal(both.target_tokens, full.target_tokens)
+    assert np.array_equal(both.source_states, full.source_states)
 
 
 def test_states_come_with_every_tuple_or_none():

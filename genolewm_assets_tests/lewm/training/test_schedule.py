@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.packages.schema import SOURCE_MIX
+from genolewm_assets.lewm.packages.mix import EDIT_SHARES, PackageMix, Shares, window_shares
+from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
 from genolewm_assets.lewm.training.schedule import (
     EditMix,
     EditSource,
     FileOrder,
     WindowSchedule,
-    apportion,
     count_visits,
 )
 
@@ -28,58 +28,57 @@ ORIGINS = np.array(
 )
 
 
+def schedule_of(origins=ORIGINS, n_windows=None, *, mix=None, seed=1) -> WindowSchedule:
+    """Return the schedule of windows without real alleles."""
+    none = np.zeros(len(origins), np.int64)
+    wanted = PackageMix(Shares(window_shares(mix), dict(EDIT_SHARES)))
+    plan = plan_epoch(WindowAlleles(origins, none, none), wanted, n_edits=8, n_visits=n_windows)
+    return WindowSchedule.of(plan, plan.slots, seed=seed)
+
+
 def test_the_mix_of_visits_is_that_of_the_plan():
-    schedule = WindowSchedule.plan(ORIGINS, SOURCE_MIX, None, seed=1)
-    assert len(schedule) == 897
+    schedule = schedule_of()
+    assert len(schedule) == 667
     for epoch in range(3):
         counts = Counter(ORIGINS[schedule.rows(epoch)].tolist())
-        eukaryote = counts["reference"] + counts["eukaryote_generator"]
-        realised = (eukaryote, counts["mrna_evo2"], counts["mrna_splice_evo2"], counts["prokaryote_evo2"])
-        for n, share in zip(realised, (0.5, 0.25, 0.1, 0.15), strict=True):
-            assert abs(n / 897 - share) < 1 / 897
+        wanted = {"reference": 0.45, "eukaryote_generator": 0.05, "mrna_evo2": 0.25, "mrna_splice_evo2": 0.1}
+        for name, share in (wanted | {"prokaryote_evo2": 0.15}).items():
+            assert abs(counts[name] / 667 - share) < 1.5 / 667
 
 
 @pytest.mark.parametrize("n_windows", [50, 400, 1_234])
 def test_every_window_is_seen_before_any_is_seen_again(n_windows):
-    schedule = WindowSchedule.plan(ORIGINS, SOURCE_MIX, n_windows, seed=1)
+    schedule = schedule_of(n_windows=n_windows)
     seen = np.zeros(len(ORIGINS), int)
     for epoch in range(6):
         np.add.at(seen, schedule.rows(epoch), 1)
-        for rows in schedule.rows_by_source.values():
+        for rows in schedule.rows_by_stratum.values():
             assert seen[rows].max() - seen[rows].min() <= 1
 
 
 def test_epochs_and_seeds_have_their_own_order():
-    schedule = WindowSchedule.plan(ORIGINS, SOURCE_MIX, None, seed=1)
-    assert schedule.rows(0).tolist() == WindowSchedule.plan(ORIGINS, SOURCE_MIX, None, seed=1).rows(0).tolist()
+    schedule = schedule_of()
+    assert schedule.rows(0).tolist() == schedule_of().rows(0).tolist()
     assert schedule.rows(0).tolist() != schedule.rows(1).tolist()
-    assert schedule.rows(0).tolist() != WindowSchedule.plan(ORIGINS, SOURCE_MIX, None, seed=2).rows(0).tolist()
+    assert schedule.rows(0).tolist() != schedule_of(seed=2).rows(0).tolist()
     # Sources are mixed throughout: the first half of an epoch has nearly half of each.
-    half = Counter(ORIGINS[schedule.rows(0)[:448]].tolist())
-    assert abs(half["mrna_evo2"] - 112) < 30
+    half = Counter(ORIGINS[schedule.rows(0)[:333]].tolist())
+    assert abs(half["mrna_evo2"] - 83) < 25
 
 
 def test_shares_of_absent_sources_are_divided_among_the_others():
     present = ORIGINS[(ORIGINS == "reference") | (ORIGINS == "prokaryote_evo2")]
-    counts = Counter(present[WindowSchedule.plan(present, SOURCE_MIX, 1_300, seed=0).rows(0)].tolist())
+    counts = Counter(present[schedule_of(present, 1_300).rows(0)].tolist())
     assert counts == {"reference": 1_000, "prokaryote_evo2": 300}
 
 
 def test_nothing_to_visit_is_named():
-    with pytest.raises(ConfigurationError, match="none to visit"):
-        WindowSchedule.plan(ORIGINS, {"fungi": 1.0}, None, seed=0)
+    with pytest.raises(ConfigurationError, match=r"unknown name: expected one of reference, .*got 'fungi'"):
+        schedule_of(mix={"fungi": 1.0})
     with pytest.raises(ConfigurationError, match="0 per epoch"):
-        WindowSchedule.plan(ORIGINS, SOURCE_MIX, 0, seed=0)
-    with pytest.raises(ConfigurationError, match="0 windows"):
-        WindowSchedule.plan(ORIGINS[:0], SOURCE_MIX, None, seed=0)
-
-
-@given(st.dictionaries(st.text(max_size=2), st.floats(0.01, 10), min_size=1, max_size=6), st.integers(0, 1_000))
-def test_apportioned_counts_add_up_and_are_within_one(shares, total):
-    counts = apportion(shares, total)
-    assert sum(counts.values()) == total
-    for name, n in counts.items():
-        assert abs(n - total * shares[name] / sum(shares.values())) < 1 + 1e-9
+        schedule_of(n_windows=0)
+    with pytest.raises(ConfigurationError, match="none to visit"):
+        schedule_of(ORIGINS[:0])
 
 
 @given(st.lists(st.sampled_from([b"a", b"b", b"c"]), max_size=30))
@@ -89,26 +88,27 @@ def test_visits_count_the_earlier_ones(ids):
 
 
 def test_file_order_is_every_window_once():
-    assert FileOrder(3).rows(0).tolist() == FileOrder(3).rows(5).tolist() == [0, 1, 2]
-    assert len(FileOrder(3)) == 3
+    order = FileOrder(3, EditMix.named("exact").slots(8))
+    assert order.rows(0).tolist() == order.rows(5).tolist() == [0, 1, 2]
+    assert len(order) == 3
 
 
 @pytest.mark.parametrize("ordinal", [0, 1, 7, 12_345])
 def test_the_exact_mix_holds_in_every_window(ordinal):
-    assert Counter(EditMix.named("exact").plan(ordinal, 8)) == {GNOMAD: 3, SNV: 3, INDEL: 1, CLINVAR: 1}
+    assert Counter(EditMix.named("exact").slots(8).plan(ordinal, 0)) == {GNOMAD: 3, SNV: 3, INDEL: 1, CLINVAR: 1}
 
 
 @pytest.mark.parametrize("first", [0, 1, 4, 999])
 def test_the_rotating_mix_holds_over_any_five_windows(first):
     mix = EditMix.named("rotating")
-    slots = Counter(source for ordinal in range(first, first + 5) for source in mix.plan(ordinal, 8))
+    slots = Counter(source for ordinal in range(first, first + 5) for source in mix.slots(8).plan(ordinal, 0))
     assert slots == {GNOMAD: 16, SNV: 12, INDEL: 8, CLINVAR: 4}
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("exact", (15, 15, 5, 5)), ("rotating", (16, 12, 8, 4))])
 def test_other_numbers_of_edits_keep_the_shares_over_whole_cycles(name, wanted):
     mix = EditMix.named(name)
-    slots = Counter(source for ordinal in range(8) for source in mix.plan(ordinal, 5))
+    slots = Counter(source for ordinal in range(8) for source in mix.slots(5).plan(ordinal, 0))
     assert tuple(slots[source] for source in (GNOMAD, SNV, INDEL, CLINVAR)) == wanted
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import Split
+from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS
-from genolewm_assets.lewm.training.schedule import EditSource
 from genolewm_assets.lewm.training.split import read_split
 from genolewm_assets_tests.worlds.lewm.package_world import held_alleles, intervals, table
 from genolewm_assets_tests.worlds.lewm.stream_world import CONTIG, as_batch, make_window, simulate_reference
@@ -20,9 +20,11 @@ START = 4_000
 FOOTPRINT_END = START + 3_072 + 256
 
 
-def variant(source: str, pos: int, label: str | None = None, holdout: str | None = None) -> dict[str, object]:
+def variant(
+    source: str, pos: int, label: str | None = None, holdout: str | None = None, stars: int = 1
+) -> dict[str, object]:
     own = {"source": source, "chrom": CONTIG, "pos": pos, "ref": "A", "alt": "C", "label": label, "gene_ids": []}
-    return own | {"holdout": holdout, "role": "train"}
+    return own | {"holdout": holdout, "role": "train", "stars": stars if source == "clinvar" else None}
 
 
 @dataclass
@@ -34,7 +36,7 @@ class OpenPackage:
     held: pa.Table = field(default_factory=held_alleles)
     stretches: pa.Table = field(default_factory=intervals)
     directory: Path = Path("pack")
-    info: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(margin_bp=256))
+    info: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(margin_bp=256, policy={"min_stars": 2}))
 
     def variants(self, split):
         return table(self.rows, PACKAGE_VARIANTS.arrow)
@@ -74,7 +76,9 @@ def test_training_draws_from_gnomad_and_pathogenic_clinvar_alleles():
 
 def test_an_evaluation_draws_from_the_labelled_alleles_of_its_holdout():
     two = with_column(as_batch([make_window(REFERENCE, START), make_window(REFERENCE, 9_000)]), "holdout", ["a", "b"])
-    rows = [variant("clinvar", 20 + i, label, "a") for i, label in enumerate(["P", "LP", "B", "LB", "VUS", "OTHER"])]
+    labels = ["P", "LP", "B", "LB", "VUS", "OTHER"]
+    rows = [variant("clinvar", 20 + i, label, "a", 2) for i, label in enumerate(labels)]
+    rows += [variant("clinvar", 30 + i, label, "a", stars) for stars in (0, 1) for i, label in enumerate(labels)]
     rows += [variant("gnomad", 5, None, "b"), variant("gnomad", 6, None, "a")]
     found = read_split(OpenPackage(two, rows), Split.VALIDATION, "a")
     assert positions(found.real[EditSource.CLINVAR]) == [20, 21, 22, 23]

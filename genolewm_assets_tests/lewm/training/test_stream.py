@@ -3,15 +3,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.training.allele_index import AlleleIndex
-from genolewm_assets.lewm.training.sampling import EditSampler
-from genolewm_assets.lewm.training.schedule import EditSource
+from genolewm_assets.lewm.edits.allele_index import AlleleIndex
+from genolewm_assets.lewm.edits.haplotypes import HaplotypeSampler
+from genolewm_assets.lewm.edits.rules import SamplingRules
+from genolewm_assets.lewm.edits.sampling import EditSampler
+from genolewm_assets.lewm.edits.sources import EditSource
+from genolewm_assets.lewm.edits.windows import SplitWindows
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
+from genolewm_assets.lewm.states.pooling import Pooling
+from genolewm_assets.lewm.training.schedule import EditMix
 from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
-from genolewm_assets.lewm.training.tuples import Pooling
-from genolewm_assets.lewm.training.windows import SplitWindows
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     MemoryStates,
     as_batch,
@@ -30,13 +35,18 @@ WINDOWS = [
 ]
 #: 512 tokens are 8 blocks; 342 are 6, in rows that have room for 8.
 READERS = {"full": MemoryStates([8, 8], 8), "short": MemoryStates([6, 6, 6], 8, seed=2)}
-SAMPLER = EditSampler({EditSource.GNOMAD: AlleleIndex(simulate_alleles(REFERENCE, 300))}, AlleleIndex(no_alleles()))
+GNOMAD = {EditSource.GNOMAD: AlleleIndex(simulate_alleles(REFERENCE, 300))}
 SETTINGS = StreamSettings(seed=4)
-VISITS = [Visit(0, 2, 0), Visit(1, 0, 0), Visit(2, 1, 0), Visit(3, 2, 1)]
+PLAN = EditMix.named("exact").slots(8).plan(0, 0)
+VISITS = [Visit(2, PLAN), Visit(0, PLAN), Visit(1, PLAN), Visit(2, PLAN, 1)]
 
 
 def stream(readers=READERS, settings=SETTINGS) -> TupleStream:
-    return TupleStream(SplitWindows([as_batch(WINDOWS)]), SAMPLER, settings, readers)
+    return TupleStream(SplitWindows([as_batch(WINDOWS)]), sampler(settings), settings, readers)
+
+
+def sampler(settings=SETTINGS) -> EditSampler:
+    return EditSampler(GNOMAD, AlleleIndex(no_alleles()), SamplingRules(pooling=settings.pooling))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +65,31 @@ def test_source_states_are_the_cached_blocks_of_each_tuple(pooling):
 
 def pooled_tokens(one) -> range:
     return range(one.block_start * 64, min(one.n_tokens, one.block_stop * 64))
+
+
+def test_windows_with_fewer_haplotypes_than_slots():
+    """The first window has one haplotype, the second four, the others none: states belong to their own window."""
+    keys = [(at + 1, chr(REFERENCE[at])) for at in (1_500, 1_600, 4_700, 4_800, 4_900)]
+    alleles = [{"pos": pos, "ref": base, "alt": "ACGT"["ACGT".index(base) - 1]} for pos, base in keys]
+    rows = [
+        {"role": "test", "contig": "chr17", "unit": f"u{i}", "number": 0, "phased": bool(i), "n_carriers": i or None}
+        | {"alleles": alleles[part]}
+        for i, part in enumerate([slice(0, 2), slice(2, 5)])
+    ]
+    haplotypes = pa.Table.from_pylist(rows, schema=HOLDOUT_HAPLOTYPES.arrow)
+    held = AlleleIndex(no_alleles())
+    made = TupleStream(SplitWindows([as_batch(WINDOWS)]), HaplotypeSampler(haplotypes, held), SETTINGS, READERS)
+    batch = made.batch([Visit(i, PLAN) for i in (0, 1, 2)], epoch=0, position=0)
+    assert [one.phase for one in batch.tuples] == ["unphased"] + ["phased"] * 4
+    assert batch.counts["unfilled"] == 3 * 8 - 5
+    assert batch.counts["multi_edit"] == len(batch) == 5
+    for index, one in enumerate(batch.tuples):
+        blocks = READERS["full"].states[1 if one.window_start == 1_000 else 0].astype(float)
+        wanted = np.mean([blocks[token // 64] for token in pooled_tokens(one)], axis=0)
+        np.testing.assert_allclose(batch.source_states[index], wanted, rtol=1e-5)
+    empty = made.batch([Visit(2, PLAN)], epoch=0, position=3)
+    assert (len(empty), empty.counts, empty.kind, empty.source_states.shape) == (0, {"unfilled": 8}, "local", (0, 5))
+    assert empty.target_tokens.shape == (0, 0)
 
 
 def test_a_batch_depends_on_its_visits_alone():
@@ -86,10 +121,10 @@ def test_a_window_in_no_cache_is_named():
     ):
         stream({"short": READERS["short"]}).batch(VISITS[1:], epoch=0, position=0)
     unknown = TupleStream(
-        SplitWindows([as_batch([replace(WINDOWS[0], cache_key=None)])]), SAMPLER, StreamSettings(), READERS
+        SplitWindows([as_batch([replace(WINDOWS[0], cache_key=None)])]), sampler(), StreamSettings(), READERS
     )
     with pytest.raises(CorruptResourceError, match="got None"):
-        unknown.batch([Visit(0, 0, 0)], epoch=0, position=0)
+        unknown.batch([Visit(0, PLAN)], epoch=0, position=0)
 
 
 @pytest.mark.parametrize(("widths", "n_blocks"), [([8, 8], 16), ([4, 4], 4), ([4, 4], 8), ([16, 16], 16)])

@@ -5,11 +5,14 @@ import pytest
 
 from genolewm_assets.errors import ConfigurationError, EditError, InputError
 from genolewm_assets.genome import RelEdit, apply_edits
-from genolewm_assets.lewm.training.allele_index import AlleleIndex
-from genolewm_assets.lewm.training.draws import DrawKey
-from genolewm_assets.lewm.training.sampling import EditSampler, SampledHaplotype, SamplingRules
-from genolewm_assets.lewm.training.schedule import EditMix, EditSource
-from genolewm_assets.lewm.training.tuples import Phase, Pooling, TupleKind, build_tuples, encode_tokens
+from genolewm_assets.lewm.edits.allele_index import AlleleIndex
+from genolewm_assets.lewm.edits.draws import DrawKey
+from genolewm_assets.lewm.edits.rules import SamplingRules
+from genolewm_assets.lewm.edits.sampling import EditSampler, SampledHaplotype
+from genolewm_assets.lewm.edits.sources import EditSource
+from genolewm_assets.lewm.states.pooling import Pooling, TupleKind
+from genolewm_assets.lewm.training.schedule import EditMix
+from genolewm_assets.lewm.training.tuples import Phase, build_tuples, encode_tokens
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     make_window,
@@ -23,7 +26,7 @@ SOURCES = {
     EditSource.GNOMAD: AlleleIndex(simulate_alleles(REFERENCE, 400)),
     EditSource.CLINVAR: AlleleIndex(simulate_alleles(REFERENCE, 200, seed=8)),
 }
-PLAN = EditMix.named("rotating").plan(0, 20)
+PLAN = EditMix.named("rotating").slots(20).plan(0, 0)
 
 
 def sample(window, **rules):
@@ -32,7 +35,7 @@ def sample(window, **rules):
 
 
 def build(window, pooling, **rules):
-    haplotypes = sample(window, **rules)
+    haplotypes = sample(window, pooling=pooling, **rules)
     return haplotypes, *build_tuples(window, haplotypes, pooling, epoch=2, position=9)
 
 
@@ -54,6 +57,8 @@ def test_tokens_and_blocks_by_plain_loops(policy, kind, window_bp):
         pooled = range(one.block_start * 64, min(len(source), one.block_stop * 64))
         assert one.n_pooled == len(pooled)
         assert one.n_changed == sum(source[i] != target[i] for i in pooled) >= 1
+        assert one.n_changed_blocks == len({i // 64 for i in pooled if source[i] != target[i]}) >= 1
+        assert one.pooled_edits == 1.0
         assert one.locus_token in pooled
         assert one.locus_token == haplotype.locus_bp // 6
         assert one.left_context_bp == haplotype.locus_bp
@@ -69,11 +74,8 @@ def test_a_tuple_says_where_it_comes_from():
     for haplotype, one in zip(haplotypes, tuples, strict=True):
         assert (one.epoch, one.position, one.window_id) == (2, 9, window.window_id)
         assert (one.origin, one.contig, one.window_start, one.strand) == ("eukaryote_generator", CONTIG, 4_000, "-")
-        assert (one.planned_source, one.edit_source, one.label) == (
-            haplotype.planned,
-            haplotype.source,
-            haplotype.label,
-        )
+        assert (one.planned_source, one.edit_source) == (haplotype.planned, haplotype.source)
+        assert one.label == (haplotype.classification and haplotype.classification.label)
         assert one.source_window == window.sequence
         assert one.alleles == haplotype.alleles
         assert one.phase == ("single" if len(one.rel_edits) == 1 else "unphased")
@@ -97,6 +99,19 @@ def test_a_difference_of_zero_is_refused():
     haplotype = SampledHaplotype(EditSource.GNOMAD, EditSource.GNOMAD, edited, 100)
     with pytest.raises(EditError, match="changes no pooled token"):
         build_tuples(window, [haplotype], Pooling(), epoch=0, position=0)
+
+
+def test_an_edit_outside_of_the_pooled_blocks_is_refused():
+    window = make_window(REFERENCE, 4_000)
+    edits = tuple(
+        RelEdit(at, window.sequence[at], "ACGT"["ACGT".index(window.sequence[at]) - 1]) for at in (400, 2_400)
+    )
+    edited = apply_edits(window.sequence, edits, right_flank=window.right_flank)
+    haplotype = SampledHaplotype(EditSource.GNOMAD, EditSource.GNOMAD, edited, 400)
+    far = Pooling(radius_tokens=400)
+    assert build_tuples(window, [haplotype], far, epoch=0, position=0)[0][0].pooled_edits == 1.0
+    with pytest.raises(EditError, match=r"outside of the blocks .* in blocks 0 to 2, got 2400:.*Sample edits with"):
+        build_tuples(window, [haplotype], Pooling(radius_tokens=100), epoch=0, position=0)
 
 
 def test_other_bases_have_no_token():

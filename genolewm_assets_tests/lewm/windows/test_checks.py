@@ -55,3 +55,13 @@ def test_a_sound_table_passes() -> None:
 )
 def test_each_planted_fault_is_found(changed: dict[str, object], checks: list[str]) -> None:
     assert failed([row(8), changed]) == checks
+
+
+def test_a_contig_without_room_for_a_window_says_that_nothing_was_compared() -> None:
+    results = check_window_table(WINDOWS.empty(), b"N" * 200, PROFILE)
+    assert all(result.passed for result in results)
+    for result in results[1:]:
+        assert result.figures["compared"] == 0
+        assert result.figures["not_compared"] == "no ACGT run of the contig holds a window and its margins"
+    # With room for windows, a table without any is wrong in every check that would have read them.
+    assert failed([]) == list(WINDOW_CHECKS[1:])

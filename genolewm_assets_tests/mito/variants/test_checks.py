@@ -49,7 +49,7 @@ class Joined:
         variants, counts = join_variants(ours, theirs, REFERENCE.encode(), chrom="chrM")
         return cls(variants, tabulate_sites(variants, REFERENCE.encode(), chrom="chrM"), ours, theirs, counts)
 
-    def failed(self) -> set[str]:
+    def failed(self, *, no_gnomad: str | None = None) -> set[str]:
         checks = check_variants(
             self.variants,
             self.sites,
@@ -57,6 +57,7 @@ class Joined:
             clinvar=self.clinvar,
             counts=self.counts,
             reference=self.reference,
+            no_gnomad=no_gnomad,
         )
         assert tuple(check.name for check in checks) == VARIANT_CHECKS
         return {check.name for check in checks if not check.passed}
@@ -88,9 +89,30 @@ def joined() -> Joined:
 
 def test_what_was_joined_passes(joined: Joined) -> None:
     assert joined.failed() == set()
-    assert Joined.of(gnomad(), clinvar()).failed() == set()
-    assert Joined.of(gnomad(), joined.clinvar).failed() == set()
     assert Joined.of(joined.gnomad, clinvar()).failed() == set()
+
+
+def test_what_compares_nothing_fails_unless_the_catalogue_names_no_source(joined: Joined) -> None:
+    why = "no_source: the catalogue names no gnomAD file of chrM"
+    nothing, clinical = Joined.of(gnomad(), clinvar()), Joined.of(gnomad(), joined.clinvar)
+    assert nothing.failed() == set(VARIANT_CHECKS[1:])
+    assert clinical.failed() == {"sites_agree_with_alleles"}
+    assert nothing.failed(no_gnomad=why) == clinical.failed(no_gnomad=why) == set()
+    checks = {
+        check.name: check.figures
+        for check in check_variants(
+            clinical.variants,
+            clinical.sites,
+            gnomad=clinical.gnomad,
+            clinvar=clinical.clinvar,
+            counts=clinical.counts,
+            reference=clinical.reference,
+            no_gnomad=why,
+        )
+    }
+    assert checks["sites_agree_with_alleles"]["compared"] == 0
+    assert checks["sites_agree_with_alleles"]["not_compared"] == why
+    assert checks["every_row_joined"]["compared"] == joined.clinvar.num_rows
 
 
 def test_rows_of_one_allele_are_no_loss() -> None:

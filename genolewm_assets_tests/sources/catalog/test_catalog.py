@@ -6,6 +6,7 @@ import copy
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import yaml
 
 from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
 from genolewm_assets.lewm.corpus.records import CorpusSource
+from genolewm_assets.lewm.packages.mix import PackageMix
 from genolewm_assets.sources.catalog.catalog import Catalog, built_in_catalogs, load_catalog
 from genolewm_assets.sources.catalog.corpus import CORPUS_SOURCES
 from genolewm_assets_tests.places import CATALOGS
@@ -34,6 +36,8 @@ def test_a_minimal_catalogue_takes_the_defaults(tmp_path: Path) -> None:
     assert catalog.genome.tracks.urls == {}
     assert (catalog.corpus.slice_fraction, catalog.corpus.seed, catalog.corpus.short_windows) == (1.0, 0, False)
     assert catalog.corpus.sources == {}
+    assert catalog.encoder.model is None
+    assert catalog.packages.policy == PackageMix()
     assert catalog.file == tmp_path / "catalog.yaml"
     assert catalog.contigs.names == ("chr1", "chrM")
     assert catalog.contigs.resolve("MT").circular
@@ -57,9 +61,19 @@ def test_every_key_arrives(tmp_path: Path) -> None:
         "slice_fraction": 0.1,
         "seed": 7,
         "short_windows": True,
-        "sources": {"mrna_evo2": {"url": "corpus/*.parquet"}},
+        "sources": {"mrna_evo2": {"url": "corpus/*.parquet", "revision": "v1.0"}},
+    }
+    data["packages"] = {
+        "mix": {"reference": 0.7, "mrna_evo2": 0.3},
+        "edits": {"gnomad": 0.5, "synthetic_snv": 0.5, "synthetic_indel": 0, "clinvar": 0},
+        "mix_declared": {"windows": {"reference": 1.0}},
+        "max_visits": 9,
     }
     catalog = load_catalog(write(tmp_path, data))
+    mix = catalog.packages.policy
+    assert mix.wanted.windows == {"reference": 0.7, "mrna_evo2": 0.3}
+    assert mix.declared == replace(mix.wanted, windows={"reference": 1.0})
+    assert (mix.wanted.edits["gnomad"], mix.max_visits) == (0.5, 9)
     assert catalog.corpus.model_dump() == data["corpus"]
     assert catalog.window_profile == WindowProfile("small", 1_200, 600, 64, cover_tails=True)
     assert catalog.contigs.resolve("one").name == "chr1"
@@ -74,6 +88,12 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     }
     assert catalog.clinvar.releases == ("2020-11-07", "2026-02-26.2")
     assert catalog.clinvar.predecessors == {"2026-02-26.2": "2020-11-07"}
+
+
+@pytest.mark.parametrize("text", ["off", '"off"'])
+def test_freshness_can_be_off(tmp_path: Path, text: str) -> None:
+    plain = yaml.safe_dump({**MINIMAL, "clinvar": {"listing": "clinvar", "freshness": "HERE"}})
+    assert load_catalog(write(tmp_path, plain.replace("HERE", text))).clinvar.freshness is None
 
 
 def test_the_tenth_file_of_a_day_comes_after_the_ninth(tmp_path: Path) -> None:
@@ -192,3 +212,30 @@ def test_catalogues_compare_by_content(tmp_path: Path) -> None:
     assert isinstance(first, Catalog)
     assert isinstance(first.gnomad.sources, Mapping)
     assert first.model_dump() == again.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "12 months"),
+        ("holdouts: {}", "12 months"),
+        ("holdouts: {temporal: off}", "off"),
+        ('holdouts: {temporal: "off"}', "off"),
+        ("holdouts: {temporal: 2024-01-07}", "2024-01-07"),
+        ('holdouts: {temporal: "2024-01-07"}', "2024-01-07"),
+        ("holdouts: {temporal: 2024-01-07.2}", "2024-01-07.2"),
+        ("holdouts: {temporal: {months: 6}}", "6 months"),
+        ("holdouts:\n  temporal:\n    months: 1200\n", "1200 months"),
+    ],
+)
+def test_t0_as_people_write_it(tmp_path: Path, text: str, expected: str) -> None:
+    catalog = load_catalog(write(tmp_path, f"{yaml.safe_dump(MINIMAL)}\n{text}\n"))
+    assert str(catalog.holdouts.temporal) == expected
+    assert catalog.holdouts.policy.temporal_setting == expected
+    assert catalog.holdouts.policy.temporal is None
+    assert catalog.packages.knowledge == "newest"
+
+
+def test_the_sample_names_its_t0() -> None:
+    assert str(load_catalog("sample").holdouts.temporal) == "2024-01-07"
+    assert str(load_catalog("grch38").holdouts.temporal) == "12 months"

@@ -34,7 +34,35 @@ REFUSED: dict[str, tuple[str, object, str]] = {
     "an empty slice": ("corpus.slice_fraction", 0.0, "(corpus.slice_fraction): wrong value: expected greater than 0"),
     "more than all": ("corpus.slice_fraction", 1.5, "(corpus.slice_fraction): wrong value: expected less than or"),
     "negative seed": ("corpus.seed", -1, "(corpus.seed): wrong value: expected greater than or equal to 0"),
+    "a mix of an unknown origin": (
+        "packages.mix",
+        {"fungi": 1.0},
+        "(packages.mix): unknown name: expected one of reference, eukaryote_generator,",
+    ),
+    "a mix of half": ("packages.mix", {"reference": 0.5}, "(packages.mix): shares do not add up: expected a sum of 1"),
+    "a mix with two shares of the reference": (
+        "packages",
+        {"mix": {"reference": 1.0}, "reference_share": 0.9},
+        "(packages.reference_share): is given, but the mix names 'reference' itself",
+    ),
+    "edits that add up to more": ("packages.edits", {"gnomad": 0.5}, "(packages.edits): shares do not add up"),
+    "declared edits that do not add up": (
+        "packages.mix_declared",
+        {"edits": {"clinvar": 0.5}},
+        "(packages.mix_declared): shares do not add up",
+    ),
+    "no visits": ("packages.max_visits", 0, "(packages.max_visits): wrong value: expected greater than 0"),
     "unknown in a source": ("gnomad.sources.chr1.checksum", MD5, "(gnomad.sources.chr1.checksum): unknown key"),
+    "phased genotypes of a circle": (
+        "haplotypes.sources.chrM",
+        {"url": "x.vcf.gz", "release": "phase3"},
+        "(haplotypes.sources.chrM): phased genotypes of a circular contig: expected a linear contig, got 'chrM'.",
+    ),
+    "phased genotypes of no contig": (
+        "haplotypes.sources.chr2",
+        {"url": "x.vcf.gz", "release": "phase3"},
+        "(haplotypes.sources.chr2): source of a contig that the genome does not have: expected one of chr1, chrM, got",
+    ),
     "unknown in a contig": ("genome.contigs.1.size", 3, "(genome.contigs[1].size): unknown key: expected one of name,"),
     "unknown track": ("genome.tracks.segdup", "x.bed", "(genome.tracks.segdup): unknown key"),
     "not a mapping": ("clinvar", "listing", "(clinvar): not a mapping: expected keys listing,"),
@@ -126,6 +154,33 @@ REFUSED: dict[str, tuple[str, object, str]] = {
         {"contigs_validation": ["chr21"]},
         "(holdouts.contigs): contig 'chr21' has both roles. Give it to validation or to test.",
     ),
+    "T0 of no day": (
+        "holdouts.temporal",
+        "2026-02-30",
+        "(holdouts.temporal): not a temporal holdout: expected off, a release such as 2024-01-07, or {months: 12}, got",
+    ),
+    "T0 on": ("holdouts.temporal", True, "(holdouts.temporal): not a temporal holdout: expected off, a release"),
+    "T0 as a number": ("holdouts.temporal", 12, "(holdouts.temporal): not a temporal holdout"),
+    "T0 left out": ("holdouts.temporal", None, "(holdouts.temporal): not a temporal holdout"),
+    "T0 in weeks": ("holdouts.temporal", {"weeks": 52}, "(holdouts.temporal): not a temporal holdout"),
+    "T0 by age and name": (
+        "holdouts.temporal",
+        {"months": 12, "release": "2024-01-07"},
+        "(holdouts.temporal): not a temporal holdout",
+    ),
+    **{
+        f"T0 {months!r} months ago": (
+            "holdouts.temporal",
+            {"months": months},
+            f"(holdouts.temporal.months): not an age: expected 1 to 1,200 months, got {months!r}.",
+        )
+        for months in (0, -1, 1_201, 1.5, "12", True, None)
+    },
+    "knowledge of something else": (
+        "packages.knowledge",
+        "t0",
+        "(packages.knowledge): wrong value: expected 'newest' or 'T0', got 't0'.",
+    ),
     "blocks shorter than a link": (
         "holdouts",
         {"link_bp": 2_000, "max_block_bp": 1_999},
@@ -135,6 +190,11 @@ REFUSED: dict[str, tuple[str, object, str]] = {
         "clinvar.freshness",
         {"warn_days": 45},
         "(clinvar.freshness.warn_days): warning is not before failure: expected less than fail_days (45), got 45.",
+    ),
+    "neither on nor off": (
+        "clinvar.freshness",
+        None,
+        "(clinvar.freshness): nothing is given: expected off, or keys warn_days and fail_days, got null.",
     ),
     "an md5 of what is not downloaded": (
         "gnomad.sources",
@@ -193,6 +253,22 @@ def message(tmp_path: Path) -> Callable[[object], str]:
 def test_mistakes_are_one_line_with_the_key(message: Callable[[object], str], case: str) -> None:
     path, value, expected = REFUSED[case]
     assert message(changed(path, value)).startswith(expected)
+
+
+def test_t0_is_one_of_the_releases(message: Callable[[object], str]) -> None:
+    data = changed("clinvar.releases", ["2026-02-26"])
+    data["holdouts"] = {"temporal": "2024-01-07"}
+    assert message(data) == (
+        "(holdouts.temporal): release is not in 'clinvar.releases': expected one of 2026-02-26, got '2024-01-07'."
+    )
+
+
+def test_knowledge_at_t0_needs_one(message: Callable[[object], str]) -> None:
+    data = changed("packages.knowledge", "T0")
+    data["holdouts"] = {"temporal": False}
+    assert message(data).startswith(
+        "(packages.knowledge): there is no T0, because holdouts.temporal is off: expected 'newest', got 'T0'."
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -62,6 +63,18 @@ class TestReading:
         records = list(read_records([first, second], GENES, progress=Steps()))
         assert [record.record_id for record in records] == [*(f"a{n}" for n in range(70)), "b0"]
         assert seen == [(64, 71, "records"), (70, 71, "records"), (71, 71, "records")]
+
+    def test_a_row_group_is_not_read_as_a_whole(self, tmp_path: Path) -> None:
+        rows = [gene_row(record_id=str(n), sequence=random_bases(n, 16_000).decode()) for n in range(4_000)]
+        path = write_rows(tmp_path / "part.parquet", *rows)
+        del rows
+        before, held = pa.total_allocated_bytes(), []
+        for number, _ in enumerate(read_records([path], GENES)):
+            if number % 500 == 0:
+                held.append(pa.total_allocated_bytes() - before)
+        # A page has 1,024 values, and is in memory compressed and as text; the column would be 19 MB more.
+        assert pq.read_metadata(path).num_row_groups == 1
+        assert max(held) < 2.2 * 1_024 * 16_000
 
     def test_missing_directory_text_and_truncated(self, tmp_path: Path) -> None:
         whole = write_rows(tmp_path / "whole.parquet", *(gene_row() for _ in range(50)))

@@ -46,7 +46,7 @@ def test_http_download_is_complete_and_its_receipt_true(site: WebServer, target:
     assert target.read_bytes() == CONTENT
     assert (receipt.size_bytes, receipt.md5, receipt.sha256, receipt.etag) == (len(CONTENT), MD5, SHA256, '"v1"')
     assert leftovers(target) == ["data.bin"]
-    assert bar.seen[-1] == (len(CONTENT), len(CONTENT), "bytes")
+    assert bar.seen[-1] == (len(CONTENT), len(CONTENT), "bytes downloaded")
     assert len(site.requests) == 1
 
 
@@ -102,6 +102,16 @@ def test_refusals_are_not_retried(site: WebServer, target: Path, status: int) ->
         fetch(site.url("data.bin"), target, wait=AT_ONCE)
     assert len(site.requests) == 1
     assert leftovers(target) == []
+
+
+def test_a_folder_that_cannot_be_made_is_named(site: WebServer, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    target = tmp_path / "file" / "more" / "data.bin"
+    with pytest.raises(FetchError, match=r"file/more: cannot be written \(Not a directory\)"):
+        fetch(site.url("data.bin"), target)
+    with pytest.raises(FetchError, match=r"cannot be written"):
+        fetch(site.url("data.bin"), tmp_path / "data.bin", part=target)
+    assert site.requests == []
 
 
 def test_nothing_listens(target: Path) -> None:

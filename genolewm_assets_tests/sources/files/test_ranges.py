@@ -124,6 +124,21 @@ def test_reading_ahead_is_bounded(site: WebServer) -> None:
         assert file.read() == CONTENT[70_000:]
 
 
+def test_reading_ahead_stops_when_the_limit_is_reached_exactly() -> None:
+    class Portions:
+        url, position, end, close = "memory://portions", 0, 100, staticmethod(lambda: None)
+
+        def next(self) -> bytes:
+            self.position += 10
+            return bytes(10)
+
+    ahead = range_file._ReadAhead(Portions(), tenacity.Retrying(), 20, (fetched := []).append)  # type: ignore[arg-type]
+    ahead.take(), ahead.take(), until(lambda: len(fetched) >= 4)
+    time.sleep(0.2)
+    ahead.stop()
+    assert sum(fetched) == 40
+
+
 def test_it_reads_while_its_reader_computes(site: WebServer) -> None:
     with opened(site) as file:
         file.read(70_000)

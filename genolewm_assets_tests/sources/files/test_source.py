@@ -49,6 +49,18 @@ def test_local_file_that_differs_from_its_published_md5_fails_its_check(tmp_path
     assert check.figures["published_md5"] == MD5
 
 
+def test_a_file_without_an_expected_md5_was_not_compared(tmp_path: Path) -> None:
+    path = tmp_path / "file.vcf.gz"
+    path.write_bytes(CONTENT)
+    with SourceFile(str(path), None, tmp_path).local() as local:
+        said = local.checksum_check()
+    assert said.passed
+    assert said.figures["compared"] == 0
+    assert said.figures["not_compared"] == "neither the catalogue nor the publisher states an MD5"
+    with SourceFile(str(path), MD5, tmp_path).local() as local:
+        assert local.checksum_check().figures["compared"] == 1
+
+
 @pytest.mark.parametrize(
     ("make", "problem"),
     [(Path.mkdir, "is a directory"), (lambda path: None, "does not exist"), (os.mkfifo, "is not a regular file")],
@@ -139,6 +151,21 @@ def test_a_place_that_knows_no_head_is_asked_for_one_byte(tmp_path: Path) -> Non
         assert stated["size_bytes"] == len(CONTENT)
         assert site.requests == [("/big.vcf.gz", None), ("/big.vcf.gz", "bytes=0-0")]
         assert len(site.headed) == 1
+
+
+def test_a_server_that_fails_for_a_while_is_asked_again_for_the_identity(tmp_path: Path) -> None:
+    with running_server() as site:
+        site.files["big.vcf.gz"] = CONTENT
+        site.statuses = [503]
+        source = SourceFile(site.url("big.vcf.gz"), None, tmp_path)
+        assert source.identity() == {"file": "big.vcf.gz", "size_bytes": len(CONTENT), "version": '"v1"'}
+        assert len(site.requests) == 2
+
+
+def test_what_is_no_http_is_an_error_in_one_line(tmp_path: Path) -> None:
+    source = SourceFile("http://127.0.0.1:1:2/big.vcf.gz", None, tmp_path)
+    with pytest.raises(FetchError, match=r"big\.vcf\.gz: download failed"):
+        source.identity()
 
 
 def test_a_published_md5_is_all_that_is_fetched(tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pysam
 import pytest
 
 from genolewm_assets.errors import GenoLeWMError, InputError, UnknownContigError, VcfError
 from genolewm_assets.genome import GRCH38
 from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall
 from genolewm_assets.sources.mito.heteroplasmy import SampleCalls, read_heteroplasmy
+from genolewm_assets.sources.vcf.header_size import MAX_HEADER_LINES
 from genolewm_assets_tests.mito.judged import levels_on_reference
 from genolewm_assets_tests.worlds.sources.vcf_files import write_text
 
@@ -178,8 +180,23 @@ def test_truncated_bgzf(tmp_path: Path, kept: float, message: str) -> None:
         read(tmp_path, whole[: int(kept if kept < 0 else kept * len(whole))])
     broken = bytearray(whole)
     broken[len(whole) // 2] ^= 0xFF
-    with pytest.raises(VcfError, match="cannot be read as a VCF"):
+    with pytest.raises(VcfError, match="the compressed data are damaged"):
         read(tmp_path, bytes(broken))
+
+
+@pytest.mark.parametrize("how", ["plain", "bgzip", "bcf"])
+def test_a_header_of_too_many_lines_is_refused(tmp_path: Path, how: str) -> None:
+    more = "".join(f"##x{number}=y\n" for number in range(MAX_HEADER_LINES))
+    text = vcf(ONE).replace("\n", f"\n{more}", 1)
+    path = tmp_path / f"calls.{how}"
+    if how == "bcf":
+        plain = write_text(tmp_path / "plain.vcf", text)
+        with pysam.VariantFile(str(plain)) as file, pysam.VariantFile(str(path), "wb", header=file.header):
+            pass
+    else:
+        write_text(path, text, how)
+    with pytest.raises(VcfError, match=r"line 100001: the header is too large: expected at most 100,000 lines"):
+        read_heteroplasmy(path, CHRM)
 
 
 def test_files_and_samples_that_are_not_there(tmp_path: Path) -> None:

@@ -178,8 +178,12 @@ def test_progress_counts_bases_to_the_end(tmp_path: Path) -> None:
     source = write_bgzip(tmp_path / "source.fa.gz", fasta_text({**SEQUENCES, "other": "ACGT"}))
     prepare_genome(source, tmp_path, CONTIGS, progress=Bar())
     total = len(CHR1) + len(CHR2) + len(CHRM)
-    bases = [call for call in seen if call[2] == "bp"]
-    assert bases == [(len(CHR1), total, "bp"), (len(CHR1) + len(CHR2), total, "bp"), (total, total, "bp")]
+    bases = [call for call in seen if call[2] == "bp checked"]
+    assert bases == [
+        (len(CHR1), total, "bp checked"),
+        (len(CHR1) + len(CHR2), total, "bp checked"),
+        (total, total, "bp checked"),
+    ]
 
 
 BAD_INPUT = {

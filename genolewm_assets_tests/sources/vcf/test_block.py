@@ -167,14 +167,14 @@ def test_a_comma_that_is_encoded_parts_no_values(tmp_path: Path) -> None:
     assert rows.strings_of("X").to_pylist() == ["a,b", "c"]
 
 
-def test_runs_of_contigs(tmp_path: Path) -> None:
+def test_distinct_names_of_contigs(tmp_path: Path) -> None:
     chroms = ["1", "1", "11", "1", "chrM", "chrM", "chrN"]
     text = vcf_text([(chrom, at, ".", "A", "C", "PASS", ".") for at, chrom in enumerate(chroms)])
     block = one_block(write_text(tmp_path / "a.vcf", text))
-    runs = list(block.runs())
-    assert [name for name, _ in runs] == ["1", "11", "1", "chrM", "chrN"]
-    assert [block.take(rows).pos.tolist() for _, rows in runs] == [[0, 1], [2], [3], [4, 5], [6]]
-    assert list(block.take(slice(0, 0)).runs()) == []
+    names, codes = block.distinct_chroms()
+    assert (names, codes.tolist()) == (["1", "11", "chrM", "chrN"], [0, 0, 1, 0, 2, 2, 3])
+    names, codes = block.take(slice(0, 0)).distinct_chroms()
+    assert (names, codes.tolist()) == ([], [])
 
 
 def test_records_are_taken_with_what_was_located(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from genolewm_assets.errors import UnknownContigError, VcfError
-from genolewm_assets.genome import GRCH38, Contig, ContigSet
-from genolewm_assets.sources.vcf.contig_names import ContigNames, check_assembly, is_assembly_contig
-from genolewm_assets.sources.vcf.header import parse_header
+from genolewm_assets.genome import Contig, ContigSet
+from genolewm_assets.sources.vcf.contig_names import ContigNames, is_assembly_contig
 from genolewm_assets_tests.worlds.sources.scanned_vcf import one_block
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
@@ -45,23 +46,36 @@ def test_contig_names(tmp_path: Path) -> None:
     text = vcf_text([(name, 3, ".", "G", "C", "PASS", ".") for name in ("1", "chr1", "chr7", "chr99")])
     names = ContigNames(CONTIGS)
     block = one_block(write_text(tmp_path / "a.vcf", text))
-    *known, (unknown, last) = block.runs()
-    assert [names.resolve(name, block.take(rows).where) for name, rows in known] == [TOY, TOY, None]
+    assert [names.resolve(name, block.where) for name in ("1", "chr1", "chr7")] == [TOY, TOY, None]
     names.check_met(CONTIGS, where="a.vcf")
     message = r"^a\.vcf: no record is on a requested contig: expected 'chr2', got '1', 'chr1', 'chr7'\."
     with pytest.raises(VcfError, match=message):
         names.check_met([CONTIGS["chr2"]], where="a.vcf")
     with pytest.raises(UnknownContigError, match=r"a\.vcf, line 6: .*'chr99'"):
-        names.resolve(unknown, block.take(last).where)
+        names.resolve("chr99", block.take(slice(3, 4)).where)
 
 
-def test_another_assembly_is_told_by_its_lengths() -> None:
-    check_assembly(
-        parse_header(["##contig=<ID=17,length=83257441>", "##contig=<ID=17x,length=1>"], ()), GRCH38, where=""
-    )
-    header = parse_header(["##contig=<ID=17,length=81195210>"], ())
-    with pytest.raises(VcfError, match=r"a\.vcf: .*'17'.*expected 83257441 bp, got 81195210 bp"):
-        check_assembly(header, GRCH38, where="a.vcf")
+@given(st.lists(st.sampled_from(["1", "chr1", "chr2", "chr7", "HLA-A*01:01", "KI270706.1"]), min_size=1, max_size=30))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_block_is_divided_by_contig_and_not_by_spelling(tmp_path: Path, spellings: list[str]) -> None:
+    text = vcf_text([(name, at, ".", "G", "C", "PASS", f"X={at}") for at, name in enumerate(spellings, 1)])
+    block = one_block(write_text(tmp_path / "a.vcf", text))
+    expected: dict[Contig | None, list[tuple[int, str, str]]] = {}
+    for at, name in enumerate(spellings, 1):
+        contig = {"1": TOY, "chr1": TOY, "chr2": CONTIGS["chr2"]}.get(name)
+        expected.setdefault(contig, []).append((at, name, str(at)))
+    found = {
+        contig: list(zip(part.pos.tolist(), part.chroms().to_pylist(), part.strings_of("X").to_pylist(), strict=True))
+        for contig, part in ContigNames(CONTIGS).divide(block)
+    }
+    assert list(found.items()) == list(expected.items())
+
+
+def test_an_unknown_name_is_told_with_its_first_line(tmp_path: Path) -> None:
+    names = ["1", "chr1", "chr7", "1", "chr99", "chr1", "chr99"]
+    text = vcf_text([(name, 3, ".", "G", "C", "PASS", ".") for name in names])
+    with pytest.raises(UnknownContigError, match=r"a\.vcf, line 7: .*'chr99'"):
+        next(ContigNames(CONTIGS).divide(one_block(write_text(tmp_path / "a.vcf", text))))
 
 
 @pytest.mark.timeout(20)

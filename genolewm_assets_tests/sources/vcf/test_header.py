@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from datetime import date
 from pathlib import Path
 
@@ -63,6 +64,19 @@ def test_a_long_header_line_costs_no_more_than_its_length(line: str) -> None:
     header = parse_header([line], ())
     assert header.version == ""
     assert set(header.contigs.values()) <= {None}
+
+
+@pytest.mark.parametrize("attribute", ["a=,", 'a="",', '\\"'])
+def test_a_long_header_line_takes_little_memory(attribute: str) -> None:
+    """Attributes that are not read are not kept, and a text in quotation marks is not remembered letter by letter."""
+    line = '##INFO=<ID=AF,x="' + attribute * ((1 << 18) // len(attribute)) + ">"
+    tracemalloc.start()
+    try:
+        parse_header([line], ())
+        taken_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken_bytes < 2 << 20
 
 
 def test_a_version_of_many_digits_is_no_version() -> None:

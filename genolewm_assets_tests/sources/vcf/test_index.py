@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import tracemalloc
 from contextlib import suppress
 from itertools import groupby, pairwise
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
+from genolewm_assets.sources.vcf.header_size import MAX_HEADER_LINES
 from genolewm_assets.sources.vcf.index import (
     INDEX_LIMIT_BYTES,
     IndexedContig,
@@ -369,3 +371,10 @@ def test_a_bomb_is_not_inflated() -> None:
         assert tracemalloc.get_traced_memory()[1] < 3 * INDEX_LIMIT_BYTES
     finally:
         tracemalloc.stop()
+
+
+def test_more_contigs_than_a_header_can_declare_are_refused() -> None:
+    names = [f"c{number}" for number in range(MAX_HEADER_LINES + 1)]
+    message = r"a\.tbi: the index is damaged: 100,001 contigs are more than a header can declare \(100,000\)"
+    with pytest.raises(VcfError, match=message):
+        read_index(bgzip(tbi(names, [struct.pack("<2i", 0, 0)] * len(names))), where="a.tbi")

@@ -61,8 +61,24 @@ def test_lines_do_not_depend_on_how_the_text_is_cut(
         assert [info for _, info in found] == [{"XAF": "0.9", "flag": None, "AF": "0.25,0.5"}, {"AF": None}, {}]
 
 
-def test_last_line_end_may_be_missing(tmp_path: Path) -> None:
-    assert scan(write_text(tmp_path / "a.vcf", TEXT.removesuffix("\n"))) == FOUND
+@pytest.mark.parametrize("size_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("cut", ["\n", "5\n", "AC=1,2;XAF=0.9;flag\n"])
+def test_plain_text_that_is_cut_within_a_line_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size_bytes: int, cut: str
+) -> None:
+    """Such a line may have all its columns, with a shorter INFO."""
+    cut_small(monkeypatch, size_bytes)
+    text = vcf_text(RECORDS[:1], info=["AF:A:Float"]) if cut != "\n" else TEXT
+    text = text.replace("AC=1,2;XAF=0.9;flag", "AF=0.25") if cut == "5\n" else text
+    assert text.endswith(cut)
+    path = write_text(tmp_path / "a.vcf", text.removesuffix(cut))
+    with pytest.raises(VcfError, match=r"a\.vcf: the file ends within a line: expected a line end .* may be truncated"):
+        scan(path)
+
+
+@pytest.mark.parametrize("how", ["gzip", "bgzip"])
+def test_the_last_line_end_may_be_missing_in_a_compressed_file(tmp_path: Path, how: str) -> None:
+    assert scan(write_text(tmp_path / "a.vcf", TEXT.removesuffix("\n"), how)) == FOUND
 
 
 def test_sample_columns_are_counted_too(tmp_path: Path) -> None:
@@ -203,7 +219,7 @@ def test_progress_ends_at_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     size = path.stat().st_size
     done = [call[0] for call in listener.calls]
     assert done == sorted(done)
-    assert listener.calls[-1] == (size, size, "bytes")
+    assert listener.calls[-1] == (size, size, "bytes of VCF read")
 
 
 def readers() -> list[str]:

@@ -362,7 +362,7 @@ def test_verify_reads_ahead_in_several_threads(store: Path, monkeypatch: pytest.
             seen.append((done, total, unit))
 
     verify_array_store(store, progress=Listener())
-    assert seen[-1] == (861, 861, "bytes")
+    assert seen[-1] == (861, 861, "bytes hashed")
     assert len(seen) == 9
     for row in (20, 9):
         flip(store / "states.bin", row * 30)

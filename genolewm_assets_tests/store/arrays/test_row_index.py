@@ -222,10 +222,10 @@ DAMAGES = {
     "half a page": (lambda path: os.truncate(path, 5000), "size differs"),
     "grown": (lambda path: os.truncate(path, 1 << 20), "size differs"),
     "text": (lambda path: path.write_text("hash,row\n" * 100), "is not a row index"),
-    "a pipe": (damage_pipe, "is not a plain file"),
+    "a pipe": (damage_pipe, "is not a regular file"),
     "a link": (damage_link, "is a symlink"),
     "another database": (damage_other_database, "cannot be read by this code: expected version 2, got version 0"),
-    "a folder": (lambda path: (path.unlink(), path.mkdir()), "is not a plain file"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "is not a regular file"),
 }  # fmt: skip
 
 

@@ -155,6 +155,7 @@ def test_failed_checks_reject_the_build_and_the_last_good_version_stays(root: Ro
         build(root, make_plan({"variants.bin": b"wrong"}, code_version="2", passed=False))
     assert [check.name for check in raised.value.checks] == ["content_is_right"]
     assert raised.value.checks[0].figures == {"share": 0.25, "bad": [1, 2]}
+    assert "['content_is_right'] (content_is_right: bad [1, 2], share 0.25) and was not published" in str(raised.value)
     assert plans.picture(root) == before
     rejected = root.path / "rejected" / LOCATION
     assert (rejected / "variants.bin").read_bytes() == b"wrong"
@@ -391,4 +392,4 @@ def test_progress_counts_the_bytes_hashed(root: Root) -> None:
 
     build(root, make_plan(), progress=Listener())
     build(root, make_plan(), progress=Listener())
-    assert [s for s in seen if s[0] == s[1]] == [(10246, 10246, "bytes")] * 2
+    assert [s for s in seen if s[0] == s[1]] == [(10246, 10246, "bytes hashed")] * 2

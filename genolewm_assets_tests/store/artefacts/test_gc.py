@@ -13,7 +13,7 @@ from genolewm_assets.store.artefacts.gc import Reason, collect_garbage
 from genolewm_assets.store.artefacts.inputs import open_input
 from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets.store.artefacts.published import ArtefactId, Published
-from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.root import DIGESTS, Root
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, failing_plan, make_plan, picture
 
@@ -116,6 +116,19 @@ def test_abandoned_work_goes_but_never_work_in_progress(root: Root) -> None:
     assert not dead.exists()
     collect_garbage(root)
     assert not alive.exists()
+
+
+def test_temporary_files_beside_recorded_digests_go_after_an_hour(root: Root) -> None:
+    folder = root.path / DIGESTS
+    folder.mkdir(parents=True)
+    kept, young, old = (
+        folder / name for name in ("a.md5.json", ".a.md5.json.0123abcd.tmp", ".b.md5.json.0123abcd.tmp")
+    )
+    for path in (kept, young, old):
+        path.write_bytes(b"{}")
+    os.utime(old, (1, 1))
+    assert [item.path for item in collect_garbage(root)] == [str(old.relative_to(root.path))]
+    assert sorted(folder.iterdir()) == sorted((kept, young))
 
 
 def test_generations_stay_while_anything_is_being_built(root: Root) -> None:

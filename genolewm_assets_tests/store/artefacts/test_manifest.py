@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.store.artefacts.compared import stating_compared
 from genolewm_assets.store.artefacts.manifest import (
     CheckResult,
     FileEntry,
@@ -199,7 +200,7 @@ def test_a_manifest_that_is_no_file(tmp_path: Path) -> None:
         read_manifest(tmp_path)
     path = tmp_path / "manifest.json"
     path.symlink_to("/etc/hostname")
-    with pytest.raises(CorruptResourceError, match="not a regular file"):
+    with pytest.raises(CorruptResourceError, match="is a symlink"):
         read_manifest(tmp_path)
     path.unlink()
     os.mkfifo(path)
@@ -227,3 +228,38 @@ def test_every_flipped_bit_gives_an_error_or_another_digest() -> None:
         except CorruptResourceError:
             continue
         assert changed.sha256 != MANIFEST.sha256
+
+
+WHOLE = CheckResult("windows_tile_contig", passed=True, figures={"windows": 3})
+WHY = "no_source: the catalogue names no file"
+
+
+def test_a_check_states_how_much_it_compared() -> None:
+    stated = stating_compared(WHOLE, 3, WHY)
+    assert stated == CheckResult("windows_tile_contig", passed=True, figures={"windows": 3, "compared": 3})
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_check_that_compared_nothing_passes_only_if_that_is_declared(*, declared: bool) -> None:
+    stated = stating_compared(WHOLE, 0, WHY, declared=declared)
+    assert stated.passed is declared
+    assert stated.figures == {"windows": 3, "compared": 0, "not_compared": WHY}
+    # What it said first stays.
+    assert stating_compared(stated, 0, "another reason", declared=True) == stated
+
+
+def test_failed_checks_are_told_with_their_figures() -> None:
+    checks = (
+        CheckResult("sorted", passed=True, figures={"rows": 5}),
+        CheckResult(
+            "refs_match", passed=False, figures={"share": 0.0, "bad": [], "cause": "a reason", "at": "x" * 200}
+        ),
+        CheckResult("tiles", passed=False),
+    )
+    said = f"['refs_match', 'tiles'] (refs_match: at {'x' * 120}..., share 0.0)"
+    assert replace(MANIFEST, checks=checks).failures == said
+
+
+def test_a_failed_check_stays_as_it_is() -> None:
+    failed = CheckResult("windows_tile_contig", passed=False, figures={"error": "not run"})
+    assert stating_compared(failed, 0, WHY, declared=True) == failed

@@ -17,7 +17,10 @@ def test_the_reason_is_told_as_far_as_it_is_known(root: Root) -> None:
     assert rejection_reason(root, LOCATION) == f"see {root.path}/rejected/{LOCATION}"
     with pytest.raises(BuildRejectedError):
         build(root, make_plan(passed=False))
-    assert rejection_reason(root, LOCATION) == "failed checks ['content_is_right']"
+    assert (
+        rejection_reason(root, LOCATION)
+        == "failed checks ['content_is_right'] (content_is_right: bad [1, 2], share 0.25)"
+    )
 
 
 def test_clearing_takes_the_marker_of_one_location_only(root: Root) -> None:
@@ -28,4 +31,6 @@ def test_clearing_takes_the_marker_of_one_location_only(root: Root) -> None:
     clear_rejected(root, LOCATION)
     clear_rejected(root, LOCATION)
     assert not root.is_rejected(LOCATION)
-    assert rejection_reason(root, other) == "failed checks ['content_is_right']"
+    assert (
+        rejection_reason(root, other) == "failed checks ['content_is_right'] (content_is_right: bad [1, 2], share 0.25)"
+    )

@@ -22,11 +22,11 @@ def test_a_plain_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (os.mkfifo, "is not a plain file"),
-        (Path.mkdir, "is not a plain file"),
-        (lambda path: path.symlink_to("real"), "is a symlink, not a plain file"),
-        (lambda path: path.symlink_to("/dev/zero"), "is a symlink, not a plain file"),
-        (lambda path: path.symlink_to(path.name), "is a symlink, not a plain file"),
+        (os.mkfifo, "is not a regular file"),
+        (Path.mkdir, "is not a regular file"),
+        (lambda path: path.symlink_to("real"), "is a symlink, not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "is a symlink, not a regular file"),
+        (lambda path: path.symlink_to(path.name), "is a symlink, not a regular file"),
     ],
 )
 def test_nothing_else_is_followed_or_waited_for(tmp_path: Path, make: object, problem: str) -> None:
@@ -37,7 +37,7 @@ def test_nothing_else_is_followed_or_waited_for(tmp_path: Path, make: object, pr
 
 
 def test_a_device_is_not_read() -> None:
-    with pytest.raises(CorruptResourceError, match="is not a plain file"):
+    with pytest.raises(CorruptResourceError, match="is not a regular file"):
         read_plain(Path("/dev/zero"))
 
 

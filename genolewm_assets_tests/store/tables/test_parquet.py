@@ -52,6 +52,14 @@ def test_file_has_the_schema_statistics_and_row_groups(tmp_path: Path) -> None:
     assert pq.read_table(path)["length"].to_pylist() == list(range(70_005))
 
 
+def test_values_inside_lists_and_structs_have_encodings_of_their_own() -> None:
+    entries = [[{"pos": 1_000 * at + i, "ref": "A"} for i in range(3)] for at in range(50)]
+    kind = pa.list_(pa.struct([("pos", pa.int64()), ("ref", pa.string())]))
+    repetitive, encodings = choose_encodings(pa.table({"alleles": pa.array(entries, kind)}))
+    assert repetitive == ["alleles.list.element.ref"]
+    assert encodings == {"alleles.list.element.pos": "DELTA_BINARY_PACKED"}
+
+
 def test_no_tables_give_an_empty_file_with_the_schema(tmp_path: Path) -> None:
     assert write_table([], tmp_path / "x.parquet", GENOME_CONTIGS) == 0
     table = pq.read_table(tmp_path / "x.parquet")

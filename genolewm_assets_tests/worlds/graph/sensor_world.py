@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import dagster as dg
+import pytest
 import yaml
 
+from genolewm_assets.defs.operations import clinvar_sensor
 from genolewm_assets.defs.operations.clinvar_sensor import clinvar_release_sensor
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets_tests.servers.web_server import WebServer
@@ -20,12 +22,25 @@ RELEASE, SHARD = "clinvar/release", "clinvar/shard"
 
 
 def unregistered_world(folder: Path) -> TinyWorld:
-    """Return a world whose releases nobody has registered, and whose catalogue names no predecessors."""
+    """Return a world whose releases nobody has registered, and whose catalogue names neither predecessors nor T0."""
     world = TinyWorld(folder)
     for release in RELEASES:
         world.instance.delete_dynamic_partition(NAME, release)
     change_catalog(world, predecessors=None)
+    set_t0(world, temporal=False)
     return world
+
+
+def set_t0(world: TinyWorld, *, temporal: object) -> None:
+    """Set ``holdouts.temporal`` of the catalogue."""
+    catalog = yaml.safe_load(world.catalog.read_text())
+    catalog["holdouts"]["temporal"] = temporal
+    world.catalog.write_text(yaml.safe_dump(catalog))
+
+
+def assume_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the sensor and the schedule take everything that a release reads for published."""
+    monkeypatch.setattr(clinvar_sensor, "missing_inputs", lambda *_: [])
 
 
 class Ticks:

@@ -41,6 +41,6 @@ def build_shown_root(folder: Path) -> ShownRoot:
 def _run(shown: ShownRoot, status: int, *command: str) -> None:
     environment = {**os.environ, **prepare_environment(shown.path, str(shown.catalog))}
     done = subprocess.run(
-        [sys.executable, "-m", *command], env=environment, capture_output=True, text=True, timeout=500, check=False
+        [sys.executable, "-m", *command], env=environment, capture_output=True, text=True, timeout=1500, check=False
     )
     assert done.returncode == status, f"{command}: {done.returncode}\n{done.stdout[-3_000:]}\n{done.stderr[-3_000:]}"

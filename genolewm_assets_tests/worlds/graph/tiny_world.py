@@ -99,11 +99,11 @@ class TinyWorld:
             "genome": {"name": "tiny", "fasta": "genome.fa.gz", "contigs": contigs},
             "windows": {"profile": "tiny", "window_bp": 1_200, "stride_bp": 800, "margin_bp": 96},
             "gnomad": {"sources": sources},
-            "clinvar": {"listing": "clinvar", "predecessors": {RELEASES[1]: RELEASES[0]}},
+            "clinvar": {"listing": "clinvar", "predecessors": {RELEASES[1]: RELEASES[0]}, "freshness": "off"},
             "corpus": {"short_windows": True, "sources": {name: {"url": f"corpus/{name}"} for name in CORPUS}},
-            "encoder": {"dtype": "float32", **encoder},
-            "holdouts": {"clinvar_genes": []},
-            "packages": {"mix_declared": True},
+            "encoder": {"model": "tiny-llama-random", "dtype": "float32", **encoder},
+            "holdouts": {"clinvar_genes": [], "temporal": RELEASES[0]},
+            "packages": {"mix_declared": True, "max_visits": 40},
         }
         self.catalog.write_text(yaml.safe_dump(catalog))
 
@@ -207,7 +207,11 @@ class TinyWorld:
         path.with_name(f"{path.name}.md5").write_text(f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.name}\n")
 
     def materialize(
-        self, *keys: str, partition: str | None = None, ops: dict[str, object] | None = None
+        self,
+        *keys: str,
+        partition: str | None = None,
+        ops: dict[str, object] | None = None,
+        tags: dict[str, str] | None = None,
     ) -> dg.ExecuteInProcessResult:
         """Run assets for one partition in one run, as the UI's Materialize button would; ``ops`` is their config."""
         return dg.materialize(
@@ -217,13 +221,28 @@ class TinyWorld:
             selection=dg.AssetSelection.assets(*[dg.AssetKey(key.split("/")) for key in keys]),
             resources={"workspace": WorkspaceResource(root=str(self.root), catalog=str(self.catalog))},
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}, "ops": ops or {}},
+            tags=tags,
             raise_on_error=False,
         )
 
 
 def failed_checks(result: dg.ExecuteInProcessResult) -> set[str]:
-    """Return the names of the checks that a run recorded as failed."""
-    return {check.check_name for check in result.get_asset_check_evaluations() if not check.passed}
+    """Return the names of the blocking checks that a run evaluated and recorded as failed."""
+    return {name for name, severity in _not_passed(result) if severity is dg.AssetCheckSeverity.ERROR}
+
+
+def warned_checks(result: dg.ExecuteInProcessResult) -> set[str]:
+    """Return the names of the blocking checks that a run recorded as a warning."""
+    return {name for name, severity in _not_passed(result) if severity is dg.AssetCheckSeverity.WARN}
+
+
+def _not_passed(result: dg.ExecuteInProcessResult) -> list[tuple[str, dg.AssetCheckSeverity]]:
+    return [(check.check_name, check.severity) for check in blocking_checks(result) if not check.passed]
+
+
+def blocking_checks(result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckEvaluation]:
+    """Return what a run recorded of the blocking checks."""
+    return [check for check in result.get_asset_check_evaluations() if check.blocking]
 
 
 def bytes_of(root: Path) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from genolewm_assets.encoders import EncoderIdentity
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.lewm.states.pooling import block_count
@@ -35,15 +36,23 @@ def states_of(sequence: str) -> NDArray[np.float32]:
 
 
 def publish_cache(
-    root: Root, source: str, sequences: list[str], encode: Callable[[list[str]], NDArray[np.float32]]
+    root: Root,
+    source: str,
+    sequences: list[str],
+    encode: Callable[[list[str]], NDArray[np.float32]],
+    identity: EncoderIdentity | None = None,
 ) -> CacheRef:
-    """Build one cache as the asset graph does."""
+    """Build one cache as the asset graph does, with an identity under the key that the graph computes."""
     states = encode(sequences)
-    config = {"source": source, "sequences": hashlib.sha256("".join(sequences).encode()).hexdigest()}
+    windows_sha256 = hashlib.sha256("".join([source, *sequences]).encode()).hexdigest()
+    config = {"source": source, "sequences": windows_sha256}
+    if identity is not None:
+        shape = list(identity.row_shape(PROFILE.window_bp))
+        config = {"encoder": identity.as_recipe(), "windows_sha256": windows_sha256, "row_shape": shape}
     key = compute_key(config)
 
     def write(work: Path) -> BuildReport:
-        spec = ArraySpec("states", states.shape[1:], "float32")
+        spec = ArraySpec("states", states.shape[1:], states.dtype.name)
         with ArrayStoreWriter(work, [spec], key_config=config) as writer:
             for row in range(len(sequences)):
                 writer.write({"states": states[row]}, key=str(row))
@@ -52,7 +61,7 @@ def publish_cache(
 
     artefact = ArtefactId("embeddings/cache", source)
     published = build(root, BuildPlan(artefact, f"embeddings/{key}", "1", config, (), write))
-    return CacheRef(source, key, len(sequences), "0" * 64, published.manifest.sha256, f"embeddings/{key}")
+    return CacheRef(source, key, len(sequences), windows_sha256, published.manifest.sha256, f"embeddings/{key}")
 
 
 def simulated_states(sequences: list[str]) -> NDArray[np.float32]:
@@ -64,6 +73,7 @@ def publish_package(
     folder: Path,
     *,
     encode: Callable[[list[str]], NDArray[np.float32]] | None = simulated_states,
+    identity: EncoderIdentity | None = None,
     **changes: object,
 ) -> Path:
     """Publish the package of ``package_world``, with ``encode`` also its caches, in a root of its own."""
@@ -76,5 +86,5 @@ def publish_package(
         caches.append((contig, [SEQUENCES[contig][start:end].decode() for start, end in spans]))
     for source, table in sources.corpus.items():
         caches.append((source, table["sequence"].to_pylist()))
-    refs = tuple(publish_cache(root, *cache, encode) for cache in caches) if encode else ()
+    refs = tuple(publish_cache(root, *cache, encode, identity) for cache in caches) if encode else ()
     return publish(root, replace(sources, caches=refs)).directory

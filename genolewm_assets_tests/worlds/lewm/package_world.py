@@ -13,10 +13,16 @@ import pyarrow as pa
 from genolewm_assets.genome import Contig, WindowProfile, genome_digest, reverse_complement
 from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
+from genolewm_assets.lewm.holdouts.schema import (
+    HOLDOUT_ALLELES,
+    HOLDOUT_CORPUS,
+    HOLDOUT_HAPLOTYPES,
+    HOLDOUT_INTERVALS,
+)
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.package_build.writer import write_package
-from genolewm_assets.lewm.packages.schema import SOURCE_MIX, CacheRef
+from genolewm_assets.lewm.packages.mix import POSSIBLE, SOURCE_MIX, PackageMix
+from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.lewm.windows.table import build_window_table
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.manifest import CheckResult, FileEntry, Manifest
@@ -147,6 +153,25 @@ def held_corpus(*keys: tuple[str, str]) -> pa.Table:
     return table(rows, HOLDOUT_CORPUS.arrow)
 
 
+def haplotypes(*rows: tuple[str, str, int | None, Sequence[int]]) -> pa.Table:
+    """Return haplotypes of chr17 from (role, unit, number of carriers or None, 0-based starts of SNVs)."""
+    filled = [
+        {"role": role, "contig": "chr17", "unit": unit, "number": number, "phased": n is not None, "n_carriers": n}
+        | {"alleles": [{name: row[name] for name in ("pos", "ref", "alt")} for row in alleles("chr17", starts)]}
+        for number, (role, unit, n, starts) in enumerate(rows)
+    ]
+    return table(filled, HOLDOUT_HAPLOTYPES.arrow)
+
+
+def default_haplotypes() -> pa.Table:
+    """Return two phased haplotypes of the block in validation, and one unphased of the block in test."""
+    return haplotypes(
+        ("validation", "u2", 7, (6_110, 6_150, 6_250, 6_350)),
+        ("validation", "u2", 1, (6_110, 6_350)),
+        ("test", "u3", None, (20_150, 20_200, 20_250)),
+    )
+
+
 def default_intervals() -> pa.Table:
     return intervals(
         ("holdout-chr", "validation", "chr20", 0, LENGTHS["chr20"]),
@@ -179,9 +204,11 @@ def make_sources(**changes: object) -> PackageSources:
         intervals=default_intervals(),
         alleles=temporal_alleles(),
         corpus_rows=held_corpus(("mrna_evo2", "mrna_evo2.2")),
+        haplotypes=default_haplotypes(),
         policy=HoldoutPolicy(validation_windows=10),
         reference=SEQUENCES.__getitem__,
         margin_bp=PROFILE.margin_bp,
+        mix=PackageMix(declared=POSSIBLE, max_visits=40),
         versions={"gnomad[chr17]": "4.1"},
     )
     return replace(sources, **changes)  # type: ignore[arg-type]

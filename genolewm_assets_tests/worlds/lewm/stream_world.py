@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.genome import Variant, normalise, reverse_complement
+from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets.lewm.packages.schema import PACKAGE_WINDOWS
-from genolewm_assets.lewm.training.windows import WindowRecord
 
 WINDOW_BP, MARGIN_BP = 3_072, 256
 CONTIG = "chr17"
@@ -98,6 +98,7 @@ def as_batch(windows: Sequence[WindowRecord], *, placement_exact: bool = True) -
             "left_flank": one.left_flank,
             "right_flank": one.right_flank,
             "role": "train",
+            "frozen": True,
             "cache_key": one.cache_key,
             "cache_row": one.cache_row,
         }

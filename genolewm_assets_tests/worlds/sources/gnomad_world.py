@@ -33,6 +33,7 @@ def build(
     contig: str | None = "chr17",
     reference: Reference | None = lambda _: SEQUENCE,
     meta: tuple[str, ...] = (),
+    release: str | None = None,
     **params: float | bool,
 ) -> tuple[list[dict[str, object]], Mapping[str, int], list[dict[str, object]]]:
     """Build from records; return rows, counts and rejects."""
@@ -43,6 +44,7 @@ def build(
         reference=reference,
         params=GnomadParams(**params),  # type: ignore[arg-type]
         out_dir=folder / "out",
+        release=release,
     )
     rows = pq.read_table(folder / "out" / VARIANTS_FILE)
     rejects = pq.read_table(folder / "out" / REJECTS_FILE)

@@ -1,0 +1,124 @@
+"""Commands for catalogues: ``genolewm catalog check``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Column, Table
+
+from genolewm_assets.artefact_commands import JsonOption
+from genolewm_assets.console import out
+
+if TYPE_CHECKING:
+    from genolewm_assets.sources.catalog import Catalog
+    from genolewm_assets.sources.examination import Answers, Finding
+
+catalog_app = typer.Typer(help="Catalogues: genome, contigs and sources of a root.", no_args_is_help=True)
+
+#: Stands for the digest of a model's file, which is not read.
+_UNREAD = "0" * 64
+
+
+@catalog_app.command("check")
+def catalog_check(
+    catalog: Annotated[str, typer.Argument(help="Built-in catalogue or path of a YAML file.")],
+    root: Annotated[
+        Path | None,
+        typer.Option("--root", help="Folder that {root} stands for; else places under it are not looked at."),
+    ] = None,
+    *,
+    offline: Annotated[bool, typer.Option("--offline", help="Check the catalogue alone; open nothing else.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what a catalogue names, and every fault found in it or in a place that it names.
+
+    Opened: FASTA (contigs by its index), BED tracks, VCFs (header, index), the ClinVar listing, corpus files (columns),
+    the encoder's files, mitochondrial genomes (first record). Servers are asked for size and published MD5.
+    Not checked: contents of files over 8 MiB (MD5, bases, records, tracks), contents of remote files, model weights.
+    Exit code: that of the first fault, 3 for the catalogue itself.
+
+    Example: `genolewm catalog check grch38 --offline`
+    """
+    from genolewm_assets.errors import CatalogError
+    from genolewm_assets.sources.catalog import load_catalog
+    from genolewm_assets.sources.examination import Examination, examine_catalog, invalid_keys
+
+    try:
+        loaded = load_catalog(catalog)
+    except CatalogError as error:
+        _report({"catalogue": catalog}, invalid_keys(error), as_json=as_json)
+        return
+    encoder = loaded.encoder.source
+    look = partial(_look_at_encoder, loaded)
+    more = [] if encoder is None else [Examination("encoder.model", encoder, look)]
+    found = examine_catalog(loaded, root=root, offline=offline, more=more)
+    _report(_facts(loaded), found, as_json=as_json)
+
+
+def _facts(catalog: Catalog) -> dict[str, str]:
+    return {
+        "catalogue": catalog.name,
+        "genome": catalog.genome.name,
+        "genome digest": catalog.genome_digest,
+        "contigs": ", ".join(catalog.contigs.names),
+        "windows": str(catalog.window_profile),
+        "gnomAD sources": ", ".join(f"{name} {entry.release}" for name, entry in catalog.gnomad.sources.items()),
+        "phased genotypes": ", ".join(f"{name} {entry.release}" for name, entry in catalog.haplotypes.sources.items())
+        or "none",
+        "ClinVar listing": catalog.clinvar.listing,
+        "corpus sources": ", ".join(catalog.corpus.sources) or "none",
+        "encoder": catalog.encoder.summary,
+        "held-out contigs": ", ".join((*catalog.holdouts.contigs_validation, *catalog.holdouts.contigs_test)) or "none",
+        "T0 of the temporal holdout": str(catalog.holdouts.temporal),
+        "mitochondrial genomes": ", ".join(entry.url for entry in catalog.mito.genomes) or "none",
+    }
+
+
+def _report(facts: Mapping[str, str], found: Sequence[Finding], *, as_json: bool) -> None:
+    """Print facts and findings; exit with the code of the first fault."""
+    faults = [finding for finding in found if finding.is_fault]
+    if as_json:
+        values = {name.lower().replace(" ", "_").replace("-", "_"): value for name, value in facts.items()}
+        findings = [{"place": each.place, "fault": each.is_fault, "text": each.text} for each in found]
+        out.print_json(json.dumps({**values, "findings": findings}))
+    else:
+        table = Table("what", Column("value", overflow="fold"), show_header=False)
+        for name, value in facts.items():
+            table.add_row(name, escape(value))
+        out.print(table)
+        for each in found:
+            out.print(str(each), style="red" if each.is_fault else None, markup=False, highlight=False, soft_wrap=True)
+        out.print(f"{len(faults)} faults, {len(found) - len(faults)} other findings")
+    if faults:
+        raise typer.Exit(faults[0].exit_code)
+
+
+def _look_at_encoder(catalog: Catalog, place: str) -> Answers:
+    """Look at the files of the encoder: configuration, names of the weights; at the hub if they are not here."""
+    from genolewm_assets.encoders import TINY_LLAMA, ask_hub, read_identity
+    from genolewm_assets.errors import MissingResourceError
+
+    section = catalog.encoder
+    model = section.source or ""
+    if model == TINY_LLAMA:
+        return
+    named = Path(place) if section.is_folder else model
+    try:
+        read_identity(named, **section.settings, download=False, sha256_of=_is_there)
+    except MissingResourceError:
+        if section.is_folder:
+            raise
+        ask_hub(model, str(section.revision))
+    yield from ()
+
+
+def _is_there(path: Path) -> str:
+    """Return a digest without reading the file; raises FileNotFoundError if there is none."""
+    path.stat()
+    return _UNREAD

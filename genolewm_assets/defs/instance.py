@@ -1,0 +1,72 @@
+"""Dagster's instance of one machine, which lies under the root however Dagster is started.
+
+``genolewm ui`` and ``genolewm demo`` set ``DAGSTER_HOME`` to ``<root>/dagster``. Without ``DAGSTER_HOME``, ``dagster
+dev`` reads ``dagster.yaml`` of the working directory but keeps runs, events and logs in a temporary folder, which it
+removes at its end. ``dagster.yaml`` names this class, which Dagster asks for the default places, and which a web server
+tells that it starts.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+# Not among Dagster's top-level names.
+from dagster._cli.utils import TMP_DAGSTER_HOME_PREFIX
+from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
+from dagster._core.instance.ref import InstanceRef
+from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._serdes import ConfigurableClassData
+
+from genolewm_assets.defs.runtime import configured_root
+from genolewm_assets.defs.web_guard import guard_web_server
+
+#: Module of the definitions, which is also the name of their code location in the UI.
+CODE_LOCATION = "genolewm_assets.definitions"
+
+
+class RootInstance(dg.DagsterInstance):
+    """Instance whose storages lie in its own folder, or in ``<root>/dagster`` if that folder is a temporary one.
+
+    A run that is created in a process without a code location, as by ``genolewm demo``, is recorded under the code
+    location of the UI. Without one, the UI's first page, its job pages and its button to run it again leave it out. A
+    web server on this instance is guarded; see :mod:`~genolewm_assets.defs.web_guard`.
+    """
+
+    @staticmethod
+    def config_schema() -> Mapping[str, dg.Field]:
+        """Return the keys that this class adds to ``dagster.yaml``: none."""
+        return {}
+
+    @staticmethod
+    def config_defaults(base_dir: str) -> Mapping[str, ConfigurableClassData | None]:
+        """Return the default storages of an instance in ``base_dir``; a root's folder is made if it is missing."""
+        folder = Path(base_dir)
+        if folder.name.startswith(TMP_DAGSTER_HOME_PREFIX):
+            folder = Path(configured_root()).resolve() / "dagster"
+            folder.mkdir(parents=True, exist_ok=True)
+        return InstanceRef.config_defaults(str(folder))
+
+    # Every caller names the further arguments, as `execute_in_process` does.
+    def create_run_for_job(  # type: ignore[override]
+        self, job_def: dg.JobDefinition, *, remote_job_origin: RemoteJobOrigin | None = None, **kwargs: Any
+    ) -> dg.DagsterRun:
+        """Create a run; without an origin it gets the one of the UI's code location."""
+        origin = remote_job_origin or _origin().get_job_origin(job_def.name)
+        return super().create_run_for_job(job_def, remote_job_origin=origin, **kwargs)
+
+    def optimize_for_webserver(self, statement_timeout: int, pool_recycle: int, max_overflow: int) -> None:
+        """Guard the web server, which calls this before it creates its application."""
+        guard_web_server()
+        super().optimize_for_webserver(statement_timeout, pool_recycle, max_overflow)
+
+
+def _origin() -> RemoteRepositoryOrigin:
+    target = LoadableTargetOrigin(executable_path=sys.executable, module_name=CODE_LOCATION)
+    location = ManagedGrpcPythonEnvCodeLocationOrigin(target, location_name=CODE_LOCATION)
+    return RemoteRepositoryOrigin(location, SINGLETON_REPOSITORY_NAME)

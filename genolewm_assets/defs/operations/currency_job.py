@@ -1,0 +1,166 @@
+"""``check_current``: compares what is published with what a build of now would be made from, and with the listing.
+
+Nothing is built, downloaded or read in full. The job succeeds whatever it finds: a stale artefact is still right.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+# Type by which an evaluation refers to its materialisation; it is not among Dagster's top-level names.
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
+
+from genolewm_assets.defs.assets import PUBLISHING
+from genolewm_assets.defs.runtime import (
+    BUILT_FROM_CURRENT_INPUTS,
+    NEWEST_RELEASE_BUILT,
+    Currency,
+    PublishingAsset,
+    Releases,
+    Workspace,
+    WorkspaceResource,
+    judge_age,
+    offered_by_listing,
+    recorded_releases,
+    report_failure,
+)
+from genolewm_assets.store.artefacts import ArtefactId
+
+
+def survey_root(workspace: Workspace, instance: dg.DagsterInstance | None = None) -> Iterator[Currency]:
+    """Yield the currency of every partition of every asset that publishes something, in dependency order.
+
+    Parameters
+    ----------
+    instance
+        Holds the partitions of ClinVar releases; None: the releases in the record of the root are taken.
+    """
+    # One workspace for all, so that the identity of the encoder is determined once.
+    surveyed = workspace.survey()
+    for asset in PUBLISHING.values():
+        for partition in _keys_of(asset, surveyed, instance):
+            yield asset.currency(surveyed, partition)
+
+
+def _keys_of(asset: PublishingAsset, workspace: Workspace, instance: dg.DagsterInstance | None) -> Sequence[str | None]:
+    if instance is not None or not isinstance(asset.partitions.definition, dg.DynamicPartitionsDefinition):
+        return asset.partitions.keys(instance)
+    return recorded_releases(workspace).keys
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluations:
+    """Makes evaluations that refer to the latest materialisation of what they judge."""
+
+    instance: dg.DagsterInstance
+
+    def of_currency(self, found: Currency) -> dg.AssetCheckEvaluation | None:
+        """Return the evaluation of ``built_from_current_inputs``; None for what was never built."""
+        latest = self._latest(found.artefact)
+        if found.state == "not built" and latest is None:
+            return None
+        reasons = found.reasons or (("it was materialised, and nothing is published",) if latest else ())
+        shown = found if found.state == "current" else Currency(found.artefact, found.state, reasons)
+        return self._evaluation(
+            found.artefact,
+            BUILT_FROM_CURRENT_INPUTS,
+            latest,
+            passed=found.state == "current",
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata=shown.metadata(),
+        )
+
+    def of_age(self, workspace: Workspace, asset: PublishingAsset, releases: Releases) -> dg.AssetCheckEvaluation:
+        """Return the evaluation of ``newest_release_built``, which concerns the asset and no single partition."""
+        age = judge_age(workspace, asset, releases)
+        artefact = ArtefactId(asset.key)
+        return self._evaluation(
+            artefact,
+            NEWEST_RELEASE_BUILT,
+            self._latest(artefact),
+            passed=age.passed,
+            severity=age.severity,
+            metadata=age.metadata(),
+        )
+
+    def _evaluation(
+        self,
+        artefact: ArtefactId,
+        name: str,
+        latest: dg.EventLogRecord | None,
+        *,
+        passed: bool,
+        severity: dg.AssetCheckSeverity,
+        metadata: Mapping[str, Any],
+    ) -> dg.AssetCheckEvaluation:
+        # Without this reference Dagster takes the evaluation for one of an older version.
+        target = latest and AssetCheckEvaluationTargetMaterializationData(
+            storage_id=latest.storage_id, run_id=latest.run_id, timestamp=latest.timestamp
+        )
+        return dg.AssetCheckEvaluation(
+            asset_key=dg.AssetKey(artefact.asset.split("/")),
+            check_name=name,
+            passed=passed,
+            severity=severity,
+            metadata=metadata,
+            target_materialization_data=target,
+            blocking=False,
+            partition=artefact.partition,
+        )
+
+    def _latest(self, artefact: ArtefactId) -> dg.EventLogRecord | None:
+        """Return the latest materialisation of a partition, or of any partition of an asset that is named alone."""
+        partitions = None if artefact.partition is None else [artefact.partition]
+        wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey(artefact.asset.split("/")), asset_partitions=partitions)
+        return next(iter(self.instance.fetch_materializations(wanted, limit=1).records), None)
+
+
+@dg.op(out=dg.Out(dg.Nothing))
+def compare_with_sources(
+    context: dg.OpExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
+) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
+    """Report ``built_from_current_inputs`` of each partition, and ``newest_release_built`` of what follows ClinVar."""
+    opened, evaluations = workspace.open(), Evaluations(context.instance)
+    states: Counter[str] = Counter()
+    for found in survey_root(opened, context.instance):
+        states[found.state] += 1
+        if found.state in ("stale", "not compared"):
+            context.log.warning(found.line())
+        if (evaluation := evaluations.of_currency(found)) is not None:
+            yield evaluation
+    releases = offered_by_listing(opened)
+    for asset in PUBLISHING.values():
+        if asset.follows_releases:
+            evaluation = evaluations.of_age(opened, asset, releases)
+            if not evaluation.passed:
+                context.log.warning(f"{asset.key}: {evaluation.metadata['reason'].value}")
+            yield evaluation
+    context.log.info("partitions: " + ", ".join(f"{number} {state}" for state, number in sorted(states.items())))
+    yield dg.Output(None, metadata={**states})
+
+
+@dg.job(
+    name="check_current",
+    hooks={report_failure},
+    description=(
+        "Compare every partition with what a build of now would be made from, and the newest ClinVar release of each "
+        "asset with the listing. Nothing is built or downloaded."
+    ),
+)
+def check_current_job() -> None:
+    """Run ``compare_with_sources``."""
+    compare_with_sources()
+
+
+check_current_schedule = dg.ScheduleDefinition(
+    name="check_current_schedule",
+    job=check_current_job,
+    cron_schedule="47 4 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description=(
+        "Compare what is published with its sources daily, with one small request per remote file and release."
+    ),
+)

@@ -1,0 +1,132 @@
+"""Runs that a run requests: put into the instance's queue, and held there until the daemon may launch them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+
+ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+_WAITING = (dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.QUEUED)
+UNFINISHED = tuple(status for status in dg.DagsterRunStatus if status not in ENDED)
+
+#: Tag of a queued run that waits to be released. A limit of 0 in ``dagster.yaml`` keeps it; a run that was created but
+#: not queued would fail after the start timeout.
+HELD_TAG = "genolewm/held"
+#: Values of the tag: kept in the queue, let go, cancelled while it was kept.
+HELD, RELEASED, NEVER_BEGAN = "true", "false", "never began"
+
+#: Tags that Dagster gives a failed run and the run that repeats it (``run_retries`` in ``dagster.yaml``).
+_WILL_RETRY, _PARENT = "dagster/will_retry", "dagster/parent_run_id"
+
+
+def queue_run(
+    context: dg.OpExecutionContext, job: str, assets: Sequence[dg.AssetKey], tags: Mapping[str, str], *, held: bool
+) -> dg.DagsterRun:
+    """Queue a run of an asset job for some of its assets; returns the run.
+
+    From now on Dagster takes the assets for being built, so that automation does not request them too.
+
+    Parameters
+    ----------
+    context
+        Context of a run that the daemon or the web server launched: the new run is of the same code location.
+    job
+        Name of the job, or ``__ASSET_JOB``.
+    tags
+        Tags besides those of the job; ``dagster/partition`` is the partition.
+    held
+        Whether the queue keeps the run until :func:`release_run`; only where :func:`can_hold`.
+    """
+    # Dagster has no public function by which a run requests another; these names are what its sensors use.
+    from dagster._core.origin import JobPythonOrigin
+    from dagster._core.remote_origin import RemoteJobOrigin
+    from dagster._core.run_coordinator import SubmitRunContext
+
+    own, instance = context.run, context.instance
+    assert own.remote_job_origin is not None, "this run was not launched by the daemon or the web server"
+    assert own.job_code_origin is not None
+    definition = context.repository_def.get_job(job)
+    run = instance.create_run_for_job(
+        definition,
+        asset_selection=set(assets),
+        tags={**definition.tags, **tags, **({HELD_TAG: HELD} if held else {})},
+        status=dg.DagsterRunStatus.NOT_STARTED,
+        remote_job_origin=RemoteJobOrigin(own.remote_job_origin.repository_origin, job),
+        job_code_origin=JobPythonOrigin(job, own.job_code_origin.repository_origin),
+    )
+    return instance.run_coordinator.submit_run(SubmitRunContext(run, None))  # type: ignore[arg-type]  # queues ask none
+
+
+def can_hold(instance: dg.DagsterInstance) -> bool:
+    """Tell whether the queue of the instance keeps runs with ``HELD_TAG: true``, as ``dagster.yaml`` asks it to."""
+    config = instance.get_concurrency_config().run_queue_config
+    limits = [] if config is None else config.tag_concurrency_limits
+    return {"key": HELD_TAG, "value": HELD, "limit": 0} in limits
+
+
+def is_held(run: dg.DagsterRun) -> bool:
+    """Tell whether the queue keeps a run."""
+    return run.tags.get(HELD_TAG) == HELD
+
+
+def release_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
+    """Let the queue launch a run that it kept."""
+    if is_held(run):
+        instance.add_run_tags(run.run_id, {HELD_TAG: RELEASED})
+    return run
+
+
+def cancel_waiting(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:
+    """Cancel a run that has not been launched yet."""
+    if run.status in _WAITING:
+        instance.report_run_canceled(run, why)
+        if is_held(run):
+            # After the cancellation, so that the queue does not launch it. A re-execution takes over the tags.
+            instance.add_run_tags(run.run_id, {HELD_TAG: NEVER_BEGAN})
+
+
+def cancel_stranded(instance: dg.DagsterInstance, job: str) -> int:
+    """Cancel the held runs that no run of ``job`` can release any more; return their number.
+
+    They would count as in progress for ever, and automation would leave their partitions alone.
+    """
+    held = dg.RunsFilter(tags={HELD_TAG: HELD}, statuses=list(_WAITING))
+    if not instance.get_runs_count(held) or instance.get_runs_count(
+        dg.RunsFilter(job_name=job, statuses=list(UNFINISHED))
+    ):
+        return 0
+    newest = instance.get_runs(dg.RunsFilter(job_name=job), limit=1)
+    if newest and may_be_repeated(instance, newest[0]):
+        return 0
+    stranded = instance.get_runs(held)
+    for run in stranded:
+        cancel_waiting(instance, run, f"{job} ended before this run began.")
+    return len(stranded)
+
+
+def latest_try(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
+    """Return the last run of those that repeat a run: the run itself if it was not repeated."""
+    while run.status is dg.DagsterRunStatus.FAILURE and (
+        repeats := instance.get_runs(dg.RunsFilter(tags={_PARENT: run.run_id}), limit=1)
+    ):
+        run = repeats[0]
+    return run
+
+
+def may_be_repeated(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Tell whether Dagster repeats a failed run, or has not decided yet."""
+    failed = run.status is dg.DagsterRunStatus.FAILURE
+    return failed and instance.run_retries_enabled and run.tags.get(_WILL_RETRY) != "false"
+
+
+def failure_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+    """Return why a run did not succeed, in one line."""
+    for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE):
+        failure = entry.dagster_event and entry.dagster_event.step_failure_data
+        if failure and failure.user_failure_data and failure.user_failure_data.description:
+            return " ".join(failure.user_failure_data.description.split())
+        if failure and failure.error:
+            cause = failure.error.cause or failure.error
+            return " ".join(cause.message.split())
+    return f"the run ended as {run.status.value.lower()}"

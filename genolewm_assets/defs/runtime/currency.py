@@ -1,0 +1,104 @@
+"""Whether a published partition is what a build of now would be made from: the check ``built_from_current_inputs``.
+
+Nothing is built, downloaded or read in full. A surveyed workspace makes the plan of a partition, and the store compares
+it with the published manifest as a build does before it keeps a version.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+import dagster as dg
+
+from genolewm_assets.defs.runtime.declaration import Declaration
+from genolewm_assets.defs.runtime.partitions import BY_PACKAGED_RELEASE
+from genolewm_assets.defs.runtime.release_age import NEWEST_RELEASE_BUILT, judge_age, seen_releases
+from genolewm_assets.defs.runtime.workspace import Workspace
+from genolewm_assets.store.artefacts import ArtefactId
+
+#: What a rebuild would read is what was read. Reported by each build and by each ``check_current``; it blocks nothing,
+#: because what is published was right when it was built.
+BUILT_FROM_CURRENT_INPUTS = "built_from_current_inputs"
+
+State: TypeAlias = Literal["current", "stale", "not compared", "not built"]
+
+#: Greatest number of differences that a check shows; the run's log has all.
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Currency:
+    """Result of comparing one partition with what a build of now would be made from.
+
+    Attributes
+    ----------
+    state
+        ``not compared`` if a source or an input could not be looked at, ``not built`` if nothing is published.
+    reasons
+        For ``stale`` each difference, for ``not compared`` the problem; one line each.
+    """
+
+    artefact: ArtefactId
+    state: State
+    reasons: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        """Return the result as one line of text."""
+        return ": ".join([f"{self.artefact} {self.state}", *(["; ".join(self.reasons)] if self.reasons else [])])
+
+    def as_json(self) -> dict[str, str | list[str] | None]:
+        """Return the result as a JSON object, with ``asset`` and ``partition`` in place of ``artefact``."""
+        return {**asdict(self.artefact), "state": self.state, "reasons": list(self.reasons)}
+
+    def metadata(self) -> dict[str, dg.MetadataValue]:
+        """Return the result as metadata of the check."""
+        shown = {"reasons": dg.MetadataValue.md("\n".join(f"- {line}" for line in self.reasons[:_SHOWN]))}
+        return {"state": dg.MetadataValue.text(self.state), **(shown if self.reasons else {})}
+
+
+class PublishingAsset(Declaration, ABC):
+    """Declaration of an asset that publishes something, and can tell whether that is current and how old it is."""
+
+    @property
+    def advisory_names(self) -> tuple[str, ...]:
+        """Names of the checks that block nothing."""
+        return (BUILT_FROM_CURRENT_INPUTS, *super().advisory_names)
+
+    @property
+    def of_packages(self) -> bool:
+        """Whether the asset is only expected to have the releases that the catalogue packages."""
+        return self.partitions is BY_PACKAGED_RELEASE
+
+    @abstractmethod
+    def currency(self, workspace: Workspace, partition: str | None) -> Currency:
+        """Compare a published partition with what a build of now would be made from; raises nothing."""
+
+    @abstractmethod
+    def newest_release(self, workspace: Workspace, keys: Sequence[str]) -> str | None:
+        """Return the newest release, of the given keys (oldest first), that the asset has; None if it has none."""
+
+    def advice(self, workspace: Workspace, built: Currency, instance: dg.DagsterInstance) -> list[dg.AssetCheckResult]:
+        """Return the results of the checks that block nothing, for a run that has just built a partition.
+
+        The age of the newest release is judged without the listing: ``instance`` has what the latest evaluation read.
+        """
+        warn = dg.AssetCheckSeverity.WARN
+        results = [self._advice(BUILT_FROM_CURRENT_INPUTS, built.state == "current", warn, built.metadata())]
+        if self.follows_releases:
+            age = judge_age(workspace, self, seen_releases(workspace, instance, self.path))
+            results.append(self._advice(NEWEST_RELEASE_BUILT, age.passed, age.severity, age.metadata()))
+        return results
+
+    def release_shown(self, workspace: Workspace, release: str) -> str:  # noqa: ARG002
+        """Return words for the newest release that the asset has."""
+        return f"the newest built release, {release}"
+
+    def _advice(
+        self, name: str, passed: bool, severity: dg.AssetCheckSeverity, metadata: Mapping[str, Any]
+    ) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(
+            asset_key=self.path, check_name=name, passed=passed, severity=severity, metadata=metadata
+        )

@@ -1,0 +1,11 @@
+from .allele_index import AlleleIndex as AlleleIndex
+from .draws import DrawKey as DrawKey
+from .haplotypes import HaplotypeSampler as HaplotypeSampler
+from .rules import Redraw as Redraw
+from .rules import SamplingRules as SamplingRules
+from .sampling import EditSampler as EditSampler
+from .sampling import HaplotypeSource as HaplotypeSource
+from .sampling import SampledHaplotype as SampledHaplotype
+from .sources import EditSource as EditSource
+from .windows import SplitWindows as SplitWindows
+from .windows import WindowRecord as WindowRecord

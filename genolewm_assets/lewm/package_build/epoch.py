@@ -1,0 +1,122 @@
+"""Simulate one epoch of training on a written package, and count what it serves.
+
+The windows, the plan and the tuples are those that a trainer gets with default options; states are not read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.genome import Split
+from genolewm_assets.lewm.edits import EditSampler, EditSource, SamplingRules
+from genolewm_assets.lewm.packages import EpochFigures, Package, PackageInfo, Shares, VisitFigures
+from genolewm_assets.lewm.training import (
+    StreamSettings,
+    TrainingTuple,
+    TupleStream,
+    Visit,
+    WindowAlleles,
+    WindowSchedule,
+    count_visits,
+    plan_epoch,
+    read_split,
+)
+from genolewm_assets.progress import NO_PROGRESS, Progress
+
+#: Most visits of which the tuples are made: as many of each stratum as its share, so that a share of edits varies with
+#: the windows of a stratum only.
+MADE_VISITS = 1_024
+
+#: Epochs of which the visits are counted.
+_EPOCHS = 8
+
+_STEP = 16
+
+
+def simulate_epoch(directory: Path, info: PackageInfo, *, progress: Progress = NO_PROGRESS) -> EpochFigures:
+    """Simulate epoch 0 of a package with default options.
+
+    Parameters
+    ----------
+    directory
+        Folder of the package; its tables are complete.
+    info
+        Description of the package; ``mix`` is the mix of the epoch.
+    progress
+        Receives the number of visits made.
+
+    Returns
+    -------
+    EpochFigures
+        If no epoch can be simulated, such as without a training window that the mix asks for, ``error`` says why.
+    """
+    try:
+        return _simulate(directory, info, progress)
+    except GenoLeWMError as err:
+        return EpochFigures(0, 0, Shares({}, {}), Shares({}, {}), {}, error=str(err))
+
+
+def _simulate(directory: Path, info: PackageInfo, progress: Progress) -> EpochFigures:
+    settings, rules = StreamSettings(), SamplingRules()
+    sources = read_split(Package(directory, info, {}), Split.TRAIN, None)
+    alleles = WindowAlleles.count(sources.windows, sources.real, rules.first_bp, rules.inset_bp)
+    plan = plan_epoch(alleles, info.mix, n_edits=settings.n_edits)
+    schedule = WindowSchedule.of(plan, plan.slots, seed=settings.seed)
+    rows, strata = schedule.rows(0), alleles.strata()
+    again = count_visits(sources.windows.window_ids[rows])
+    stream = TupleStream(sources.windows, EditSampler(sources.real, sources.held_out, rules), settings)
+    by_stratum = np.argsort(strata[rows], kind="stable")
+    even = np.linspace(0, len(rows) - 1, min(len(rows), MADE_VISITS)).astype(np.int64)
+    chosen = sorted(by_stratum[np.unique(even)].tolist())
+    made: list[TrainingTuple] = []
+    for first in range(0, len(chosen), _STEP):
+        visits = [
+            Visit(int(rows[at]), plan.slots.plan(at, int(rows[at])), int(again[at]))
+            for at in chosen[first : first + _STEP]
+        ]
+        made.extend(stream.batch(visits, epoch=0, position=0).tuples)
+        progress.advance(first + len(visits), len(chosen), "visits of a simulated epoch")
+    return EpochFigures(
+        tuples=len(rows) * settings.n_edits,
+        made=len(made),
+        planned=Shares(_rounded(plan.shares.windows), _rounded(plan.shares.edits)),
+        served=_count_shares(alleles.origins[rows], made),
+        visits=_count_visits(strata, [rows, *map(schedule.rows, range(1, _EPOCHS))]),
+    )
+
+
+def _count_shares(origins: NDArray[np.str_], tuples: Iterable[TrainingTuple]) -> Shares:
+    """Count the origins of all visits, and the sources of the edits of the tuples that were made."""
+    names, visits = np.unique(origins, return_counts=True)
+    edits = Counter(str(one.edit_source) for one in tuples)
+    return Shares(
+        _rounded(dict(zip(names.tolist(), visits / visits.sum(), strict=True))),
+        _rounded({str(source): edits[source] / edits.total() for source in EditSource}),
+    )
+
+
+def _count_visits(strata: NDArray[np.str_], epochs: Sequence[NDArray[np.int64]]) -> dict[str, VisitFigures]:
+    counts = [np.bincount(rows, minlength=len(strata)) for rows in epochs]
+    figures = {}
+    for name in np.unique(strata).tolist():
+        ours = [visits[strata == name] for visits in counts]
+        figures[name] = VisitFigures(
+            windows=len(ours[0]),
+            visits=int(ours[0].sum()),
+            unseen=int(np.count_nonzero(ours[0] == 0)),
+            median=float(np.median(ours[0])),
+            high=float(np.quantile(ours[0], 0.99, method="higher")),
+            most=int(max(visits.max() for visits in ours)),
+            later=int(sum(visits.sum() for visits in ours)),
+        )
+    return figures
+
+
+def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(float(share), 6) for name, share in shares.items()}

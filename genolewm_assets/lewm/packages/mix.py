@@ -1,0 +1,164 @@
+"""The mix of a package: shares of windows by origin and of edits by source over an epoch.
+
+Not here: the visits and slots that realise a mix (``lewm.training.mix``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.lewm.corpus import CorpusSource
+from genolewm_assets.lewm.packages.schema import REFERENCE_ORIGIN
+
+_EUKARYOTES = CorpusSource.EUKARYOTE_GENERATOR.value
+
+#: Wanted share of tuples by corpus source, 0 to 1 (RFC-0006 §3.1). Reference windows take :data:`REFERENCE_SHARE` of
+#: the share of ``eukaryote_generator``.
+SOURCE_MIX: Mapping[str, float] = MappingProxyType(
+    {
+        _EUKARYOTES: 0.50,
+        CorpusSource.MRNA_EVO2.value: 0.25,
+        CorpusSource.MRNA_SPLICE_EVO2.value: 0.10,
+        CorpusSource.PROKARYOTE_EVO2.value: 0.15,
+    }
+)
+
+#: Share of the eukaryotes' tuples that come from reference windows, because only these have real alleles.
+REFERENCE_SHARE = 0.9
+
+#: Wanted share of tuples by source of the edit, 0 to 1: 3, 3, 1 and 1 of 8 (RFC-0006 §3.3).
+EDIT_SHARES: Mapping[str, float] = MappingProxyType(
+    {"gnomad": 0.375, "synthetic_snv": 0.375, "synthetic_indel": 0.125, "clinvar": 0.125}
+)
+
+#: Most visits of one window in an epoch.
+MAX_VISITS = 4
+
+#: Value of ``PackageMix.declared``: accept whatever the windows and alleles of the package make possible.
+POSSIBLE: Literal["possible"] = "possible"
+
+#: Largest accepted difference between a served and a declared share, as a fraction.
+MIX_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Shares of the tuples of an epoch, each group with a sum of 1.
+
+    Attributes
+    ----------
+    windows
+        Share by origin of the window: ``reference`` or a corpus source.
+    edits
+        Share by source of the edit.
+    """
+
+    windows: Mapping[str, float]
+    edits: Mapping[str, float]
+
+    def farthest(self, other: Shares) -> float:
+        """Return the largest absolute difference between two shares of the same name; an absent share is 0."""
+        pairs = ((self.windows, other.windows), (self.edits, other.edits))
+        return max(
+            (abs(a.get(name, 0.0) - b.get(name, 0.0)) for a, b in pairs for name in {*a, *b}),
+            default=0.0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PackageMix:
+    """The mix that a package is made for.
+
+    Attributes
+    ----------
+    wanted
+        Shares that are wanted over an epoch.
+    declared
+        Shares that are accepted instead, where windows and alleles cannot give the wanted ones. None: the wanted shares
+        are expected. :data:`POSSIBLE`: those that the plan of an epoch gives.
+    max_visits
+        Most visits of one window in an epoch.
+
+    Raises
+    ------
+    ConfigurationError
+        If a name is unknown, or the shares of a group do not add up to 1.
+    """
+
+    wanted: Shares = field(default_factory=lambda: Shares(window_shares(), dict(EDIT_SHARES)))
+    declared: Shares | Literal["possible"] | None = None
+    max_visits: int = MAX_VISITS
+
+    def __post_init__(self) -> None:
+        for windows, edits, shares in (("mix", "edits", self.wanted), ("mix_declared", "mix_declared", self.declared)):
+            if isinstance(shares, Shares):
+                _check(f"packages.{windows}", shares.windows, (REFERENCE_ORIGIN, *CorpusSource))
+                _check(f"packages.{edits}", shares.edits, tuple(EDIT_SHARES))
+        if self.max_visits < 1:
+            raise ConfigurationError(
+                "packages.max_visits", "out of range", expected="at least 1", got=f"{self.max_visits}"
+            )
+
+
+def window_shares(mix: Mapping[str, float] | None = None, reference_share: float | None = None) -> dict[str, float]:
+    """Return the share of every origin of windows.
+
+    Parameters
+    ----------
+    mix
+        Share by corpus source and ``reference``; None: :data:`SOURCE_MIX`.
+    reference_share
+        Share of ``eukaryote_generator``'s tuples that reference windows take if ``mix`` does not name ``reference``;
+        None: :data:`REFERENCE_SHARE`.
+
+    Raises
+    ------
+    ConfigurationError
+        If a name is unknown, the shares do not add up to 1, or both ``reference`` and ``reference_share`` are given.
+
+    Examples
+    --------
+    >>> window_shares({"eukaryote_generator": 0.5, "prokaryote_evo2": 0.5}, 0.8)
+    {'reference': 0.4, 'eukaryote_generator': 0.1, 'prokaryote_evo2': 0.5}
+    """
+    shares = dict(SOURCE_MIX if mix is None else mix)
+    _check("packages.mix", shares, (REFERENCE_ORIGIN, *CorpusSource))
+    if REFERENCE_ORIGIN in shares:
+        if reference_share is not None:
+            raise ConfigurationError(
+                "packages.reference_share",
+                "is given, but the mix names 'reference' itself",
+                remedy="Leave one of the two out",
+            )
+        return {name: share for name, share in shares.items() if share}
+    ours = REFERENCE_SHARE if reference_share is None else reference_share
+    half = shares.pop(_EUKARYOTES, 0.0)
+    divided = {REFERENCE_ORIGIN: half * ours, _EUKARYOTES: half - half * ours, **shares}
+    return {name: round(share, 12) for name, share in divided.items() if share}
+
+
+def present_shares(shares: Mapping[str, float], present: set[str]) -> dict[str, float]:
+    """Return the shares of the origins that have windows, scaled to a sum of 1; empty if none has.
+
+    Reference and ``eukaryote_generator`` windows take each other's share; other shares are divided in proportion.
+    """
+    given = dict(shares)
+    for name, twin in ((REFERENCE_ORIGIN, _EUKARYOTES), (_EUKARYOTES, REFERENCE_ORIGIN)):
+        if name not in present and twin in present and given.get(twin):
+            given[twin] += given.pop(name, 0.0)
+    kept = {name: share for name, share in given.items() if name in present and share > 0}
+    total = sum(kept.values())
+    return {name: share / total for name, share in kept.items()}
+
+
+def _check(where: str, shares: Mapping[str, float], names: tuple[str, ...]) -> None:
+    unknown = sorted(set(shares) - set(names))
+    if unknown:
+        raise ConfigurationError(where, "unknown name", expected=f"one of {', '.join(names)}", got=repr(unknown[0]))
+    total = sum(shares.values())
+    if min(shares.values(), default=0) < 0 or abs(total - 1) > 1e-4:
+        raise ConfigurationError(where, "shares do not add up", expected="a sum of 1", got=f"{total:g}")

@@ -1,0 +1,305 @@
+"""Plan an epoch so that the tuples it serves have the shares of a mix, as nearly as windows and alleles allow.
+
+Two things are planned: how often a window is visited, by its *stratum* (the origin; reference windows are divided into
+those with training alleles of ClinVar, those with gnomAD alleles only, and the others), and how many of a visit's slots
+take real alleles. A slot takes a real allele only if the window has one left for it, so hardly any slot falls back to a
+synthetic SNV. Not here: the order of the visits (``schedule``), sampling of edits (``lewm.edits``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.lewm.edits import AlleleIndex, EditSource, SplitWindows
+from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, PackageMix, Shares, present_shares
+
+Counts: TypeAlias = NDArray[np.int64]
+
+#: Strata of the reference windows: with ClinVar training alleles, with gnomAD alleles only, with neither.
+WITH_CLINVAR, WITH_GNOMAD, WITH_NONE = (f"{REFERENCE_ORIGIN}, {what}" for what in ("clinvar", "gnomad only", "none"))
+
+#: A stratum of the reference is visited at least this often, as a share of an even distribution, so that windows
+#: without a real allele stay in training.
+_LEAST = 0.25
+
+#: Steps of a bisection; the result is exact to 2**-40.
+_STEPS = 40
+
+# Multiples of these irrational numbers, modulo 1, are spread evenly over [0, 1), and independently of each other.
+_GOLDEN, _ROOT_2 = 0.6180339887498949, 0.4142135623730951
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowAlleles:
+    """Real alleles that edits of each window can use.
+
+    Attributes
+    ----------
+    origins
+        Origin of every window: str, shape (n_windows,).
+    clinvar, gnomad
+        Number of alleles in the window's inner bases: int64, shape (n_windows,); 0 for windows without exact placement.
+    """
+
+    origins: NDArray[np.str_]
+    clinvar: Counts
+    gnomad: Counts
+
+    @classmethod
+    def count(
+        cls, windows: SplitWindows, real: Mapping[EditSource, AlleleIndex], first_bp: int, last_bp: int
+    ) -> WindowAlleles:
+        """Count the alleles in the bases of every window but the first ``first_bp`` and the last ``last_bp``."""
+        found = {source: np.zeros(len(windows), dtype=np.int64) for source in (EditSource.CLINVAR, EditSource.GNOMAD)}
+        for contig, starts, ends, rows in windows.spans(first_bp, last_bp):
+            for source in found.keys() & real.keys():
+                found[source][rows] = real[source].count(contig, starts, ends)
+        return cls(windows.origins, found[EditSource.CLINVAR], found[EditSource.GNOMAD])
+
+    def strata(self) -> NDArray[np.str_]:
+        """Return the stratum of every window: str, shape (n_windows,)."""
+        reference = np.select([self.clinvar > 0, self.gnomad > 0], [WITH_CLINVAR, WITH_GNOMAD], WITH_NONE)
+        return np.where(self.origins == REFERENCE_ORIGIN, reference, self.origins).astype(np.str_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlotPlan:
+    """Source of every slot of a visit.
+
+    A visit takes up to ``clinvar_level`` ClinVar and ``gnomad_level`` gnomAD alleles; a level between two integers is
+    rounded up in as many visits as its fraction says. The other slots are synthetic.
+
+    Attributes
+    ----------
+    alleles
+        Alleles of the windows.
+    n_edits
+        Slots per visit.
+    clinvar_level, gnomad_level
+        Most slots of a visit that take an allele of the source; rounded to six decimals.
+    indel_share
+        Share of the synthetic slots that take an indel, 0 to 1.
+    """
+
+    alleles: WindowAlleles
+    n_edits: int
+    clinvar_level: float
+    gnomad_level: float
+    indel_share: float
+
+    def plan(self, ordinal: int, row: int) -> tuple[EditSource, ...]:
+        """Return the source of every slot of visit number ``ordinal`` (from 0) of an epoch, of the window ``row``."""
+        dither = ordinal * _GOLDEN % 1
+        level = min(float(self.alleles.clinvar[row]), self.clinvar_level)
+        other = min(self.gnomad_level, self.n_edits - level)
+        # One dither for both, so that a slot that ClinVar leaves is gnomAD's, and the means are the levels.
+        clinvar = int(level + dither)
+        gnomad = min(int(self.alleles.gnomad[row]), int(level + other + dither) - clinvar)
+        rest = self.n_edits - clinvar - gnomad
+        indels = int(rest * self.indel_share + ordinal * _ROOT_2 % 1)
+        return (
+            *(EditSource.CLINVAR,) * clinvar,
+            *(EditSource.GNOMAD,) * gnomad,
+            *(EditSource.SYNTHETIC_INDEL,) * indels,
+            *(EditSource.SYNTHETIC_SNV,) * (rest - indels),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EpochPlan:
+    """Visits and slots of an epoch.
+
+    Attributes
+    ----------
+    visits
+        Mean visits per epoch by stratum.
+    slots
+        Plan of the slots.
+    shares
+        Shares of tuples that this plan gives, by origin and by source of the edit.
+    """
+
+    visits: Mapping[str, float]
+    slots: SlotPlan
+    shares: Shares
+
+
+def plan_epoch(alleles: WindowAlleles, mix: PackageMix, *, n_edits: int, n_visits: int | None = None) -> EpochPlan:
+    """Plan an epoch.
+
+    Parameters
+    ----------
+    alleles
+        Alleles of the windows.
+    mix
+        Wanted shares and the bound on visits.
+    n_edits
+        Slots per visit.
+    n_visits
+        Visits of an epoch; None: as many as visit each reference window once on average or, if the mix has no
+        reference windows, as many as there are windows.
+
+    Raises
+    ------
+    ConfigurationError
+        If no origin of the mix has a window, or ``n_visits`` is less than 1.
+
+    Notes
+    -----
+    Origins are visited in the wanted shares. Inside the reference, windows with ClinVar alleles are visited more
+    often, up to ``max_visits``, until ClinVar's share is reached, then those with gnomAD alleles. If the reference
+    windows have too few slots for both shares, both are reduced in proportion.
+    """
+    origins, sizes = np.unique(alleles.origins, return_counts=True)
+    shares = present_shares(mix.wanted.windows, set(origins.tolist()))
+    windows = dict(zip(origins.tolist(), sizes.tolist(), strict=True))
+    total = _epoch_size(shares, windows)
+    if not shares or (n_visits is not None and n_visits < 1):
+        raise ConfigurationError(
+            "training windows",
+            "none to visit",
+            expected=f"windows of at least one of {sorted(mix.wanted.windows)}, and at least one per epoch",
+            got=f"{len(alleles.origins)} windows of {sorted(windows)}, {n_visits or 0} per epoch",
+        )
+    solver = _Solver(alleles, {name: share * total for name, share in shares.items()}, n_edits, mix.max_visits)
+    plan = solver.solve(mix.wanted.edits)
+    # A shorter or longer epoch is a part, or several, of the planned one.
+    scale = 1.0 if n_visits is None else n_visits / sum(plan.visits.values())
+    return replace(plan, visits={name: n * scale for name, n in plan.visits.items()})
+
+
+def _epoch_size(shares: Mapping[str, float], windows: Mapping[str, int]) -> int:
+    if not shares:
+        return 0
+    if REFERENCE_ORIGIN in shares:
+        return max(1, round(windows[REFERENCE_ORIGIN] / shares[REFERENCE_ORIGIN]))
+    return sum(windows[name] for name in shares)
+
+
+class _Solver:
+    """Visits and levels for wanted shares of real edits.
+
+    Windows of equal stratum and numbers of alleles form a group. ``_density`` is the number of visits of each window of
+    a stratum.
+    """
+
+    def __init__(self, alleles: WindowAlleles, visits: Mapping[str, float], n_edits: int, max_visits: int) -> None:
+        self._alleles, self._visits, self._n = alleles, visits, n_edits
+        # In an epoch a window is visited up to once more than its stratum's visits per window, rounded up.
+        self._most = max_visits - 1
+        self._total = sum(visits.values()) * n_edits
+        #: At most half of the slots of a visit take ClinVar alleles, so that gnomAD's have room.
+        self._half = max(1, n_edits // 2)
+        names, code = np.unique(alleles.strata(), return_inverse=True)
+        columns = (code, np.minimum(alleles.clinvar, self._half), np.minimum(alleles.gnomad, n_edits))
+        groups, self._size = np.unique(np.stack(columns), axis=1, return_counts=True)
+        self._names: list[str] = names.tolist()
+        self._stratum, self._clinvar, self._gnomad = groups
+        self._windows = np.bincount(self._stratum, weights=self._size, minlength=len(names))
+
+    def solve(self, wanted: Mapping[str, float]) -> EpochPlan:
+        """Return the plan of the epoch for wanted shares by source of the edit."""
+        clinvar, gnomad = wanted.get(EditSource.CLINVAR, 0.0), wanted.get(EditSource.GNOMAD, 0.0)
+        # What each source can give if the other has no slot.
+        clinvar, gnomad = self._reached(clinvar, 0.0)[0], self._reached(0.0, gnomad)[1]
+
+        def fits(factor: float) -> bool:
+            reached = self._reached(clinvar * factor, gnomad * factor)
+            return reached[0] >= clinvar * factor - 1e-9 and reached[1] >= gnomad * factor - 1e-9
+
+        factor = _largest(fits, 1.0)
+        density, *levels = self._place(clinvar * factor, gnomad * factor)
+        levels = [round(level, 6) for level in levels]
+        real = self._served(density, *levels)
+        synthetic = wanted.get(EditSource.SYNTHETIC_SNV, 0.0), wanted.get(EditSource.SYNTHETIC_INDEL, 0.0)
+        indels = synthetic[1] / sum(synthetic) if sum(synthetic) else 0.0
+        rest = 1 - sum(real)
+        shares = Shares(
+            {name: n * self._n / self._total for name, n in self._visits.items()},
+            {
+                EditSource.GNOMAD.value: real[1],
+                EditSource.SYNTHETIC_SNV.value: rest * (1 - indels),
+                EditSource.SYNTHETIC_INDEL.value: rest * indels,
+                EditSource.CLINVAR.value: real[0],
+            },
+        )
+        visits = {name: float(n) for name, n in zip(self._names, density * self._windows, strict=True) if n > 0}
+        return EpochPlan(visits, SlotPlan(self._alleles, self._n, levels[0], levels[1], round(indels, 6)), shares)
+
+    def _reached(self, clinvar: float, gnomad: float) -> tuple[float, float]:
+        """Return the shares of ClinVar and gnomAD edits that are reached if these are wanted."""
+        return self._served(*self._place(clinvar, gnomad))
+
+    def _place(self, clinvar: float, gnomad: float) -> tuple[NDArray[np.float64], float, float]:
+        """Return visits per window of each stratum, and the levels, for wanted shares of ClinVar and gnomAD."""
+        density = self._even()
+        here = {name: self._names.index(name) for name in (WITH_CLINVAR, WITH_GNOMAD, WITH_NONE) if name in self._names}
+        if WITH_CLINVAR in here:
+            self._raise(density, here, WITH_CLINVAR, source=0, wanted=clinvar, levels=(self._half, 0))
+        level = _largest(lambda k: self._served(density, k, 0)[0] <= clinvar + 1e-12, float(self._half))
+        for name in (WITH_GNOMAD, WITH_CLINVAR):
+            if name in here:
+                self._raise(density, here, name, source=1, wanted=gnomad, levels=(level, self._n))
+        level = _largest(lambda k: self._served(density, k, 0)[0] <= clinvar + 1e-12, float(self._half))
+        other = _largest(lambda k: self._served(density, level, k)[1] <= gnomad + 1e-12, float(self._n))
+        return density, level, other
+
+    def _even(self) -> NDArray[np.float64]:
+        """Return the visits per window of each stratum if every window of an origin is visited equally often."""
+        reference = [name.startswith(f"{REFERENCE_ORIGIN},") for name in self._names]
+        windows = dict(zip(self._names, self._windows.tolist(), strict=True))
+        windows[REFERENCE_ORIGIN] = float(self._windows[reference].sum())
+        origins = [REFERENCE_ORIGIN if own else name for own, name in zip(reference, self._names, strict=True)]
+        return np.array([self._visits.get(origin, 0.0) / windows[origin] for origin in origins])
+
+    def _raise(
+        self,
+        density: NDArray[np.float64],
+        here: Mapping[str, int],
+        name: str,
+        *,
+        source: int,
+        wanted: float,
+        levels: tuple[float, float],
+    ) -> None:
+        """Visit a stratum of the reference more often until a source's share is served; change ``density`` in place.
+
+        ``source`` is 0 for ClinVar and 1 for gnomAD. The visits are taken from the strata whose windows give less of
+        it, first from windows without a real allele.
+        """
+        at, least = here[name], self._even() * _LEAST
+        yields = [self._served(one, *levels)[source] for one in np.eye(len(density))]
+        for giver in (here[giver] for giver in (WITH_NONE, WITH_GNOMAD) if giver in here and giver != name):
+            lacking = wanted - self._served(density, *levels)[source]
+            net = yields[at] / self._windows[at] - yields[giver] / self._windows[giver]
+            if lacking <= 0 or net <= 0:
+                continue
+            room = (self._most - density[at]) * self._windows[at]
+            spare = (density[giver] - least[giver]) * self._windows[giver]
+            taken = max(0.0, min(lacking / net, room, spare))
+            density[giver] -= taken / self._windows[giver]
+            density[at] += taken / self._windows[at]
+
+    def _served(self, density: NDArray[np.float64], clinvar: float, gnomad: float) -> tuple[float, float]:
+        """Return the shares of ClinVar and gnomAD edits for given levels."""
+        visits = density[self._stratum] * self._size
+        taken = np.minimum(self._clinvar, clinvar)
+        others = np.minimum(np.minimum(self._gnomad, gnomad), self._n - taken)
+        return float(visits @ taken / self._total), float(visits @ others / self._total)
+
+
+def _largest(holds: Callable[[float], bool], most: float) -> float:
+    """Return the largest number in ``[0, most]`` for which ``holds`` is true; it is true from 0 up to that number."""
+    if holds(most):
+        return most
+    low, high = 0.0, most
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

@@ -1,0 +1,244 @@
+"""Show every bench allele of a holdout and split once, alone, in the window in which it is most central.
+
+Not here: which alleles are of the bench, and which of them no window shows (``lewm.package_build``); windows with
+sampled edits (``stream``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError
+from genolewm_assets.genome import INSET_BP, Split
+from genolewm_assets.lewm.edits import (
+    AlleleIndex,
+    EditSampler,
+    SampledHaplotype,
+    SplitWindows,
+    WindowRecord,
+)
+from genolewm_assets.lewm.packages import SCORED, Package
+from genolewm_assets.lewm.training.batches import TrainingBatch
+from genolewm_assets.lewm.training.live_states import LiveEncoder
+from genolewm_assets.lewm.training.options import EVALUATION_CONTEXT_BP
+from genolewm_assets.lewm.training.split import read_closed_alleles, window_bytes_allowed
+from genolewm_assets.lewm.training.stream import StateReader, StreamSettings, TupleStream, Visit
+from genolewm_assets.variants import ALLELE_KEY, allele_spans
+
+Int64s = NDArray[np.int64]
+
+#: Columns of ``PACKAGE_VARIANTS`` that a bench has.
+_ALLELES = ["holdout", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids", "scoring"]
+
+
+def most_central_windows(starts: Int64s, ends: Int64s, allele_starts: Int64s, allele_ends: Int64s) -> Int64s:
+    """Choose the window of one contig that shows each allele best.
+
+    Parameters
+    ----------
+    starts, ends
+        Windows, 0-based half-open: int64, shape (n_windows,), both ascending.
+    allele_starts, allele_ends
+        Reference bases ``[pos - 1, pos - 1 + len(ref))`` of the alleles: int64, shape (n_alleles,).
+
+    Returns
+    -------
+    ndarray
+        int64, shape (n_alleles,): number of the window; -1 if none contains all bases of the allele.
+
+    Notes
+    -----
+    Windows whose edge margins (64 bp) the allele does not touch are preferred, then windows with 1,536 bp left of it,
+    then the window whose middle is nearest to the allele's, then the first. The choice among some of the windows is the
+    choice among all of them if that one is present, so a package that holds the chosen windows alone leads to the same.
+    """
+    first = np.searchsorted(ends, allele_ends, side="left")
+    last = np.searchsorted(starts, allele_starts, side="right")
+    chosen = np.full(len(allele_starts), -1, dtype=np.int64)
+    for row in np.flatnonzero(last > first):
+        window = slice(first[row], last[row])
+        left, right = allele_starts[row] - starts[window], ends[window] - allele_ends[row]
+        crowded = np.minimum(left, right) < INSET_BP
+        # lexsort sorts by its last key first, and keeps the order of equal windows.
+        best = np.lexsort((np.abs(left - right), left < EVALUATION_CONTEXT_BP, crowded))[0]
+        chosen[row] = first[row] + best
+    return chosen
+
+
+class Bench:
+    """The bench alleles that windows show, in the order of an epoch: by window, then by position.
+
+    Parameters
+    ----------
+    alleles
+        Rows of ``PACKAGE_VARIANTS`` to score.
+    windows
+        Columns contig, start and end of the windows, sorted by start in each contig; rows are those of the stream.
+
+    Raises
+    ------
+    CorruptResourceError
+        If no window contains an allele.
+    """
+
+    def __init__(self, alleles: pa.Table, windows: pa.Table) -> None:
+        self.alleles = AlleleIndex(alleles)
+        self.window_rows = _place(alleles.sort_by([(name, "ascending") for name in ALLELE_KEY]), windows)
+        #: Rows of ``alleles`` in the order of an epoch: int64, shape (n_alleles,).
+        self.order = np.argsort(self.window_rows, kind="stable")
+
+    @classmethod
+    def read(cls, package: Package, split: Split, holdout: str) -> Bench:
+        """Read the bench of a holdout and split.
+
+        Raises
+        ------
+        ConfigurationError
+            If the bench is empty.
+        CorruptResourceError
+            If no window contains an allele that the package states as scored.
+        """
+        variants = package.variants(split, _ALLELES)
+        ours = pc.and_(pc.equal(variants["holdout"], holdout), pc.equal(variants["scoring"], SCORED))
+        alleles = variants.filter(pc.fill_null(ours, False))
+        if not alleles.num_rows:
+            raise ConfigurationError(
+                f"{package.directory.name}: {split} alleles of holdout {holdout!r}",
+                "the bench is empty",
+                expected="ClinVar alleles labelled P, LP, B or LB with enough review stars",
+                remedy="Use coverage='windows', or another holdout",
+            )
+        windows = package.windows(split, ["holdout", "contig", "start", "end"])
+        return cls(alleles, windows.filter(pc.equal(windows["holdout"], holdout)))
+
+    def __len__(self) -> int:
+        """Return the number of alleles."""
+        return len(self.order)
+
+
+def _place(alleles: pa.Table, windows: pa.Table) -> Int64s:
+    """Return the row of the window that shows each allele: int64, shape (n_alleles,)."""
+    placed = np.full(alleles.num_rows, -1, dtype=np.int64)
+    contigs, chroms = windows["contig"].to_numpy(), alleles["chrom"].to_numpy()
+    starts, ends = windows["start"].to_numpy(), windows["end"].to_numpy()
+    spans = allele_spans(alleles)
+    for contig in pc.unique(alleles["chrom"]).to_pylist():
+        rows, ours = np.flatnonzero(contigs == contig), np.flatnonzero(chroms == contig)
+        found = most_central_windows(starts[rows], ends[rows], *(bounds[ours] for bounds in spans))
+        if (found < 0).any():
+            raise CorruptResourceError(
+                f"bench alleles of {contig}",
+                "an allele is stated as scored, but no window contains it",
+                expected="a window for each",
+                got=f"{int((found < 0).sum())} without one",
+                remedy="Rebuild the package",
+            )
+        placed[ours] = rows[found]
+    return placed
+
+
+class ScoringStream(TupleStream):
+    """Makes batches of bench alleles; a visit's ``row`` is a place in ``bench.order``.
+
+    Parameters
+    ----------
+    windows, sampler, settings, readers, encoder
+        As for :class:`TupleStream`; the sampler's rules ask for no left context.
+    bench
+        Alleles to show, in rows of ``windows``.
+    """
+
+    def __init__(
+        self,
+        windows: SplitWindows,
+        sampler: EditSampler,
+        settings: StreamSettings,
+        readers: Mapping[str, StateReader] | None = None,
+        encoder: LiveEncoder | None = None,
+        *,
+        bench: Bench,
+    ) -> None:
+        super().__init__(windows, sampler, settings, readers, encoder)
+        self._bench, self._maker = bench, sampler
+
+    def __len__(self) -> int:
+        """Return the number of rows that an epoch visits: bench alleles."""
+        return len(self._bench)
+
+    def count_visits(self, rows: Int64s) -> Int64s:
+        """Return 0 for every row: an allele is visited once an epoch."""
+        return np.zeros_like(rows)
+
+    def batch(self, visits: Sequence[Visit], *, epoch: int, position: int) -> TrainingBatch:
+        """Return the batch of visits: one tuple per visit, with the pooled states of the unedited windows.
+
+        Raises
+        ------
+        CorruptResourceError
+            If a window cannot show an allele that the package states as scored, or its states are missing or damaged.
+        """
+        filled: list[tuple[WindowRecord, Sequence[SampledHaplotype]]] = []
+        alleles = [int(self._bench.order[visit.row]) for visit in visits]
+        for row, group in groupby(alleles, key=self._bench.window_rows.__getitem__):
+            record = self.windows.record(int(row))
+            filled.append((record, [self._show(record, allele) for allele in group]))
+        return self.make(filled, len(visits), epoch=epoch, position=position)
+
+    def _show(self, record: WindowRecord, row: int) -> SampledHaplotype:
+        index = self._bench.alleles
+        made = self._maker.make_allele(record, index.allele(row), index.classification(row))
+        if isinstance(made, SampledHaplotype):
+            return made
+        raise CorruptResourceError(
+            f"bench allele {record.contig}:{index.allele(row)}",
+            "is stated as scored, but its window does not show it",
+            expected="an edit",
+            got=str(made),
+            remedy="Rebuild the package",
+        )
+
+
+class SplitBenches:
+    """Opens the streams of the bench alleles of a split's holdouts; the windows are read once for all of them.
+
+    Streams have the default settings, no states, and the batches that a dataset with ``coverage="alleles"`` has.
+
+    Parameters
+    ----------
+    package
+        Package to read.
+    split
+        Validation or test.
+
+    Raises
+    ------
+    MemoryLimitError
+        If the windows take more than half of the memory available to this process.
+    """
+
+    def __init__(self, package: Package, split: Split) -> None:
+        self._package, self._split = package, split
+        self._windows = SplitWindows(package.window_batches(split), max_bytes=window_bytes_allowed())
+        self._holdouts = package.windows(split, ["holdout"])["holdout"]
+        self._sampler = EditSampler({}, read_closed_alleles(package, split))
+
+    def open(self, holdout: str) -> ScoringStream:
+        """Open the stream of a holdout.
+
+        Raises
+        ------
+        ConfigurationError
+            If the bench is empty.
+        CorruptResourceError
+            If no window contains an allele that the package states as scored.
+        """
+        bench = Bench.read(self._package, self._split, holdout)
+        rows = np.flatnonzero(pc.equal(self._holdouts, holdout).to_numpy())
+        bench.window_rows = rows[bench.window_rows]
+        return ScoringStream(self._windows, self._sampler, StreamSettings(), bench=bench)

@@ -1,0 +1,36 @@
+"""Batches as PyTorch tensors."""
+
+from __future__ import annotations
+
+from torch import Tensor, from_numpy
+
+from genolewm_assets.lewm.training.batches import TrainingBatch
+from genolewm_assets.lewm.training.edit_arrays import edit_arrays
+
+
+def as_tensors(batch: TrainingBatch) -> dict[str, Tensor]:
+    """Return a batch of n tuples as tensors by name, on the CPU.
+
+    Returns
+    -------
+    dict
+        ``target_tokens``, ``n_tokens``, ``block_start``, ``block_stop``, ``locus_token`` and, if the batch has states,
+        ``source_states``: shapes and dtypes of :class:`~genolewm_assets.lewm.training.batches.TrainingBatch`, whose
+        memory they share.
+
+        What is known of the edits: see :func:`~genolewm_assets.lewm.training.edit_arrays.edit_arrays`, where names,
+        shapes, dtypes and codes are listed. Of shape (n, 3): ``edit_mask``, ``edit_type``, ``edit_rel_pos``,
+        ``edit_pos``, ``edit_ref_length``, ``edit_alt_length``, ``edit_truncated``; (n, 3, 16): ``edit_ref``,
+        ``edit_alt``; (n,): ``n_edits``, ``label``, ``edit_source``, ``planned_source``, ``frame_shift``,
+        ``length_change``, ``contig``.
+    """
+    arrays = {
+        "target_tokens": batch.target_tokens,
+        "n_tokens": batch.n_tokens,
+        "block_start": batch.block_start,
+        "block_stop": batch.block_stop,
+        "locus_token": batch.locus_token,
+        "source_states": batch.source_states,
+        **edit_arrays(batch.tuples),
+    }
+    return {name: from_numpy(array) for name, array in arrays.items() if array is not None}

@@ -1,0 +1,1 @@
+from .genotypes import read_phased as read_phased

@@ -1,0 +1,77 @@
+"""``gnomad/shard`` and ``clinvar/shard`` of files that state another assembly or release than the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pysam
+import pytest
+import yaml
+
+from genolewm_assets.errors import RejectedResourceError
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, failed_checks
+
+OLD, NEW = RELEASES
+GNOMAD, CLINVAR = "gnomad.chr17.vcf.bgz", f"clinvar/clinvar_{NEW.replace('-', '')}.vcf.gz"
+
+
+def rewrite(world: TinyWorld, name: str, edit: Callable[[str], str]) -> None:
+    """Edit the text of a source and publish its new MD5."""
+    path = world.folder / name
+    with pysam.BGZFile(str(path), "rb") as file:
+        text = edit(file.read().decode())
+    plain = path.with_name("edited.vcf")
+    plain.write_text(text)
+    pysam.tabix_compress(str(plain), str(path), force=True)
+    plain.unlink()
+    world.publish_md5(path)
+
+
+def stating(line: str, text: str) -> str:
+    kept = [each for each in text.splitlines(keepends=True) if not each.startswith("##reference")]
+    return "".join(kept).replace("#CHROM", f"{line}\n#CHROM")
+
+
+def refusal(world: TinyWorld, asset: str, partition: str) -> str:
+    """Materialise an asset that must fail with a message, and check that no row was published."""
+    result = world.materialize(asset, partition=partition)
+    assert not result.success
+    assert failed_checks(result) == {"inputs_accepted"}
+    (check,) = (check for check in result.get_asset_check_evaluations() if check.check_name == "inputs_accepted")
+    with pytest.raises(RejectedResourceError):
+        world.open(asset, partition)
+    assert not list(world.root.glob(f"{asset.split('/', maxsplit=1)[0]}/**/*.parquet"))
+    return str(check.metadata["error"].value)
+
+
+def test_an_assembly_that_a_file_states_fails_its_step(world: TinyWorld) -> None:
+    assert world.materialize("reference/genome").success
+    for line, message in (
+        ("##reference=GRCh37", "states another assembly in ##reference: expected GRCh38, got 'GRCh37'"),
+        ("##contig=<ID=17,assembly=hg19>", "states another assembly in ##contig of '17': expected GRCh38"),
+        ("##contig=<ID=22,length=51304566>", "contig '22' the length of another assembly: expected 50818468 bp"),
+    ):
+        rewrite(world, GNOMAD, partial(stating, line))
+        assert message in refusal(world, "gnomad/shard", "chr17")
+        world.write_gnomad("chr17", world.gnomad_records("chr17"))
+    rewrite(world, CLINVAR, partial(stating, "##reference=GRCh37"))
+    assert world.materialize("clinvar/release", partition=NEW).success
+    assert "expected GRCh38, got 'GRCh37'" in refusal(world, "clinvar/shard", NEW)
+
+
+def test_a_release_that_a_file_contradicts_fails_its_step(world: TinyWorld) -> None:
+    assert world.materialize("reference/genome").success
+    rewrite(world, GNOMAD, partial(stating, "##gnomAD_version=3.1.2"))
+    assert "another gnomAD release: expected '4.1', as declared, got 3.1.2" in refusal(world, "gnomad/shard", "chr17")
+
+
+def test_a_file_without_filters_fails_its_step_unless_it_is_declared(world: TinyWorld) -> None:
+    assert world.materialize("reference/genome").success
+    rewrite(world, GNOMAD, lambda text: text.replace("\tPASS\t", "\t.\t").replace("\tAC0\t", "\t.\t"))
+    said = refusal(world, "gnomad/shard", "chr17")
+    assert "gnomad.sources.chr17.accept_unfiltered: true" in said
+    catalog = yaml.safe_load(world.catalog.read_text())
+    catalog["gnomad"]["sources"]["chr17"]["accept_unfiltered"] = True
+    world.catalog.write_text(yaml.safe_dump(catalog))
+    assert world.materialize("gnomad/shard", partition="chr17").success

@@ -1,0 +1,231 @@
+"""The plan of ``build_everything``, and what it makes of runs that end in one way or another.
+
+The job as the daemon runs it: ``live/test_first_click.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+from genolewm_assets.defs.assets.graph import PUBLISHING
+from genolewm_assets.defs.operations.build_everything import (
+    BUILDS_TAG,
+    WAITS_TAG,
+    Builder,
+    Task,
+    build_everything_job,
+    plan_stages,
+)
+from genolewm_assets.defs.operations.release_job import RELEASE_ASSETS, register_offered
+from genolewm_assets.defs.operations.run_queue import (
+    HELD_TAG,
+    NEVER_BEGAN,
+    cancel_stranded,
+    failure_of,
+    latest_try,
+    may_be_repeated,
+)
+from genolewm_assets_tests.places import REPOSITORY
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.sensor_world import NEW, OLD, unregistered_world
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
+    """Return a world in which everything is built."""
+    return everything_built(tmp_path_factory)
+
+
+@pytest.fixture
+def world(built: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
+    """Return a copy of it."""
+    with built.copied_to(tmp_path / "world") as copied:
+        yield copied
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> BuiltWorld:
+    """Return a world in which nothing is built."""
+    world = unregistered_world(tmp_path / "empty")
+    world.__class__ = BuiltWorld
+    assert isinstance(world, BuiltWorld)
+    return world
+
+
+class Queue:
+    """Runs each task at once, in this process."""
+
+    def __init__(self, world: BuiltWorld) -> None:
+        self.world = world
+        self.asked: list[str] = []
+        self.said: list[str] = []
+        workspace, tasks = world.workspace(), dict[str, Task]()
+
+        def queue(task: Task) -> dg.DagsterRun:
+            tasks[str(task)] = task
+            run = dg.DagsterRun(
+                job_name=task.job,
+                status=dg.DagsterRunStatus.NOT_STARTED,
+                tags={BUILDS_TAG: str(task), HELD_TAG: "true"},
+            )
+            return world.instance.add_run(run)
+
+        def release(run: dg.DagsterRun) -> dg.DagsterRun:
+            world.instance.delete_run(run.run_id)
+            task = tasks[run.tags[BUILDS_TAG]]
+            self.asked.append(str(task))
+            result = world.materialize(*(asset.key for asset in task.assets), partition=task.partition)
+            made = world.instance.get_run_by_id(result.run_id)
+            assert made is not None
+            return made
+
+        self.builder = Builder(workspace, world.instance, queue, release, self.said.append, pause=lambda: None)
+
+    def waiting(self) -> list[str]:
+        """Return the tasks whose runs are held."""
+        runs = self.world.instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.NOT_STARTED]))
+        return sorted(run.tags[BUILDS_TAG] for run in runs)
+
+
+def test_every_partition_of_every_asset_is_planned_once_after_what_it_reads(empty: BuiltWorld) -> None:
+    releases = register_offered(empty.workspace(), empty.instance)
+    assert releases == [OLD, NEW]
+    stages = plan_stages(empty.workspace(), empty.instance, releases)
+    planned = [
+        (asset.key, task.partition) for stage in stages for lane in stage for task in lane for asset in task.assets
+    ]
+    wanted = [(asset.key, key) for asset in PUBLISHING.values() for key in asset.partitions.keys(empty.instance)]
+    assert sorted(planned, key=str) == sorted(wanted, key=str)
+    assert [sorted(str(task) for lane in stage for task in lane) for stage in stages] == [
+        ["reference/genome, mito/genomes, mito/tokens"],
+        sorted(
+            [
+                *(f"gnomad/shard[{name}]" for name in CONTIGS),
+                *(f"windows/index, embeddings/cache[{name}]" for name in LINEAR),
+                *(f"corpus/windows, embeddings/corpus[{name}]" for name in CORPUS),
+            ]
+        ),
+        [f"refresh_release[{key}]" for key in releases],
+        ["packages/current"],
+    ]
+    # A release after the one before it.
+    assert [len(lane) for lane in stages[2]] == [2]
+
+
+def test_what_is_current_is_kept_and_the_rest_is_asked_for(world: BuiltWorld) -> None:
+    queue = Queue(world)
+    for stage in plan_stages(world.workspace(), world.instance, [OLD, NEW]):
+        queue.builder.run_stage(stage, "stage")
+    assert (queue.asked, queue.builder.failures, queue.builder.built) == ([], [], 0)
+    world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
+    (stage,) = [stage for stage in plan_stages(world.workspace(), world.instance, []) if len(stage) > 1]
+    queue.builder.run_stage(stage, "stage")
+    assert (queue.asked, queue.builder.failures, queue.builder.built) == (["gnomad/shard[chr17]"], [], 1)
+
+
+def test_what_fails_is_named_and_holds_up_only_what_reads_it(empty: BuiltWorld) -> None:
+    empty.write_gnomad("chr20", empty.gnomad_records("chr20", wrong_ref=5))
+    register_offered(empty.workspace(), empty.instance)
+    queue = Queue(empty)
+    gnomad = [Task("__ASSET_JOB", (PUBLISHING["gnomad/shard"],), name) for name in ("chr20", "chr17")]
+    queue.builder.run_stage([gnomad], "stage 1 of 2")
+    assert queue.asked == []
+    assert queue.builder.failures == [f"{task}: waits for reference/genome" for task in gnomad]
+    assert empty.materialize("reference/genome").success
+    queue.builder.failures.clear()
+    queue.builder.run_stage([gnomad], "stage 1 of 2")
+    assert queue.asked == [str(task) for task in gnomad]
+    (failure,) = queue.builder.failures
+    assert failure.startswith("gnomad/shard[chr20]: gnomad/shard[chr20]: the build failed its checks")
+    assert queue.said[-1].startswith("stage 1 of 2: 2 of 2: gnomad/shard[chr17] in ")
+    packages = Task("refresh_release", tuple(PUBLISHING[key] for key in RELEASE_ASSETS), NEW)
+    queue.builder.run_stage([[packages]], "stage 2 of 2")
+    assert queue.builder.failures[-1].startswith(f"refresh_release[{NEW}]: waits for windows/index[")
+
+
+def test_runs_of_what_is_not_current_are_queued_at_once_and_once(world: BuiltWorld) -> None:
+    world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
+    queue = Queue(world)
+    tasks = [task for stage in plan_stages(world.workspace(), world.instance, []) for lane in stage for task in lane]
+    queue.builder.prepare(tasks)
+    queue.builder.prepare(tasks)
+    assert (queue.waiting(), queue.asked) == (["gnomad/shard[chr17]"], [])
+    queue.builder.cancel_rest(tasks)
+    assert queue.waiting() == []
+
+
+def test_a_run_that_dagster_repeats_is_followed(tmp_path: Path) -> None:
+    settings = {"run_retries": {"enabled": True, "max_retries": 3}, "telemetry": {"enabled": False}}
+    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=settings) as instance:
+        failed = dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.FAILURE)
+        instance.add_run(failed)
+        assert may_be_repeated(instance, failed)
+        instance.add_run_tags(failed.run_id, {"dagster/will_retry": "true"})
+        failed = instance.get_run_by_id(failed.run_id)
+        assert failed is not None
+        assert (latest_try(instance, failed), may_be_repeated(instance, failed)) == (failed, True)
+        tags = {"dagster/parent_run_id": failed.run_id}
+        repeated = dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.STARTED, tags=tags)
+        instance.add_run(repeated)
+        assert latest_try(instance, failed) == repeated
+        # The repeat fails too, and is about to be repeated: the chain ends there, and not at its first run.
+        instance.report_run_failed(repeated)
+        assert latest_try(instance, failed).run_id == repeated.run_id
+        assert may_be_repeated(instance, latest_try(instance, failed))
+        final = dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.FAILURE, tags={"dagster/will_retry": "false"})
+        instance.add_run(final)
+        assert (latest_try(instance, final), may_be_repeated(instance, final)) == (final, False)
+        assert failure_of(instance, final) == "the run ended as failure"
+
+
+def test_held_runs_that_nothing_can_release_are_cancelled(tmp_path: Path) -> None:
+    settings = {"run_retries": {"enabled": True, "max_retries": 3}, "telemetry": {"enabled": False}}
+    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=settings) as instance:
+        everything = dg.DagsterRun(job_name="build_everything", status=dg.DagsterRunStatus.STARTED)
+        held = dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.NOT_STARTED, tags={HELD_TAG: "true"})
+        other = dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.NOT_STARTED)
+        for run in (everything, held, other):
+            instance.add_run(run)
+        assert cancel_stranded(instance, "build_everything") == 0
+        instance.report_run_failed(everything)
+        assert cancel_stranded(instance, "build_everything") == 0  # it may be repeated, and then goes on with them
+        instance.add_run_tags(everything.run_id, {"dagster/will_retry": "false"})
+        assert cancel_stranded(instance, "build_everything") == 1
+        ended = instance.get_run_by_id(held.run_id)
+        assert ended is not None
+        assert (ended.status, ended.tags[HELD_TAG]) == (dg.DagsterRunStatus.CANCELED, NEVER_BEGAN)
+        assert cancel_stranded(instance, "build_everything") == 0
+        assert instance.get_runs_count(dg.RunsFilter(statuses=[dg.DagsterRunStatus.NOT_STARTED])) == 1
+
+
+def test_one_run_that_waits_for_others_leaves_a_place_in_the_queue() -> None:
+    limits = yaml.safe_load((REPOSITORY / "dagster.yaml").read_text())["concurrency"]["runs"]
+    assert limits["tag_concurrency_limits"] == [
+        {"key": WAITS_TAG, "limit": 1},
+        {"key": HELD_TAG, "value": "true", "limit": 0},
+    ]
+    assert limits["max_concurrent_runs"] > 1
+    assert WAITS_TAG in build_everything_job.tags
+
+
+def test_a_queue_of_one_place_is_refused(empty: BuiltWorld, tmp_path: Path) -> None:
+    settings = {
+        "run_coordinator": {"module": "dagster.core.run_coordinator", "class": "QueuedRunCoordinator"},
+        "concurrency": {"runs": {"max_concurrent_runs": 1}},
+        "telemetry": {"enabled": False},
+    }
+    (tmp_path / "history").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "history"), overrides=settings) as instance:
+        result = empty.graph.resolve_job_def("build_everything").execute_in_process(
+            instance=instance, raise_on_error=False
+        )
+        assert not result.success
+        run = instance.get_run_by_id(result.run_id)
+        assert run is not None
+        assert "expected at least 2, got 1" in failure_of(instance, run)

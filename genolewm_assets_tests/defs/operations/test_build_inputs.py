@@ -1,0 +1,142 @@
+"""What a release reads, and how the sensor waits for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from genolewm_assets.defs.assets.graph import GATED
+from genolewm_assets.defs.operations.build_everything import BUILD_EVERYTHING
+from genolewm_assets.defs.operations.build_inputs import inputs_of, missing_inputs
+from genolewm_assets.defs.operations.clinvar_sensor import clinvar_release_schedule
+from genolewm_assets.defs.operations.release_job import RELEASE_ASSETS, UNPACKAGED_ASSETS, refresh_release_job
+from genolewm_assets.defs.operations.run_queue import HELD, HELD_TAG
+from genolewm_assets_tests.worlds.graph.built_world import QUIET, BuiltWorld
+from genolewm_assets_tests.worlds.graph.sensor_world import (
+    LATER,
+    NEW,
+    OLD,
+    Ticks,
+    change_catalog,
+    resource,
+    unregistered_world,
+    vcf,
+)
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, TinyWorld
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> TinyWorld:
+    """Return a world of two releases, of which none gets a package."""
+    world = unregistered_world(tmp_path / "world")
+    change_catalog(world, packaged=[])
+    return world
+
+
+def refresh(world: TinyWorld, release: str) -> dg.ExecuteInProcessResult:
+    """Run the job for a release that gets no package."""
+    graph = dg.Definitions(
+        assets=BuiltWorld.graph.fget(world).assets,  # type: ignore[attr-defined]
+        jobs=[refresh_release_job],
+        resources={"workspace": resource(world)},
+    )
+    return graph.resolve_job_def("refresh_release").execute_in_process(
+        instance=world.instance,
+        partition_key=release,
+        asset_selection=[dg.AssetKey(asset.path) for asset in UNPACKAGED_ASSETS],
+        run_config=QUIET,
+        raise_on_error=False,
+    )
+
+
+def test_a_release_reads_what_the_graph_says_and_makes_the_rest_itself(world: TinyWorld) -> None:
+    packaged = [GATED[key] for key in RELEASE_ASSETS]
+    found = [(asset.key, key) for asset, key in inputs_of(packaged, NEW, world.instance)]
+    assert sorted(found, key=str) == sorted(
+        [
+            ("reference/genome", None),
+            *(("windows/index", name) for name in LINEAR),
+            *(("gnomad/shard", name) for name in CONTIGS),
+            *(("embeddings/cache", name) for name in LINEAR),
+            *((asset, name) for asset in ("corpus/windows", "embeddings/corpus") for name in CORPUS),
+        ],
+        key=str,
+    )
+    assert [asset.key for asset, _ in inputs_of(UNPACKAGED_ASSETS, NEW, world.instance)] == ["reference/genome"]
+    assert [str(each) for each in missing_inputs(world.workspace(), UNPACKAGED_ASSETS, NEW, world.instance)] == [
+        "reference/genome"
+    ]
+
+
+def test_the_sensor_waits_for_what_is_missing_and_requests_the_newest_then(world: TinyWorld) -> None:
+    ticks = Ticks(world)
+    assert [ticks.tick(), ticks.tick()] == [[], []]
+    assert ticks.partitions == [OLD, NEW]
+    assert ticks.reason() == f"{NEW} waits for reference/genome"
+    change_catalog(world, packaged=None)
+    assert ticks.reason().startswith(f"{NEW} waits for reference/genome, windows/index[{LINEAR[0]}], ")
+    change_catalog(world, packaged=[])
+    assert world.materialize("reference/genome").success
+    assert [ticks.tick(), ticks.tick()] == [[NEW], []]
+
+
+def test_the_only_release_waits_too(world: TinyWorld) -> None:
+    vcf(world, OLD).unlink()
+    ticks = Ticks(world)
+    assert [ticks.tick(), ticks.tick()] == [[], []]
+    assert world.materialize("reference/genome").success
+    assert ticks.tick() == [NEW]
+
+
+def test_a_build_that_failed_for_a_missing_input_is_requested_again_after_one_was_published(world: TinyWorld) -> None:
+    ticks = Ticks(world)
+    ticks.tick()
+    ticks.cursor = f'{{"newest": "{NEW}"}}'  # it was requested, before the sensor waited for inputs
+    assert not refresh(world, NEW).success
+    assert ticks.tick() == []
+    assert world.materialize("reference/genome").success
+    assert ticks.tick() == [NEW]
+    assert ticks.launched[-1].run_key == f"{NEW} after 1 failed"
+    assert refresh(world, NEW).success
+    assert ticks.tick() == []
+
+
+def test_a_build_that_failed_for_another_reason_is_not_requested_again(world: TinyWorld) -> None:
+    world.write_clinvar(LATER, header_date="2025-03-09")
+    ticks = Ticks(world)
+    ticks.tick()
+    assert not refresh(world, LATER).success
+    assert world.materialize("reference/genome").success
+    assert [ticks.tick(), ticks.tick()] == [[], []]
+
+
+def test_the_sensor_waits_while_everything_is_built(world: TinyWorld) -> None:
+    assert world.materialize("reference/genome").success
+    run = dg.DagsterRun(job_name=BUILD_EVERYTHING, status=dg.DagsterRunStatus.STARTED)
+    world.instance.add_run(run)
+    ticks = Ticks(world)
+    assert ticks.tick() == []
+    assert ticks.reason() == f"{NEW} waits for build_everything (run {run.run_id[:8]}), which builds every release"
+    world.instance.delete_run(run.run_id)
+    assert ticks.tick() == [NEW]
+
+
+def test_a_run_that_was_cancelled_while_it_was_held_does_not_count(world: TinyWorld) -> None:
+    assert world.materialize("reference/genome").success
+    tags = {"dagster/partition": NEW, HELD_TAG: HELD}
+    held = dg.DagsterRun(job_name="refresh_release", status=dg.DagsterRunStatus.NOT_STARTED, tags=tags)
+    world.instance.add_run(held)
+    # `build_everything` is gone: the tick cancels what it left, and asks for the release itself.
+    assert Ticks(world).tick() == [NEW]
+
+
+def test_the_schedule_waits_too(world: TinyWorld, tmp_path: Path) -> None:
+    with (
+        dg.DagsterInstance.local_temp(str(tmp_path)) as instance,
+        dg.build_schedule_context(instance=instance, resources={"workspace": resource(world)}) as context,
+    ):
+        skipped = clinvar_release_schedule(context)
+    assert isinstance(skipped, dg.SkipReason)
+    assert skipped.skip_message == f"{NEW} waits for reference/genome"

@@ -1,0 +1,96 @@
+"""Run config chooses what a run builds, and neither where, nor from which catalogue, nor with which code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._config import ConfigType
+
+from genolewm_assets.defs.assets import ASSETS
+from genolewm_assets.defs.operations import JOBS
+from genolewm_assets.defs.runtime.settings import NoValues, configured_executor, configured_resources
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
+
+#: Every setting that run config may have. A new one must name neither a path nor code.
+SETTINGS = {
+    "execution.config.marker_to_close",
+    "execution.config.max_concurrent",
+    "execution.config.retries.disabled",
+    "execution.config.retries.enabled",
+    "execution.config.step_dependency_config.require_upstream_step_success",
+    "loggers.console.config.log_level",
+    "loggers.console.config.name",
+    "ops.clinvar__changes.config.predecessor",
+    "ops.delete_superseded_runs.config.dry_run",
+    "ops.delete_superseded_runs.config.older_than_days",
+}
+
+ELSEWHERE: dict[str, dict[str, Any]] = {
+    "root": {"resources": {"workspace": {"config": {"root": "/elsewhere"}}}},
+    "catalog": {"resources": {"workspace": {"config": {"catalog": "/elsewhere/catalog.yaml"}}}},
+    "base_dir": {"resources": {"io_manager": {"config": {"base_dir": "/elsewhere"}}}},
+    "start_method": {"execution": {"config": {"start_method": {"forkserver": {"preload_modules": ["elsewhere"]}}}}},
+}
+
+
+@pytest.fixture(params=["in_process", "multiprocess"])
+def graph(request: pytest.FixtureRequest, world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
+    """Return the graph as ``definitions`` makes it, with each executor."""
+    monkeypatch.setenv("GENOLEWM_ROOT", str(world.root))
+    monkeypatch.setenv("GENOLEWM_CATALOG", str(world.catalog))
+    monkeypatch.setenv("GENOLEWM_EXECUTOR", request.param)
+    return dg.Definitions(assets=ASSETS, jobs=JOBS, resources=configured_resources(), executor=configured_executor())
+
+
+def settings(config: ConfigType, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the settings below a type of config; a step that reads no config takes any and is left out."""
+    fields = getattr(config, "fields", None)
+    if fields:
+        for name, field in fields.items():
+            yield from settings(field.config_type, (*path, name))
+    elif (fields is None and not (path[0] == "ops" and config.given_name == "Any")) or path[-2:-1] == ("retries",):
+        yield ".".join(path)
+
+
+def test_no_setting_names_a_path_or_code(graph: dg.Definitions) -> None:
+    jobs = graph.get_repository_def().get_all_jobs()
+    assert len(jobs) == len(JOBS) + 1
+    found = {name for job in jobs for name in settings(job.run_config_schema.config_type)}
+    assert found <= SETTINGS
+    assert "ops.clinvar__changes.config.predecessor" in found
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_run_config_that_names_another_place_is_refused(graph: dg.Definitions, name: str) -> None:
+    for job in graph.get_repository_def().get_all_jobs():
+        if name in {"root", "catalog"} and job.name in {"purge_old_runs", "rebuild_embeddings"}:
+            continue  # they know no workspace
+        with pytest.raises(dg.DagsterInvalidConfigError, match=f'unexpected config entry "{name}"'):
+            dg.validate_run_config(job, ELSEWHERE[name])
+
+
+def test_a_run_builds_in_the_root_of_the_deployment(world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENOLEWM_ROOT", str(world.root))
+    monkeypatch.setenv("GENOLEWM_CATALOG", str(world.catalog))
+    selection = dg.AssetSelection.assets(dg.AssetKey(["reference", "genome"]))
+    run = dg.materialize(ASSETS, selection=selection, resources=configured_resources(), instance=world.instance)
+    assert run.success
+    assert any((world.root / "reference").rglob("genome.fa.gz"))
+
+
+def test_a_value_that_a_step_returns_is_refused() -> None:
+    @dg.op
+    def returns_a_value() -> int:
+        return 1
+
+    @dg.job(resource_defs={"io_manager": configured_resources()["io_manager"]})
+    def keeps_a_value() -> None:
+        returns_a_value()
+
+    with pytest.raises(ConfigurationError, match="values are not kept: expected None, got int"):
+        keeps_a_value.execute_in_process()
+    assert isinstance(NoValues(), dg.IOManager)
