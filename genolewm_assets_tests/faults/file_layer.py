@@ -20,6 +20,8 @@ TWO_PATHS = ("rename", "replace", "link", "symlink")
 SYNC_CALLS = ("fsync", "fdatasync")
 #: Calls that change a file by its descriptor or path; those of files opened with `open` are reported as well.
 DATA_CALLS = ("write", "pwrite", "writev", "pwritev", "truncate", "ftruncate", "posix_fallocate")
+#: Flags of `os.open` that allow a file to change; to open a folder is reported anyhow, as the step before its sync.
+_CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ def _reported(name: str, real: Callable[..., Any], at_call: AtCall) -> Callable[
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if name not in {"write", "pwrite", "writev", "pwritev"}:
+            if name == "open" and not args[1] & _CHANGING and not os.path.isdir(args[0]):
+                return real(*args, **kwargs)
             other = args[1] if name in TWO_PATHS else None
             return None if at_call(Call(name, args[0], other=other)) else real(*args, **kwargs)
         descriptor, data, *rest = args

@@ -19,7 +19,7 @@ _SELECTOR = {"repositoryLocationName": LOCATION, "repositoryName": REPOSITORY}
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 _BACKFILL_ENDED = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "COMPLETED", "FAILED", "CANCELED")
 _REQUEST_S = 60.0
-_WAIT_S = 300.0
+_WAIT_S = 900.0
 
 T = TypeVar("T")
 Status: TypeAlias = Literal["materialized", "failed", "materializing", "missing"]

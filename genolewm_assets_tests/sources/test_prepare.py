@@ -109,17 +109,18 @@ def test_a_gnomad_release_is_the_files_own(gnomad: Path, tmp_path: Path) -> None
 def test_a_file_without_filters_is_accepted_when_told_to(gnomad: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     write_text(gnomad, gnomad.read_text().replace("\tPASS\t", "\t.\t"))
-    message = (
-        r"gnomad\.vcf: FILTER of all 4 alleles is '\.', .* If the file is published unfiltered, give --accept-unfil"
-    )
+    message = r"gnomad\.vcf: no allele has FILTER PASS, and that of 4 is '\.', .* published unfiltered, give --accept-unf"
     with pytest.raises(VcfError, match=message):
         prepare_gnomad(gnomad, out, release="4.1")
     assert not out.exists()
     shard = prepare_gnomad(gnomad, out, release="4.1", accept_unfiltered=True)
     assert pq.read_table(shard.file("variants.parquet"))["filter"].to_pylist() == ["."] * 3
-    # One record with a filter shows that the file has been filtered.
+    # A record that failed a filter does not fill the shard; one that passed shows that the file has been filtered.
     write_text(gnomad, gnomad.read_text().replace("\t.\tAF", "\tAC0\tAF", 1))
-    assert prepare_gnomad(gnomad, out, release="4.1").manifest.counts["kept"] == 0
+    with pytest.raises(VcfError, match="that of 3 is"):
+        prepare_gnomad(gnomad, out, release="4.1")
+    write_text(gnomad, gnomad.read_text().replace("\tAC0\tAF", "\tPASS\tAF"))
+    assert prepare_gnomad(gnomad, out, release="4.1").manifest.counts["kept"] == 1
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3])

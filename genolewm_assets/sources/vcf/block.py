@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import VcfError
+from genolewm_assets.store.tables import numbers_of
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -235,7 +236,7 @@ class VcfBlock(_Rows):
         spans, first = self.column(_CHROM), np.empty(len(self), np.int32)
         first = first[: kernels.find_runs(self.text, *spans, first)]
         runs = self.pieces(spans.take(first)).dictionary_encode()
-        return runs.dictionary.to_pylist(), np.repeat(runs.indices.to_numpy(), np.diff(first, append=len(self)))
+        return runs.dictionary.to_pylist(), np.repeat(numbers_of(runs.indices), np.diff(first, append=len(self)))
 
     def chroms(self) -> pa.StringArray:
         """Return CHROM as written."""

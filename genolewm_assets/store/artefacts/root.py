@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from genolewm_assets.errors import GenoLeWMError, MissingResourceError, ResourceError, RootError
+from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError, ResourceError, RootError
 from genolewm_assets.store.artefacts.probe import check_file_system
 from genolewm_assets.store.artefacts.work import leftovers, sweep, work_directory
 from genolewm_assets.store.files import canonical_json, make_directories, read_document, write_atomic
@@ -136,7 +136,7 @@ class Root:
                 )
 
     def check_is_root(self) -> None:
-        """Raise :class:`MissingResourceError` if ``root.json`` is missing, :class:`RootError` if it cannot be read."""
+        """Raise :class:`MissingResourceError` if ``root.json`` is missing; raises as :meth:`owner` if it cannot be read."""
         path = self.path / ROOT_FILE
         if not path.is_file():
             raise MissingResourceError(
@@ -148,11 +148,19 @@ class Root:
         self.owner()
 
     def owner(self) -> dict[str, object]:
-        """Return the fields of ``root.json``; raise :class:`RootError` if it is missing or cannot be read."""
+        """Return the fields of ``root.json``.
+
+        Raises
+        ------
+        RootError
+            If it is missing or damaged.
+        ResourceError
+            If it cannot be read for another reason, such as permissions or a disk error.
+        """
         path = self.path / ROOT_FILE
         try:
             found = read_document(path, remedy=_RESTORE)
-        except ResourceError as err:
+        except (MissingResourceError, CorruptResourceError) as err:
             raise RootError(str(path), err.problem, expected=err.expected, remedy=_RESTORE) from err
         if not isinstance(found, dict):
             raise RootError(str(path), "is not the record of a root", remedy=_RESTORE)

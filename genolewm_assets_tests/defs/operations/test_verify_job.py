@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tracemalloc
 from collections.abc import Iterator
@@ -204,7 +205,7 @@ def test_progress_is_logged(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(run_log, "INTERVAL_S", 0.0)
     result, _ = verify(world)
     lines = [entry.user_message for entry in world.instance.all_logs(result.run_id) if not entry.is_dagster_event]
-    assert any(" bytes of " in line for line in lines)
+    assert any(re.search(r"[kM]B of [\d.]+ [kM]B.* \(\d+ %\)", line) for line in lines)
     assert f"{len(HELD)} partitions match their manifests, 0 do not" in lines
 
 

@@ -27,6 +27,7 @@ SETTINGS = {
     "ops.clinvar__changes.config.predecessor",
     "ops.delete_superseded_runs.config.dry_run",
     "ops.delete_superseded_runs.config.older_than_days",
+    "ops.request_backfill.config.force",
 }
 
 ELSEWHERE: dict[str, dict[str, Any]] = {

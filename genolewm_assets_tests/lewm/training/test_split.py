@@ -38,11 +38,12 @@ class OpenPackage:
     directory: Path = Path("pack")
     info: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(margin_bp=256, policy={"min_stars": 2}))
 
-    def variants(self, split):
-        return table(self.rows, PACKAGE_VARIANTS.arrow)
+    def variants(self, split, columns):
+        return table(self.rows, PACKAGE_VARIANTS.arrow).select(columns)
 
-    def holdouts(self, noun):
-        return {"alleles": self.held, "intervals": self.stretches}[noun]
+    def holdouts(self, noun, columns=None):
+        found = {"alleles": self.held, "intervals": self.stretches}[noun]
+        return found if columns is None else found.select(columns)
 
     def window_batches(self, split):
         return iter([self.batch])
