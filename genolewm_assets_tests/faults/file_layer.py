@@ -10,6 +10,7 @@ import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -82,7 +83,7 @@ def _reported(name: str, real: Callable[..., Any], at_call: AtCall) -> Callable[
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if name not in {"write", "pwrite", "writev", "pwritev"}:
-            if name == "open" and not args[1] & _CHANGING and not os.path.isdir(args[0]):
+            if name == "open" and not args[1] & _CHANGING and not Path(args[0]).is_dir():
                 return real(*args, **kwargs)
             other = args[1] if name in TWO_PATHS else None
             return None if at_call(Call(name, args[0], other=other)) else real(*args, **kwargs)

@@ -136,7 +136,7 @@ class Root:
                 )
 
     def check_is_root(self) -> None:
-        """Raise :class:`MissingResourceError` if ``root.json`` is missing; raises as :meth:`owner` if it cannot be read."""
+        """Raise :class:`MissingResourceError` if ``root.json`` is missing; raises as :meth:`owner` too."""
         path = self.path / ROOT_FILE
         if not path.is_file():
             raise MissingResourceError(
