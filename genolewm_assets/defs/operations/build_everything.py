@@ -209,15 +209,18 @@ class Builder:
                 self.queue(task)
 
     def cancel_rest(self, tasks: Sequence[Task]) -> None:
-        """Cancel the runs of tasks that were not launched."""
+        """Cancel the requested runs of tasks that were not launched."""
         for task in tasks:
-            if run := self._unfinished(task):
+            if (run := self._unfinished(task)) and BUILDS_TAG in run.tags:
                 cancel_waiting(self.instance, run, f"{BUILD_EVERYTHING} ended before this run began.")
 
     def _unfinished(self, task: Task) -> dg.DagsterRun | None:
-        """Return the run of a task that has not ended, also one of an earlier :data:`BUILD_EVERYTHING`."""
-        wanted = dg.RunsFilter(tags={BUILDS_TAG: str(task)}, statuses=list(UNFINISHED))
-        return next(iter(self.instance.get_runs(wanted, limit=1)), None)
+        """Return the run of a task that has not ended; an earlier job or the sensor may have requested it."""
+        wanted = [dg.RunsFilter(tags={BUILDS_TAG: str(task)}, statuses=list(UNFINISHED))]
+        if task.job == refresh_release_job.name and task.partition is not None:
+            of_release = {"dagster/partition": task.partition}
+            wanted.append(dg.RunsFilter(job_name=task.job, tags=of_release, statuses=list(UNFINISHED)))
+        return next((run for each in wanted for run in self.instance.get_runs(each, limit=1)), None)
 
     def _begin(self, task: Task) -> dg.DagsterRun | None:
         """Let the run of a task begin; None if the task is current, or cannot be built."""

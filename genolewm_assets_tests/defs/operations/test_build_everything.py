@@ -90,7 +90,7 @@ class Queue:
     def waiting(self) -> list[str]:
         """Return the tasks whose runs are held."""
         runs = self.world.instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.NOT_STARTED]))
-        return sorted(run.tags[BUILDS_TAG] for run in runs)
+        return sorted(run.tags[BUILDS_TAG] for run in runs if HELD_TAG in run.tags)
 
 
 def test_every_partition_of_every_asset_is_planned_once_after_what_it_reads(empty: BuiltWorld) -> None:
@@ -158,6 +158,20 @@ def test_runs_of_what_is_not_current_are_queued_at_once_and_once(world: BuiltWor
     assert (queue.waiting(), queue.asked) == (["gnomad/shard[chr17]"], [])
     queue.builder.cancel_rest(tasks)
     assert queue.waiting() == []
+
+
+def test_a_release_that_the_sensor_requested_is_neither_queued_again_nor_cancelled(empty: BuiltWorld) -> None:
+    queue, instance = Queue(empty), empty.instance
+    task = Task("refresh_release", tuple(PUBLISHING[key] for key in RELEASE_ASSETS), NEW)
+    tags = {"dagster/partition": NEW, "dagster/sensor_name": "clinvar_release_sensor"}
+    asked = instance.add_run(dg.DagsterRun(job_name=task.job, status=dg.DagsterRunStatus.NOT_STARTED, tags=tags))
+    queue.builder.prepare([task])
+    assert queue.waiting() == []
+    assert instance.get_runs_count() == 1
+    other = Task(task.job, task.assets, OLD)
+    queue.builder.cancel_rest([task, other])
+    (found,) = instance.get_runs()
+    assert (found.run_id, found.status) == (asked.run_id, dg.DagsterRunStatus.NOT_STARTED)
 
 
 def test_a_run_that_dagster_repeats_is_followed(tmp_path: Path) -> None:
