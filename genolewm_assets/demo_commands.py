@@ -22,7 +22,7 @@ def check_no_options_before(context: typer.Context) -> None:
     """Raise ``typer.BadParameter`` if ``genolewm demo`` was given an option before the name of its subcommand."""
     for name in context.params:
         source = context.get_parameter_source(name)
-        if source is not None and source.name != "DEFAULT":
+        if source is not None and source.name == "COMMANDLINE":
             option = name.removeprefix("as_")
             raise typer.BadParameter(f"Write --{option} after {context.invoked_subcommand!r}.", context)
 

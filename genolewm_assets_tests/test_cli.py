@@ -321,7 +321,9 @@ def test_installed_names(name: str) -> None:
 runner = CliRunner()
 
 
-def test_a_release_is_published_and_described(tmp_path: Path) -> None:
+def test_a_release_is_published_and_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Where people set the variable, `demo` has a root that was not given before `release`.
+    monkeypatch.setenv("GENOLEWM_ROOT", str(tmp_path))
     sample = load_catalog("sample")
     Root(tmp_path).claim(sample.name, sample.genome_digest)
     answer = runner.invoke(cli.app, ["demo", "release", "--root", str(tmp_path), "--json"], catch_exceptions=False)
