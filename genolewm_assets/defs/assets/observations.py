@@ -137,7 +137,8 @@ class ObservedSource(Declaration):
             warnings.simplefilter("ignore", dg.BetaWarning)  # the stable decorator takes neither owners nor kinds
             # ``ObserveResult`` has no partition, so the step yields observations, and no result that Dagster waits for.
             spec, name = dg.AssetSpec(**self.attributes(), skippable=True), "__".join(self.path)
-            asset: dg.AssetsDefinition = dg.multi_observable_source_asset(name=name, specs=[spec])(observe_files)
+            make = dg.multi_observable_source_asset(name=name, specs=[spec], description=spec.description)
+            asset: dg.AssetsDefinition = make(observe_files)
         return asset
 
     def observe(self, workspace: Workspace, chosen: Sequence[str] | None = None) -> Iterator[dg.AssetObservation]:

@@ -6,9 +6,11 @@ from .column_lineage import made_here as made_here
 from .column_lineage import of as of
 from .column_lineage import same as same
 from .metadata import OWNERS as OWNERS
+from .metadata import ROW_COUNTS as ROW_COUNTS
 from .metadata import clinvar_vcf_schema as clinvar_vcf_schema
 from .metadata import definition_metadata as definition_metadata
 from .metadata import describe_published as describe_published
+from .metadata import in_reading_order as in_reading_order
 from .metadata import lineage_metadata as lineage_metadata
 from .metadata import plotted as plotted
 from .metadata import share as share

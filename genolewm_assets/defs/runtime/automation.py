@@ -2,7 +2,8 @@
 
 A changed data version triggers a rebuild; materialising a partition again with the same bytes does not. Every condition
 but ``FOLLOWING`` requires ``GATE`` and waits until the upstream partitions are themselves up to date, so that a change
-passes through the graph step by step and each partition is built once.
+passes through the graph step by step and each partition is built once. Labels say in words what a
+condition waits for; the UI shows them with each evaluation.
 """
 
 from __future__ import annotations
@@ -63,14 +64,18 @@ def _changed_while_built() -> Condition:
 def _due() -> Condition:
     """Return a condition that is true if upstream data changed after the target's last build read it."""
     renewed: Condition = _UPSTREAM_CHANGED.allow(SOURCES) & ~AC.missing()
-    changed: Condition = _since_handled(_UPSTREAM_CHANGED.ignore(SOURCES))
-    return (changed | renewed.since_last_handled() | _changed_while_built()).with_label("upstream_changed")
+    changed = _since_handled(_UPSTREAM_CHANGED.ignore(SOURCES)).with_label(
+        "an input changed since the last request, build or failure"
+    )
+    observed = renewed.since_last_handled().with_label("a source file outside the root changed since the last build")
+    during = _changed_while_built().with_label("an input changed while this was being built")
+    return (changed | observed | during).with_label("an input or source file changed since the last build")
 
 
 def _newly_missing() -> Condition:
     """Return a condition that is true if the target became missing (a new partition does) and was not tried since."""
     handled: Condition = AC.newly_requested() | AC.newly_updated() | AC.initial_evaluation()
-    return AC.newly_missing().since(handled | _NEWLY_FAILED)
+    return AC.newly_missing().since(handled | _NEWLY_FAILED).with_label("the partition is new and was not tried yet")
 
 
 def _when(reason: Condition) -> Condition:
@@ -80,31 +85,41 @@ def _when(reason: Condition) -> Condition:
     behind: a package would wait for as long as nobody computes them.
     """
     outdated = _UPSTREAM_CHANGED.ignore(_ENCODER).since(AC.newly_updated())
-    behind = AC.any_deps_match(outdated).with_label("upstream_is_behind")
+    behind = AC.any_deps_match(outdated).with_label("an input is itself due to be rebuilt")
     return (
         reason
-        & ~AC.any_deps_missing().ignore(SOURCES)
-        & ~AC.any_deps_in_progress()
-        & ~AC.in_progress()
-        & ~behind
-        & GATE
+        & (~AC.any_deps_missing().ignore(SOURCES)).with_label("waits until every input exists")
+        & (~AC.any_deps_in_progress()).with_label("waits while an input is being built")
+        & (~AC.in_progress()).with_label("waits while it is being built itself")
+        & (~behind).with_label("waits until every input is up to date")
+        & GATE.with_label("waits until every blocking check of every input has passed")
     )
 
 
 #: Built when the partition is newly missing, and again when upstream data changed.
-AUTOMATED = _when(_newly_missing() | _due())
+AUTOMATED = _when((_newly_missing() | _due()).with_label("the partition is new, or an input changed")).with_label(
+    "build a new partition, and rebuild when an input changed"
+)
 
 #: Rebuilt when upstream data changed. The first build is requested by ``refresh_release`` or by a person, because not
 #: every release is packaged.
-REBUILT = _when(~AC.missing() & _due())
+REBUILT = _when((~AC.missing()).with_label("was built before") & _due()).with_label(
+    "rebuild when an input changed, where a build exists"
+)
 
 #: Built when upstream data changed; a missing partition alone triggers no build.
-RECOMPUTED = _when(_due())
+RECOMPUTED = _when(_due()).with_label("compute again when an input changed")
 
 #: Built when it is newly missing or any package changed. ``GATE`` does not apply, and a release that is missing, failed
 #: or in progress does not delay it, because its build verifies the package it selects. Another package may change
 #: during that verification, so a change counts as handled only when the asset is requested after it.
-FOLLOWING: Condition = (_newly_missing() | _UPSTREAM_CHANGED.since(AC.newly_requested())) & ~AC.in_progress()
+_ANY_CHANGED: Condition = _UPSTREAM_CHANGED.since(AC.newly_requested())
+FOLLOWING: Condition = (
+    (_newly_missing() | _ANY_CHANGED.with_label("a package changed since the last request")).with_label(
+        "nothing is in use yet, or a package changed"
+    )
+    & (~AC.in_progress()).with_label("waits while it is being built itself")
+).with_label("follow every new or changed package")
 
 _ON_GPU = dg.AssetSelection.tag(*next(iter(H100_ASSET_TAGS.items())))
 
