@@ -43,6 +43,12 @@ _UPSTREAM_CHANGED = AC.any_deps_match(_CHANGED)
 _NEWLY_FAILED = AC.execution_failed().newly_true()
 
 
+def _labelled(condition: Any, label: str) -> Condition:
+    """Return a condition that the UI shows by this label; every condition that Dagster offers can have one."""
+    labelled: Condition = condition.with_label(label)
+    return labelled
+
+
 def _since_handled(changed: Condition) -> Condition:
     """Return a condition that is true from a change until its target is requested, is updated or fails."""
     # Three separate ``since``: one ``since`` of the three joined by ``|`` loses the time of each event.
@@ -64,62 +70,67 @@ def _changed_while_built() -> Condition:
 def _due() -> Condition:
     """Return a condition that is true if upstream data changed after the target's last build read it."""
     renewed: Condition = _UPSTREAM_CHANGED.allow(SOURCES) & ~AC.missing()
-    changed = _since_handled(_UPSTREAM_CHANGED.ignore(SOURCES)).with_label(
-        "an input changed since the last request, build or failure"
+    changed = _labelled(
+        _since_handled(_UPSTREAM_CHANGED.ignore(SOURCES)), "an input changed since the last request, build or failure"
     )
-    observed = renewed.since_last_handled().with_label("a source file outside the root changed since the last build")
-    during = _changed_while_built().with_label("an input changed while this was being built")
-    return (changed | observed | during).with_label("an input or source file changed since the last build")
+    observed = _labelled(renewed.since_last_handled(), "a source file outside the root changed since the last build")
+    during = _labelled(_changed_while_built(), "an input changed while this was being built")
+    return _labelled(changed | observed | during, "an input or source file changed since the last build")
 
 
 def _newly_missing() -> Condition:
     """Return a condition that is true if the target became missing (a new partition does) and was not tried since."""
     handled: Condition = AC.newly_requested() | AC.newly_updated() | AC.initial_evaluation()
-    return AC.newly_missing().since(handled | _NEWLY_FAILED).with_label("the partition is new and was not tried yet")
+    missing = AC.newly_missing().since(handled | _NEWLY_FAILED)
+    return _labelled(missing, "the partition is new and was not tried yet")
 
 
-def _when(reason: Condition) -> Condition:
+_IDLE = _labelled(~AC.in_progress(), "waits while it is being built itself")
+
+
+def _when(reason: Condition, label: str) -> Condition:
     """Return ``reason``, held back until all upstream partitions exist, are up to date and passed their checks.
 
     Neither the target nor an upstream partition may be in progress. States whose encoder changed do not count as
     behind: a package would wait for as long as nobody computes them.
     """
     outdated = _UPSTREAM_CHANGED.ignore(_ENCODER).since(AC.newly_updated())
-    behind = AC.any_deps_match(outdated).with_label("an input is itself due to be rebuilt")
-    return (
+    behind = _labelled(AC.any_deps_match(outdated), "an input is itself due to be rebuilt")
+    whole: Condition = (
         reason
-        & (~AC.any_deps_missing().ignore(SOURCES)).with_label("waits until every input exists")
-        & (~AC.any_deps_in_progress()).with_label("waits while an input is being built")
-        & (~AC.in_progress()).with_label("waits while it is being built itself")
-        & (~behind).with_label("waits until every input is up to date")
-        & GATE.with_label("waits until every blocking check of every input has passed")
+        & _labelled(~AC.any_deps_missing().ignore(SOURCES), "waits until every input exists")
+        & _labelled(~AC.any_deps_in_progress(), "waits while an input is being built")
+        & _IDLE
+        & _labelled(~behind, "waits until every input is up to date")
+        & _labelled(GATE, "waits until every blocking check of every input has passed")
     )
+    return _labelled(whole, label)
 
 
 #: Built when the partition is newly missing, and again when upstream data changed.
-AUTOMATED = _when((_newly_missing() | _due()).with_label("the partition is new, or an input changed")).with_label(
-    "build a new partition, and rebuild when an input changed"
+AUTOMATED = _when(
+    _labelled(_newly_missing() | _due(), "the partition is new, or an input changed"),
+    "build a new partition, and rebuild when an input changed",
 )
 
 #: Rebuilt when upstream data changed. The first build is requested by ``refresh_release`` or by a person, because not
 #: every release is packaged.
-REBUILT = _when((~AC.missing()).with_label("was built before") & _due()).with_label(
-    "rebuild when an input changed, where a build exists"
+REBUILT = _when(
+    _labelled(~AC.missing(), "was built before") & _due(), "rebuild when an input changed, where a build exists"
 )
 
 #: Built when upstream data changed; a missing partition alone triggers no build.
-RECOMPUTED = _when(_due()).with_label("compute again when an input changed")
+RECOMPUTED = _when(_due(), "compute again when an input changed")
+
+_PACKAGE_CHANGED = _labelled(_UPSTREAM_CHANGED.since(AC.newly_requested()), "a package changed since the last request")
 
 #: Built when it is newly missing or any package changed. ``GATE`` does not apply, and a release that is missing, failed
 #: or in progress does not delay it, because its build verifies the package it selects. Another package may change
 #: during that verification, so a change counts as handled only when the asset is requested after it.
-_ANY_CHANGED: Condition = _UPSTREAM_CHANGED.since(AC.newly_requested())
-FOLLOWING: Condition = (
-    (_newly_missing() | _ANY_CHANGED.with_label("a package changed since the last request")).with_label(
-        "nothing is in use yet, or a package changed"
-    )
-    & (~AC.in_progress()).with_label("waits while it is being built itself")
-).with_label("follow every new or changed package")
+FOLLOWING = _labelled(
+    _labelled(_newly_missing() | _PACKAGE_CHANGED, "nothing is in use yet, or a package changed") & _IDLE,
+    "follow every new or changed package",
+)
 
 _ON_GPU = dg.AssetSelection.tag(*next(iter(H100_ASSET_TAGS.items())))
 
