@@ -28,11 +28,11 @@ _PLACE = ("path", "dagster/uri", "dagster/size_bytes", "reused", "files")
 _RANKS: Mapping[type, int] = {
     dg.MarkdownMetadataValue: 3,
     dg.TableMetadataValue: 3,
-    dg.JsonMetadataValue: 5,
-    dg.TableColumnLineage: 6,
-    dg.TableColumnLineageMetadataValue: 6,
-    dg.TableSchema: 6,
-    dg.TableSchemaMetadataValue: 6,
+    dg.JsonMetadataValue: 6,
+    dg.TableColumnLineage: 7,
+    dg.TableColumnLineageMetadataValue: 7,
+    dg.TableSchema: 7,
+    dg.TableSchemaMetadataValue: 7,
 }
 
 #: Greatest number of files listed with a materialisation; the manifest lists all.
@@ -109,8 +109,8 @@ def describe_published(published: Published, *, rows: int | None = None) -> dict
 def in_reading_order(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata as a person reads it, because the UI shows entries in the given order.
 
-    Rows, then figures and short texts, pictures, tables and longer texts, the place on disk, raw documents, and what
-    the UI shows elsewhere (columns, lineage). Entries of one kind keep their order.
+    Rows, then figures and short texts, pictures, tables and longer texts, all counts, the place on disk, raw documents,
+    and what the UI shows elsewhere (columns, lineage). Entries of one kind keep their order.
     """
     return dict(sorted(metadata.items(), key=lambda entry: _reading_rank(*entry)))
 
@@ -119,7 +119,9 @@ def _reading_rank(name: str, value: object) -> int:
     if name in ROW_COUNTS:
         return 0
     if name in _PLACE:
-        return 4
+        return 5
+    if name == "counts":
+        return 4  # the longest table: every count of the manifest
     if isinstance(value, dg.MarkdownMetadataValue) and (value.md_str or "").startswith("!["):
         return 2
     return next((rank for kind, rank in _RANKS.items() if isinstance(value, kind)), 1)

@@ -39,15 +39,16 @@ class CodePlace:
         source_url
             Web address of the folder that holds the package, in the version that is installed, without its last ``/``.
         """
-        is_ours = Path(self.file).is_relative_to(_ABOVE)
-        path = Path(self.file).relative_to(_ABOVE).as_posix() if is_ours else Path(self.file).name
+        file = Path(self.file)
+        label = f"{file.name}:{self.line}"  # the panel of the UI has room for no more
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)
-            if source_url is None or not is_ours:
-                at = dg.LocalFileCodeReference(file_path=self.file, line_number=self.line, label=f"{path}:{self.line}")
-                return dg.CodeReferencesMetadataValue(code_references=[at])
-            url = dg.UrlCodeReference(url=f"{source_url}/{path}#L{self.line}", label=f"{path}:{self.line}")
-            return dg.CodeReferencesMetadataValue(code_references=[url])
+            if source_url is None or not file.is_relative_to(_ABOVE):
+                local = dg.LocalFileCodeReference(file_path=self.file, line_number=self.line, label=label)
+                return dg.CodeReferencesMetadataValue(code_references=[local])
+            path = file.relative_to(_ABOVE).as_posix()
+            page = dg.UrlCodeReference(url=f"{source_url}/{path}#L{self.line}", label=label)
+            return dg.CodeReferencesMetadataValue(code_references=[page])
 
 
 def place_of_caller(passed: Collection[str]) -> CodePlace:
