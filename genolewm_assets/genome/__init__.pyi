@@ -31,6 +31,7 @@ from .kmers import decode_kmer as decode_kmer
 from .kmers import encode_kmers as encode_kmers
 from .linkage import connect as connect
 from .sequence import AMBIGUOUS as AMBIGUOUS
+from .sequence import STRANDS as STRANDS
 from .sequence import Bases as Bases
 from .sequence import Codes as Codes
 from .sequence import acgt_runs as acgt_runs
@@ -39,6 +40,7 @@ from .sequence import encode_sequence as encode_sequence
 from .sequence import parts_around as parts_around
 from .sequence import reverse_complement as reverse_complement
 from .splits import EVALUATION as EVALUATION
+from .splits import Holdout as Holdout
 from .splits import Split as Split
 from .variants import EditType as EditType
 from .variants import Variant as Variant

@@ -13,8 +13,8 @@ class Label(StrEnum):
 
     P = "P"
     LP = "LP"
-    LB = "LB"
     B = "B"
+    LB = "LB"
     VUS = "VUS"
     OTHER = "OTHER"
 

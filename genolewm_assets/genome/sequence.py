@@ -17,6 +17,9 @@ Codes = NDArray[np.uint8]
 #: Code of a base that is not A, C, G or T (U counts as T).
 AMBIGUOUS = 4
 
+#: Names of the strands of a contig: as it is written, and its reverse complement.
+STRANDS: tuple[str, ...] = ("+", "-")
+
 #: ``parts_around`` groups rows by the bin of this many bases in which they start.
 _BIN_BP = 1 << 22
 #: Bases that ``acgt_runs`` looks at in one step.

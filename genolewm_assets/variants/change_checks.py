@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from genolewm_assets.genome import CLASSES
 from genolewm_assets.store.artefacts import CheckResult, stating_compared
 from genolewm_assets.store.tables import check_schema, not_run
-from genolewm_assets.variants.changes import COMPARED, Change, transitions
+from genolewm_assets.variants.changes import COMPARED, transitions
 from genolewm_assets.variants.checks import check_order, merge_checks
-from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES
+from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES, Change
 from genolewm_assets.variants.spans import Bools, as_bools
 
 _ROW_CHECKS = (

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES
+from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES, Change
 from genolewm_assets.variants.spans import Bools, Int64s, allele_keys, as_bools
 
 #: Columns that are compared, and for each the flag column that states whether it differs.
@@ -32,14 +31,6 @@ CHANGE_COLUMNS: tuple[str, ...] = (*ALLELE_KEY, *COMPARED, "gene_symbols", "gene
 
 #: Row number that stands for an allele missing from a release.
 _MISSING_ROW = -1
-
-
-class Change(StrEnum):
-    """Kind of change of an allele from the earlier to the later release."""
-
-    ADDED = "added"
-    REMOVED = "removed"
-    CHANGED = "changed"
 
 
 @dataclass(frozen=True, slots=True)

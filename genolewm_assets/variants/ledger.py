@@ -13,7 +13,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from genolewm_assets.store.tables import repeated_text, text_column
-from genolewm_assets.variants.schema import REJECTS
+from genolewm_assets.variants.schema import REJECTS, RejectReason
 
 #: First columns of every spooled row: the allele as the source spells it; ``raw_line`` and ``raw_pos`` are 1-based.
 RAW_FIELDS: tuple[tuple[str, pa.DataType], ...] = (
@@ -28,22 +28,6 @@ RAW_FIELDS: tuple[tuple[str, pa.DataType], ...] = (
 
 #: Number of buffered rejects from which on they are converted into a table.
 _GATHER_ROWS = 4_096
-
-
-class RejectReason(StrEnum):
-    """Why an allele is not a usable sequence variant; each such allele has a row in ``rejects.parquet``."""
-
-    MISSING_ALT = "missing_alt"
-    IUPAC = "iupac"
-    SYMBOLIC = "symbolic"
-    SPANNING_DELETION = "spanning_deletion"
-    NOT_A_SEQUENCE = "not_a_sequence"
-    TOO_LONG = "too_long"
-    OUT_OF_RANGE = "out_of_range"
-    REF_NOT_ACGT = "ref_not_acgt"
-    REF_MISMATCH = "ref_mismatch"
-    NO_CHANGE = "no_change"
-    DUPLICATE = "duplicate"
 
 
 class FilterReason(StrEnum):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from genolewm_assets.errors import ReferenceMismatchError
 from genolewm_assets.genome import Bases, Contig, Variant, normalise, trim_alleles
-from genolewm_assets.variants.ledger import RejectReason
+from genolewm_assets.variants.schema import RejectReason
 
 #: Longest REF or ALT accepted: ClinVar's VCF holds variants shorter than 10 kb.
 MAX_ALLELE_BP = 10_000

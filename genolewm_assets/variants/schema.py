@@ -1,16 +1,42 @@
 """Schemas of the allele tables: shards of gnomAD and ClinVar, rejected alleles, changes between ClinVar releases.
 
-Writers cast to a schema and asset checks validate against it; ``docs/data_model.md`` and the column schemas in the
-Dagster UI are generated from it. ``pos`` is 1-based as in VCF.
+The closed sets of names in them are here too. Writers cast to a schema and asset checks validate against it;
+``docs/data_model.md`` and the column schemas in the Dagster UI are generated from it. ``pos`` is 1-based as in VCF.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 import pyarrow as pa
 
-from genolewm_assets.store.tables import TableSchema, column, nullable
+from genolewm_assets.genome import Label
+from genolewm_assets.store.tables import TableSchema, column, nullable, one_of
+
+
+class RejectReason(StrEnum):
+    """Why an allele is not a usable sequence variant; each such allele has a row in ``rejects.parquet``."""
+
+    MISSING_ALT = "missing_alt"
+    IUPAC = "iupac"
+    SYMBOLIC = "symbolic"
+    SPANNING_DELETION = "spanning_deletion"
+    NOT_A_SEQUENCE = "not_a_sequence"
+    TOO_LONG = "too_long"
+    OUT_OF_RANGE = "out_of_range"
+    REF_NOT_ACGT = "ref_not_acgt"
+    REF_MISMATCH = "ref_mismatch"
+    NO_CHANGE = "no_change"
+    DUPLICATE = "duplicate"
+
+
+class Change(StrEnum):
+    """Kind of change of an allele from the earlier to the later release."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
 
 
 def allele_fields() -> list[pa.Field]:
@@ -71,7 +97,7 @@ CLINVAR_VARIANTS = TableSchema(
             *allele_fields(),
             column("clinvar_id", pa.int64(), "VariationID"),
             nullable("allele_id", pa.int64(), "AlleleID"),
-            column("label", pa.string(), "class from CLNSIG alone: P, LP, B, LB, VUS or OTHER"),
+            column("label", pa.string(), f"class from CLNSIG alone: {one_of(Label)}"),
             nullable("clnsig", pa.string(), "aggregate germline classification as published"),
             nullable("clnsig_conf", pa.string(), "classifications in conflict, as published"),
             nullable("clnsig_incl", pa.string(), "classification of haplotypes that include the allele; never labels"),
@@ -89,6 +115,7 @@ CLINVAR_VARIANTS = TableSchema(
         ]
     ),
     ALLELE_KEY,
+    closed={"label": tuple(Label)},
 )
 
 CLINVAR_CHANGES = TableSchema(
@@ -97,7 +124,7 @@ CLINVAR_CHANGES = TableSchema(
     pa.schema(
         [
             *allele_fields(),
-            column("change", pa.string(), "added, removed or changed; an allele without any change has no row"),
+            column("change", pa.string(), f"{one_of(Change)}; an allele without any change has no row"),
             nullable("clinvar_id_from", pa.int64(), "VariationID in the predecessor; null for an added allele"),
             nullable("clinvar_id_to", pa.int64(), "VariationID in the release; null for a removed allele"),
             nullable("label_from", pa.string(), "class in the predecessor; null for an added allele"),
@@ -115,6 +142,7 @@ CLINVAR_CHANGES = TableSchema(
         ]
     ),
     ALLELE_KEY,
+    closed={"change": tuple(Change), "label_from": tuple(Label), "label_to": tuple(Label)},
 )
 
 REJECTS = TableSchema(
@@ -134,6 +162,7 @@ REJECTS = TableSchema(
         ]
     ),
     ("file", "line", "alt"),
+    closed={"reason": tuple(RejectReason)},
 )
 
 #: The tables that this module declares.

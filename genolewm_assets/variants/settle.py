@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from genolewm_assets.genome import Contig, parts_around
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.tables import BatchSpool, number_column, numbers_of, repeated_text, text_column
-from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger, RejectReason
+from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger
 from genolewm_assets.variants.normal_form import AlleleNormaliser, NormalAllele, Rejection
 from genolewm_assets.variants.order import (
     KEY,
@@ -31,6 +31,7 @@ from genolewm_assets.variants.order import (
     order_alleles,
     without_rows,
 )
+from genolewm_assets.variants.schema import RejectReason
 
 #: Sort key among rows of equal normal form: the row with the smallest key is kept.
 Preference = Callable[[Mapping[str, object]], tuple[object, ...]]

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.variants import ledger as allele_ledger
-from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger, FilterReason, RejectReason
-from genolewm_assets.variants.schema import REJECTS
+from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger, FilterReason
+from genolewm_assets.variants.schema import REJECTS, RejectReason
 
 
 def raw(*rows: tuple[object, ...]) -> pa.Table:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from genolewm_assets.genome import Contig
-from genolewm_assets.variants.ledger import RejectReason
 from genolewm_assets.variants.normal_form import AlleleNormaliser, NormalAllele, Rejection, alt_problem
+from genolewm_assets.variants.schema import RejectReason
 
 SEQUENCE = b"NNGATTTTTCACACACGTN"
 TOY = Contig("chr1", len(SEQUENCE), aliases=("1",))

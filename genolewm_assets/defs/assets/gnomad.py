@@ -19,6 +19,7 @@ from genolewm_assets.defs.runtime import (
     Plan,
     Workspace,
     on_every_partition,
+    on_same_key,
     reference_opener,
 )
 from genolewm_assets.progress import Progress
@@ -131,7 +132,7 @@ gnomad_shard = GatedAsset(
     kinds={"parquet", "vcf"},
     code_version="4",
     place=lambda workspace, contig: f"gnomad/{workspace.gnomad_release(contig)}/{contig}",
-    deps=(on_every_partition(reference_genome), on_every_partition(gnomad_source)),
+    deps=(on_every_partition(reference_genome), on_same_key(gnomad_source)),
     partitions=BY_CONTIG,
     automation=AUTOMATED,
     table=GNOMAD_VARIANTS,

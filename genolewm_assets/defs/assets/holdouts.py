@@ -24,7 +24,7 @@ from genolewm_assets.defs.runtime import (
     on_every_partition,
     reference_opener,
 )
-from genolewm_assets.genome import EVALUATION
+from genolewm_assets.genome import EVALUATION, Holdout
 from genolewm_assets.lewm.holdouts import (
     HOLDOUT_ALLELES,
     HOLDOUT_CHECKS,
@@ -32,7 +32,6 @@ from genolewm_assets.lewm.holdouts import (
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
     CorpusReason,
-    Holdout,
     HoldoutInputs,
     PhasedGenotypes,
     build_holdouts,

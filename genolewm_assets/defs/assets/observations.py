@@ -1,19 +1,21 @@
 """``reference/source``, ``gnomad/source`` and the like: versions of files outside the root, observed daily.
 
 Nothing is downloaded. The data version is a digest of what the server or file system states of each file: the published
-MD5, the ETag, or size and modification time; of files at a pinned revision also that revision.
+MD5, the ETag, or size and modification time; of files at a pinned revision also that revision. Sources of which each
+partition of the graph reads its own file are observed by partition, so that one changed file concerns that one alone.
 """
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import dagster as dg
 
-from genolewm_assets.defs.runtime import Declaration, Workspace, WorkspaceResource
+from genolewm_assets.defs.display import FACTS, StatedFile, describe_files
+from genolewm_assets.defs.runtime import BY_CONTIG, Declaration, Workspace, WorkspaceResource
 from genolewm_assets.encoders import TINY_LLAMA, locate_model
 from genolewm_assets.errors import GenoLeWMError, InputError
 from genolewm_assets.progress import NO_PROGRESS, Progress
@@ -24,23 +26,11 @@ from genolewm_assets.store.files import canonical_json
 #: Source files by their names in the catalogue.
 Sources: TypeAlias = Mapping[str, SourceFile]
 #: What is stated of each file, by its name.
-Stated: TypeAlias = Mapping[str, Mapping[str, str | int]]
+Stated: TypeAlias = Mapping[str, StatedFile]
+#: Returns what is stated of the files of a partition of a workspace; the key is empty for an asset without partitions.
+State: TypeAlias = Callable[[Workspace, str], Stated]
 
-
-#: Facts that an observation states of each file, as far as they are known.
-_COLUMNS = dg.TableSchema(
-    columns=[
-        dg.TableColumn("file", "string", description="name of the file"),
-        dg.TableColumn("md5", "string", description="MD5 published with the file, or pinned by the catalogue"),
-        dg.TableColumn(
-            "size_bytes", "int", description="size of a local file or of a remote one without published MD5"
-        ),
-        dg.TableColumn("version", "string", description="ETag, else modification time, of a remote file without MD5"),
-        dg.TableColumn("modified_ns", "int", description="modification time of a local file, ns since 1970"),
-        dg.TableColumn("expected_md5", "string", description="MD5 that a local file must have when it is read"),
-        dg.TableColumn("revision", "string", description="commit or tag that the catalogue pins for the file"),
-    ]
-)
+_NO_FILE = StatedFile("", {"file": "none: the catalogue names no file of this contig"})
 
 
 def genome_sources(workspace: Workspace) -> Sources:
@@ -49,10 +39,10 @@ def genome_sources(workspace: Workspace) -> Sources:
     return {genome.name: workspace.source(genome.fasta, md5=genome.md5)}
 
 
-def gnomad_sources(workspace: Workspace) -> Sources:
-    """Return the gnomAD VCFs of the catalogue, by contig."""
-    entries = workspace.catalog.gnomad.sources
-    return {contig: workspace.source(entry.url, md5=entry.md5) for contig, entry in entries.items()}
+def state_gnomad(workspace: Workspace, contig: str) -> Stated:
+    """Return what is stated of the gnomAD VCF of a contig; that there is none if the catalogue names none."""
+    entry = workspace.catalog.gnomad.sources.get(contig)
+    return {contig: _NO_FILE if entry is None else _state_file(workspace.source(entry.url, md5=entry.md5))}
 
 
 def haplotype_sources(workspace: Workspace, progress: Progress = NO_PROGRESS) -> dict[str, SourceFile]:
@@ -74,25 +64,25 @@ def corpus_files(workspace: Workspace, source: str, progress: Progress = NO_PROG
     return [workspace.source(url, progress=progress) for url in urls]
 
 
-def state_corpus(workspace: Workspace) -> Stated:
+def state_corpus(workspace: Workspace, _: str) -> Stated:
     """Return what is stated of each file of the corpus, by source and file name, with the pinned revision.
 
     A source without files is stated as absent: the catalogue may name a folder before its files are copied there.
     """
-    stated: dict[str, Mapping[str, str | int]] = {}
+    stated: dict[str, StatedFile] = {}
     for name, entry in workspace.catalog.corpus.sources.items():
         pinned = {} if entry.revision is None else {"revision": entry.revision}
         try:
             files = corpus_files(workspace, name)
         except InputError:
-            stated[name] = {"file": entry.url, "version": "absent", **pinned}
+            stated[name] = StatedFile(entry.url, {"file": entry.url, "version": "absent", **pinned})
             continue
         for file in files:
-            stated[f"{name}/{file.name}"] = {**file.stated_identity(), **pinned}
+            stated[f"{name}/{file.name}"] = _state_file(file, **pinned)
     return stated
 
 
-def state_encoder(workspace: Workspace) -> Stated:
+def state_encoder(workspace: Workspace, _: str) -> Stated:
     """Return what is stated of the files of the encoder's identity: weights, configuration, vocabulary, trusted code.
 
     A hub model is told by its commit. The built-in model is part of this package. A catalogue may name no encoder.
@@ -102,39 +92,23 @@ def state_encoder(workspace: Workspace) -> Stated:
     if encoder.source is None:
         return {}
     if encoder.source == TINY_LLAMA:
-        return {TINY_LLAMA: {"file": TINY_LLAMA, "version": "built-in"}}
+        return {TINY_LLAMA: StatedFile("", {"file": TINY_LLAMA, "version": "built-in"})}
     if not isinstance(workspace.model, Path):
-        return {encoder.source: {"file": encoder.source, **pinned}}
+        return {encoder.source: StatedFile("", {"file": encoder.source, **pinned})}
     files = locate_model(workspace.model, revision=encoder.revision, trusted_code=encoder.trusted_source)
     return {
-        name: {**workspace.source(str((files.folder / name).absolute())).stated_identity(), **pinned}
+        name: _state_file(workspace.source(str((files.folder / name).absolute())), **pinned)
         for name in (*files.settings(), *files.weights())
     }
 
 
-def _stating(find: Callable[[Workspace], Sources]) -> Callable[[Workspace], Stated]:
+def _state_file(source: SourceFile, **pinned: str) -> StatedFile:
+    return StatedFile(source.url, {**source.stated_identity(), **pinned})
+
+
+def _stating(find: Callable[[Workspace], Sources]) -> State:
     """Return a function that states the identity of each source file that ``find`` returns."""
-    return lambda workspace: {name: source.stated_identity() for name, source in find(workspace).items()}
-
-
-def observe(key: str, state: Callable[[], Stated]) -> dg.ObserveResult:
-    """Return an observation of the current version of each file.
-
-    Raises
-    ------
-    dg.Failure
-        If a file is missing or its server does not answer.
-    """
-    try:
-        stated = state()
-    except GenoLeWMError as err:
-        raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}) from err
-    digest = hashlib.sha256(canonical_json(stated, key)).hexdigest()
-    return dg.ObserveResult(
-        asset_key=key.split("/"),
-        data_version=dg.DataVersion(f"sha256:{digest}"),
-        metadata={"files": dg.MetadataValue.json(stated)},
-    )
+    return lambda workspace, _: {name: _state_file(source) for name, source in find(workspace).items()}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -144,24 +118,56 @@ class ObservedSource(Declaration):
     Attributes
     ----------
     state
-        Returns what is stated of the files of a workspace.
+        Returns what is stated of the files.
     """
 
-    state: Callable[[Workspace], Stated]
-    columns: dg.TableSchema | None = _COLUMNS
+    state: State
+    columns: dg.TableSchema | None = FACTS
 
     def definition(self) -> dg.AssetsDefinition:
         """Return the Dagster definition of the asset."""
 
-        def observe_files(workspace: dg.ResourceParam[WorkspaceResource]) -> Iterator[dg.ObserveResult]:
-            opened = workspace.open()
-            yield observe(self.key, lambda: self.state(opened))
+        def observe_files(
+            context: dg.AssetExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
+        ) -> Iterator[dg.AssetObservation]:
+            chosen = context.partition_keys if context.has_partition_key or context.has_partition_key_range else None
+            yield from self.observe(workspace.open(), chosen)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)  # the stable decorator takes neither owners nor kinds
-            spec, name = dg.AssetSpec(**self.attributes()), "__".join(self.path)
-            asset: dg.AssetsDefinition = dg.multi_observable_source_asset(name=name, specs=[spec])(observe_files)
+            # ``ObserveResult`` has no partition, so the step yields observations, and no result that Dagster waits for.
+            spec, name = dg.AssetSpec(**self.attributes(), skippable=True), "__".join(self.path)
+            make = dg.multi_observable_source_asset(name=name, specs=[spec], description=spec.description)
+            asset: dg.AssetsDefinition = make(observe_files)
         return asset
+
+    def observe(self, workspace: Workspace, chosen: Sequence[str] | None = None) -> Iterator[dg.AssetObservation]:
+        """Yield an observation of the current version of each partition, by default of all.
+
+        Raises
+        ------
+        dg.Failure
+            If a file is missing or its server does not answer, after all others were observed.
+        """
+        failures: list[GenoLeWMError] = []
+        keys = self.partitions.keys(None) if chosen is None else chosen
+        for partition in keys:
+            try:
+                stated = self.state(workspace, partition or "")
+            except GenoLeWMError as err:
+                failures.append(err)
+                continue
+            digest = hashlib.sha256(canonical_json({n: dict(f.facts) for n, f in stated.items()}, self.key)).hexdigest()
+            yield dg.AssetObservation(
+                self.path,
+                partition=partition,
+                metadata=describe_files(stated),
+                tags={"dagster/data_version": f"sha256:{digest}"},
+            )
+        if failures:
+            lines = "\n".join(map(str, failures))
+            said = lines if len(keys) == 1 else f"{len(failures)} of {len(keys)} files were not observed:\n{lines}"
+            raise dg.Failure(said, metadata={"exit_code": failures[0].exit_code}) from failures[0]
 
 
 reference_source = ObservedSource(
@@ -178,13 +184,14 @@ reference_source = ObservedSource(
 gnomad_source = ObservedSource(
     key="gnomad/source",
     description="""
-    One row per gnomAD VCF outside the root: the files that the catalogue names.
+    One row per gnomAD VCF outside the root: the file of each contig that the catalogue names.
 
-    A change of any file's version (MD5, ETag, or size and time) triggers a rebuild of `gnomad/shard`; shards whose file
-    is unchanged are reused.
+    A change of the file's version (MD5, ETag, or size and time) triggers a rebuild of the contig's `gnomad/shard` and
+    of no other. A contig without a file has one row that says so.
     """,
     kinds={"vcf"},
-    state=_stating(gnomad_sources),
+    partitions=BY_CONTIG,
+    state=state_gnomad,
 )
 
 haplotype_source = ObservedSource(

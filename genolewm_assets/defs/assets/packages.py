@@ -27,8 +27,8 @@ from genolewm_assets.defs.runtime import (
     on_same_key,
     reference_opener,
 )
-from genolewm_assets.genome import EVALUATION, Bases, Split
-from genolewm_assets.lewm.holdouts import Holdout, describe_temporal
+from genolewm_assets.genome import EVALUATION, Bases, Holdout, Split
+from genolewm_assets.lewm.holdouts import describe_temporal
 from genolewm_assets.lewm.package_build import PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
 from genolewm_assets.lewm.packages import (
     CARD,
@@ -169,8 +169,14 @@ def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
         "splits": draw_composition(panels, title=f"Splits of release {info.release}", parts=parts),
         "source_mix": draw_shares(declared.windows, served.windows, what="Origins"),
         "edit_mix": draw_shares(declared.edits, served.edits, what="Sources of edits"),
-        "card": dg.MetadataValue.md(published.file(CARD).read_text()),
+        **_card(published.file(CARD).read_text()),
     }
+
+
+def _card(text: str) -> dict[str, dg.MetadataValue]:
+    """Return the card, and after it the YAML at its head, which is for the Hugging Face Hub."""
+    _, front, card = text.split("---\n", 2)
+    return {"card": dg.MetadataValue.md(card.strip()), "card_yaml": dg.MetadataValue.md(f"```yaml\n{front}```")}
 
 
 def _splits(info: PackageInfo) -> tuple[Mapping[str, Mapping[str, Mapping[str, int]]], Mapping[str, str]]:

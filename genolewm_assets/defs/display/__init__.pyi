@@ -6,9 +6,11 @@ from .column_lineage import made_here as made_here
 from .column_lineage import of as of
 from .column_lineage import same as same
 from .metadata import OWNERS as OWNERS
+from .metadata import ROW_COUNTS as ROW_COUNTS
 from .metadata import clinvar_vcf_schema as clinvar_vcf_schema
 from .metadata import definition_metadata as definition_metadata
 from .metadata import describe_published as describe_published
+from .metadata import in_reading_order as in_reading_order
 from .metadata import lineage_metadata as lineage_metadata
 from .metadata import plotted as plotted
 from .metadata import share as share
@@ -25,3 +27,6 @@ from .pictures import draw_density as draw_density
 from .pictures import draw_norms as draw_norms
 from .pictures import draw_placements as draw_placements
 from .pictures import draw_shares as draw_shares
+from .source_files import FACTS as FACTS
+from .source_files import StatedFile as StatedFile
+from .source_files import describe_files as describe_files

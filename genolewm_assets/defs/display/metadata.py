@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import dagster as dg
 
@@ -16,6 +17,23 @@ from genolewm_assets.store.artefacts import FileEntry, Published
 from genolewm_assets.store.tables import TableSchema
 
 OWNERS = ["team:genolewm"]
+
+#: Entries with the number of rows of an asset without partitions, and of a partition.
+ROW_COUNTS = ("dagster/row_count", "dagster/partition_row_count")
+
+#: Entries that say where the files are, and whether a run wrote them.
+_PLACE = ("path", "dagster/uri", "dagster/size_bytes", "reused", "files")
+
+#: Places in reading order of the kinds of entries that come after figures and short texts.
+_RANKS: Mapping[type, int] = {
+    dg.MarkdownMetadataValue: 3,
+    dg.TableMetadataValue: 3,
+    dg.JsonMetadataValue: 6,
+    dg.TableColumnLineage: 7,
+    dg.TableColumnLineageMetadataValue: 7,
+    dg.TableSchema: 7,
+    dg.TableSchemaMetadataValue: 7,
+}
 
 #: Greatest number of files listed with a materialisation; the manifest lists all.
 _FILES_SHOWN = 50
@@ -76,7 +94,7 @@ def _columns(tables: Mapping[str, TableSchema], sources: Sources) -> Iterator[dg
 def describe_published(published: Published, *, rows: int | None = None) -> dict[str, dg.MetadataValue]:
     """Return the metadata that every materialisation reports: rows, path, bytes, files, counts of the manifest."""
     manifest = published.manifest
-    row_key = "dagster/row_count" if published.artefact.partition is None else "dagster/partition_row_count"
+    row_key = ROW_COUNTS[published.artefact.partition is not None]
     counts = "\n".join(f"| {name} | {count:,} |" for name, count in sorted(manifest.counts.items()))
     return {
         **({} if rows is None else {row_key: dg.MetadataValue.int(rows)}),
@@ -86,6 +104,27 @@ def describe_published(published: Published, *, rows: int | None = None) -> dict
         "files": list_files(manifest.files),
         "counts": dg.MetadataValue.md(f"| what | count |\n|---|---:|\n{counts}"),
     }
+
+
+def in_reading_order(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata as a person reads it, because the UI shows entries in the given order.
+
+    Rows, then figures and short texts, pictures, tables and longer texts, all counts, the place on disk, raw documents,
+    and what the UI shows elsewhere (columns, lineage). Entries of one kind keep their order.
+    """
+    return dict(sorted(metadata.items(), key=lambda entry: _reading_rank(*entry)))
+
+
+def _reading_rank(name: str, value: object) -> int:
+    if name in ROW_COUNTS:
+        return 0
+    if name in _PLACE:
+        return 5
+    if name == "counts":
+        return 4  # the longest table: every count of the manifest
+    if isinstance(value, dg.MarkdownMetadataValue) and (value.md_str or "").startswith("!["):
+        return 2
+    return next((rank for kind, rank in _RANKS.items() if isinstance(value, kind)), 1)
 
 
 def list_files(files: tuple[FileEntry, ...]) -> dg.MetadataValue:

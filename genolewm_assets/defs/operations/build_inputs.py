@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 import dagster as dg
 
 from genolewm_assets.defs.assets import GATED
+from genolewm_assets.defs.display import ROW_COUNTS
 from genolewm_assets.defs.runtime import GatedAsset, Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.store.artefacts import ArtefactId
@@ -57,10 +58,21 @@ def is_published(workspace: Workspace, asset: GatedAsset, partition: str | None)
 
 def is_recorded(instance: dg.DagsterInstance, artefact: ArtefactId, sha256: str) -> bool:
     """Tell whether the instance's latest materialisation of a partition has a manifest with this SHA-256."""
+    latest = _latest(instance, artefact)
+    return latest is not None and (latest.tags or {}).get("dagster/data_version") == f"sha256:{sha256}"
+
+
+def rows_recorded(instance: dg.DagsterInstance, artefact: ArtefactId) -> int | None:
+    """Return the rows that the latest materialisation of a partition reports; None if it reports none."""
+    latest = _latest(instance, artefact)
+    found = [latest.metadata[name].value for name in ROW_COUNTS if name in latest.metadata] if latest else []
+    return int(str(found[0])) if found else None
+
+
+def _latest(instance: dg.DagsterInstance, artefact: ArtefactId) -> dg.AssetMaterialization | None:
     key = dg.AssetKey(artefact.asset.split("/"))
     event = instance.get_latest_data_version_record(key, partition_key=artefact.partition)
-    tags = event.asset_materialization.tags if event and event.asset_materialization else None
-    return (tags or {}).get("dagster/data_version") == f"sha256:{sha256}"
+    return event.asset_materialization if event else None
 
 
 def missing_inputs(

@@ -175,6 +175,10 @@ def _is_temporary(err: ResourceError) -> bool:
     job=refresh_release_job,
     minimum_interval_seconds=load_catalog(configured_catalog()).clinvar.listing_interval_s,
     default_status=dg.DefaultSensorStatus.RUNNING,
+    description=(
+        "Looks for new ClinVar releases in the catalogue's listing, registers them, and requests refresh_release for "
+        "the newest once all that it reads is published. A tick that waits says for what."
+    ),
 )
 def clinvar_release_sensor(
     context: dg.SensorEvaluationContext, workspace: dg.ResourceParam[WorkspaceResource]
@@ -315,6 +319,10 @@ def _missing_t0(workspace: Workspace, state: _ReleaseState, key: str) -> str | N
     execution_timezone="UTC",
     job=refresh_release_job,
     default_status=dg.DefaultScheduleStatus.RUNNING,
+    description=(
+        "Weekly, requests refresh_release for the newest ClinVar release if it is not built yet: in place of the "
+        "sensor where that is off, and again after a failure that has passed."
+    ),
 )
 def clinvar_release_schedule(
     context: dg.ScheduleEvaluationContext, workspace: dg.ResourceParam[WorkspaceResource]

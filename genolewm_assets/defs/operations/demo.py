@@ -19,7 +19,7 @@ from typing import Literal, Self, TypeAlias
 import dagster as dg
 
 from genolewm_assets.defs.assets import GATED, embeddings_cache, embeddings_corpus, leading_to, packages_current
-from genolewm_assets.defs.operations.build_inputs import is_recorded
+from genolewm_assets.defs.operations.build_inputs import is_recorded, rows_recorded
 from genolewm_assets.defs.operations.release_job import register_offered
 from genolewm_assets.defs.operations.run_queue import UNFINISHED
 from genolewm_assets.defs.runtime import (
@@ -45,9 +45,6 @@ Outcome: TypeAlias = Literal["built", "current", "failed"]
 #: Keys of the assets of states and of all assets upstream of them.
 STATE_ASSETS = leading_to(embeddings_cache, embeddings_corpus)
 
-#: Tables of rows that were left out of an artefact; they do not count as its rows.
-_SIDE_TABLES = ("rejects.parquet", "skipped.parquet")
-
 #: Tags with the host name and process id of a demo, by which a later demo finds its runs.
 _HOST_TAG, _PID_TAG = "genolewm/demo_host", "genolewm/demo_pid"
 #: The daemon of a UI beside a demo repeats none of its runs: the next demo does.
@@ -67,7 +64,7 @@ class PartitionResult:
     seconds
         Time that the step took.
     rows
-        Rows of the artefact's tables, without rejects; None if it failed or has no table.
+        Rows of the artefact as the UI shows them; None if it failed or has none.
     error
         Reason of the failure in one line; empty unless ``outcome`` is ``failed``.
     exit_code
@@ -190,7 +187,9 @@ class Demo:
                     yield failure
                     continue
                 manifest, outcome = asset.open(self.workspace, partition).manifest, "built"
-            yield _succeeded(artefact, outcome, manifest, time.monotonic() - started)
+            # All checks of what is published have passed.
+            checks, rows = len(manifest.checks) + len(STANDING_CHECKS), rows_recorded(self.instance, artefact)
+            yield PartitionResult(artefact, outcome, time.monotonic() - started, rows, checks, checks)
 
     def _current(self, asset: GatedAsset, partition: str | None) -> Manifest | None:
         """Return the published manifest if a build would reuse it and the instance has recorded it, else None."""
@@ -249,10 +248,3 @@ def _reason(event: dg.DagsterEvent) -> tuple[str, int]:
     if cause and cause.cls_name in {"DagsterExecutionInterruptedError", "KeyboardInterrupt"}:
         raise KeyboardInterrupt
     return (cause.message.strip() if cause else "the run ended without an error"), 1
-
-
-def _succeeded(artefact: ArtefactId, outcome: Outcome, manifest: Manifest, seconds: float) -> PartitionResult:
-    """Return the result of a published partition; all its checks have passed."""
-    tables = [entry.rows for entry in manifest.files if entry.rows is not None and entry.path not in _SIDE_TABLES]
-    checks = len(manifest.checks) + len(STANDING_CHECKS)
-    return PartitionResult(artefact, outcome, seconds, sum(tables) if tables else None, checks, checks)

@@ -2,7 +2,8 @@
 
 A changed data version triggers a rebuild; materialising a partition again with the same bytes does not. Every condition
 but ``FOLLOWING`` requires ``GATE`` and waits until the upstream partitions are themselves up to date, so that a change
-passes through the graph step by step and each partition is built once.
+passes through the graph step by step and each partition is built once. Labels say in words what a
+condition waits for; the UI shows them with each evaluation.
 """
 
 from __future__ import annotations
@@ -42,6 +43,12 @@ _UPSTREAM_CHANGED = AC.any_deps_match(_CHANGED)
 _NEWLY_FAILED = AC.execution_failed().newly_true()
 
 
+def _labelled(condition: Any, label: str) -> Condition:
+    """Return a condition that the UI shows by this label; every condition that Dagster offers can have one."""
+    labelled: Condition = condition.with_label(label)
+    return labelled
+
+
 def _since_handled(changed: Condition) -> Condition:
     """Return a condition that is true from a change until its target is requested, is updated or fails."""
     # Three separate ``since``: one ``since`` of the three joined by ``|`` loses the time of each event.
@@ -63,48 +70,67 @@ def _changed_while_built() -> Condition:
 def _due() -> Condition:
     """Return a condition that is true if upstream data changed after the target's last build read it."""
     renewed: Condition = _UPSTREAM_CHANGED.allow(SOURCES) & ~AC.missing()
-    changed: Condition = _since_handled(_UPSTREAM_CHANGED.ignore(SOURCES))
-    return (changed | renewed.since_last_handled() | _changed_while_built()).with_label("upstream_changed")
+    changed = _labelled(
+        _since_handled(_UPSTREAM_CHANGED.ignore(SOURCES)), "an input changed since the last request, build or failure"
+    )
+    observed = _labelled(renewed.since_last_handled(), "a source file outside the root changed since the last build")
+    during = _labelled(_changed_while_built(), "an input changed while this was being built")
+    return _labelled(changed | observed | during, "an input or source file changed since the last build")
 
 
 def _newly_missing() -> Condition:
     """Return a condition that is true if the target became missing (a new partition does) and was not tried since."""
     handled: Condition = AC.newly_requested() | AC.newly_updated() | AC.initial_evaluation()
-    return AC.newly_missing().since(handled | _NEWLY_FAILED)
+    missing = AC.newly_missing().since(handled | _NEWLY_FAILED)
+    return _labelled(missing, "the partition is new and was not tried yet")
 
 
-def _when(reason: Condition) -> Condition:
+_IDLE = _labelled(~AC.in_progress(), "waits while it is being built itself")
+
+
+def _when(reason: Condition, label: str) -> Condition:
     """Return ``reason``, held back until all upstream partitions exist, are up to date and passed their checks.
 
     Neither the target nor an upstream partition may be in progress. States whose encoder changed do not count as
     behind: a package would wait for as long as nobody computes them.
     """
     outdated = _UPSTREAM_CHANGED.ignore(_ENCODER).since(AC.newly_updated())
-    behind = AC.any_deps_match(outdated).with_label("upstream_is_behind")
-    return (
+    behind = _labelled(AC.any_deps_match(outdated), "an input is itself due to be rebuilt")
+    whole: Condition = (
         reason
-        & ~AC.any_deps_missing().ignore(SOURCES)
-        & ~AC.any_deps_in_progress()
-        & ~AC.in_progress()
-        & ~behind
-        & GATE
+        & _labelled(~AC.any_deps_missing().ignore(SOURCES), "waits until every input exists")
+        & _labelled(~AC.any_deps_in_progress(), "waits while an input is being built")
+        & _IDLE
+        & _labelled(~behind, "waits until every input is up to date")
+        & _labelled(GATE, "waits until every blocking check of every input has passed")
     )
+    return _labelled(whole, label)
 
 
 #: Built when the partition is newly missing, and again when upstream data changed.
-AUTOMATED = _when(_newly_missing() | _due())
+AUTOMATED = _when(
+    _labelled(_newly_missing() | _due(), "the partition is new, or an input changed"),
+    "build a new partition, and rebuild when an input changed",
+)
 
 #: Rebuilt when upstream data changed. The first build is requested by ``refresh_release`` or by a person, because not
 #: every release is packaged.
-REBUILT = _when(~AC.missing() & _due())
+REBUILT = _when(
+    _labelled(~AC.missing(), "was built before") & _due(), "rebuild when an input changed, where a build exists"
+)
 
 #: Built when upstream data changed; a missing partition alone triggers no build.
-RECOMPUTED = _when(_due())
+RECOMPUTED = _when(_due(), "compute again when an input changed")
+
+_PACKAGE_CHANGED = _labelled(_UPSTREAM_CHANGED.since(AC.newly_requested()), "a package changed since the last request")
 
 #: Built when it is newly missing or any package changed. ``GATE`` does not apply, and a release that is missing, failed
 #: or in progress does not delay it, because its build verifies the package it selects. Another package may change
 #: during that verification, so a change counts as handled only when the asset is requested after it.
-FOLLOWING: Condition = (_newly_missing() | _UPSTREAM_CHANGED.since(AC.newly_requested())) & ~AC.in_progress()
+FOLLOWING = _labelled(
+    _labelled(_newly_missing() | _PACKAGE_CHANGED, "nothing is in use yet, or a package changed") & _IDLE,
+    "follow every new or changed package",
+)
 
 _ON_GPU = dg.AssetSelection.tag(*next(iter(H100_ASSET_TAGS.items())))
 

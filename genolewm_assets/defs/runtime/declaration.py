@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Set
@@ -11,10 +12,12 @@ from typing import Any
 import dagster as dg
 
 from genolewm_assets.defs.display import CHECK_DESCRIPTIONS, OWNERS, Sources, definition_metadata
+from genolewm_assets.defs.runtime.code_place import CodePlace, place_of_caller
 from genolewm_assets.defs.runtime.failure_hook import report_failure
 from genolewm_assets.defs.runtime.op_tags import H100_ASSET_TAGS, H100_OP_TAGS, H100_POOL
 from genolewm_assets.defs.runtime.partitions import NOT_PARTITIONED, Partitioning
 from genolewm_assets.defs.runtime.release_age import NEWEST_RELEASE_BUILT
+from genolewm_assets.defs.runtime.settings import configured_source_url
 from genolewm_assets.store.tables import TableSchema
 
 
@@ -52,6 +55,9 @@ class Declaration:
         Whether the step needs an H100.
     body
         Function that the step runs.
+    declared_at
+        Line of the declaration, which the UI links to. The step's function would be one of this folder, the same for
+        many assets.
     """
 
     key: str
@@ -69,6 +75,11 @@ class Declaration:
     sources: Sources = field(default_factory=dict)
     h100: bool = False
     body: Callable[..., Any] | None = None
+    declared_at: CodePlace = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note the line of the declaration."""
+        object.__setattr__(self, "declared_at", place_of_caller({__file__, dataclasses.__file__}))
 
     @property
     def path(self) -> list[str]:
@@ -118,10 +129,11 @@ class Declaration:
         }
 
     def _metadata(self) -> dict[str, object]:
+        code = {"dagster/code_references": self.declared_at.link(configured_source_url())}
         if self.columns is not None:
-            return {"dagster/column_schema": self.columns}
+            return {"dagster/column_schema": self.columns, **code}
         main = {} if self.table is None else {"": self.table}
-        return definition_metadata(self.key, {**main, **self.tables}, self.sources)
+        return {**definition_metadata(self.key, {**main, **self.tables}, self.sources), **code}
 
     def check_specs(self) -> list[dg.AssetCheckSpec]:
         """Return the specs of all checks: one per partition of the asset, except for the age of the newest release."""

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import dagster as dg
 
-from genolewm_assets.defs.display import lineage_metadata
+from genolewm_assets.defs.display import in_reading_order, lineage_metadata
 from genolewm_assets.defs.runtime.currency import Currency, PublishingAsset
 from genolewm_assets.defs.runtime.run_log import LogProgress
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
@@ -249,7 +249,7 @@ class GatedAsset(PublishingAsset):
         if published.reused:
             context.log.info("%s is current: the published version was verified and kept", published.artefact)
         yield dg.MaterializeResult(
-            metadata={**self.describe(published), **lineage_metadata(self.sources), **further},
+            metadata=in_reading_order({**self.describe(published), **lineage_metadata(self.sources), **further}),
             data_version=dg.DataVersion(f"sha256:{published.manifest.sha256}"),
             check_results=[
                 self._result(INPUTS_ACCEPTED, passed=True),

@@ -64,6 +64,25 @@ def configured_executor() -> dg.ExecutorDefinition:
     return executors[name]
 
 
+def configured_source_url() -> str | None:
+    """Return ``GENOLEWM_SOURCE_URL`` without its last ``/``: where the source code of this version is on the web.
+
+    Raises
+    ------
+    ConfigurationError
+        If it is no http or https URL.
+    """
+    url = os.environ.get("GENOLEWM_SOURCE_URL", "").rstrip("/")
+    if url and not url.startswith(("https://", "http://")):
+        raise ConfigurationError(
+            "GENOLEWM_SOURCE_URL",
+            "not a web address",
+            expected="such as https://github.com/OWNER/NAME/blob/COMMIT",
+            got=repr(url),
+        )
+    return url or None
+
+
 @dataclass(frozen=True, slots=True)
 class WorkspaceResource:
     """Root directory and catalogue of a deployment; assets take it as ``dg.ResourceParam[WorkspaceResource]``."""
@@ -100,6 +119,14 @@ def configured_resources() -> dict[str, dg.ResourceDefinition]:
     """Return the resources of the code location; run config with a field for one of them is refused."""
     workspace = WorkspaceResource(root=configured_root(), catalog=configured_catalog())
     return {
-        "workspace": dg.ResourceDefinition(lambda _: workspace, config_schema={}),
-        "io_manager": dg.IOManagerDefinition(lambda _: NoValues(), config_schema={}),
+        "workspace": dg.ResourceDefinition(
+            lambda _: workspace,
+            config_schema={},
+            description="Root and catalogue of this deployment, from its settings.",
+        ),
+        "io_manager": dg.IOManagerDefinition(
+            lambda _: NoValues(),
+            config_schema={},
+            description="Keeps no values: assets write and read their files themselves.",
+        ),
     }

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, field
 import pyarrow as pa
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import PROFILES, TOKEN_BP, WindowProfile, acgt_runs, draw_bits, encode_sequence
+from genolewm_assets.genome import PROFILES, STRANDS, TOKEN_BP, WindowProfile, acgt_runs, draw_bits, encode_sequence
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer, Placement, PlacementHow, Span, Verdict
-from genolewm_assets.lewm.corpus.records import CorpusRecord, SkipReason
+from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource, SkipReason
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema, column, nullable
 
@@ -64,6 +64,7 @@ CORPUS_WINDOWS = TableSchema(
         ]
     ),
     ("source", "record_id", "window_index"),
+    closed={"source": tuple(CorpusSource), "placement_how": tuple(PlacementHow), "strand": STRANDS},
 )
 
 CORPUS_SKIPPED = TableSchema(
@@ -78,6 +79,7 @@ CORPUS_SKIPPED = TableSchema(
         ]
     ),
     ("source", "record_id", "reason"),
+    closed={"source": tuple(CorpusSource), "reason": tuple(SkipReason)},
 )
 
 #: The tables that this module declares.

@@ -12,7 +12,6 @@ from .schema import HOLDOUT_CORPUS as HOLDOUT_CORPUS
 from .schema import HOLDOUT_HAPLOTYPES as HOLDOUT_HAPLOTYPES
 from .schema import HOLDOUT_INTERVALS as HOLDOUT_INTERVALS
 from .schema import CorpusReason as CorpusReason
-from .schema import Holdout as Holdout
 from .temporal import TemporalChoice as TemporalChoice
 from .temporal import TemporalSetting as TemporalSetting
 from .temporal import choose_t0 as choose_t0

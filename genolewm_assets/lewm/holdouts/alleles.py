@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import DECIDED, Split
+from genolewm_assets.genome import DECIDED, Holdout, Split
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents
 from genolewm_assets.lewm.holdouts.held_intervals import HeldIntervals
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, AlleleReason, Holdout, VariantOrigin
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, AlleleReason, VariantOrigin
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, allele_spans, as_bools
 
 #: Columns of a ClinVar table that this module reads.

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import GRCH38, PROFILES, ContigSet, WindowProfile
+from genolewm_assets.genome import GRCH38, PROFILES, ContigSet, Holdout, WindowProfile
 from genolewm_assets.lewm.holdouts.alleles import list_in_genes, list_in_intervals, list_newly_labelled
 from genolewm_assets.lewm.holdouts.assembly_coverage import CONCLUSIVE_SHARE, assembled_shares
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
@@ -25,7 +25,7 @@ from genolewm_assets.lewm.holdouts.haplotypes import list_haplotypes
 from genolewm_assets.lewm.holdouts.held_intervals import HeldIntervals, hold_blocks, hold_contigs, hold_genes
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, Holdout, VariantOrigin
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, VariantOrigin
 from genolewm_assets.variants import Int64s
 
 

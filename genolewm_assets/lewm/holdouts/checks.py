@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.genome import Holdout
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import TABLES, Holdout
+from genolewm_assets.lewm.holdouts.schema import TABLES
 from genolewm_assets.store.artefacts import CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema

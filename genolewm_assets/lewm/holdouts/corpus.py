@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import IntervalArray
+from genolewm_assets.genome import Holdout, IntervalArray
 from genolewm_assets.lewm.corpus import PlacementHow
 from genolewm_assets.lewm.holdouts.overlap import meets
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, CorpusReason, Holdout
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, CorpusReason
 from genolewm_assets.variants import Bools, as_bools
 
 #: Columns of ``CORPUS_WINDOWS`` that this module reads.

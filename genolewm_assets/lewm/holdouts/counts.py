@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import EVALUATION, HARMFUL
+from genolewm_assets.genome import EVALUATION, HARMFUL, Holdout
 from genolewm_assets.lewm.holdouts.alleles import find_newly_labelled
 from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets, merge_intervals
-from genolewm_assets.lewm.holdouts.schema import AlleleReason, CorpusReason, Holdout
+from genolewm_assets.lewm.holdouts.schema import AlleleReason, CorpusReason
 from genolewm_assets.variants import Int64s, as_bools
 
 

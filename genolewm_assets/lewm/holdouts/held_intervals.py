@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.genome import IntervalArray, Split
+from genolewm_assets.genome import Holdout, IntervalArray, Split
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponent, GeneComponents
 from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock
 from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, first_met
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, Holdout, IntervalReason
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, IntervalReason
 from genolewm_assets.variants import Int64s
 
 

@@ -5,21 +5,15 @@ Not here: building the tables (``build``), looking rows up in them (``index``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import pyarrow as pa
 
-from genolewm_assets.store.tables import TableSchema, column, nullable
+from genolewm_assets.genome import EVALUATION, Holdout, Label
+from genolewm_assets.lewm.corpus import CorpusSource
+from genolewm_assets.store.tables import TableSchema, column, nullable, one_of
 from genolewm_assets.variants import ALLELE_KEY, allele_fields
-
-
-class Holdout(StrEnum):
-    """Names of the holdouts; training must see none of them (RFC-0006 §3.8)."""
-
-    CHR = "holdout-chr"
-    CLINVAR = "holdout-clinvar"
-    HAPLOTYPES = "holdout-haplotypes"
-    TEMPORAL = "holdout-temporal"
 
 
 class IntervalReason(StrEnum):
@@ -62,13 +56,14 @@ class CorpusReason(StrEnum):
 class VariantOrigin(StrEnum):
     """Source of a held-out allele."""
 
-    CLINVAR = "clinvar"
     GNOMAD = "gnomad"
+    CLINVAR = "clinvar"
 
 
 _ALLELE_TYPES = {"pos": pa.int64(), "ref": pa.string(), "alt": pa.string()}
 _HOLDOUT = column("holdout", pa.string(), "one of the closed set Holdout")
-_ROLE = column("role", pa.string(), "validation or test")
+_ROLE = column("role", pa.string(), one_of(EVALUATION))
+_CLOSED: Mapping[str, tuple[str, ...]] = {"holdout": tuple(Holdout), "role": EVALUATION}
 
 HOLDOUT_INTERVALS = TableSchema(
     "holdout_intervals",
@@ -86,6 +81,7 @@ HOLDOUT_INTERVALS = TableSchema(
         ]
     ),
     ("holdout", "contig", "start", "unit"),
+    closed={**_CLOSED, "reason": tuple(IntervalReason)},
 )
 
 HOLDOUT_ALLELES = TableSchema(
@@ -95,9 +91,9 @@ HOLDOUT_ALLELES = TableSchema(
         [
             _HOLDOUT,
             _ROLE,
-            column("source", pa.string(), "gnomad or clinvar"),
+            column("source", pa.string(), one_of(VariantOrigin)),
             *allele_fields(),
-            nullable("label", pa.string(), "clinvar: class at the package's release; P, LP, B, LB, VUS or OTHER"),
+            nullable("label", pa.string(), f"clinvar: class at the package's release; {one_of(Label)}"),
             nullable("stars", pa.int8(), "clinvar: review stars, 0 to 4"),
             nullable("clinvar_id", pa.int64(), "clinvar: VariationID"),
             column("gene_ids", pa.list_(pa.int64()), "clinvar: NCBI GeneIDs in ClinVar's order; empty for gnomad"),
@@ -106,6 +102,7 @@ HOLDOUT_ALLELES = TableSchema(
         ]
     ),
     ("holdout", "source", *ALLELE_KEY),
+    closed={**_CLOSED, "source": tuple(VariantOrigin), "label": tuple(Label), "reason": tuple(AlleleReason)},
 )
 
 HOLDOUT_CORPUS = TableSchema(
@@ -121,6 +118,7 @@ HOLDOUT_CORPUS = TableSchema(
         ]
     ),
     ("source", "record_id", "window_index", "holdout"),
+    closed={"source": tuple(CorpusSource), "holdout": tuple(Holdout), "reason": tuple(CorpusReason)},
 )
 
 _ALLELE = pa.struct([pa.field(name, kind, nullable=False) for name, kind in _ALLELE_TYPES.items()])
@@ -145,6 +143,7 @@ HOLDOUT_HAPLOTYPES = TableSchema(
         ]
     ),
     ("contig", "unit", "number"),
+    closed={"role": EVALUATION},
 )
 
 #: The tables that this module declares.

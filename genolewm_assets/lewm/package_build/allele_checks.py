@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.genome import DECIDED, EVALUATION, HARMFUL, INSET_BP, Split
-from genolewm_assets.lewm.holdouts import Holdout
+from genolewm_assets.genome import DECIDED, EVALUATION, HARMFUL, INSET_BP, Holdout, Split
 from genolewm_assets.lewm.packages import (
     HOLDOUT_PATHS,
     SCORED,

@@ -17,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import DECIDED, EVALUATION, Bases, LengthPolicy, Split
+from genolewm_assets.genome import DECIDED, EVALUATION, Bases, Holdout, LengthPolicy, Split
 from genolewm_assets.lewm.edits import AlleleIndex, EditSampler, Redraw, SamplingRules, WindowRecord
-from genolewm_assets.lewm.holdouts import Holdout
 from genolewm_assets.lewm.package_build.split import HoldoutFilter, RoleRegions, WindowSplit, split_alleles
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, SCORED, Unscored
 from genolewm_assets.lewm.training import most_central_windows

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 import yaml
 
-from genolewm_assets.genome import EVALUATION, Split
-from genolewm_assets.lewm.holdouts import Holdout, describe_temporal
+from genolewm_assets.genome import EVALUATION, Holdout, Split
+from genolewm_assets.lewm.holdouts import describe_temporal
 from genolewm_assets.lewm.packages import (
     HOLDOUT_PATHS,
     REFERENCE_ORIGIN,

@@ -19,13 +19,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import EVALUATION, TOKEN_BP, Bases, Split, reverse_complement
+from genolewm_assets.genome import EVALUATION, TOKEN_BP, Bases, Holdout, Split, reverse_complement
 from genolewm_assets.lewm.holdouts import (
     HOLDOUT_ALLELES,
     HOLDOUT_CORPUS,
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
-    Holdout,
 )
 from genolewm_assets.lewm.package_build.allele_checks import check_bench, check_training_alleles
 from genolewm_assets.lewm.package_build.epoch_checks import check_mix, check_visits

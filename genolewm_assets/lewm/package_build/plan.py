@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import EVALUATION, GRCH38, Bases, ContigSet, Split, reverse_complement
-from genolewm_assets.lewm.holdouts import HOLDOUT_HAPLOTYPES, Holdout, HoldoutIndex, HoldoutPolicy, meets
+from genolewm_assets.genome import EVALUATION, GRCH38, Bases, ContigSet, Holdout, Split, reverse_complement
+from genolewm_assets.lewm.holdouts import HOLDOUT_HAPLOTYPES, HoldoutIndex, HoldoutPolicy, meets
 from genolewm_assets.lewm.package_build.bench import BenchPlan, BenchSources, plan_bench
 from genolewm_assets.lewm.package_build.emitting import windows_that_emit
 from genolewm_assets.lewm.package_build.split import (

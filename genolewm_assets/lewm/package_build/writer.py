@@ -15,13 +15,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.genome import EVALUATION, IntervalArray, Split
+from genolewm_assets.genome import EVALUATION, Holdout, IntervalArray, Split
 from genolewm_assets.lewm.holdouts import (
     HOLDOUT_ALLELES,
     HOLDOUT_CORPUS,
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
-    Holdout,
     HoldoutIndex,
     meets,
 )

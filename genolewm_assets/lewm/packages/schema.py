@@ -12,8 +12,9 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from genolewm_assets.genome import Split
-from genolewm_assets.store.tables import TableSchema, column, nullable
+from genolewm_assets.genome import STRANDS, Holdout, Label, Split
+from genolewm_assets.lewm.corpus import CorpusSource
+from genolewm_assets.store.tables import TableSchema, column, nullable, one_of
 from genolewm_assets.variants import ALLELE_KEY, allele_fields
 
 #: Format name and version in ``package.json``; readers refuse another major version.
@@ -96,7 +97,7 @@ class CacheRef:
 def _membership_fields() -> list[pa.Field]:
     return [
         nullable("holdout", pa.string(), "holdout that the row serves; null in train"),
-        column("role", pa.string(), "train, validation or test: the split of the file"),
+        column("role", pa.string(), f"{one_of(Split)}: the split of the file"),
     ]
 
 
@@ -106,6 +107,8 @@ def _cache_fields() -> list[pa.Field]:
         nullable("cache_row", pa.int64(), "row of the window in that cache"),
     ]
 
+
+_CLOSED: Mapping[str, tuple[str, ...]] = {"holdout": tuple(Holdout), "role": tuple(Split)}
 
 PACKAGE_WINDOWS = TableSchema(
     "package_windows",
@@ -138,6 +141,7 @@ PACKAGE_WINDOWS = TableSchema(
         ]
     ),
     ("holdout", "origin", "contig", "start", "record_id", "window_index"),
+    closed={**_CLOSED, "origin": (REFERENCE_ORIGIN, *CorpusSource), "strand": STRANDS},
 )
 
 PACKAGE_VARIANTS = TableSchema(
@@ -145,10 +149,10 @@ PACKAGE_VARIANTS = TableSchema(
     "normalised allele of a split and source; in validation and test one row per holdout that the allele serves",
     pa.schema(
         [
-            column("source", pa.string(), "gnomad or clinvar"),
+            column("source", pa.string(), one_of(VariantSource)),
             *allele_fields(),
             nullable("af", pa.float64(), "gnomad: allele frequency, 0 to 1"),
-            nullable("label", pa.string(), "clinvar: P, LP, B, LB, VUS or OTHER; in train at T0 if knowledge is T0"),
+            nullable("label", pa.string(), f"clinvar: {one_of(Label)}; in train at T0 if knowledge is T0"),
             nullable("stars", pa.int8(), "clinvar: review stars, 0 to 4"),
             nullable("clinvar_id", pa.int64(), "clinvar: VariationID"),
             column("gene_ids", pa.list_(pa.int64()), "clinvar: NCBI GeneIDs in ClinVar's order; empty for gnomad"),
@@ -157,6 +161,12 @@ PACKAGE_VARIANTS = TableSchema(
         ]
     ),
     ("holdout", "source", *ALLELE_KEY),
+    closed={
+        **_CLOSED,
+        "source": tuple(VariantSource),
+        "label": tuple(Label),
+        "scoring": (SCORED, *Unscored),
+    },
 )
 
 PACKAGE_CONTROLS = TableSchema(
@@ -177,6 +187,7 @@ PACKAGE_CONTROLS = TableSchema(
         ]
     ),
     ("holdout", "contig", "start", "shift_bp"),
+    closed=_CLOSED,
 )
 
 #: The tables that this module declares.

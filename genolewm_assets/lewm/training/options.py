@@ -7,8 +7,7 @@ from enum import StrEnum
 from typing import Literal, TypedDict
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import LengthPolicy
-from genolewm_assets.lewm.holdouts import Holdout
+from genolewm_assets.genome import Holdout, LengthPolicy
 from genolewm_assets.lewm.states import BLOCK_TOKENS, RADIUS_TOKENS, PoolSide, TupleKind
 from genolewm_assets.lewm.training.live_states import LiveEncoder
 

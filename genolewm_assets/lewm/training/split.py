@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
-from genolewm_assets.genome import DECIDED, HARMFUL, IntervalArray, Split
+from genolewm_assets.genome import DECIDED, HARMFUL, Holdout, IntervalArray, Split
 from genolewm_assets.lewm.edits import AlleleIndex, EditSource, SplitWindows
-from genolewm_assets.lewm.holdouts import Holdout
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, Package, VariantSource
 from genolewm_assets.lewm.training.options import Coverage
 from genolewm_assets.store.arrays import usable_memory_bytes

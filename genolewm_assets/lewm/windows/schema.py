@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from genolewm_assets.genome import STRANDS
 from genolewm_assets.store.tables import TableSchema, column, nullable
 
 WINDOWS = TableSchema(
@@ -26,6 +27,7 @@ WINDOWS = TableSchema(
         ]
     ),
     ("contig", "start"),
+    closed={"strand": STRANDS[:1]},
 )
 
 GENOME_CONTIGS = TableSchema(

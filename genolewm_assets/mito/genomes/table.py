@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import islice
 
 import pyarrow as pa
 
 from genolewm_assets.errors import InputError
+from genolewm_assets.genome import Split
 from genolewm_assets.mito.genomes.alignment import AlignedGenome, CircularAligner
 from genolewm_assets.mito.genomes.differences import Difference, lay_out, names_of
 from genolewm_assets.mito.genomes.haplogroups import call_branch, is_rcrs
@@ -23,10 +25,18 @@ from genolewm_assets.mito.genomes.qc import GenomeJudge, GenomeQcPolicy, KeptGen
 from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
 from genolewm_assets.mito.genomes.split import SplitGenomes, SplitPolicy, split_genomes
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.tables import TableSchema, column, nullable
+from genolewm_assets.store.tables import TableSchema, column, nullable, one_of
 
 #: Number of genomes whose sequences are in memory at once, when reading and when writing.
 _AT_ONCE = 512
+
+
+class HaplogroupFrom(StrEnum):
+    """Where the haplogroup of a genome is from: its record, or its differences from rCRS."""
+
+    STATED = "stated"
+    CALLED = "called"
+
 
 MITO_GENOMES = TableSchema(
     "mito_genomes",
@@ -34,10 +44,10 @@ MITO_GENOMES = TableSchema(
     pa.schema(
         [
             column("name", pa.string(), "as the collection gives it; unique"),
-            column("split", pa.string(), "train, validation or test"),
+            column("split", pa.string(), one_of(Split)),
             column("cluster", pa.string(), "name of the first genome of its group of near copies, its own if alone"),
             nullable("haplogroup", pa.string(), "as stated with the genome, else the branch its differences lead to"),
-            nullable("haplogroup_from", pa.string(), "stated or called; null where there is no haplogroup"),
+            nullable("haplogroup_from", pa.string(), f"{one_of(HaplogroupFrom)}; null where there is no haplogroup"),
             column("length_bp", pa.int32(), "bases"),
             column("n_bases", pa.int32(), "of these N"),
             column("ambiguous_bases", pa.int32(), "of these another ambiguity code"),
@@ -52,6 +62,7 @@ MITO_GENOMES = TableSchema(
         ]
     ),
     ("name",),
+    closed={"split": tuple(Split), "haplogroup_from": tuple(HaplogroupFrom)},
 )
 
 MITO_GENOME_REJECTS = TableSchema(
@@ -67,6 +78,7 @@ MITO_GENOME_REJECTS = TableSchema(
         ]
     ),
     ("file", "record"),
+    closed={"reason": tuple(GenomeReject)},
 )
 
 TABLES: tuple[TableSchema, ...] = (MITO_GENOMES, MITO_GENOME_REJECTS)
@@ -195,9 +207,9 @@ def haplogroups_of(genomes: Sequence[PlacedGenome], reference: str) -> list[tupl
     """
     callable_ = is_rcrs(reference)
     return [
-        (genome.record.haplogroup, "stated")
+        (genome.record.haplogroup, HaplogroupFrom.STATED)
         if genome.record.haplogroup
-        else (call_branch(genome.differences, reference), "called")
+        else (call_branch(genome.differences, reference), HaplogroupFrom.CALLED)
         if callable_
         else (None, None)
         for genome in genomes

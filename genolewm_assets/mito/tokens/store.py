@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import SequenceError
+from genolewm_assets.genome import Split
 from genolewm_assets.mito.genomes import CirclePlacement, lay_out, parse_names
 from genolewm_assets.mito.tokens.plan import HetPool
 from genolewm_assets.mito.tokens.rows import N_TOKENS, SPLIT, StoredTokens, stored_row, token_arrays
@@ -22,7 +23,7 @@ from genolewm_assets.mito.tokens.vocabulary import FIRST_KMER_ID, KmerVocabulary
 from genolewm_assets.store.arrays import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.artefacts import CheckResult
 from genolewm_assets.store.files import JsonValue
-from genolewm_assets.store.tables import TableSchema, column
+from genolewm_assets.store.tables import TableSchema, column, one_of
 
 #: Names of the checks of :func:`check_tokens`, in its order.
 TOKEN_CHECKS = (
@@ -42,13 +43,14 @@ MITO_TOKENS = TableSchema(
             column("row", pa.int64(), "row of the genome in its table"),
             column("key", pa.string(), "name of the genome"),
             column(N_TOKENS, pa.int32(), "tokens of the genome; what follows in the row is padding"),
-            column(SPLIT, pa.string(), "train, validation or test"),
+            column(SPLIT, pa.string(), one_of(Split)),
             column("input_ids", pa.list_(pa.int16()), "k-mer ids (int32 for k = 8), 0 where padded"),
             column("het", pa.list_(pa.float32()), "share of the genome's copies that differ from its bases, 0 to 1"),
             column("position_ids", pa.list_(pa.int32()), "0-based reference position of each token's first base"),
         ]
     ),
     ("row",),
+    closed={SPLIT: tuple(Split)},
 )
 
 TABLES: tuple[TableSchema, ...] = (MITO_TOKENS,)

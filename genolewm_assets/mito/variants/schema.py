@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from genolewm_assets.store.tables import TableSchema, column, nullable
+from genolewm_assets.genome import EditType, Label
+from genolewm_assets.store.tables import TableSchema, column, nullable, one_of
 
 MITO_VARIANTS = TableSchema(
     "mito_variants",
@@ -18,7 +19,7 @@ MITO_VARIANTS = TableSchema(
             column("pos", pa.int64(), "1-based position of the first base of ref, from 1 to the contig's length"),
             column("ref", pa.string(), "reference allele, upper-case ACGT; reads on from the last base to the first"),
             column("alt", pa.string(), "alternate allele, upper-case ACGT"),
-            column("kind", pa.string(), "one of the closed set EditType: snv, mnv, ins, del or delins"),
+            column("kind", pa.string(), f"one of the closed set EditType: {one_of(EditType)}"),
             column("in_gnomad", pa.bool_(), "gnomAD has the allele, whatever its FILTER"),
             column("in_clinvar", pa.bool_(), "ClinVar has the allele"),
             nullable("filter", pa.string(), "gnomAD: PASS, or the failed filters with ';' between"),
@@ -29,7 +30,7 @@ MITO_VARIANTS = TableSchema(
             nullable("af_het", pa.float64(), "gnomAD: share of samples heteroplasmic for the allele, 0 to 1"),
             nullable("max_hl", pa.float64(), "gnomAD: highest heteroplasmy level seen in a sample, 0 to 1"),
             nullable("clinvar_id", pa.int64(), "ClinVar: VariationID"),
-            nullable("label", pa.string(), "ClinVar: class from CLNSIG alone: P, LP, B, LB, VUS or OTHER"),
+            nullable("label", pa.string(), f"ClinVar: class from CLNSIG alone: {one_of(Label)}"),
             nullable("stars", pa.int8(), "ClinVar: review stars, 0 to 4"),
             nullable("clnsig", pa.string(), "ClinVar: aggregate germline classification as published"),
             nullable("conditions", pa.string(), "ClinVar: CLNDN as published"),
@@ -37,6 +38,7 @@ MITO_VARIANTS = TableSchema(
         ]
     ),
     ("chrom", "pos", "ref", "alt"),
+    closed={"kind": tuple(EditType), "label": tuple(Label)},
 )
 
 MITO_SITES = TableSchema(

@@ -19,4 +19,5 @@ from .schema import check_schema as check_schema
 from .schema import column as column
 from .schema import not_run as not_run
 from .schema import nullable as nullable
+from .schema import one_of as one_of
 from .spool import BatchSpool as BatchSpool

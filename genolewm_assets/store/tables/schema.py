@@ -5,7 +5,8 @@ The tables themselves are declared beside the code that makes them, such as ``va
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -27,12 +28,20 @@ class TableSchema:
         Columns, types and nullability; each field has a description.
     key
         Columns whose values identify a row.
+    closed
+        Values that a column may have, of each column whose values are a closed set; nulls are not counted among them.
     """
 
     name: str
     one_row_per: str
     arrow: pa.Schema
     key: tuple[str, ...]
+    closed: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        """Refuse a closed set of a column that the table does not have; raises ``ValueError``."""
+        if unknown := sorted(set(self.closed) - set(self.arrow.names)):
+            raise ValueError(f"{self.name}: closed sets of unknown columns {unknown}: expected some of {self.columns}")
 
     @property
     def columns(self) -> list[str]:
@@ -40,8 +49,11 @@ class TableSchema:
         return list(self.arrow.names)
 
     def describe(self, column: str) -> str:
-        """Return the description of a column, with its unit."""
-        return str((self.arrow.field(column).metadata or {})[b"description"], "utf-8")
+        """Return the description of a column, with its unit and the values of a closed set."""
+        text = str((self.arrow.field(column).metadata or {})[b"description"], "utf-8")
+        values = one_of(self.closed.get(column, ()))
+        # Files hold the text alone: a further value of a set changes no byte of theirs.
+        return text if values in text else f"{text}; values: {values}"
 
     def empty(self) -> pa.Table:
         """Return a table of this schema without rows."""
@@ -64,6 +76,16 @@ class TableSchema:
                 got=str([str(schema.field(n)) for n in differing if n in schema.names] or schema.names),
                 remedy="Rebuild the asset",
             )
+
+
+def one_of(values: Iterable[str]) -> str:
+    """Return the values of a closed set in words.
+
+    >>> one_of(("train", "validation", "test"))
+    'train, validation or test'
+    """
+    *first, last = values or ("",)
+    return f"{', '.join(first)} or {last}" if first else str(last)
 
 
 def column(name: str, kind: pa.DataType, description: str, *, nullable: bool = False) -> pa.Field:

@@ -14,8 +14,8 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.encoders.tiny_llama import write_tiny_llama
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, LINEAR
 from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS as SOURCES
-from genolewm_assets_tests.worlds.graph.tiny_world import LINEAR
 
 GENOME, GNOMAD = dg.AssetKey(["reference", "source"]), dg.AssetKey(["gnomad", "source"])
 MITO = dg.AssetKey(["mito", "source"])
@@ -45,11 +45,15 @@ def remote(world: BuiltWorld, site: WebServer) -> BuiltWorld:
     return world
 
 
-def observe(world: BuiltWorld, key: dg.AssetKey) -> str:
+def observe(world: BuiltWorld, key: dg.AssetKey, partition: str | None = None) -> str:
     """Run the daily job and return the data version it recorded."""
     result = world.run_job("observe_sources")
     assert result.success
-    record = world.instance.get_latest_data_version_record(key)
+    return version_of(world, key, partition)
+
+
+def version_of(world: BuiltWorld, key: dg.AssetKey, partition: str | None = None) -> str:
+    record = world.instance.get_latest_data_version_record(key, partition_key=partition)
     assert record is not None
     assert record.asset_observation is not None
     return record.asset_observation.tags["dagster/data_version"]
@@ -64,21 +68,66 @@ def test_only_small_requests_are_made(remote: BuiltWorld, site: WebServer) -> No
 
 
 def test_a_changed_etag_is_another_version(remote: BuiltWorld, site: WebServer) -> None:
-    before = observe(remote, GENOME), observe(remote, GNOMAD)
-    assert (observe(remote, GENOME), observe(remote, GNOMAD)) == before
+    contig = WITH_SOURCE[0]
+    before = observe(remote, GENOME), observe(remote, GNOMAD, contig)
+    assert (observe(remote, GENOME), observe(remote, GNOMAD, contig)) == before
     site.etag = '"v2"'
-    after = observe(remote, GENOME), observe(remote, GNOMAD)
+    after = observe(remote, GENOME), observe(remote, GNOMAD, contig)
     assert after[0] != before[0]
     assert after[1] == before[1], "its MD5 is published, whatever the ETag"
 
 
-def test_a_changed_published_md5_is_another_version(remote: BuiltWorld, site: WebServer) -> None:
-    before = observe(remote, GENOME), observe(remote, GNOMAD)
+def test_a_changed_published_md5_is_another_version_of_its_contig_alone(remote: BuiltWorld, site: WebServer) -> None:
+    observe(remote, GENOME)
+    before = {contig: version_of(remote, GNOMAD, contig) for contig in CONTIGS}
     name = f"gnomad.{WITH_SOURCE[0]}.vcf.bgz"
     site.files[f"{name}.md5"] = b"0" * 32 + b"  " + name.encode()
-    after = observe(remote, GENOME), observe(remote, GNOMAD)
-    assert after[0] == before[0]
-    assert after[1] != before[1]
+    observe(remote, GENOME)
+    after = {contig: version_of(remote, GNOMAD, contig) for contig in CONTIGS}
+    assert [contig for contig in CONTIGS if after[contig] != before[contig]] == [WITH_SOURCE[0]]
+
+
+def test_a_contig_without_a_file_says_so_until_the_catalogue_names_one(world: BuiltWorld) -> None:
+    without = observe(world, GNOMAD, "chr21")
+    assert shown(world, GNOMAD, "chr21") == {"file": "none: the catalogue names no file of this contig"}
+    world.write_gnomad("chr21", world.gnomad_records("chr21"))
+    edit_catalog(world, ["gnomad", "sources"], chr21={"url": "gnomad.chr21.vcf.bgz", "release": "4.1"})
+    assert observe(world, GNOMAD, "chr21") != without
+
+
+def test_a_person_may_observe_one_contig(world: BuiltWorld) -> None:
+    result = world.run_job("observe_sources", partition_key="chr20")
+    seen = [event.partition for event in result.all_events if event.asset_key == GNOMAD and event.is_asset_observation]
+    assert seen == ["chr20"]
+
+
+def test_facts_are_single_entries(remote: BuiltWorld, site: WebServer) -> None:
+    observe(remote, GENOME)
+    contig = WITH_SOURCE[0]
+    file = f"gnomad.{contig}.vcf.bgz"
+    md5 = (remote.folder / f"{file}.md5").read_text().split()[0]
+    assert shown(remote, GNOMAD, contig) == {"file": file, "md5": md5, "url": site.url(file)}
+    assert shown(remote, GENOME) == {
+        "file": FASTA,
+        "size_bytes": len(site.files[FASTA]),
+        "version": site.etag,
+        "url": site.url(FASTA),
+    }
+
+
+def test_of_many_files_the_number_size_and_latest_change_are_shown(world: BuiltWorld) -> None:
+    observe(world, CORPUS)
+    files = sorted((world.folder / "corpus").rglob("*.parquet"))
+    facts = shown(world, CORPUS)
+    del facts["files"]
+    assert facts == {
+        "number_of_files": len(files),
+        "size_bytes": sum(file.stat().st_size for file in files),
+        "modified": pytest.approx(max(file.stat().st_mtime for file in files)),
+    }
+    entries = latest(world, CORPUS).metadata
+    assert not any(isinstance(value, dg.JsonMetadataValue) for value in entries.values())
+    assert isinstance(entries["modified"], dg.TimestampMetadataValue)
 
 
 def test_a_local_file_is_told_by_its_size_and_time(world: BuiltWorld) -> None:
@@ -136,7 +185,7 @@ def test_a_remote_corpus_is_asked_about_and_not_downloaded(world: BuiltWorld, si
 
 def test_the_encoder_is_told_by_the_files_of_its_identity(world: BuiltWorld, tmp_path: Path) -> None:
     built_in = observe(world, ENCODER)
-    assert set(stated_files(world, ENCODER)) == {"tiny-llama-random"}
+    assert shown(world, ENCODER) == {"file": "tiny-llama-random", "version": "built-in"}
     assert not (world.root / "models").exists(), "nothing is written"
     folder = tmp_path / "model"
     write_tiny_llama(folder)
@@ -156,11 +205,11 @@ def test_a_hub_model_is_told_by_its_commit(world: BuiltWorld) -> None:
     for commit in ("a" * 40, "b" * 40):
         edit_catalog(world, ["encoder"], model="owner/name", revision=commit)
         seen.add(observe(world, ENCODER))
-        assert stated_files(world, ENCODER) == {"owner/name": {"file": "owner/name", "revision": commit}}
+        assert shown(world, ENCODER) == {"file": "owner/name", "revision": commit}
     assert len(seen) == 2
 
 
-def edit_catalog(world: BuiltWorld, path: list[str], **keys: str) -> None:
+def edit_catalog(world: BuiltWorld, path: list[str], **keys: object) -> None:
     document = yaml.safe_load(world.catalog.read_text())
     section = document
     for name in path:
@@ -169,11 +218,24 @@ def edit_catalog(world: BuiltWorld, path: list[str], **keys: str) -> None:
     world.catalog.write_text(yaml.safe_dump(document))
 
 
-def stated_files(world: BuiltWorld, key: dg.AssetKey) -> dict[str, dict[str, object]]:
-    """Return what the latest observation states of each file."""
-    (record,) = world.instance.fetch_observations(key, limit=1).records
+def latest(world: BuiltWorld, key: dg.AssetKey, partition: str | None = None) -> dg.AssetObservation:
+    wanted = dg.AssetRecordsFilter(asset_key=key, asset_partitions=None if partition is None else [partition])
+    (record,) = world.instance.fetch_observations(wanted, limit=1).records
     assert record.asset_observation is not None
-    return dict(record.asset_observation.metadata["files"].value)
+    return record.asset_observation
+
+
+def shown(world: BuiltWorld, key: dg.AssetKey, partition: str | None = None) -> dict[str, object]:
+    """Return the entries of the latest observation."""
+    return {name: entry.value for name, entry in latest(world, key, partition).metadata.items()}
+
+
+def stated_files(world: BuiltWorld, key: dg.AssetKey) -> dict[str, dict[str, object]]:
+    """Return what the latest observation states of each of several files, without facts that are not known."""
+    table = latest(world, key).metadata["files"]
+    assert isinstance(table, dg.TableMetadataValue)
+    rows = [{name: value for name, value in row.data.items() if value is not None} for row in table.records]
+    return {str(row.pop("name")): row for row in rows}
 
 
 def test_where_a_file_is_not_there_the_run_fails_and_the_other_assets_are_observed(
@@ -188,8 +250,20 @@ def test_where_a_file_is_not_there_the_run_fails_and_the_other_assets_are_observ
     assert "does not exist" in str(failure.step_failure_data.user_failure_data.description)
     observed = {event.asset_key for event in result.all_events if event.event_type_value == "ASSET_OBSERVATION"}
     assert observed == {GNOMAD, HAPLOTYPES, MITO, CORPUS, ENCODER}
-    latest = remote.instance.get_latest_data_version_record(GENOME)
-    assert latest.asset_observation.tags["dagster/data_version"] == known
+    assert version_of(remote, GENOME) == known
+
+
+def test_a_contig_whose_file_is_not_there_is_named_and_the_others_are_observed(world: BuiltWorld) -> None:
+    for contig in WITH_SOURCE:
+        (world.folder / f"gnomad.{contig}.vcf.bgz").rename(world.folder / f"{contig}.away")
+    result = world.run_job("observe_sources")
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    assert failure.step_key == "gnomad__source"
+    said = str(failure.step_failure_data.user_failure_data.description)
+    assert said.startswith(f"2 of {len(CONTIGS)} files were not observed:\n")
+    assert all(f"gnomad.{contig}.vcf.bgz" in said for contig in WITH_SOURCE)
+    seen = {event.partition for event in result.all_events if event.asset_key == GNOMAD and event.is_asset_observation}
+    assert seen == set(CONTIGS) - set(WITH_SOURCE)
 
 
 def test_what_is_made_from_a_source_says_so() -> None:
@@ -206,7 +280,8 @@ def test_what_is_made_from_a_source_says_so() -> None:
     for key, source in made_from.items():
         node = graph.get(dg.AssetKey(key.split("/")))
         assert source in node.parent_keys
-        assert isinstance(node.partition_mappings[source], dg.AllPartitionMapping)
+        alike = dg.IdentityPartitionMapping if source == GNOMAD else dg.AllPartitionMapping
+        assert isinstance(node.partition_mappings[source], alike)
         assert graph.get(source).is_observable
         assert not graph.get(source).is_materializable
 

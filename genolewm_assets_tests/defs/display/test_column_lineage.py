@@ -14,12 +14,12 @@ import pytest
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.display.column_lineage import column_lineage, split_source
-from genolewm_assets.genome import Contig, ContigSet, IntervalArray, Split
+from genolewm_assets.genome import Contig, ContigSet, Holdout, IntervalArray, Split
 from genolewm_assets.lewm.holdouts.alleles import CLINVAR_COLUMNS, list_in_intervals
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
 from genolewm_assets.lewm.holdouts.held_intervals import HeldInterval, HeldIntervals
 from genolewm_assets.lewm.holdouts.index import HoldoutIndex
-from genolewm_assets.lewm.holdouts.schema import Holdout, IntervalReason, VariantOrigin
+from genolewm_assets.lewm.holdouts.schema import IntervalReason, VariantOrigin
 from genolewm_assets.lewm.package_build.plan import plan_package
 from genolewm_assets.lewm.package_build.rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
 from genolewm_assets.lewm.packages.schema import CacheRef, VariantSource

@@ -16,7 +16,7 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.display.check_descriptions import CHECK_DESCRIPTIONS
 from genolewm_assets.defs.display.column_lineage import column_lineage
-from genolewm_assets.defs.display.metadata import list_files, plotted, share
+from genolewm_assets.defs.display.metadata import in_reading_order, list_files, plotted, share
 from genolewm_assets.defs.runtime import run_log
 from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets_tests.pictures import PICTURES, parse
@@ -252,6 +252,61 @@ def test_pictures_and_figures_are_there(
     for name in PLOTTED.get(asset, set()):
         assert isinstance(metadata[name], int | float)
         assert math.isfinite(metadata[name])
+
+
+def test_entries_come_in_reading_order() -> None:
+    given = {
+        "lineage": dg.TableColumnLineage({}),
+        "dagster/uri": dg.MetadataValue.path("/root"),
+        "files": dg.MetadataValue.table([dg.TableRecord({"file": "a"})]),
+        "stated": dg.MetadataValue.json({}),
+        "counts": dg.MetadataValue.md("| what | count |"),
+        "card": dg.MetadataValue.md("# Card"),
+        "picture": dg.MetadataValue.md("![12 alleles](data:image/svg+xml;base64,AAAA)"),
+        "alleles": dg.MetadataValue.int(12),
+        "share": dg.MetadataValue.float(0.5),
+        "predecessor": dg.MetadataValue.text("2024-01-07"),
+        "dagster/partition_row_count": dg.MetadataValue.int(12),
+    }
+    assert list(in_reading_order(given)) == [
+        "dagster/partition_row_count",
+        "alleles",
+        "share",
+        "predecessor",
+        "picture",
+        "card",
+        "counts",
+        "dagster/uri",
+        "files",
+        "stated",
+        "lineage",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("asset", "partition"), [key for key in BUILT if key[0] in PICTURES])
+def test_a_materialisation_shows_rows_and_figures_then_pictures_then_the_rest(
+    built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
+) -> None:
+    entries: dict[str, dg.MetadataValue] = built[asset, partition].metadata["_"]
+    names = list(entries)
+    assert names[0] in {"dagster/row_count", "dagster/partition_row_count"}
+    if (asset, partition) == ("clinvar/changes", RELEASES[0]):
+        return  # there is none before it to compare with
+    pictures = [names.index(name) for name in PICTURES[asset]]
+    figures = [names.index(name) for name in PLOTTED.get(asset, set())]
+    long = [n for n, value in enumerate(entries.values()) if isinstance(value, dg.TableMetadataValue)]
+    assert max(figures) < min(pictures)
+    assert max(pictures) < min(long)
+
+
+@pytest.mark.slow
+def test_the_card_is_read_before_its_yaml(built: dict[tuple[str, str | None], Materialised]) -> None:
+    metadata = built["packages/split", RELEASES[1]].metadata
+    names = list(metadata)
+    assert names.index("card") < names.index("card_yaml")
+    assert str(metadata["card"]).startswith("# ")
+    assert str(metadata["card_yaml"]).startswith("```yaml\npretty_name: ")
 
 
 @pytest.mark.slow

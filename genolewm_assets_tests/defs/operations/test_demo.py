@@ -62,6 +62,21 @@ def undisturbed(world: TinyWorld) -> Path:
 def test_second_run_finds_everything_current(world: TinyWorld, undisturbed: Path) -> None:
     results = run_demo(world, undisturbed)
     assert [result["outcome"] for result in results] == ["current"] * PARTITIONS
+    # One row per window of a split, per record of a release, per allele: not per row of every file.
+    rows = {(result["asset"], result["partition"]): result["rows"] for result in results}
+    newest = {asset: n for (asset, partition), n in rows.items() if partition == RELEASES[1]}
+    assert (newest["clinvar/release"], newest["packages/split"], newest["mito/variants"]) == (65, 98, 0)
+    with dg.DagsterInstance.from_config(str(undisturbed / "dagster")) as instance:
+        assert rows == {found: rows_shown(instance, *found) for found in rows}
+
+
+def rows_shown(instance: dg.DagsterInstance, asset: str, partition: str | None) -> object:
+    """Return the number of rows that the UI shows of a partition."""
+    wanted = dg.AssetRecordsFilter(dg.AssetKey(asset.split("/")), asset_partitions=partition and [partition])
+    (record,) = instance.fetch_materializations(wanted, limit=1).records
+    assert record.asset_materialization is not None
+    name = "dagster/row_count" if partition is None else "dagster/partition_row_count"
+    return record.asset_materialization.metadata[name].value
 
 
 def test_the_instance_knows_every_materialisation(undisturbed: Path) -> None:

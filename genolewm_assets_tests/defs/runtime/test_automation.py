@@ -205,6 +205,25 @@ def test_a_changed_corpus_file_rebuilds_its_windows_and_then_their_states(
     assert automation.tick()[1] == {"embeddings/corpus": {"mrna_evo2"}}
 
 
+def test_one_changed_gnomad_file_requests_the_shard_of_its_contig_alone(
+    world: BuiltWorld, automation: Automation
+) -> None:
+    # Seen for the first time: what is there is compared with it, and kept.
+    assert world.run_job("observe_sources").success
+    for _ in range(4):
+        for requested in automation.tick():
+            automation.run(requested)
+    assert automation.tick() == ({}, {})
+
+    world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
+    assert world.run_job("observe_sources").success
+    assert automation.tick() == ({"gnomad/shard": {"chr17"}}, {})
+    assert automation.run({"gnomad/shard": {"chr17"}}) == [("gnomad/shard", "chr17", True)]
+    assert automation.tick() == ({"holdouts/manifest": set(RELEASES)}, {})
+    assert world.run_job("observe_sources").success
+    assert "gnomad/shard" not in automation.tick()[0]
+
+
 def test_changed_weights_are_a_matter_of_the_gpu_sensor(world: BuiltWorld, automation: Automation) -> None:
     states = {"embeddings/cache": set(LINEAR), "embeddings/corpus": set(CORPUS)}
     for version in ("v1", "v2"):

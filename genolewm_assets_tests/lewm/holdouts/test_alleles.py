@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from genolewm_assets.genome import Split
+from genolewm_assets.genome import Holdout, Split
 from genolewm_assets.lewm.holdouts.alleles import (
     find_newly_labelled,
     list_in_genes,
@@ -10,7 +10,7 @@ from genolewm_assets.lewm.holdouts.alleles import (
 from genolewm_assets.lewm.holdouts.gene_components import find_gene_components
 from genolewm_assets.lewm.holdouts.held_intervals import HeldInterval, HeldIntervals, hold_genes
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, Holdout, IntervalReason, VariantOrigin
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, IntervalReason, VariantOrigin
 from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, Row, allele, clinvar, gnomad
 
 LENGTHS = {contig.name: contig.length for contig in CONTIGS}

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.genome import IntervalArray
+from genolewm_assets.genome import Holdout, IntervalArray
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, Holdout
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS
 from genolewm_assets_tests.worlds.lewm.holdout_world import Row, corpus, corpus_row
 
 MARGIN = 60

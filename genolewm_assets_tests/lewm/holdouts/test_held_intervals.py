@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from genolewm_assets.genome import EVALUATION, Interval, Split
+from genolewm_assets.genome import EVALUATION, Holdout, Interval, Split
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock
 from genolewm_assets.lewm.holdouts.held_intervals import (
@@ -14,7 +14,7 @@ from genolewm_assets.lewm.holdouts.held_intervals import (
     hold_genes,
 )
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, Holdout, IntervalReason
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, IntervalReason
 from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, allele, clinvar
 
 LENGTHS = {contig.name: contig.length for contig in CONTIGS}

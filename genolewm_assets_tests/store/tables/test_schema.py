@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.store.tables.schema import check_schema, not_run
+from genolewm_assets.store.tables.parquet import write_table
+from genolewm_assets.store.tables.schema import TableSchema, check_schema, column, not_run
 from genolewm_assets.variants.schema import REJECTS
 
 ROW: dict[str, object] = {
@@ -49,3 +52,21 @@ def test_another_schema_fails_and_says_what_differs(table: pa.Table) -> None:
 
 def test_a_check_that_was_not_run_did_not_pass() -> None:
     assert not not_run("labels_follow_clnsig").passed
+
+
+def test_a_closed_set_is_described_and_changes_no_byte_of_a_file(tmp_path: Path) -> None:
+    arrow = pa.schema([column("side", pa.string(), "side of the road"), column("role", pa.string(), "left or right")])
+    values = ("left", "right")
+    table = TableSchema("roads", "road", arrow, ("side",), closed={"side": values, "role": values})
+    assert table.describe("side") == "side of the road; values: left or right"
+    assert table.describe("role") == "left or right"
+    rows = pa.Table.from_pylist([{"side": "left", "role": "right"}], schema=arrow)
+    for name, schema in (("closed", table), ("open", TableSchema("roads", "road", arrow, ("side",)))):
+        write_table([rows], tmp_path / name, schema, recipe={})
+    assert (tmp_path / "closed").read_bytes() == (tmp_path / "open").read_bytes()
+
+
+def test_a_closed_set_of_no_column_is_refused() -> None:
+    arrow = pa.schema([column("side", pa.string(), "side of the road")])
+    with pytest.raises(ValueError, match=r"roads: closed sets of unknown columns \['lane'\]"):
+        TableSchema("roads", "road", arrow, ("side",), closed={"lane": ("left",)})

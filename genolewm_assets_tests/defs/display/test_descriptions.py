@@ -1,0 +1,178 @@
+"""What the UI says in words, and where it leads: descriptions, labels, values of closed sets, links to the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from genolewm_assets.definitions import defs
+from genolewm_assets.defs.assets.graph import DECLARATIONS, GATED
+from genolewm_assets.defs.runtime.automation import AUTOMATED, FOLLOWING, REBUILT, RECOMPUTED
+from genolewm_assets.defs.runtime.code_place import CodePlace, place_of_caller
+from genolewm_assets.defs.runtime.declaration import Declaration
+from genolewm_assets.defs.runtime.settings import configured_source_url
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.store.tables.schema import TableSchema, one_of
+from genolewm_assets_tests.places import REPOSITORY
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
+
+REPOSITORY_DEF = defs.get_repository_def()
+SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
+JOBS = [job for job in REPOSITORY_DEF.get_all_jobs() if not job.name.startswith("__")]
+TABLES = [
+    (asset.key, noun, table)
+    for asset in DECLARATIONS
+    for noun, table in {"": asset.table, **asset.tables}.items()
+    if table is not None
+]
+
+#: Columns of text whose values are no closed set: names, identifiers, sequences, digests, and texts of a source.
+FREE_TEXT = {
+    *("chrom", "contig", "placed_contig", "ref", "alt", "sequence", "left_flank", "right_flank"),
+    *("name", "key", "record_id", "window_id", "source_window_id", "cache_key", "unit", "cluster", "file"),
+    *("md5", "circle_sha256", "haplogroup", "description", "detail", "note", "taxonomy", "filter", "grpmax", "rsid"),
+    *("clnsig", "clnsig_from", "clnsig_to", "clnsig_conf", "clnsig_incl", "clnrevstat", "oncogenicity"),
+    *("somatic_impact", "variant_type", "consequence", "conditions", "hgvs"),
+}
+
+
+def described() -> Iterator[tuple[str, str | None]]:
+    """Yield everything that a page of the UI is about, with its description."""
+    for key, spec in SPECS.items():
+        yield f"asset {key}", spec.description
+        for column in spec.metadata["dagster/column_schema"].columns:
+            yield f"column {key}.{column.name}", column.description
+    graph = defs.resolve_asset_graph()
+    for key in graph.asset_check_keys:
+        yield f"check {key.to_user_string()}", graph.get_check_spec(key).description
+    for job in JOBS:
+        yield f"job {job.name}", job.description
+        for node in job.all_node_defs:
+            yield f"op {node.name} of {job.name}", node.description
+    for definition in (*REPOSITORY_DEF.schedule_defs, *REPOSITORY_DEF.sensor_defs):
+        yield f"{type(definition).__name__} {definition.name}", definition.description
+    for name, resource in (defs.resources or {}).items():
+        yield f"resource {name}", resource.description
+
+
+DESCRIBED = list(described())
+
+
+def test_every_kind_of_definition_is_looked_at() -> None:
+    kinds = {what.split()[0] for what, _ in DESCRIBED}
+    assert {"asset", "column", "check", "job", "op", "resource"} < kinds
+    assert {definition.name for definition in REPOSITORY_DEF.schedule_defs}
+    assert {definition.name for definition in REPOSITORY_DEF.sensor_defs}
+
+
+def test_everything_has_a_description() -> None:
+    assert len(DESCRIBED) > 400
+    assert [what for what, said in DESCRIBED if not said or not said.strip()] == []
+    in_words = [(what, said) for what, said in DESCRIBED if not what.startswith("column ")]
+    assert [what for what, said in in_words if len(str(said).split()) < 4] == []
+
+
+@pytest.mark.parametrize("asset", DECLARATIONS, ids=lambda asset: asset.key)
+def test_an_asset_leads_to_the_line_that_declares_it(asset: Declaration) -> None:
+    key = asset.key
+    (link,) = SPECS[key].metadata["dagster/code_references"].code_references
+    assert isinstance(link, dg.LocalFileCodeReference)
+    file = Path(link.file_path)
+    assert file.is_relative_to(REPOSITORY)
+    assert link.label == f"{file.name}:{link.line_number}"
+    (declaration,) = [
+        node
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Assign) and node.lineno == link.line_number
+    ]
+    assert isinstance(declaration.value, ast.Call)
+    stated = {word.arg: word.value for word in declaration.value.keywords}
+    assert ast.literal_eval(stated["key"]) == key
+
+
+def test_a_source_on_the_web_is_linked_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENOLEWM_SOURCE_URL", "https://forge.example/genolewm/blob/v1/")
+    place = GATED["gnomad/shard"].declared_at
+    (link,) = place.link(configured_source_url()).code_references
+    assert isinstance(link, dg.UrlCodeReference)
+    assert link.url == f"https://forge.example/genolewm/blob/v1/genolewm_assets/defs/assets/gnomad.py#L{place.line}"
+
+
+def test_an_asset_of_another_package_is_linked_as_a_file(tmp_path: Path) -> None:
+    (link,) = CodePlace(str(tmp_path / "assets.py"), 3).link("https://forge.example/genolewm").code_references
+    assert (link.file_path, link.line_number, link.label) == (str(tmp_path / "assets.py"), 3, "assets.py:3")
+
+
+@pytest.mark.parametrize("url", ["forge.example/genolewm", "file:///srv/genolewm", "javascript:alert(1)"])
+def test_a_source_that_is_no_web_address_is_refused(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("GENOLEWM_SOURCE_URL", url)
+    with pytest.raises(ConfigurationError, match=r"GENOLEWM_SOURCE_URL: not a web address: expected such as https://"):
+        configured_source_url()
+
+
+def test_a_copy_of_a_declaration_belongs_to_the_line_that_copies_it() -> None:
+    here = place_of_caller(())
+    assert here.file == str(Path(__file__).resolve())
+    assert "place_of_caller(())" in Path(__file__).read_text().splitlines()[here.line - 1]
+
+
+@pytest.mark.parametrize("condition", [AUTOMATED, REBUILT, RECOMPUTED, FOLLOWING], ids=lambda each: each.get_label())
+def test_a_condition_says_in_words_what_it_waits_for(condition: dg.AutomationCondition[dg.AssetKey]) -> None:
+    for part in (condition, *condition.children):
+        label = part.get_label()
+        assert label, part
+        assert re.fullmatch(r"[a-z][a-z, ]{15,}", label), label
+
+
+def test_every_condition_is_one_of_those() -> None:
+    used = {spec.automation_condition for spec in SPECS.values() if spec.automation_condition is not None}
+    assert used == {AUTOMATED, REBUILT, RECOMPUTED, FOLLOWING}
+
+
+@pytest.mark.parametrize(("asset", "noun", "table"), TABLES, ids=[f"{key}.{noun}" for key, noun, _ in TABLES])
+def test_every_column_of_a_closed_set_lists_its_values(asset: str, noun: str, table: TableSchema) -> None:
+    shown = {column.name: column.description for column in SPECS[asset].metadata["dagster/column_schema"].columns}
+    for field in table.arrow:
+        if field.type != pa.string():
+            continue
+        assert (field.name in table.closed) is (field.name not in FREE_TEXT), f"{table.name}.{field.name}"
+        if values := table.closed.get(field.name):
+            assert one_of(values) in str(shown[f"{noun}.{field.name}" if noun else field.name])
+
+
+def test_free_text_is_a_column_of_some_table() -> None:
+    assert {
+        field.name
+        for *_, table in TABLES
+        for field in table.arrow
+        if field.type == pa.string() and field.name not in table.closed
+    } == FREE_TEXT
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
+    return everything_built(tmp_path_factory)
+
+
+@pytest.mark.slow
+def test_no_published_table_has_a_value_outside_a_closed_set(built: BuiltWorld) -> None:
+    declared = {table.name: table for *_, table in TABLES}
+    seen: dict[str, set[str]] = {}
+    for path in sorted(built.root.rglob("*.parquet")):
+        name = (pq.read_schema(path).metadata or {}).get(b"genolewm.table", b"").decode()
+        if (table := declared.get(name)) is None:
+            continue
+        for column, values in table.closed.items():
+            found = set(pc.unique(pq.read_table(path, columns=[column])[column]).to_pylist()) - {None}
+            assert found <= set(values), f"{path}: {column}"
+            seen.setdefault(f"{name}.{column}", set()).update(found)
+    assert seen["clinvar_variants.label"] >= {"P", "LP", "B", "LB", "VUS"}
+    assert seen["package_windows.role"] == {"train", "validation", "test"}
