@@ -9,10 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import runpy
+import signal
 import socket
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
@@ -79,8 +81,12 @@ def main() -> None:
     """Serve the UI of the root of ``DAGSTER_HOME`` at the port that the first argument states, until it is stopped."""
     home, port = Path(os.environ["DAGSTER_HOME"]), int(sys.argv[1])
     with errors_in_one_line(), serving(home, port):
+        # A shell script starts background commands with SIGINT ignored; Dagster would then ignore SIGTERM too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         os.environ[UI_PROCESS] = str(os.getpid())
         threading.Thread(target=_announce, args=(port,), name="announce the UI", daemon=True).start()
+        # `dg dev`, which Dagster would have in its place, is a package that only developers install (extra `dg`).
+        warnings.filterwarnings("ignore", "Function `dev_command` is superseded")
         sys.argv = ["dagster", "dev", "-m", _MODULE, "-h", HOST, "-p", str(port)]
         runpy.run_module("dagster", run_name="__main__", alter_sys=True)
 

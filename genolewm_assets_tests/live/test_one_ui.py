@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,8 +63,9 @@ def ui(world: TinyWorld, port: int, *, root: Path | None = None, name: str = "ui
     options = ["--root", str(root or world.root), "--catalog", str(world.catalog), "--port", str(port)]
     log = world.folder / f"{name}.log"
     with log.open("wb") as sink, showing_log(name, log):
+        # As a background command of a shell script, which ignores SIGINT; `kill` must end it all the same.
         process = subprocess.Popen(
-            [sys.executable, "-m", "genolewm_assets", "ui", *options],
+            ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-m", "genolewm_assets", "ui", *options],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
@@ -105,3 +107,4 @@ def test_a_root_has_one_ui_at_a_time(tmp_path: Path) -> None:
             assert third.process.wait(_STOP_S) == 0
             assert not (world.root / "dagster/ui/lock.json").exists()
             assert third.lines().count(f"Open http://127.0.0.1:{port}") == 1
+            assert not [line for line in (*first.lines(), *third.lines()) if re.search(r"Warning\b", line)]
