@@ -36,10 +36,10 @@ from genolewm_assets.catalog_commands import catalog_app
 from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.defs.web_guard import UI_HOSTS, parse_hosts
 from genolewm_assets.demo_commands import add_release, check_no_options_before
-from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.launch import WORKING_FOLDER, enter_environment, prepare_environment, ui_command
 from genolewm_assets.run_databases import check_databases
-from genolewm_assets.surroundings import check_arguments, enter_utf8, stated_error
+from genolewm_assets.surroundings import check_arguments, enter_utf8, errors_in_one_line
+from genolewm_assets.ui_server import check_can_serve
 from genolewm_assets.variants import MIN_AF
 
 if TYPE_CHECKING:
@@ -218,13 +218,15 @@ def ui(
     port: PortOption = 3000,
     allow_host: HostsOption = None,
 ) -> None:
-    """Serve the Dagster UI of a root on 127.0.0.1.
+    """Serve the Dagster UI of a root on 127.0.0.1, and print its address once it answers; a root has one at a time.
 
     Example: `genolewm ui --root data --port 3000`
     """
     hosts = {UI_HOSTS: ",".join(parse_hosts(allow_host))} if allow_host else {}
     environment = {**os.environ, **hosts, **prepare_environment(root, catalog)}
-    check_databases(Path(environment["DAGSTER_HOME"]))
+    home = Path(environment["DAGSTER_HOME"])
+    check_can_serve(home, port)
+    check_databases(home)
     os.chdir(WORKING_FOLDER)
     # Dagster replaces this process, so that Ctrl-C reaches it.
     os.execve(sys.executable, ui_command(port), environment)  # noqa: S606
@@ -375,19 +377,12 @@ def main(command: str | None = None) -> None:
     """Run a command, or ``command`` under the name that was typed; print an error as one line, exit with its code."""
     enter_utf8()
     program = typer.main.get_command(app)
-    try:
+    with errors_in_one_line():
         check_arguments(sys.argv[1:])
         if command is None or not isinstance(program, TyperGroup):
             program()
         else:
             program.commands[command](prog_name=Path(sys.argv[0]).name)
-    except (GenoLeWMError, OSError) as error:
-        stated = error if isinstance(error, GenoLeWMError) else stated_error(error)
-        err.print(str(stated), style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(stated.exit_code)
-    except KeyboardInterrupt:
-        err.print("stopped; run the same command again to continue")
-        sys.exit(130)
 
 
 def main_prepare_gnomad() -> None:

@@ -7,7 +7,6 @@ processes, and those that they start, run in :data:`WORKING_FOLDER` with ``PYTHO
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -15,7 +14,8 @@ from pathlib import Path
 
 from genolewm_assets.errors import CatalogError, ConfigurationError, RootError
 from genolewm_assets.sources.catalog import built_in_catalogs, load_catalog
-from genolewm_assets.store.artefacts import Root
+from genolewm_assets.store.artefacts import ROOT_FILE, Root
+from genolewm_assets.store.files import write_atomic
 
 #: Environment variables that turn off usage reports of Dagster, Hugging Face and Ray.
 TELEMETRY_OFF: Mapping[str, str] = {
@@ -50,14 +50,19 @@ def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
     CatalogError
         If the catalogue cannot be loaded, or the package lacks its ``dagster.yaml``.
     ConfigurationError
-        If the root cannot be created, or Dagster cannot work at its path.
+        If the root cannot be created or belongs to another catalogue, or Dagster cannot work at its path.
     """
     loaded = load_catalog(catalog)
     home = Root(root).path / "dagster"
     _check_home(home)
+    if (home.parent / ROOT_FILE).exists():
+        Root(root).check_owner(loaded.name, loaded.genome_digest)
+    settings, shipped = home / "dagster.yaml", _instance_settings().read_bytes()
     try:
         home.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(_instance_settings(), home / "dagster.yaml")
+        # A UI may run on the root: its processes read the file at any time.
+        if not settings.is_file() or settings.read_bytes() != shipped:
+            write_atomic(settings, shipped)
     except OSError as err:
         raise ConfigurationError(
             str(root), f"the root cannot be written ({err.strerror})", remedy="Choose a writable folder with --root"
@@ -83,12 +88,11 @@ def _check_home(home: Path) -> None:
 
 
 def ui_command(port: int) -> list[str]:
-    """Return the command that runs the Dagster UI on 127.0.0.1, its code server and its daemon.
+    """Return the command that runs the Dagster UI on 127.0.0.1, its code server and its daemon; see ``ui_server``.
 
     It is for :data:`WORKING_FOLDER` and the environment of :func:`prepare_environment`.
     """
-    module = "genolewm_assets.definitions"
-    return [sys.executable, "-P", "-m", "dagster", "dev", "-m", module, "-h", "127.0.0.1", "-p", str(port)]
+    return [sys.executable, "-P", "-m", "genolewm_assets.ui_server", str(port)]
 
 
 def enter_environment(root: Path, catalog: str) -> None:

@@ -36,6 +36,10 @@ class ByteCount:
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0
 
+    def expect(self, size_bytes: int) -> None:
+        """Add ``size_bytes`` of further readers to the total."""
+        self._total += size_bytes
+
     def add(self, size_bytes: int) -> None:
         """Add ``size_bytes`` to the count and report it."""
         self._done += size_bytes

@@ -1,12 +1,14 @@
-"""What surrounds a command: the text encoding of its locale, its arguments, and faults of the file system."""
+"""What surrounds a command: the text encoding of its locale, its arguments, how its errors are printed."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from genolewm_assets.console import err as err_console
 from genolewm_assets.errors import GenoLeWMError, InputError, ResourceError
 
 
@@ -35,6 +37,20 @@ def check_arguments(arguments: Sequence[str]) -> None:
                 "holds bytes that are not UTF-8",
                 remedy="Rename it or use a link to it",
             ) from err
+
+
+@contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Print an error raised inside as one line, and exit with its code; with 130 after Ctrl-C."""
+    try:
+        yield
+    except (GenoLeWMError, OSError) as error:
+        stated = error if isinstance(error, GenoLeWMError) else stated_error(error)
+        err_console.print(str(stated), style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(stated.exit_code)
+    except KeyboardInterrupt:
+        err_console.print("stopped; run the same command again to continue")
+        sys.exit(130)
 
 
 def stated_error(err: OSError) -> GenoLeWMError:

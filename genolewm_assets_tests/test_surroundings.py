@@ -1,20 +1,29 @@
-"""Names of files and locales as people have them: what works, and what is refused at the start by name."""
+"""Names of files, locales, ports and servers as people have them: what works, and what is refused at the start."""
 
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from genolewm_assets.errors import RootError
-from genolewm_assets.launch import WORKING_FOLDER, prepare_environment
+from genolewm_assets import ui_server
+from genolewm_assets.errors import BusyError, RootError
+from genolewm_assets.launch import WORKING_FOLDER, prepare_environment, ui_command
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
 from genolewm_assets_tests.places import REPOSITORY
+from genolewm_assets_tests.servers.programs import free_port
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.small_root import create
 
@@ -149,3 +158,142 @@ def test_children_import_this_package_and_nothing_from_the_folder_of_the_call(
         assert Path(package).parents[1] == REPOSITORY
         assert {str(tmp_path), "", "."}.isdisjoint(path.split(":"))
         assert (str(tmp_path / "lib") in path.split(":")) == own.startswith("lib")
+
+
+class ServersStartedError(Exception):
+    """Raised in place of the start of Dagster's servers; holds their command."""
+
+
+@pytest.fixture
+def no_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(program: str, command: list[str], environment: dict[str, str]) -> None:
+        raise ServersStartedError(command)
+
+    monkeypatch.setattr(os, "execve", start)
+    monkeypatch.setattr(os, "chdir", lambda folder: None)
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], code: int, *options: object) -> str:
+    """Return the one line of a ``genolewm ui`` that is refused."""
+    assert run(monkeypatch, "ui", *options) == code
+    (line,) = capfd.readouterr().err.splitlines()
+    return line
+
+
+@contextmanager
+def listening(port: int) -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", port)) as server:
+        yield server
+
+
+@contextmanager
+def other_ui(home: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    """Yield a process that holds the lock of a root's UI; it is killed if it is there at the end."""
+    code = (
+        "import sys, time; from pathlib import Path; from genolewm_assets.ui_server import serving\n"
+        "with serving(Path(sys.argv[1]), int(sys.argv[2])): print(flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code, str(home), str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "\n"
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.usefixtures("no_servers")
+def test_a_second_ui_of_a_root_is_refused_until_the_first_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root, port, another = tmp_path / "root", free_port(), free_port()
+    with other_ui(root / "dagster", port) as first:
+        for asked in (port, another):
+            line = refused(monkeypatch, capfd, 4, "--root", root, "--port", asked)
+            assert line.startswith(f"{root}: the UI of this root is already served at http://127.0.0.1:{port} by ")
+            assert f"process {first.pid} on {os.uname().nodename}, since 20" in line
+            assert line.endswith(f"Open http://127.0.0.1:{port}, or end it (kill {first.pid}) and run this again.")
+        with pytest.raises(BusyError, match=f"kill {first.pid}"), ui_server.serving(root / "dagster", another):
+            pass
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        with pytest.raises(ServersStartedError) as started:
+            run(monkeypatch, "ui", "--root", root, "--port", port)
+        assert started.value.args == (ui_command(port),)
+        with ui_server.serving(root / "dagster", port):
+            pass
+
+
+@pytest.mark.usefixtures("no_servers")
+def test_a_port_in_use_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port()
+    with listening(port):
+        line = refused(monkeypatch, capfd, 4, "--root", tmp_path / "root", "--port", port)
+    said, _, other = line.rpartition(" --port ")
+    assert said == f"127.0.0.1:{port}: another program listens on this port. End it, or choose another port:"
+    assert port < int(other.rstrip(".")) <= port + 100
+    assert not (tmp_path / "root/dagster/ui").exists()
+
+
+def test_the_port_of_a_ui_that_was_killed_is_waited_for(tmp_path: Path) -> None:
+    home, port = tmp_path / "root/dagster", free_port()
+    with other_ui(home, port) as killed:
+        pass
+    assert killed.returncode == -signal.SIGKILL
+    with listening(port) as left:
+        threading.Timer(1.0, left.close).start()
+        before = time.monotonic()
+        ui_server.check_can_serve(home, port)
+    assert 0.5 < time.monotonic() - before < 10
+    # The port of another program is not waited for.
+    with listening(another := free_port()), pytest.raises(BusyError, match="another program listens"):
+        before = time.monotonic()
+        ui_server.check_can_serve(home, another)
+    assert time.monotonic() - before < 1
+
+
+@pytest.mark.usefixtures("no_servers")
+def test_a_root_of_another_catalogue_is_refused_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    create(tmp_path / "root")
+    line = refused(monkeypatch, capfd, 3, "--root", tmp_path / "root", "--port", free_port())
+    assert line.startswith(f"{tmp_path / 'root'}: the root belongs to another catalog: expected 'sample', got 'small'.")
+    assert not (tmp_path / "root/dagster").exists()
+
+
+def test_settings_that_a_running_ui_reads_are_left_in_place(tmp_path: Path) -> None:
+    settings = tmp_path / "root/dagster/dagster.yaml"
+    prepare_environment(tmp_path / "root", "sample")
+    shipped, before = settings.read_bytes(), settings.stat()
+    prepare_environment(tmp_path / "root", "sample")
+    assert settings.stat().st_mtime_ns == before.st_mtime_ns
+    settings.write_text("of an earlier version")
+    prepare_environment(tmp_path / "root", "sample")
+    assert settings.read_bytes() == shipped
+
+
+def test_the_address_is_printed_when_it_answers_and_not_before(capfd: pytest.CaptureFixture[str]) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if ready.is_set() and self.path == "/server_info" else 503)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    port, ready = free_port(), threading.Event()
+    announcing = threading.Thread(target=ui_server._announce, args=(port,), daemon=True)
+    announcing.start()
+    with HTTPServer(("127.0.0.1", port), Answer) as server:
+        serving = threading.Thread(target=server.serve_forever, daemon=True)
+        serving.start()
+        announcing.join(1.0)
+        assert (announcing.is_alive(), capfd.readouterr().out) == (True, "")
+        ready.set()
+        announcing.join(10.0)
+        server.shutdown()
+    assert capfd.readouterr().out == f"Open http://127.0.0.1:{port}\n"

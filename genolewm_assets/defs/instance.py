@@ -24,6 +24,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._serdes import ConfigurableClassData
 
 from genolewm_assets.defs.runtime import configured_root
+from genolewm_assets.defs.ui_process import end_with_ui
 from genolewm_assets.defs.web_guard import guard_web_server
 
 #: Module of the definitions, which is also the name of their code location in the UI.
@@ -35,8 +36,13 @@ class RootInstance(dg.DagsterInstance):
 
     A run that is created in a process without a code location, as by ``genolewm demo``, is recorded under the code
     location of the UI. Without one, the UI's first page, its job pages and its button to run it again leave it out. A
-    web server on this instance is guarded; see :mod:`~genolewm_assets.defs.web_guard`.
+    web server on this instance is guarded; see :mod:`~genolewm_assets.defs.web_guard`. A web server or daemon of a
+    ``genolewm ui`` that was killed ends itself.
     """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        end_with_ui()
 
     @staticmethod
     def config_schema() -> Mapping[str, dg.Field]:

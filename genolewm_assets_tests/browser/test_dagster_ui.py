@@ -73,6 +73,21 @@ def test_the_page_of_an_asset_says_what_it_is_whose_and_where_its_columns_come_f
         expect(page.get_by_role("link", name=upstream).first).to_be_visible()
 
 
+@pytest.mark.parametrize(
+    ("asset", "path"),
+    [
+        ("reference/genome", r"/reference/\.gen/[0-9a-f]{12}\.[0-9a-f]{12}$"),
+        ("gnomad/shard", r"/gnomad/[a-z0-9_.]+/\.gen/chr[0-9M]+\.[0-9a-f]{12}$"),
+        ("packages/current", r"/packages/[0-9-]+/[0-9a-f]+$"),
+    ],
+)
+def test_the_page_of_an_asset_shows_where_its_latest_version_lies(page: Page, asset: str, path: str) -> None:
+    open_asset(page, asset, "overview")
+    row = page.locator("tr", has=page.get_by_text("path", exact=True))
+    expect(row.get_by_text(re.compile(path))).to_be_visible()
+    expect(page.get_by_text(asset.replace("/", "."), exact=True)).to_have_count(0)
+
+
 def test_an_h100_asset_carries_the_tag_that_automation_goes_by(page: Page) -> None:
     open_asset(page, "embeddings/cache", "overview")
     expect(page.get_by_text("genolewm/accelerator: h100")).to_be_visible()

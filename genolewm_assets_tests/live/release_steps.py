@@ -77,7 +77,7 @@ def a_new_release_is_packaged_and_taken(server: LiveServer, world: ReleaseWorld)
         statuses = {name: found.get(world.new) for name, found in checks if name != "newest_release_built"}
         assert set(statuses.values()) == {"succeeded"}, (asset, statuses)
         # Automation may look at the release again while it is being made; it then finds it as it is.
-        assert len({each.metadata["dagster/uri"] for each in graphql.materializations(asset, world.new)}) == 1
+        assert len({each.metadata["path"] for each in graphql.materializations(asset, world.new)}) == 1
     assert _changes(graphql, world, world.new) == world.changes
 
 

@@ -97,7 +97,7 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
     yield dg.MaterializeResult(
         metadata={
             "release": ref.release,
-            "dagster/uri": dg.MetadataValue.path(str(root / ref.path)),
+            "path": dg.MetadataValue.path(str(root / ref.path)),
             "dagster/row_count": 1,
         },
         data_version=dg.DataVersion(f"sha256:{ref.manifest_sha256}"),

@@ -39,13 +39,11 @@ _RANKS: Mapping[type, int] = {
 _FILES_SHOWN = 50
 
 
-def definition_metadata(asset: str, tables: Mapping[str, TableSchema], sources: Sources) -> dict[str, object]:
-    """Return the metadata of an asset's definition: column schema, table name, lineage.
+def definition_metadata(tables: Mapping[str, TableSchema], sources: Sources) -> dict[str, object]:
+    """Return the metadata of an asset's definition: column schema, lineage.
 
     Parameters
     ----------
-    asset
-        ``domain/noun``.
     tables
         Schemas by noun. Columns are shown as ``<noun>.<column>``, or as ``<column>`` if the noun is empty.
     sources
@@ -53,7 +51,6 @@ def definition_metadata(asset: str, tables: Mapping[str, TableSchema], sources: 
     """
     return {
         "dagster/column_schema": column_schema(tables, sources),
-        "dagster/table_name": asset.replace("/", "."),
         **lineage_metadata(sources),
     }
 
@@ -92,13 +89,19 @@ def _columns(tables: Mapping[str, TableSchema], sources: Sources) -> Iterator[dg
 
 
 def describe_published(published: Published, *, rows: int | None = None) -> dict[str, dg.MetadataValue]:
-    """Return the metadata that every materialisation reports: rows, path, bytes, files, counts of the manifest."""
+    """Return the metadata that every materialisation reports: rows, path, bytes, files, counts of the manifest.
+
+    Notes
+    -----
+    The path is not reported as ``dagster/uri``: the UI's page of an asset reads that key from the definition, which has
+    no path, and leaves it out of what it shows of the latest materialisation.
+    """
     manifest = published.manifest
     row_key = ROW_COUNTS[published.artefact.partition is not None]
     counts = "\n".join(f"| {name} | {count:,} |" for name, count in sorted(manifest.counts.items()))
     return {
         **({} if rows is None else {row_key: dg.MetadataValue.int(rows)}),
-        "dagster/uri": dg.MetadataValue.path(str(published.directory)),
+        "path": dg.MetadataValue.path(str(published.directory)),
         "dagster/size_bytes": dg.MetadataValue.int(sum(file.size_bytes for file in manifest.files)),
         "reused": dg.MetadataValue.bool(published.reused),
         "files": list_files(manifest.files),
@@ -128,7 +131,7 @@ def _reading_rank(name: str, value: object) -> int:
 
 
 def list_files(files: tuple[FileEntry, ...]) -> dg.MetadataValue:
-    """Return the files of an artefact as a table of path, rows, size and SHA-256; paths are relative to the URI."""
+    """Return the files of an artefact as a table of path (relative to the artefact's), rows, size and SHA-256."""
     shown = [(file.path, file.rows, file.size_bytes, file.sha256[:12]) for file in files[:_FILES_SHOWN]]
     if left_out := files[_FILES_SHOWN:]:
         rest = sum(file.size_bytes for file in left_out)

@@ -133,7 +133,7 @@ class Declaration:
         if self.columns is not None:
             return {"dagster/column_schema": self.columns, **code}
         main = {} if self.table is None else {"": self.table}
-        return {**definition_metadata(self.key, {**main, **self.tables}, self.sources), **code}
+        return {**definition_metadata({**main, **self.tables}, self.sources), **code}
 
     def check_specs(self) -> list[dg.AssetCheckSpec]:
         """Return the specs of all checks: one per partition of the asset, except for the age of the newest release."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RootError
-from genolewm_assets.lewm.packages.damage import Hashed, find_cache_damage, find_size_damage
+from genolewm_assets.lewm.packages.damage import Hashed, bytes_to_hash, find_cache_damage, find_size_damage
 from genolewm_assets.lewm.packages.info import PackageInfo
 from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.progress import ByteCount
@@ -103,12 +103,14 @@ def verify_caches(root: Path | None, info: PackageInfo, count: ByteCount, hashed
     info
         Content of the package's ``package.json``.
     count
-        Progress over the bytes that are hashed.
+        Progress over the bytes that are hashed; those of the caches are added to its total.
     hashed
         Which files are hashed.
     """
-    for ref in sorted({ref.path: ref for ref in info.caches}.values(), key=lambda ref: ref.path):
-        directory = None if root is None else _directory(root, ref)
+    refs = sorted({ref.path: ref for ref in info.caches}.values(), key=lambda ref: ref.path)
+    found = [(ref, None if root is None else _directory(root, ref)) for ref in refs]
+    count.expect(sum(bytes_to_hash(directory, hashed) for _, directory in found if directory is not None))
+    for ref, directory in found:
         if directory is None:
             yield Finding(FindingKind.MISSING, ref.path, None, f"the cache of {ref.source} is missing")
             continue

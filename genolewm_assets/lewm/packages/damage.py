@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Literal, TypeAlias
 
 import pyarrow.parquet as pq
@@ -51,11 +52,18 @@ class _FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class _RecordFile:
-    """Content of one record file: ``manifest.json``, ``SHA256SUMS`` or ``package.json``."""
+    """Content of one record file: ``manifest.json``, ``SHA256SUMS`` or ``package.json``.
+
+    Attributes
+    ----------
+    entries
+        Files of the manifest; empty for the other two.
+    """
 
     name: str
     files: Mapping[str, _FileRecord]
     counts: Mapping[str, int] | None = None
+    entries: tuple[FileEntry, ...] = ()
 
     def covers(self, path: str) -> bool:
         """Tell whether this record file must list a file."""
@@ -126,6 +134,16 @@ def find_size_damage(directory: Path, entries: Iterable[FileEntry]) -> Iterator[
             yield Damage(entry.path, "size differs", f"{entry.size_bytes} bytes", f"{size} bytes")
 
 
+def bytes_to_hash(directory: Path, hashed: Hashed) -> int:
+    """Return the size in bytes of the files of a package or cache that are hashed if none of them is damaged."""
+    manifest = directory / MANIFEST
+    written = manifest.stat().st_mtime_ns if hashed == "modified" and manifest.is_file() else None
+    stats = [(directory / path).lstat() for path in list_files(directory)]
+    return sum(
+        each.st_size for each in stats if S_ISREG(each.st_mode) and (written is None or each.st_mtime_ns >= written)
+    )
+
+
 def _unmodified(directory: Path, entries: Iterable[FileEntry]) -> dict[str, str]:
     """Return the stated SHA-256, by path, of the regular files of the stated size that are older than the manifest."""
     entries = tuple(entries)
@@ -148,7 +166,7 @@ def _damages(directory: Path, count: ByteCount, hashed: Hashed) -> Iterator[Dama
         elif found is not None:
             records.append(found)
             if hashed == "modified" and found.name == MANIFEST:
-                stated = _unmodified(directory, parse_manifest((directory / MANIFEST).read_bytes(), MANIFEST).files)
+                stated = _unmodified(directory, found.entries)
     damages: list[Damage] = []
     paths = set(list_files(directory)).union(*(record.files for record in records))
     # SHA256SUMS comes last: what it states of the other files shows whether it or the manifest was altered.
@@ -224,7 +242,7 @@ def _read_manifest(directory: Path) -> _RecordFile | Damage | None:
         return Damage(MANIFEST, err.problem, err.expected, err.got)
     if parts is not None and parts[1] != manifest.sha256[:12]:
         return Damage(MANIFEST, "digest differs from the one in the folder's name", parts[1], manifest.sha256[:12])
-    return _RecordFile(MANIFEST, _file_records(manifest.files), manifest.counts)
+    return _RecordFile(MANIFEST, _file_records(manifest.files), manifest.counts, manifest.files)
 
 
 def _read_checksums(directory: Path) -> _RecordFile | Damage | None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.packages.caches import as_finding, cache_exists, check_root, find_cache, verify_caches
-from genolewm_assets.lewm.packages.damage import Hashed, find_package_damage, find_size_damage
+from genolewm_assets.lewm.packages.damage import Hashed, bytes_to_hash, find_package_damage, find_size_damage
 from genolewm_assets.lewm.packages.files import GROUP_ROWS
 from genolewm_assets.lewm.packages.info import PackageInfo, read_package_info
 from genolewm_assets.lewm.packages.schema import (
@@ -184,8 +184,7 @@ def verify_package(
         raise MissingResourceError(
             str(path), f"not a package: {PACKAGE_FILE} and {CHECKSUMS} are missing", remedy="Name a package's folder"
         )
-    total = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
-    count = ByteCount(progress, total)
+    count = ByteCount(progress, bytes_to_hash(directory, hashed))
     findings = [as_finding(directory.name, damage) for damage in find_package_damage(directory, count, hashed)]
     if any(finding.file == PACKAGE_FILE for finding in findings):
         return findings

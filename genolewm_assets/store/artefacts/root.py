@@ -23,7 +23,7 @@ from pathlib import Path
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError, ResourceError, RootError
 from genolewm_assets.store.artefacts.probe import check_file_system
 from genolewm_assets.store.artefacts.work import leftovers, sweep, work_directory
-from genolewm_assets.store.files import canonical_json, make_directories, read_document, write_atomic
+from genolewm_assets.store.files import JsonValue, canonical_json, make_directories, read_document, write_atomic
 from genolewm_assets.store.locks import GUARD, WriterLease, check_clear, guarded, is_held, while_free
 
 ROOT_FILE = "root.json"
@@ -71,6 +71,16 @@ def _resolved(path: Path) -> Path:
     return resolved
 
 
+def _record(catalog: str, genome_digest: str) -> dict[str, JsonValue]:
+    """Return the content of ``root.json``."""
+    return {
+        "schema": _SCHEMA,
+        "schema_version": _SCHEMA_VERSION,
+        "catalog": catalog,
+        "genome_digest": genome_digest,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Root:
     """The root folder of a catalogue, which contains all of its artefacts.
@@ -110,12 +120,7 @@ class Root:
             If the root belongs to another catalogue or genome, ``root.json`` is damaged, or the file system lacks a
             feature that a new root needs.
         """
-        wanted = {
-            "schema": _SCHEMA,
-            "schema_version": _SCHEMA_VERSION,
-            "catalog": catalog,
-            "genome_digest": genome_digest,
-        }
+        wanted = _record(catalog, genome_digest)
         path = self.path / ROOT_FILE
         if not path.exists():
             with self.storage_errors(ROOT_FILE), guarded(self._lock_folder("") / GUARD, self.lock_wait_s):
@@ -124,8 +129,12 @@ class Root:
                 if not path.exists():
                     check_file_system(self.path)
                     write_atomic(path, canonical_json(wanted, str(path)))
+        self.check_owner(catalog, genome_digest)
+
+    def check_owner(self, catalog: str, genome_digest: str) -> None:
+        """Raise :class:`RootError` if ``root.json`` names another catalogue or genome; raises as :meth:`owner` too."""
         found = self.owner()
-        for name, value in wanted.items():
+        for name, value in _record(catalog, genome_digest).items():
             if found.get(name) != value:
                 raise RootError(
                     str(self.path),

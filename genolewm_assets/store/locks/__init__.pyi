@@ -8,7 +8,9 @@ from .lease import while_free as while_free
 from .processes import is_running as is_running
 from .record import RECORD as RECORD
 from .record import FoundRecord as FoundRecord
+from .record import LeaseOwner as LeaseOwner
 from .record import Standing as Standing
 from .record import check_clear as check_clear
 from .record import find_displaced as find_displaced
 from .record import find_record as find_record
+from .record import read_owner as read_owner

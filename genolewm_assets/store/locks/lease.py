@@ -56,10 +56,12 @@ class WriterLease:
         An existing folder for the lock's files, on the file system of the location.
     where
         Name of the location in error messages.
+    note
+        What the owner does, kept in the record; see :class:`LeaseOwner`.
     """
 
-    def __init__(self, folder: Path, where: str) -> None:
-        self._folder, self._where = folder, where
+    def __init__(self, folder: Path, where: str, note: str = "") -> None:
+        self._folder, self._where, self._note = folder, where, note
         self._hold: _Hold | None = None
 
     @property
@@ -99,7 +101,7 @@ class WriterLease:
             with guarded(self._folder / GUARD, max(_LOOK_S, deadline - time.monotonic())) as guard:
                 found = find_record(record, lambda: _now_s(guard))
                 if found is None or found.standing is not Standing.HOLDS:
-                    self._hold = _take(self._folder, found)
+                    self._hold = _take(self._folder, found, self._note)
                     return None
                 return found
         except BusyError:
@@ -242,12 +244,12 @@ class _Hold:
                     os.utime(self.descriptor)
 
 
-def _take(folder: Path, found: FoundRecord | None) -> _Hold:
+def _take(folder: Path, found: FoundRecord | None, note: str) -> _Hold:
     """Write the record in place of a void one; the caller holds the guard."""
     record = folder / RECORD
     if found is not None and found.standing is Standing.EXPIRED:
         os.rename(record, displaced_record(folder, found.owner))  # noqa: PTH104
-    owner, descriptor = LeaseOwner.of_this_process(), None
+    owner, descriptor = LeaseOwner.of_this_process(note), None
     scratch = folder / f".{RECORD}.{owner.mark[:8]}.tmp"
     try:
         with naming(record), scratch.open("xb") as handle:

@@ -62,6 +62,8 @@ class LeaseOwner:
         32 random hexadecimal digits, new for every acquisition.
     since
         Time of the acquisition by the owner's clock, ISO 8601, UTC.
+    note
+        What the owner does, for messages: at most 255 printable characters; may be empty.
     """
 
     host: str
@@ -71,13 +73,14 @@ class LeaseOwner:
     started_ticks: int | None
     token: str
     since: str
+    note: str = ""
 
     @classmethod
-    def of_this_process(cls) -> LeaseOwner:
+    def of_this_process(cls, note: str = "") -> LeaseOwner:
         """Return this process as an owner, with a new token."""
         pid, since = os.getpid(), datetime.now(UTC).isoformat(timespec="seconds")
         machine = (os.uname().nodename, boot_id(), pid_namespace())
-        return cls(*machine, pid, started_ticks(pid), secrets.token_hex(16), since)
+        return cls(*machine, pid, started_ticks(pid), secrets.token_hex(16), since, note)
 
     @property
     def mark(self) -> str:
@@ -180,13 +183,14 @@ def _parse(raw: bytes) -> LeaseOwner | None:
         if (document["schema"], document["schema_version"].partition(".")[0]) != (_SCHEMA, _MAJOR):
             return None
         texts = [document[name] for name in ("host", "boot_id", "pid_namespace", "token", "since")]
+        texts.append(document.get("note", ""))
         pid, ticks = document["pid"], document["started_ticks"]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     # Validated strictly: the token becomes part of file names, and the process id is passed to kill(2).
     fits = all(_is_text(text) for text in texts) and _TOKEN.fullmatch(texts[3]) is not None
     fits = fits and _is_number(pid, 1, _MAX_PID) and (ticks is None or _is_number(ticks, 0, 1 << 63))
-    return LeaseOwner(texts[0], texts[1], texts[2], pid, ticks, texts[3], texts[4]) if fits else None
+    return LeaseOwner(texts[0], texts[1], texts[2], pid, ticks, texts[3], texts[4], texts[5]) if fits else None
 
 
 def _is_text(value: Any) -> bool:

@@ -129,10 +129,10 @@ def test_a_pin_that_names_no_release_is_refused(tmp_path: Path) -> None:
 class Hashed(Progress):
     """Bytes reported as hashed."""
 
-    size_bytes = 0
+    size_bytes, total_bytes = 0, 0
 
     def advance(self, done: int, total: int | None, unit: str) -> None:
-        self.size_bytes = max(self.size_bytes, done)
+        self.size_bytes, self.total_bytes = max(self.size_bytes, done), total or 0
 
 
 def older_than_its_manifest(root: Path) -> None:
@@ -155,6 +155,17 @@ def test_the_pointer_moves_without_reading_what_was_not_modified(root: Path) -> 
     assert moved.size_bytes == 0
     assert pin_release(root, OLD, progress=pinned).release == OLD
     assert pinned.size_bytes > 100_000, "a person who pins a release has every byte of it read"
+
+
+def test_progress_of_the_pointer_counts_what_was_modified_and_nothing_else(root: Path) -> None:
+    older_than_its_manifest(root)
+    move_current(root)
+    touched = some_files(root)
+    for path in touched:
+        path.touch()
+    moved = Hashed()
+    move_current(root, progress=moved)
+    assert moved.size_bytes == moved.total_bytes == sum(path.stat().st_size for path in touched)
 
 
 @pytest.mark.parametrize("which", [0, 1])

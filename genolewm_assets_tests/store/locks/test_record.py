@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import ResourceError
-from genolewm_assets.store.locks.lease import GUARD, is_held
-from genolewm_assets.store.locks.record import RECORD, LeaseOwner
+from genolewm_assets.store.locks.lease import GUARD, WriterLease, is_held
+from genolewm_assets.store.locks.record import RECORD, LeaseOwner, read_owner
 from genolewm_assets_tests.worlds.store.leases import (
     check_busy,
     check_free,
@@ -37,6 +37,8 @@ BAD_RECORDS: dict[str, bytes] = {
     "true": json.dumps({**_GOOD, "pid": True}).encode(),
     "text for a number": json.dumps({**_GOOD, "started_ticks": "1"}).encode(),
     "control characters": json.dumps({**_GOOD, "host": "a\nb\x1b[2J"}).encode(),
+    "note of two lines": json.dumps({**_GOOD, "note": "a\nb"}).encode(),
+    "note without text": json.dumps({**_GOOD, "note": ["a"]}).encode(),
     "too long": json.dumps({**_GOOD, "host": "h" * 100_000}).encode(),
 }
 
@@ -55,6 +57,17 @@ def test_a_record_that_cannot_be_understood_is_somebody_elsewhere(folder: Path, 
 def test_a_record_without_content_is_what_a_power_cut_left(folder: Path, raw: bytes) -> None:
     write_record(folder, raw)
     check_free(folder)
+
+
+def test_a_record_keeps_its_note_and_needs_none(folder: Path) -> None:
+    with WriterLease(folder, "here", note="serves people").acquire(0) as lease:
+        owner = read_owner(folder / RECORD)
+        assert owner == lease.owner
+        assert owner is not None
+        assert owner.note == "serves people"
+        lease.check_held()
+    older = {name: value for name, value in _GOOD.items() if name != "note"}
+    assert read_owner(write_record(folder, json.dumps(older).encode())) == HERE
 
 
 IN_THE_WAY: dict[str, Callable[[Path], object]] = {
