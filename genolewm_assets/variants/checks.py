@@ -146,7 +146,7 @@ def check_reference(table: pa.Table, reference: Bases) -> CheckResult:
     differing = np.zeros(table.num_rows, bool)
     differing[np.repeat(rows, lengths)[wrong]] = True
     at_fault = [
-        {**row, "expected": _reference_at(reference, row["pos"], len(row["ref"]))}
+        {**row, "expected": _reference_at(reference, int(str(row["pos"])), len(str(row["ref"])))}
         for row in rows_at_fault(table, {"differs": differing, "outside_of_the_contig": ~inside}, _shown_columns(table))
     ]
     passed = not figures["differing_bases"] and not figures["outside_contig"]

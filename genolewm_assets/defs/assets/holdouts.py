@@ -42,7 +42,7 @@ from genolewm_assets.lewm.holdouts import (
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.haplotypes import read_phased
-from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
+from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, Row
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import write_table
 from genolewm_assets.variants import ALLELE_KEY
@@ -103,12 +103,12 @@ def _read_phased(
     phased: dict[str, PhasedGenotypes] = {}
     counts: dict[str, int] = {}
     figures: dict[str, JsonValue] = {}
-    differing: list[str] = []
+    differing: list[Row] = []
     for name, source in sources.items():
         with source.local() as local:
             checked = local.checksum_check()
             figures[name] = dict(checked.figures)
-            differing += [] if checked.passed else [name]
+            differing += [{"contig": name, **row} for row in checked.rows]
             found = read_phased(
                 local.path,
                 workspace.contigs[name],
@@ -120,7 +120,7 @@ def _read_phased(
         phased[name] = found.genotypes
         counts.update({f"haplotypes.{name}.{what}": n for what, n in found.counts.items()})
     figures = figures or {"source": NO_SOURCE}
-    return phased, counts, CheckResult("checksum_matches_published", passed=not differing, figures=figures)
+    return phased, counts, CheckResult("checksum_matches_published", not differing, figures, differing)
 
 
 def _counted(inputs: ReleaseInputs, progress: Progress) -> Iterator[pa.Table]:
