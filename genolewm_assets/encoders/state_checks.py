@@ -156,30 +156,35 @@ def _sweep(
     read: ReadRows, lengths: Sequence[int], progress: Progress, *, step: int = 256
 ) -> tuple[CheckResult, CheckResult]:
     """Check every block: finite inside the window, NaN after it, and with a norm near the median norm."""
-    wrong, norms, blocks = RowsAtFault(), [np.zeros(0)], [np.zeros((0, 2), np.int64)]
+    wrong, norms, wrong_blocks = RowsAtFault(), [np.zeros(0)], 0
     for first in range(0, len(lengths), step):
         rows = range(first, min(first + step, len(lengths)))
         states = read(rows).astype(np.float64)
         real = np.arange(states.shape[1]) < np.array([lengths[row] for row in rows])[:, None]
-        for row, block in np.argwhere(np.isfinite(states).all(axis=2) != real).tolist():
+        found = np.argwhere(np.isfinite(states).all(axis=2) != real)
+        wrong_blocks += len(found)
+        for row, block in found[: SHOWN_ROWS - min(len(wrong), SHOWN_ROWS)].tolist():
             expected = "finite numbers" if real[row, block] else "NaN, past the end of the window"
             wrong.add(row=first + row, block=block, expected=expected, got=str(states[row, block, :3]))
         norms.append(np.linalg.norm(states, axis=2)[real])
-        blocks.append(np.argwhere(real) + (first, 0))
         progress.advance(rows.stop, len(lengths), "windows checked")
-    every, places = np.concatenate(norms), np.concatenate(blocks)
-    places, every = places[np.isfinite(every)], every[np.isfinite(every)]
+    norm_of = np.concatenate(norms)
+    every = norm_of[np.isfinite(norm_of)]
     low, middle, high = (float(value) for value in np.quantile(every, [0, 0.5, 1])) if every.size else (0.0, 0.0, 0.0)
     plausible = not every.size or (low > middle / _NORM_FACTOR and high < middle * _NORM_FACTOR)
     figures = {"norm_min": low, "norm_median": middle, "norm_max": high}
     allowed = f"more than {middle / _NORM_FACTOR:.3g}, less than {middle * _NORM_FACTOR:.3g}"
-    outside = np.flatnonzero((every <= middle / _NORM_FACTOR) | (every >= middle * _NORM_FACTOR))[:SHOWN_ROWS]
-    odd = [
-        {"row": places[at, 0], "block": places[at, 1], "expected_norm": allowed, "norm": every[at]} for at in outside
-    ]
+    outside = (norm_of <= middle / _NORM_FACTOR) | (norm_of >= middle * _NORM_FACTOR)
+    ends = np.cumsum(lengths)
+    odd = RowsAtFault()
+    for at in np.flatnonzero(outside & np.isfinite(norm_of))[:SHOWN_ROWS].tolist():
+        row = int(np.searchsorted(ends, at, side="right"))
+        odd.add(row=row, block=at - int(ends[row]) + lengths[row], expected_norm=allowed, norm=norm_of[at])
     return (
-        CheckResult("states_finite", not wrong, {"blocks": int(every.size), "blocks_wrong": len(wrong)}, tuple(wrong)),
-        CheckResult("norms_plausible", passed=plausible, figures=figures, rows=odd),
+        CheckResult(
+            "states_finite", not wrong, {"blocks": int(every.size), "blocks_wrong": wrong_blocks}, tuple(wrong)
+        ),
+        CheckResult("norms_plausible", passed=plausible, figures=figures, rows=tuple(odd)),
     )
 
 

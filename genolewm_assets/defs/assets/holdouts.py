@@ -42,7 +42,7 @@ from genolewm_assets.lewm.holdouts import (
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.haplotypes import read_phased
-from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, Row
+from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import write_table
 from genolewm_assets.variants import ALLELE_KEY
@@ -103,7 +103,7 @@ def _read_phased(
     phased: dict[str, PhasedGenotypes] = {}
     counts: dict[str, int] = {}
     figures: dict[str, JsonValue] = {}
-    differing: list[Row] = []
+    differing: list[dict[str, object]] = []
     for name, source in sources.items():
         with source.local() as local:
             checked = local.checksum_check()

@@ -129,7 +129,7 @@ class Manifest:
         return f"{list(self.failed_checks)}{f' ({figures})' if figures else ''}"
 
     def to_bytes(self) -> bytes:
-        """Return the manifest as canonical JSON, the bytes of ``manifest.json``: without the rows at fault of checks."""
+        """Return the manifest as canonical JSON, the bytes of ``manifest.json``, which has no rows at fault."""
         record = asdict(self)
         for check in record["checks"]:
             del check["rows"]
