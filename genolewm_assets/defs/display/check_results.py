@@ -41,7 +41,8 @@ def check_description(check: CheckResult) -> str | None:
         return None
     if not check.rows and NOT_RUN in check.figures:
         return str(check.figures[NOT_RUN])
-    figures = ", ".join(f"{name.replace('_', ' ')} {_grouped(text)}" for name, text in shown_figures(check))
+    shown = ((name, _in_words(check.figures[name], text)) for name, text in shown_figures(check))
+    figures = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in shown)
     cause = f" {check.figures[CAUSE]}." if CAUSE in check.figures else ""
     first = f" First row at fault: {row_text(check.rows[0])}." if check.rows else ""
     return f"{check.name} does not hold{f': {figures}' if figures else ''}.{cause}{first}"
@@ -91,6 +92,8 @@ def _type_of(column: str, rows: Sequence[Mapping[str, object]]) -> str:
     return _COLUMN_TYPES.get(kinds.pop(), "string") if len(kinds) == 1 else "string"
 
 
-def _grouped(text: str) -> str:
-    """Return a text; a whole number with commas between thousands."""
-    return f"{int(text):,}" if text.isascii() and text.isdigit() else text
+def _in_words(figure: object, text: str) -> str:
+    """Return the text of a figure; a number with commas between thousands, or with four digits."""
+    if isinstance(figure, float):
+        return f"{figure:.4g}"
+    return f"{figure:,}" if isinstance(figure, int) and not isinstance(figure, bool) else text

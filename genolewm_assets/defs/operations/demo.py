@@ -26,6 +26,7 @@ from genolewm_assets.defs.operations.run_queue import UNFINISHED
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
     BY_RELEASE,
+    INPUTS_ACCEPTED,
     STANDING_CHECKS,
     GatedAsset,
     Partitioning,
@@ -55,6 +56,8 @@ _HOST_TAG, _PID_TAG = "genolewm/demo_host", "genolewm/demo_pid"
 _NOT_REPEATED = {"dagster/max_retries": "0"}
 #: Rows at fault that are printed of each failed check; the UI shows more.
 _ROWS_PRINTED = 3
+#: Checks of which the error line says what their one row says.
+_SAID_BY_THE_ERROR = {INPUTS_ACCEPTED, "package_verifies"}
 #: Location whose lock a running demo holds; nothing is published there.
 _LOCK = "demo"
 
@@ -248,7 +251,8 @@ class Demo:
 def _first_rows(check: dg.AssetCheckEvaluation) -> list[str]:
     """Return the first rows at fault of a check, one line each; none if it passed or has no rows."""
     table = check.metadata.get(OFFENDING)
-    if check.passed or not isinstance(table, dg.TableMetadataValue):
+    said = check.passed or check.check_name in _SAID_BY_THE_ERROR
+    if said or not isinstance(table, dg.TableMetadataValue):
         return []
     return [row_text(record.data) for record in table.records[:_ROWS_PRINTED]]
 
