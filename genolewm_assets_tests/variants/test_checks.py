@@ -295,6 +295,7 @@ def test_alleles_beyond_the_contig_s_end_count_as_well(outside: int, passed: boo
 
 def test_merged_checks_fail_if_one_does_and_add_figures() -> None:
     one = CheckResult("a", passed=True, figures={"rows": 2, "note": "x"})
-    two = CheckResult("a", passed=False, figures={"rows": 3, "error": "y"})
+    two = CheckResult("a", passed=False, figures={"rows": 3, "error": "y"}, rows=[{"pos": n} for n in range(7)])
     (merged,) = merge_checks([(one,), (two,)])
-    assert merged == CheckResult("a", passed=False, figures={"rows": 5, "note": "x", "error": "y"})
+    assert merged == CheckResult("a", passed=False, figures={"rows": 5, "note": "x", "error": "y"}, rows=two.rows)
+    assert [row["pos"] for row in merge_checks([(two,), (two,)])[0].rows] == [0, 1, 2, 3, 4, 5, 6, 0, 1, 2]

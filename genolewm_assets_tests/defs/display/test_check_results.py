@@ -13,6 +13,7 @@ from genolewm_assets.defs.display.check_remedies import CHECK_REMEDIES
 from genolewm_assets.defs.display.check_results import check_description, check_metadata, check_pages
 from genolewm_assets.store.artefacts import NOT_RUN, CheckResult
 from genolewm_assets_tests.places import REPOSITORY
+from genolewm_assets_tests.referees.shown_rows import watched_checks
 
 CHECKS = sorted(
     {
@@ -52,6 +53,20 @@ def test_every_result_of_a_check_is_made_with_its_rows() -> None:
     # The parser of manifests makes results as they were written: without rows.
     written = "genolewm_assets/store/artefacts/manifest.py"
     assert [place for place, call in calls if not names_rows(call) and not place.startswith(written)] == []
+
+
+def test_a_failed_result_of_the_product_without_rows_is_noticed() -> None:
+    product = {"__name__": "genolewm_assets.anything", "CheckResult": CheckResult}
+    with watched_checks() as faults:
+        for text in (
+            "CheckResult('a', True)",
+            "CheckResult('b', False, {'error': 'not run: no table'})",
+            "CheckResult('c', False, rows=[{'pos': n} for n in range(20)])",
+        ):
+            assert len(eval(text, product).rows) <= 10  # noqa: S307
+        assert faults == []
+        eval("CheckResult('d', False, {'wrong': 1})", product)  # noqa: S307
+        assert [fault.partition(":")[0] for fault in faults] == ["genolewm_assets.anything"]
 
 
 def test_every_check_of_the_graph_has_a_remedy() -> None:
