@@ -14,6 +14,7 @@ from genolewm_assets.store.artefacts.check_result import NOT_COMPARED, NOT_RUN, 
 
 #: Modules of the product that make a result again: from a manifest, or with more figures.
 _COPIED_BY = {"genolewm_assets.store.artefacts.manifest", "dataclasses"}
+_MADE: Callable[[CheckResult], None] = CheckResult.__post_init__
 
 
 def is_shown(check: CheckResult) -> bool:
@@ -30,10 +31,10 @@ def is_shown(check: CheckResult) -> bool:
 def watched_checks() -> Iterator[list[str]]:
     """Collect the failed results that the product makes without rows and without a reason."""
     faults: list[str] = []
-    made: Callable[[CheckResult], None] = CheckResult.__post_init__
+    before = CheckResult.__post_init__
 
     def watched(self: CheckResult) -> None:
-        made(self)
+        _MADE(self)
         # This function, the generated initialiser, then who makes the result.
         maker = str(sys._getframe(2).f_globals.get("__name__"))
         if maker.startswith("genolewm_assets.") and maker not in _COPIED_BY and not is_shown(self):
@@ -43,4 +44,4 @@ def watched_checks() -> Iterator[list[str]]:
     try:
         yield faults
     finally:
-        CheckResult.__post_init__ = made  # type: ignore[method-assign]
+        CheckResult.__post_init__ = before  # type: ignore[method-assign]
