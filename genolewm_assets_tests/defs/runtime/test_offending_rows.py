@@ -10,8 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from genolewm_assets.defs.assets import windows
+from genolewm_assets.defs.assets import GATED, windows
+from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.display.check_remedies import CHECK_REMEDIES
+from genolewm_assets.defs.operations.demo import Demo
+from genolewm_assets.defs.runtime.settings import WorkspaceResource
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld, blocking_checks
 
 GENOME, GNOMAD, WINDOWS, RELEASE = "reference/genome", "gnomad/shard", "windows/index", "clinvar/release"
@@ -103,3 +107,18 @@ def test_windows_out_of_place_or_altered_are_shown(world: TinyWorld, monkeypatch
     _, altered = shown(result, "window_hashes_right")
     assert [row["row"] for row in altered] == list(range(len(altered)))
     assert all(row["window_id"] != row["expected_id"] for row in altered)
+
+
+def test_the_demo_prints_the_first_three_rows(world: TinyWorld) -> None:
+    world.write_gnomad("chr17", world.gnomad_records("chr17", wrong_ref=12))
+    resources = {"workspace": WorkspaceResource(root=str(world.root), catalog=str(world.catalog))}
+    graph = dg.Definitions(assets=ASSETS, resources=resources)
+    demo = Demo(graph, workspace=Workspace.open(world.root, str(world.catalog)), instance=world.instance)
+    *_, failed = demo.run([(GATED[GENOME], None), (GATED[GNOMAD], "chr17")])
+    assert failed.outcome == "failed"
+    first, *rows = failed.text().splitlines()
+    assert first == failed.line()
+    assert len(rows) == 3
+    assert all(row.startswith("  ref_mismatches_rare: chrom chr17, pos ") for row in rows)
+    assert all(", expected " in row and ", line " in row for row in rows)
+    assert failed.as_json()["offending"] == {"ref_mismatches_rare": [row.partition(": ")[2] for row in rows]}
