@@ -205,7 +205,7 @@ def _say(line: str) -> None:
 def _exit_on_failure(results: Sequence[PartitionResult]) -> None:
     failed = [result for result in results if result.outcome == "failed"]
     for result in failed:
-        err.print(result.line(), style="red", markup=False, highlight=False, soft_wrap=True)
+        err.print(result.text(), style="red", markup=False, highlight=False, soft_wrap=True)
     if failed:
         err.print(f"{len(failed)} of {len(results)} partitions failed", style="red")
         raise typer.Exit(failed[0].exit_code)

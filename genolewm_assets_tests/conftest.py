@@ -27,6 +27,7 @@ from genolewm_assets_tests.kinds import (
     only_units,
 )
 from genolewm_assets_tests.places import SHARED_DATA, TESTS
+from genolewm_assets_tests.referees.shown_rows import watched_checks
 from genolewm_assets_tests.servers.server_logs import log_tails
 from genolewm_assets_tests.servers.web_server import WebServer, running_server
 
@@ -72,6 +73,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Put the tests' folders in memory, unless ``PYTEST_DEBUG_TEMPROOT`` or ``--basetemp`` names a place."""
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+@pytest.fixture(autouse=True)
+def _failed_checks_show_their_rows() -> Iterator[None]:
+    """Fail a test in which the product makes the result of a failed check without rows and without a reason."""
+    with watched_checks() as faults:
+        yield
+    assert faults == []
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from genolewm_assets.errors import EditError
 from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
 from genolewm_assets.lewm.states import RADIUS_TOKENS, PoolSide, block_count, locus_blocks, pool_blocks
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts import CheckResult, stating_compared
+from genolewm_assets.store.artefacts import NOT_RUN, SHOWN_ROWS, CheckResult, RowsAtFault, stating_compared
 
 #: Names of the checks, in the order of :func:`check_states`.
 STATE_CHECKS = ("rows_equal_windows", "states_finite", "norms_plausible", "states_reproducible", "null_edit_bounded")
@@ -30,6 +30,7 @@ NULL_EDIT_ROWS = 8
 NULL_EDIT_BOUND = 0.02
 #: The norm of a block must be within this factor of the median norm.
 _NORM_FACTOR = 100.0
+_NOT_RUN = {NOT_RUN: "not run: the cache does not have one row per window"}
 
 #: Returns the states of rows, shape (n_rows, n_blocks, hidden), by row numbers.
 ReadRows = Callable[[Sequence[int]], NDArray[np.floating]]
@@ -68,10 +69,13 @@ def check_states(
     """
     lengths = [block_count(len(sequence) // TOKEN_BP, encoder.identity.block_tokens) for sequence in sequences]
     counted = CheckResult(
-        "rows_equal_windows", passed=n_rows == len(sequences), figures={"rows": n_rows, "windows": len(sequences)}
+        "rows_equal_windows",
+        passed=n_rows == len(sequences),
+        figures={"rows": n_rows, "windows": len(sequences)},
+        rows=[{"what": "rows of states", "expected": f"{len(sequences)}, one per window", "got": n_rows}],
     )
     if not counted.passed:
-        return (counted, *(CheckResult(name, passed=False, figures={}) for name in STATE_CHECKS[1:]))
+        return (counted, *(CheckResult(name, passed=False, figures=_NOT_RUN) for name in STATE_CHECKS[1:]))
     finite, plausible = _sweep(read, lengths, progress)
     sample, edited = spread(n_rows, REENCODED_ROWS), spread(n_rows, NULL_EDIT_ROWS)
     results = (
@@ -152,22 +156,35 @@ def _sweep(
     read: ReadRows, lengths: Sequence[int], progress: Progress, *, step: int = 256
 ) -> tuple[CheckResult, CheckResult]:
     """Check every block: finite inside the window, NaN after it, and with a norm near the median norm."""
-    wrong, norms = 0, [np.zeros(0)]
+    wrong, norms, wrong_blocks = RowsAtFault(), [np.zeros(0)], 0
     for first in range(0, len(lengths), step):
         rows = range(first, min(first + step, len(lengths)))
         states = read(rows).astype(np.float64)
         real = np.arange(states.shape[1]) < np.array([lengths[row] for row in rows])[:, None]
-        wrong += int(np.count_nonzero(np.isfinite(states).all(axis=2) != real))
+        found = np.argwhere(np.isfinite(states).all(axis=2) != real)
+        wrong_blocks += len(found)
+        for row, block in found[: SHOWN_ROWS - min(len(wrong), SHOWN_ROWS)].tolist():
+            expected = "finite numbers" if real[row, block] else "NaN, past the end of the window"
+            wrong.add(row=first + row, block=block, expected=expected, got=str(states[row, block, :3]))
         norms.append(np.linalg.norm(states, axis=2)[real])
         progress.advance(rows.stop, len(lengths), "windows checked")
-    every = np.concatenate(norms)
-    every = every[np.isfinite(every)]
+    norm_of = np.concatenate(norms)
+    every = norm_of[np.isfinite(norm_of)]
     low, middle, high = (float(value) for value in np.quantile(every, [0, 0.5, 1])) if every.size else (0.0, 0.0, 0.0)
     plausible = not every.size or (low > middle / _NORM_FACTOR and high < middle * _NORM_FACTOR)
     figures = {"norm_min": low, "norm_median": middle, "norm_max": high}
+    allowed = f"more than {middle / _NORM_FACTOR:.3g}, less than {middle * _NORM_FACTOR:.3g}"
+    outside = (norm_of <= middle / _NORM_FACTOR) | (norm_of >= middle * _NORM_FACTOR)
+    ends = np.cumsum(lengths)
+    odd = RowsAtFault()
+    for at in np.flatnonzero(outside & np.isfinite(norm_of))[:SHOWN_ROWS].tolist():
+        row = int(np.searchsorted(ends, at, side="right"))
+        odd.add(row=row, block=at - int(ends[row]) + lengths[row], expected_norm=allowed, norm=norm_of[at])
     return (
-        CheckResult("states_finite", passed=not wrong, figures={"blocks": int(every.size), "blocks_wrong": wrong}),
-        CheckResult("norms_plausible", passed=plausible, figures=figures),
+        CheckResult(
+            "states_finite", not wrong, {"blocks": int(every.size), "blocks_wrong": wrong_blocks}, tuple(wrong)
+        ),
+        CheckResult("norms_plausible", passed=plausible, figures=figures, rows=tuple(odd)),
     )
 
 
@@ -182,9 +199,15 @@ def _reencode(
     largest = float(np.nanmax(difference, initial=0.0))
     scale = float(np.nanmax(np.abs(stored.astype(np.float64)), initial=0.0))
     passed = bool((np.isnan(encoded) == np.isnan(stored)).all()) and largest <= 0.01 * scale
-    return CheckResult(
-        "states_reproducible", passed=passed, figures={"rows": len(rows), "largest_difference": largest, "scale": scale}
-    )
+    figures = {"rows": len(rows), "largest_difference": largest, "scale": scale}
+    off = RowsAtFault()
+    for at, row in sorted(enumerate(backwards), key=lambda pair: pair[1]):
+        here = float(np.nanmax(difference[at], initial=0.0))
+        same = bool((np.isnan(encoded[at]) == np.isnan(stored[at])).all())
+        if here > 0.01 * scale or not same:
+            expected = f"at most {0.01 * scale:.3g} from the stored states, NaN in the same blocks"
+            off.add(row=row, expected=expected, largest_difference=here, nan_in_the_same_blocks=same)
+    return CheckResult("states_reproducible", passed=passed, figures=figures, rows=tuple(off))
 
 
 def _null_edit(read: ReadRows, encoder: StateEncoder, sequences: Sequence[str], rows: Sequence[int]) -> CheckResult:
@@ -201,6 +224,14 @@ def _null_edit(read: ReadRows, encoder: StateEncoder, sequences: Sequence[str], 
         "null_edit_bounded",
         passed=ratio < NULL_EDIT_BOUND,
         figures={"windows": len(rows), "ratio": ratio if np.isfinite(ratio) else None, "bound": NULL_EDIT_BOUND},
+        rows=[
+            {
+                "what": "largest shift by a null edit / median shift by an SNV",
+                "windows": ", ".join(map(str, rows)),
+                "expected": f"less than {NULL_EDIT_BOUND}",
+                "got": ratio,
+            }
+        ],
     )
 
 

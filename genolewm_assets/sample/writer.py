@@ -190,7 +190,10 @@ def write_sources(folder: Path, *, progress: Progress = NO_PROGRESS) -> BuildRep
         progress.advance(done, len(CONTENT_MD5), "files")
     differing = sorted(name for name in {*found, *CONTENT_MD5} if found.get(name) != CONTENT_MD5.get(name))
     pinned = CheckResult(
-        "contents_match_pins", passed=not differing, figures={name: found[name] for name in differing if name in found}
+        "contents_match_pins",
+        passed=not differing,
+        figures={name: found[name] for name in differing if name in found},
+        rows=[{"file": name, "expected": CONTENT_MD5.get(name), "got": found.get(name)} for name in differing],
     )
     return BuildReport(counts={"files": len(found)}, checks=(pinned,))
 

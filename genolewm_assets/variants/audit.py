@@ -67,7 +67,7 @@ def audit_shard(
     ]
     rejects = pq.read_table(folder / REJECTS_FILE, partitioning=None)
     rows = sum(n for n, _ in tables)
-    rare = check_ref_mismatches(counts, max_fraction=max_ref_mismatch_fraction)
+    rare = check_ref_mismatches(counts, rejects, max_fraction=max_ref_mismatch_fraction)
     account = check_account(counts, rows, rejects, alleles_in_source=alleles_in_source)
     schema, *merged = merge_checks(checks for _, checks in tables)
     # The account compares each allele of the source with its fate, and so shows that a shard without rows is right.
@@ -107,7 +107,8 @@ def _audit_table(
             last = rows.slice(max(0, rows.num_rows - 1)) if valid else None
         in_genome_order = names == [name for name in allowed if name in names]
         figures = {"contigs_out_of_place": 0 if in_genome_order else len(names)}
-        parts.append((CheckResult("alleles_sorted_and_unique", passed=in_genome_order, figures=figures),))
+        met = [{"file": path.name, "expected": ", ".join(allowed), "got": ", ".join(names)}]
+        parts.append((CheckResult("alleles_sorted_and_unique", passed=in_genome_order, figures=figures, rows=met),))
         return file.metadata.num_rows, merge_checks(parts)
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.store.artefacts import CheckResult, stating_compared
-from genolewm_assets.store.tables import check_schema, not_run
+from genolewm_assets.store.artefacts import SHOWN_ROWS, CheckResult, stating_compared
+from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.tables import check_schema, not_run, rows_at_fault
 from genolewm_assets.variants.changes import COMPARED, transitions
 from genolewm_assets.variants.checks import check_order, merge_checks
 from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES, Change
@@ -30,6 +32,9 @@ _ROW_CHECKS = (
 )
 #: Names of the checks of a table of changes, in the order of the results.
 CHANGE_CHECKS = ("schema_as_declared", *_ROW_CHECKS, "changes_add_up")
+
+#: Columns of a change that are shown where it is at fault.
+_SHOWN = (*ALLELE_KEY, "change", "label_from", "label_to", "clnsig_from", "clnsig_to")
 
 #: Returns the rows of one contig, given its name.
 ByContig = Callable[[str], pa.Table]
@@ -104,7 +109,8 @@ def check_changes(
 def check_nothing_to_compare(table: pa.Table) -> tuple[CheckResult, ...]:
     """Check the table of a release without a predecessor: it has its schema and no rows."""
     figures = {"predecessor": "none", "rows": table.num_rows}
-    empty = (CheckResult(name, passed=not table.num_rows, figures=figures) for name in CHANGE_CHECKS[1:])
+    rows = [{**row, "expected": "no row"} for row in table.slice(0, SHOWN_ROWS).select(list(_SHOWN)).to_pylist()]
+    empty = (CheckResult(name, not table.num_rows, figures, rows) for name in CHANGE_CHECKS[1:])
     nothing = "the release has no predecessor"
     stated = (stating_compared(each, 0, nothing, declared=True) for each in empty)
     return (check_schema(table, CLINVAR_CHANGES), *stated)
@@ -114,8 +120,9 @@ def _check_shards(earlier: pa.Table, later: pa.Table, contig: str) -> CheckResul
     """Check that both shards are sorted and hold each allele once, as the pairing of alleles assumes."""
     parts = {"earlier": check_order(earlier, contig), "later": check_order(later, contig)}
     figures = {f"{name}.{what}": n for name, part in parts.items() for what, n in part.figures.items()}
+    rows = [{"release": name, **row} for name, part in parts.items() for row in part.rows]
     passed = all(part.passed for part in parts.values())
-    return CheckResult("shards_hold_no_allele_twice", passed=passed, figures=figures)
+    return CheckResult("shards_hold_no_allele_twice", passed=passed, figures=figures, rows=rows)
 
 
 def _check_flags(table: pa.Table) -> CheckResult:
@@ -128,33 +135,68 @@ def _check_flags(table: pa.Table) -> CheckResult:
         misplaced |= _is_null(table, f"{name}_to") != kinds[Change.REMOVED]
     misplaced |= ~_is_null(table, "clnsig_from") & kinds[Change.ADDED]
     misplaced |= ~_is_null(table, "clnsig_to") & kinds[Change.REMOVED]
-    figures = {
-        "unknown_change": int(np.count_nonzero(~np.logical_or.reduce(list(kinds.values())))),
-        "sides_misplaced": int(np.count_nonzero(misplaced)),
-        "changed_without_flag": int(np.count_nonzero(kinds[Change.CHANGED] & ~flagged)),
+    faults = {
+        "unknown_change": ~np.logical_or.reduce(list(kinds.values())),
+        "sides_misplaced": misplaced,
+        "changed_without_flag": kinds[Change.CHANGED] & ~flagged,
         **{
-            f"{flag}_wrong": int(
-                np.count_nonzero(as_bools(table[flag]) != (kinds[Change.CHANGED] & _unequal(table, name)))
-            )
+            f"{flag}_wrong": as_bools(table[flag]) != (kinds[Change.CHANGED] & _unequal(table, name))
             for name, flag in COMPARED.items()
         },
     }
-    return CheckResult("flags_agree_with_columns", passed=not any(figures.values()), figures=figures)
+    figures = {name: int(np.count_nonzero(mask)) for name, mask in faults.items()}
+    rows = rows_at_fault(table, faults, (*_SHOWN, *COMPARED.values()))
+    return CheckResult("flags_agree_with_columns", passed=not any(figures.values()), figures=figures, rows=rows)
 
 
 def _check_texts(table: pa.Table) -> CheckResult:
     """Count classes that changed although CLNSIG did not: the shards were then built with different rules."""
-    silent = int(np.count_nonzero(as_bools(table["class_changed"]) & ~as_bools(table["text_changed"])))
-    return CheckResult("classes_change_with_their_texts", passed=not silent, figures={"class_changed_alone": silent})
+    alone = as_bools(table["class_changed"]) & ~as_bools(table["text_changed"])
+    silent = int(np.count_nonzero(alone))
+    rows = rows_at_fault(table, {"class_changed_alone": alone}, _SHOWN)
+    figures = {"class_changed_alone": silent}
+    return CheckResult("classes_change_with_their_texts", passed=not silent, figures=figures, rows=rows)
 
 
 def _check_replay(table: pa.Table, earlier: pa.Table, later: pa.Table, contig: str) -> CheckResult:
     """Apply the changes to the earlier release and revert them in the later one; compare with the other release."""
-    forth = _sorted_alleles(_replay(earlier, table, dropped="from", inserted="to")).equals(_sorted_alleles(later))
-    back = _sorted_alleles(_replay(later, table, dropped="to", inserted="from")).equals(_sorted_alleles(earlier))
+    ends = {
+        "later": (_replay(earlier, table, dropped="from", inserted="to"), later),
+        "earlier": (_replay(later, table, dropped="to", inserted="from"), earlier),
+    }
+    reached = {name: (_sorted_alleles(made), _sorted_alleles(release)) for name, (made, release) in ends.items()}
+    forth, back = (made.equals(release) for made, release in reached.values())
+    rows = [row for name, (made, release) in reached.items() for row in _differences(made, release, name)]
     figures = {"not_leading_to_the_release": int(not forth), "not_leading_back": int(not back)}
     named = {} if forth and back else {"first_contig": contig}
-    return CheckResult("changes_lead_to_the_release", passed=forth and back, figures={**figures, **named})
+    return CheckResult("changes_lead_to_the_release", forth and back, {**figures, **named}, rows)
+
+
+def _differences(made: pa.Table, release: pa.Table, name: str) -> list[dict[str, object]]:
+    """Return the first alleles that differ between a release and what the changes make: expected and got."""
+    if made.equals(release):
+        return []
+    expected, got = Counter(map(_as_row, release.to_pylist())), Counter(map(_as_row, made.to_pylist()))
+    wrong = sorted({row[: len(ALLELE_KEY)] for row in (expected - got) + (got - expected)})[:SHOWN_ROWS]
+    return [
+        {
+            **dict(zip(ALLELE_KEY, key, strict=True)),
+            "release": name,
+            "expected": _values_of(expected, key),
+            "got": _values_of(got, key),
+        }
+        for key in wrong
+    ]
+
+
+def _as_row(row: Mapping[str, object]) -> tuple[object, ...]:
+    return tuple(row.values())
+
+
+def _values_of(rows: Counter[tuple[object, ...]], key: tuple[object, ...]) -> str:
+    """Return the values of an allele in words; "no such allele" if it has none."""
+    found = [row[len(key) :] for row in rows.elements() if row[: len(key)] == key]
+    return "; ".join(", ".join(map(str, values)) for values in found) or "no such allele"
 
 
 def _replay(release: pa.Table, changes: pa.Table, *, dropped: str, inserted: str) -> pa.Table:
@@ -206,28 +248,33 @@ def _check_sums(
     reclassified = {f"class.{a}_to_{b}" for a in CLASSES for b in CLASSES if a != b}
     row_counts = {*map(str, Change), *COMPARED.values(), *reclassified}
     row_counts |= {f"{kind}.{name}" for kind in (Change.ADDED, Change.REMOVED) for name in CLASSES}
-    problems = [
-        text
-        for text, holds in (
-            (
-                "rows by kind, class and flag differ",
-                all(found.get(name, 0) == counts.get(name, 0) for name in row_counts),
-            ),
-            ("rows are on other contigs", rows == sum(found.get(str(kind), 0) for kind in Change)),
-            ("the earlier release's classes differ", [classes[0].get(c, 0) for c in CLASSES] == from_classes.tolist()),
-            ("the later release's classes differ", [classes[1].get(c, 0) for c in CLASSES] == to_classes.tolist()),
-            (
-                "earlier is not persisting + removed",
-                counts["alleles.earlier"] == counts["persisting"] + counts["removed"],
-            ),
-            ("later is not persisting + added", counts["alleles.later"] == counts["persisting"] + counts["added"]),
-            ("persisting is not unchanged + changed", counts["persisting"] == counts["unchanged"] + counts["changed"]),
-            ("classes do not add up to persisting", int(matrix[:n, :n].sum()) == counts["persisting"]),
-        )
-        if not holds
+    kinds = sum(found.get(str(kind), 0) for kind in Change)
+    compared: list[tuple[Any, ...]] = [
+        *(
+            ("rows by kind, class and flag differ", found.get(name, 0), counts.get(name, 0), name)
+            for name in sorted(row_counts)
+        ),
+        ("rows are on other contigs", rows, kinds),
+        ("the earlier release's classes differ", [classes[0].get(c, 0) for c in CLASSES], from_classes.tolist()),
+        ("the later release's classes differ", [classes[1].get(c, 0) for c in CLASSES], to_classes.tolist()),
+        (
+            "earlier is not persisting + removed",
+            counts["alleles.earlier"],
+            counts["persisting"] + counts["removed"],
+        ),
+        ("later is not persisting + added", counts["alleles.later"], counts["persisting"] + counts["added"]),
+        ("persisting is not unchanged + changed", counts["persisting"], counts["unchanged"] + counts["changed"]),
+        ("classes do not add up to persisting", counts["persisting"], int(matrix[:n, :n].sum())),
     ]
-    figures = {name: counts[name] for name in ("alleles.earlier", "removed", "added", "alleles.later", "persisting")}
-    return CheckResult("changes_add_up", passed=not problems, figures={"problems": problems, "rows": rows, **figures})
+    wrong = [
+        {"problem": text, "count": ", ".join(of), "expected": one, "got": two}
+        for text, one, two, *of in compared
+        if one != two
+    ]
+    problems = list(dict.fromkeys(str(row["problem"]) for row in wrong))
+    shown = ("alleles.earlier", "removed", "added", "alleles.later", "persisting")
+    figures: dict[str, JsonValue] = {"problems": [*problems], "rows": rows, **{name: counts[name] for name in shown}}
+    return CheckResult("changes_add_up", passed=not problems, figures=figures, rows=wrong)
 
 
 def _is_null(table: pa.Table, name: str) -> Bools:

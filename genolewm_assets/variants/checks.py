@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import CLASSES, Bases, Contig, parts_around
-from genolewm_assets.store.artefacts import CheckResult, stating_compared
+from genolewm_assets.store.artefacts import SHOWN_ROWS, CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
-from genolewm_assets.store.tables import TableSchema, check_schema, not_run
-from genolewm_assets.variants.schema import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
+from genolewm_assets.store.tables import TableSchema, check_schema, not_run, rows_at_fault
+from genolewm_assets.variants.schema import ALLELE_KEY, ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.variants.spans import Bools, as_bools
 
 _SHARED_CHECKS = (
@@ -71,6 +71,7 @@ def merge_checks(results: Iterable[tuple[CheckResult, ...]]) -> tuple[CheckResul
     """Merge results of the same check.
 
     A merged check passed if all passed. Whole-number figures are summed; of others, the first non-empty one is kept.
+    The rows at fault are the first ones of all.
     """
     merged: dict[str, CheckResult] = {}
     for result in (each for group in results for each in group):
@@ -82,25 +83,27 @@ def merge_checks(results: Iterable[tuple[CheckResult, ...]]) -> tuple[CheckResul
         for name, value in result.figures.items():
             known = figures.get(name)
             figures[name] = known + value if isinstance(known, int) and isinstance(value, int) else known or value
-        merged[result.name] = CheckResult(result.name, before.passed and result.passed, figures)
+        rows = (*before.rows, *result.rows)
+        merged[result.name] = CheckResult(result.name, before.passed and result.passed, figures, rows)
     return tuple(merged.values())
 
 
 def check_order(table: pa.Table, contig: str) -> CheckResult:
     """Check that all rows are of one contig, in ascending order of (pos, ref, alt) and unique."""
-    other_contig = int(pc.sum(pc.not_equal(table["chrom"], contig)).as_py() or 0)
+    other_contig = as_bools(pc.not_equal(table["chrom"], contig))
     before, after = table.slice(0, max(0, table.num_rows - 1)), table.slice(1)
     ascending, equal = np.zeros(after.num_rows, bool), np.ones(after.num_rows, bool)
     for name in ("pos", "ref", "alt"):
         lower, upper = before[name].combine_chunks(), after[name].combine_chunks()
         ascending |= equal & as_bools(pc.less(lower, upper))
         equal &= as_bools(pc.equal(lower, upper))
-    figures = {
+    first = np.zeros(min(1, table.num_rows), bool)
+    faults = {
         "other_contig": other_contig,
-        "repeated": int(np.count_nonzero(equal)),
-        "out_of_order": int(np.count_nonzero(~ascending & ~equal)),
+        "repeated": np.concatenate([first, equal]),
+        "out_of_order": np.concatenate([first, ~ascending & ~equal]),
     }
-    return CheckResult("alleles_sorted_and_unique", passed=not any(figures.values()), figures=figures)
+    return _of_faults("alleles_sorted_and_unique", table, faults)
 
 
 def check_normal_form(table: pa.Table, *, left_aligned: bool) -> CheckResult:
@@ -113,13 +116,13 @@ def check_normal_form(table: pa.Table, *, left_aligned: bool) -> CheckResult:
     same_end = _same_slice(ref, alt, -1, None)
     # An indel at the contig's first base has no base before it as anchor (VCF 4.3, §1.6.1).
     shiftable = same_end & ((table["pos"].to_numpy() > 1) | both_long) if left_aligned else same_end & both_long
-    figures = {
-        "not_acgt": int(np.count_nonzero(~sequences)),
-        "no_change": int(np.count_nonzero(~changed)),
-        "not_trimmed": int(np.count_nonzero(both_long & (same_start | same_end))),
-        "not_left_aligned": int(np.count_nonzero(shiftable & ~both_long & changed)),
+    faults = {
+        "not_acgt": ~sequences,
+        "no_change": ~changed,
+        "not_trimmed": both_long & (same_start | same_end),
+        "not_left_aligned": shiftable & ~both_long & changed,
     }
-    return CheckResult("alleles_in_normal_form", passed=not any(figures.values()), figures=figures)
+    return _of_faults("alleles_in_normal_form", table, faults)
 
 
 def check_reference(table: pa.Table, reference: Bases) -> CheckResult:
@@ -130,6 +133,7 @@ def check_reference(table: pa.Table, reference: Bases) -> CheckResult:
     lengths = pc.binary_length(table["ref"]).to_numpy().astype(np.int64)
     starts = table["pos"].to_numpy() - 1
     inside = (starts >= 0) & (starts + lengths <= len(reference))
+    rows = np.flatnonzero(inside)
     lengths, starts = lengths[inside], starts[inside]
     stated = np.frombuffer("".join(table["ref"].filter(pa.array(inside)).to_pylist()).encode(), dtype=np.uint8)
     actual = np.concatenate([stated[:0], *_bases_of(reference, starts, lengths)])
@@ -139,8 +143,21 @@ def check_reference(table: pa.Table, reference: Bases) -> CheckResult:
         "differing_bases": int(np.count_nonzero(wrong)),
         "outside_contig": int(np.count_nonzero(~inside)),
     }
+    differing = np.zeros(table.num_rows, bool)
+    differing[np.repeat(rows, lengths)[wrong]] = True
+    at_fault = [
+        {**row, "expected": _reference_at(reference, int(str(row["pos"])), len(str(row["ref"])))}
+        for row in rows_at_fault(table, {"differs": differing, "outside_of_the_contig": ~inside}, _shown_columns(table))
+    ]
     passed = not figures["differing_bases"] and not figures["outside_contig"]
-    return CheckResult("ref_agrees_with_genome", passed=passed, figures=figures)
+    return CheckResult("ref_agrees_with_genome", passed=passed, figures=figures, rows=at_fault)
+
+
+def _reference_at(reference: Bases, pos: int, length: int) -> str:
+    """Return the bases of a contig from a 1-based position; in words if it does not have them."""
+    if pos < 1 or pos - 1 + length > len(reference):
+        return f"the contig has {len(reference):,} bp"
+    return reference[pos - 1 : pos - 1 + length].decode("ascii", "replace")
 
 
 def _bases_of(
@@ -157,16 +174,23 @@ def _bases_of(
 def check_frequencies(table: pa.Table) -> CheckResult:
     """Check that frequencies are in 0 to 1, AC in 0 to AN, and AF near AC / AN (1e-3 relative, 1e-6 absolute)."""
     shares = ["af", "af_grpmax", "af_het", "max_hl", *(f"af_{group}" for group in ANCESTRY_GROUPS)]
-    outside = sum(int(np.count_nonzero(~((v >= 0) & (v <= 1)))) for v in (_present(table[name]) for name in shares))
-    counted = table.filter(pc.and_(pc.is_valid(table["ac"]), pc.greater(pc.fill_null(table["an"], 0), 0)))
-    ac, an, af = (counted[name].to_numpy() for name in ("ac", "an", "af"))
+    outside = [_outside_0_to_1(table[name]) for name in shares]
+    counted = as_bools(pc.and_(pc.is_valid(table["ac"]), pc.greater(pc.fill_null(table["an"], 0), 0)))
+    ac, an, af = (table[name].filter(pa.array(counted)).to_numpy() for name in ("ac", "an", "af"))
+    over, differs = np.zeros((2, table.num_rows), bool)
+    over[counted] = (ac > an) | (ac < 0)
+    differs[counted] = ~np.isclose(af, ac / an, rtol=1e-3, atol=1e-6)
     figures = {
-        "outside_0_to_1": outside,
-        "ac_over_an": int(np.count_nonzero((ac > an) | (ac < 0))),
-        "af_differs_from_ac_over_an": int(np.count_nonzero(~np.isclose(af, ac / an, rtol=1e-3, atol=1e-6))),
+        "outside_0_to_1": int(np.count_nonzero(outside)),
+        "ac_over_an": int(np.count_nonzero(over)),
+        "af_differs_from_ac_over_an": int(np.count_nonzero(differs)),
     }
+    faults = {f"{name}_outside_0_to_1": mask for name, mask in zip(shares, outside, strict=True)}
+    faults |= {"ac_not_in_0_to_an": over, "af_differs_from_ac_over_an": differs}
+    rows = rows_at_fault(table, faults, (*ALLELE_KEY, "af", "ac", "an"))
     passed = not any(figures.values())
-    return CheckResult("frequencies_consistent", passed=passed, figures={"with_counts": len(ac), **figures})
+    figures = {"with_counts": len(ac), **figures}
+    return CheckResult("frequencies_consistent", passed=passed, figures=figures, rows=rows)
 
 
 def check_filters(table: pa.Table, contig: Contig, *, min_af: float, filters: Collection[str]) -> CheckResult:
@@ -176,11 +200,8 @@ def check_filters(table: pa.Table, contig: Contig, *, min_af: float, filters: Co
         exempt = CheckResult(name, passed=True, figures={"exempt_rows": table.num_rows})
         return stating_compared(exempt, 0, "every site of a circular contig is kept", declared=True)
     accepted = as_bools(pc.is_in(table["filter"], pa.array(sorted(filters), pa.string())))
-    figures = {
-        "below_min_af": int(np.count_nonzero(table["af"].to_numpy() < min_af)),
-        "other_filter": int(np.count_nonzero(~accepted)),
-    }
-    return CheckResult(name, passed=not any(figures.values()), figures=figures)
+    faults = {"below_min_af": table["af"].to_numpy() < min_af, "other_filter": ~accepted}
+    return _of_faults(name, table, faults, "filter", "af")
 
 
 def check_labels(table: pa.Table) -> CheckResult:
@@ -203,19 +224,20 @@ def check_labels(table: pa.Table) -> CheckResult:
     )
     stars = table["stars"].to_numpy()
     genes = pc.equal(pc.list_value_length(table["gene_symbols"]), pc.list_value_length(table["gene_ids"]))
-    figures = {
-        "unknown_labels": int(np.count_nonzero(~np.logical_or.reduce(list(labelled.values())))),
-        "labels_contradicted": int(np.count_nonzero(contradicted)),
-        "stars_out_of_range": int(np.count_nonzero((stars < 0) | (stars > 4))),
-        "genes_not_parallel": int(np.count_nonzero(~as_bools(genes))),
+    faults = {
+        "unknown_labels": ~np.logical_or.reduce(list(labelled.values())),
+        "labels_contradicted": contradicted,
+        "stars_out_of_range": (stars < 0) | (stars > 4),
+        "genes_not_parallel": ~as_bools(genes),
     }
-    return CheckResult("labels_follow_clnsig", passed=not any(figures.values()), figures=figures)
+    return _of_faults("labels_follow_clnsig", table, faults, "label", "clnsig", "stars")
 
 
-def check_ref_mismatches(counts: Mapping[str, int], *, max_fraction: float) -> CheckResult:
+def check_ref_mismatches(counts: Mapping[str, int], rejects: pa.Table, *, max_fraction: float) -> CheckResult:
     """Check that few alleles do not fit the genome; a large share means that the source is on another assembly.
 
     An allele does not fit if its REF differs from the genome or exceeds the contig. The share is of kept + rejected.
+    The rows at fault are the first such ``rejects``, with their lines in the source.
     """
     mismatches, outside = (counts.get(f"rejected.{reason}", 0) for reason in ("ref_mismatch", "out_of_range"))
     examined = counts["kept"] + counts["rejected"]
@@ -227,7 +249,16 @@ def check_ref_mismatches(counts: Mapping[str, int], *, max_fraction: float) -> C
         "out_of_range": outside,
         "examined": examined,
     }
-    return CheckResult("ref_mismatches_rare", passed=fraction <= max_fraction, figures=figures)
+    unfit = pc.is_in(rejects["reason"], pa.array(["ref_mismatch", "out_of_range"], pa.string()))
+    rows = [_unfit(row) for row in rejects.filter(unfit).slice(0, SHOWN_ROWS).to_pylist()]
+    return CheckResult("ref_mismatches_rare", passed=fraction <= max_fraction, figures=figures, rows=rows)
+
+
+def _unfit(reject: Mapping[str, str | int | None]) -> dict[str, object]:
+    """Return a reject with the bases of the reference, which its detail states, in the column ``expected``."""
+    expected = str(reject.get("detail") or "").removeprefix("the reference has ")
+    shown = {name: reject.get(name) for name in ("chrom", "pos", "ref")}
+    return {**shown, "expected": expected, **{name: reject.get(name) for name in ("alt", "line", "record_id", "file")}}
 
 
 def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table, *, alleles_in_source: int) -> CheckResult:
@@ -248,20 +279,19 @@ def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table, *, al
     stated = {name.removeprefix("rejected."): n for name, n in counts.items() if name.startswith("rejected.")}
     filtered = sum(n for name, n in counts.items() if name.startswith("filtered."))
     kept_by_label = [n for name, n in counts.items() if name.startswith("label.")]
-    problems = [
-        text
-        for text, holds in (
-            ("alleles_in is not the number of ALT alleles in the source", counts["alleles_in"] == alleles_in_source),
-            ("alleles_in is not kept + rejected + filtered", counts["alleles_in"] == _sum_of_outcomes(counts)),
-            ("kept is not the number of rows", counts["kept"] == rows),
-            ("rejected is not the number of rejects", counts["rejected"] == rejects.num_rows),
-            ("rejects by reason differ", reasons == stated),
-            ("filtered by reason differ", filtered == counts["filtered"]),
-            ("labels do not add up to kept", not kept_by_label or sum(kept_by_label) == counts["kept"]),
-            ("rejects do not have their schema", check_schema(rejects, REJECTS).passed),
-        )
-        if not holds
+    declared = check_schema(rejects, REJECTS).passed
+    compared: list[tuple[str, object, object]] = [
+        ("alleles_in is not the number of ALT alleles in the source", alleles_in_source, counts["alleles_in"]),
+        ("alleles_in is not kept + rejected + filtered", counts["alleles_in"], _sum_of_outcomes(counts)),
+        ("kept is not the number of rows", rows, counts["kept"]),
+        ("rejected is not the number of rejects", rejects.num_rows, counts["rejected"]),
+        ("rejects by reason differ", reasons, stated),
+        ("filtered by reason differ", counts["filtered"], filtered),
+        ("labels do not add up to kept", counts["kept"], sum(kept_by_label) if kept_by_label else counts["kept"]),
+        ("rejects do not have their schema", "the declared columns", "the declared columns" if declared else "others"),
     ]
+    wrong = [{"problem": text, "expected": one, "got": two} for text, one, two in compared if one != two]
+    problems: list[JsonValue] = [str(row["problem"]) for row in wrong]
     figures: dict[str, JsonValue] = {
         "problems": problems,
         "alleles_in_source": alleles_in_source,
@@ -269,7 +299,7 @@ def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table, *, al
         "rows": rows,
         "rejects": rejects.num_rows,
     }
-    return CheckResult("every_record_accounted_for", passed=not problems, figures=figures)
+    return CheckResult("every_record_accounted_for", passed=not problems, figures=figures, rows=wrong)
 
 
 def _check_alleles(
@@ -291,6 +321,19 @@ def _same_slice(left: pa.ChunkedArray, right: pa.ChunkedArray, start: int, stop:
     return as_bools(pc.equal(*(pc.utf8_slice_codeunits(column, start, stop) for column in (left, right))))
 
 
-def _present(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
-    values: npt.NDArray[np.float64] = column.drop_null().to_numpy()
-    return values
+def _outside_0_to_1(column: pa.ChunkedArray) -> Bools:
+    """Return whether each value is outside 0 to 1 or not a number; a missing one is not."""
+    inside = pc.and_(pc.greater_equal(column, 0), pc.less_equal(column, 1))
+    return ~as_bools(pc.fill_null(inside, True))
+
+
+def _of_faults(name: str, table: pa.Table, faults: Mapping[str, Bools], *further: str) -> CheckResult:
+    """Return the result of a check that looks for faults: the number of rows by fault, and the first rows."""
+    figures = {fault: int(np.count_nonzero(mask)) for fault, mask in faults.items()}
+    rows = rows_at_fault(table, faults, (*_shown_columns(table), *further))
+    return CheckResult(name, passed=not any(figures.values()), figures=figures, rows=rows)
+
+
+def _shown_columns(table: pa.Table) -> tuple[str, ...]:
+    """Return the columns of the key of an allele, and the ClinVar id if the table has it."""
+    return (*ALLELE_KEY, *(name for name in ("clinvar_id", "rsid") if name in table.column_names))

@@ -12,7 +12,7 @@ import pytest
 
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
-from genolewm_assets.store.artefacts.manifest import CheckResult
+from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.store.tables.parquet import write_table
 from genolewm_assets.variants import audit as shard_audit
 from genolewm_assets.variants.audit import audit_shard

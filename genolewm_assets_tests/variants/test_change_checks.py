@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 
-from genolewm_assets.store.artefacts.manifest import CheckResult
+from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.variants.change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
 from genolewm_assets.variants.changes import find_changes
 from genolewm_assets.variants.schema import CLINVAR_CHANGES

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import Contig, Variant, normalise
-from genolewm_assets.store.artefacts.manifest import CheckResult
+from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.store.tables.schema import TableSchema
 from genolewm_assets.variants import checks as shard_checks
 from genolewm_assets.variants.checks import (
@@ -192,7 +192,7 @@ def test_normal_form_is_recognised_exactly(ref: str, alt: str, flank: str, pos: 
     if ref == alt:
         return
     variant = Variant("chr1", pos, ref, alt)
-    rows = pa.table({"pos": [pos], "ref": [ref], "alt": [alt]})
+    rows = pa.table({"chrom": ["chr1"], "pos": [pos], "ref": [ref], "alt": [alt]})
     assert check_normal_form(rows, left_aligned=True).passed == (normalise(variant, reference) == variant)
 
 
@@ -247,22 +247,55 @@ def test_an_account_that_does_not_add_up_fails(
 @pytest.mark.parametrize(("mismatches", "passed"), [(0, True), (1, True), (2, False)])
 def test_share_of_ref_mismatches(mismatches: int, passed: bool) -> None:
     counts = {"kept": 1000 - mismatches, "rejected": mismatches, "rejected.ref_mismatch": mismatches}
-    result = check_ref_mismatches(counts, max_fraction=0.001)
+    result = check_ref_mismatches(counts, rejects(*["ref_mismatch"] * mismatches), max_fraction=0.001)
     assert result.passed is passed
     assert result.figures["examined"] == 1000
-    assert check_ref_mismatches({"kept": 0, "rejected": 0}, max_fraction=0.0).passed
+    assert check_ref_mismatches({"kept": 0, "rejected": 0}, rejects(), max_fraction=0.0).passed
+
+
+def test_the_first_ten_ref_mismatches_are_shown_with_line_and_expected_base() -> None:
+    found = [
+        {
+            **dict.fromkeys(REJECTS.columns),
+            "file": "a.vcf",
+            "line": 7 + n,
+            "chrom": "21",
+            "pos": 100 + n,
+            "ref": "G",
+            "alt": "T",
+            "record_id": f"rs{n}",
+            "reason": "iupac" if n == 1 else "ref_mismatch",
+            "detail": "the reference has A",
+        }
+        for n in range(20)
+    ]
+    table = pa.Table.from_pylist(found, schema=REJECTS.arrow)
+    result = check_ref_mismatches({"kept": 0, "rejected": 20, "rejected.ref_mismatch": 19}, table, max_fraction=0.5)
+    assert [row["line"] for row in result.rows] == [7, *range(9, 18)]
+    assert result.rows[0] == {
+        "chrom": "21",
+        "pos": 100,
+        "ref": "G",
+        "expected": "A",
+        "alt": "T",
+        "line": 7,
+        "record_id": "rs0",
+        "file": "a.vcf",
+    }
 
 
 @pytest.mark.parametrize(("outside", "passed"), [(0, True), (1, False)])
 def test_alleles_beyond_the_contig_s_end_count_as_well(outside: int, passed: bool) -> None:
     counts = {"kept": 999, "rejected": 1 + outside, "rejected.ref_mismatch": 1, "rejected.out_of_range": outside}
-    result = check_ref_mismatches(counts, max_fraction=0.001)
+    result = check_ref_mismatches(counts, rejects(*["out_of_range"] * outside), max_fraction=0.001)
     assert result.passed is passed
+    assert len(result.rows) == outside
     assert result.figures["out_of_range"] == outside
 
 
 def test_merged_checks_fail_if_one_does_and_add_figures() -> None:
     one = CheckResult("a", passed=True, figures={"rows": 2, "note": "x"})
-    two = CheckResult("a", passed=False, figures={"rows": 3, "error": "y"})
+    two = CheckResult("a", passed=False, figures={"rows": 3, "error": "y"}, rows=[{"pos": n} for n in range(7)])
     (merged,) = merge_checks([(one,), (two,)])
-    assert merged == CheckResult("a", passed=False, figures={"rows": 5, "note": "x", "error": "y"})
+    assert merged == CheckResult("a", passed=False, figures={"rows": 5, "note": "x", "error": "y"}, rows=two.rows)
+    assert [row["pos"] for row in merge_checks([(two,), (two,)])[0].rows] == [0, 1, 2, 3, 4, 5, 6, 0, 1, 2]

@@ -60,6 +60,13 @@ def plan_release(workspace: Workspace, key: str, progress: Progress) -> Plan:
             "release_key_equals_header_date",
             passed=header_date == ReleaseKey.parse(key).day,
             figures={"release": key, "header_date": str(header_date)},
+            rows=[
+                {
+                    "file": source.name,
+                    "expected": f"##fileDate={ReleaseKey.parse(key).day}",
+                    "got": f"##fileDate={header_date}",
+                }
+            ],
         )
         return BuildReport(
             counts={"size_bytes": local.path.stat().st_size}, rows={}, checks=(local.checksum_check(), dated)

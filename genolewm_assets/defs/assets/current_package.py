@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from genolewm_assets.defs.assets.packages import packages_split
+from genolewm_assets.defs.display import check_description, check_metadata
 from genolewm_assets.defs.runtime import (
     FOLLOWING,
     Currency,
@@ -24,7 +25,7 @@ from genolewm_assets.lewm.packages import (
     read_pin,
     write_current_version,
 )
-from genolewm_assets.store.artefacts import ArtefactId
+from genolewm_assets.store.artefacts import ArtefactId, CheckResult
 
 #: Fields of ``packages/current.json``.
 _COLUMNS = dg.TableSchema(
@@ -91,7 +92,10 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
         ref = move_current(root)
         write_current_version(root, packages_current.code_version)
     except GenoLeWMError as err:
-        yield dg.AssetCheckResult(check_name=_VERIFIES, passed=False, metadata={"error": str(err)})
+        row = {"where": err.where, "problem": err.problem, "expected": err.expected, "got": err.got}
+        check = CheckResult(_VERIFIES, passed=False, figures={"error": str(err)}, rows=[row])
+        said = check_description(check)
+        yield dg.AssetCheckResult(check_name=_VERIFIES, passed=False, metadata=check_metadata(check), description=said)
         raise dg.Failure(str(err), allow_retries=False) from err
     context.log.info("package in use: release %s, %s", ref.release, ref.path)
     yield dg.MaterializeResult(

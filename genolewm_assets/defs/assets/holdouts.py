@@ -102,12 +102,12 @@ def _read_phased(
     phased: dict[str, PhasedGenotypes] = {}
     counts: dict[str, int] = {}
     figures: dict[str, JsonValue] = {}
-    differing: list[str] = []
+    differing: list[dict[str, object]] = []
     for name, source in sources.items():
         with source.local() as local:
             checked = local.checksum_check()
             figures[name] = dict(checked.figures)
-            differing += [] if checked.passed else [name]
+            differing += [{"contig": name, **row} for row in checked.rows]
             found = read_phased(
                 local.path,
                 workspace.contigs[name],
@@ -119,7 +119,7 @@ def _read_phased(
         phased[name] = found.genotypes
         counts.update({f"haplotypes.{name}.{what}": n for what, n in found.counts.items()})
     figures = figures or {"source": NO_SOURCE}
-    return phased, counts, CheckResult("checksum_matches_published", passed=not differing, figures=figures)
+    return phased, counts, CheckResult("checksum_matches_published", not differing, figures, differing)
 
 
 def _counted(inputs: ReleaseInputs, progress: Progress) -> Iterator[pa.Table]:

@@ -146,7 +146,10 @@ def _borrowed(sources: Sequence[SourceFile]) -> Iterator[tuple[list[Path], Check
         copies = [stack.enter_context(source.local()) for source in sources]
         checks = [copy.checksum_check() for copy in copies]
         figures = {source.name: copy.md5 for source, copy in zip(sources, copies, strict=True)}
-        whole = CheckResult("checksum_matches_published", all(check.passed for check in checks), figures)
+        rows = [
+            {**row, "file": source.name} for source, check in zip(sources, checks, strict=True) for row in check.rows
+        ]
+        whole = CheckResult("checksum_matches_published", all(check.passed for check in checks), figures, rows)
         nothing = "neither the catalogue nor a publisher states an MD5" if copies else _NO_FILES
         n = sum(copy.expected_md5 is not None for copy in copies)
         yield [copy.path for copy in copies], stating_compared(whole, n, nothing, declared=True)

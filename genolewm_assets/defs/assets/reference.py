@@ -24,7 +24,10 @@ def plan_genome(workspace: Workspace, _partition: str, progress: Progress) -> Pl
             table = prepare_genome(local.path, work, contigs, progress=progress)
         differences = compare_contigs(table, contigs)
         pinned = CheckResult(
-            "contigs_match_pins", passed=not differences, figures={"differences": "; ".join(differences)}
+            "contigs_match_pins",
+            passed=not differences,
+            figures={"differences": "; ".join(map(str, differences))},
+            rows=[each._asdict() for each in differences],
         )
         return BuildReport(
             counts={

@@ -1,5 +1,12 @@
 from .change_picture import draw_transitions as draw_transitions
 from .check_descriptions import CHECK_DESCRIPTIONS as CHECK_DESCRIPTIONS
+from .check_results import OFFENDING as OFFENDING
+from .check_results import check_description as check_description
+from .check_results import check_metadata as check_metadata
+from .check_results import check_pages as check_pages
+from .check_results import failed_checks as failed_checks
+from .check_results import failure_entries as failure_entries
+from .check_results import row_text as row_text
 from .column_lineage import Keyed as Keyed
 from .column_lineage import Sources as Sources
 from .column_lineage import made_here as made_here

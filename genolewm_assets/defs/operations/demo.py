@@ -19,12 +19,14 @@ from typing import Literal, Self, TypeAlias
 import dagster as dg
 
 from genolewm_assets.defs.assets import GATED, embeddings_cache, embeddings_corpus, leading_to, packages_current
+from genolewm_assets.defs.display import OFFENDING, row_text
 from genolewm_assets.defs.operations.build_inputs import is_recorded, rows_recorded
 from genolewm_assets.defs.operations.release_job import register_offered
 from genolewm_assets.defs.operations.run_queue import UNFINISHED
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
     BY_RELEASE,
+    INPUTS_ACCEPTED,
     STANDING_CHECKS,
     GatedAsset,
     Partitioning,
@@ -49,6 +51,10 @@ STATE_ASSETS = leading_to(embeddings_cache, embeddings_corpus)
 _HOST_TAG, _PID_TAG = "genolewm/demo_host", "genolewm/demo_pid"
 #: The daemon of a UI beside a demo repeats none of its runs: the next demo does.
 _NOT_REPEATED = {"dagster/max_retries": "0"}
+#: Rows at fault that are printed of each failed check; the UI shows more.
+_ROWS_PRINTED = 3
+#: Checks of which the error line says what their one row says.
+_SAID_BY_THE_ERROR = {INPUTS_ACCEPTED, "package_verifies"}
 #: Location whose lock a running demo holds; nothing is published there.
 _LOCK = "demo"
 
@@ -69,6 +75,8 @@ class PartitionResult:
         Reason of the failure in one line; empty unless ``outcome`` is ``failed``.
     exit_code
         Exit code of the command line for this failure; 0 if there is none.
+    offending
+        The first rows at fault of each failed check, one line each.
     """
 
     artefact: ArtefactId
@@ -79,6 +87,7 @@ class PartitionResult:
     checks: int = 0
     error: str = ""
     exit_code: int = 0
+    offending: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def line(self) -> str:
         """Return the result as one line of text."""
@@ -86,7 +95,12 @@ class PartitionResult:
         facts = f"{rows}{self.checks_passed} of {self.checks} checks passed"
         return f"{self.artefact} {self.outcome} in {self.seconds:.1f} s: {self.error or facts}"
 
-    def as_json(self) -> dict[str, str | int | float | None]:
+    def text(self) -> str:
+        """Return the line of the result and, below it, the rows at fault under the name of their check."""
+        rows = (f"  {name}: {row}" for name, shown in self.offending.items() for row in shown)
+        return "\n".join([self.line(), *rows])
+
+    def as_json(self) -> dict[str, object]:
         """Return the result as a JSON object, with ``asset`` and ``partition`` in place of ``artefact``."""
         facts = asdict(self)
         del facts["artefact"]
@@ -224,11 +238,22 @@ class Demo:
         )
         if result.success:
             return None
-        passed = sum(check.passed for check in result.get_asset_check_evaluations())
+        evaluations = result.get_asset_check_evaluations()
+        passed = sum(check.passed for check in evaluations)
         (event, *_) = [event for event in result.all_events if event.is_step_failure] or result.all_events[-1:]
         error, exit_code = _reason(event)
         seconds = time.monotonic() - started
-        return PartitionResult(artefact, "failed", seconds, None, passed, checks, error, exit_code)
+        offending = {check.check_name: rows for check in evaluations if (rows := _first_rows(check))}
+        return PartitionResult(artefact, "failed", seconds, None, passed, checks, error, exit_code, offending)
+
+
+def _first_rows(check: dg.AssetCheckEvaluation) -> list[str]:
+    """Return the first rows at fault of a check, one line each; none if it passed or has no rows."""
+    table = check.metadata.get(OFFENDING)
+    said = check.passed or check.check_name in _SAID_BY_THE_ERROR
+    if said or not isinstance(table, dg.TableMetadataValue):
+        return []
+    return [row_text(record.data) for record in table.records[:_ROWS_PRINTED]]
 
 
 def _reason(event: dg.DagsterEvent) -> tuple[str, int]:

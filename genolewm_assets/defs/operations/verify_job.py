@@ -10,10 +10,11 @@ import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
 from genolewm_assets.defs.assets import GATED
+from genolewm_assets.defs.display import check_description, failure_entries
 from genolewm_assets.defs.runtime import BYTES_MATCH_MANIFEST, LogProgress, Workspace, WorkspaceResource, report_failure
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.states import find_index_faults
-from genolewm_assets.store.artefacts import ArtefactId, Verification, Verified
+from genolewm_assets.store.artefacts import ArtefactId, CheckResult, Finding, FindingKind, Verification, Verified
 
 #: Greatest number of problems that the check of a partition shows; the run's log has all.
 _SHOWN = 20
@@ -38,7 +39,7 @@ class PartitionChecks:
     passed: int = 0
     failed: int = 0
     _expected: dict[str, ArtefactId] = field(default_factory=dict)
-    _unlocated: dict[ArtefactId, str] = field(default_factory=dict)
+    _unlocated: dict[ArtefactId, Finding] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         every = [(asset, key) for asset in GATED.values() for key in asset.partitions.keys(self.instance)]
@@ -47,7 +48,7 @@ class PartitionChecks:
             try:
                 self._expected[asset.location(self.workspace, partition)] = artefact
             except (GenoLeWMError, ValueError) as err:  # the path depends on other artefacts, which may be damaged
-                self._unlocated[artefact] = f"{artefact}: its path cannot be determined: {err}"
+                self._unlocated[artefact] = _fault(str(artefact), f"its path cannot be determined: {err}")
 
     def found(self, verified: Verified) -> Iterator[dg.AssetCheckEvaluation]:
         """Yield the evaluation of the partition that is published at a verified location; none for other locations."""
@@ -55,31 +56,32 @@ class PartitionChecks:
         if artefact is None:
             return
         manifest = verified.manifest
-        problems = [str(finding) for finding in verified.findings]
+        problems = list(verified.findings)
         if manifest is not None and (other := ArtefactId(manifest.asset, manifest.partition)) != artefact:
-            problems.append(f"{verified.location}: another artefact is published here: {other}")
+            problems.append(_fault(verified.location, f"another artefact is published here: {other}"))
         figures: dict[str, int | str] = {}
         if manifest is not None:
             figures = {"files": len(manifest.files), "compared": len(manifest.files), "manifest": manifest.sha256}
             if not manifest.files:
-                problems.append(f"{verified.location}: not compared: the manifest lists no file")
+                problems.append(_fault(verified.location, "not compared: the manifest lists no file"))
         yield from self._evaluate(artefact, problems, figures)
 
     def not_found(self) -> Iterator[dg.AssetCheckEvaluation]:
         """Yield a failed evaluation for each partition that was materialised but is not published."""
-        nothing = {artefact: f"{location}: nothing is published" for location, artefact in self._expected.items()}
+        nothing = {artefact: _fault(place, "nothing is published") for place, artefact in self._expected.items()}
         for artefact, problem in {**nothing, **self._unlocated}.items():
             if self._latest(artefact) is not None:
                 yield from self._evaluate(artefact, [problem], {})
 
     def _evaluate(
-        self, artefact: ArtefactId, problems: list[str], figures: dict[str, int | str]
+        self, artefact: ArtefactId, problems: list[Finding], figures: dict[str, int | str]
     ) -> Iterator[dg.AssetCheckEvaluation]:
         latest = self._latest(artefact)
         if problems and latest is not None and latest.timestamp > self.started_s:
             return
         self.passed += not problems
         self.failed += bool(problems)
+        check = CheckResult(BYTES_MATCH_MANIFEST, not problems, {**figures}, [_row(each) for each in problems])
         shown = {"problems": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems[:_SHOWN]))}
         # Without this reference Dagster takes the evaluation for one of an older version.
         target = latest and AssetCheckEvaluationTargetMaterializationData(
@@ -89,7 +91,8 @@ class PartitionChecks:
             asset_key=_key(artefact),
             check_name=BYTES_MATCH_MANIFEST,
             passed=not problems,
-            metadata={**figures, **(shown if problems else {})},
+            description=check_description(check),
+            metadata={**failure_entries(check), **figures, **(shown if problems else {})},
             target_materialization_data=target,
             blocking=True,
             partition=artefact.partition,
@@ -99,6 +102,16 @@ class PartitionChecks:
         partitions = None if artefact.partition is None else [artefact.partition]
         wanted = dg.AssetRecordsFilter(asset_key=_key(artefact), asset_partitions=partitions)
         return next(iter(self.instance.fetch_materializations(wanted, limit=1).records), None)
+
+
+def _fault(where: str, problem: str) -> Finding:
+    return Finding(FindingKind.CORRUPT, where, None, problem)
+
+
+def _row(finding: Finding) -> dict[str, object]:
+    """Return a finding as a row at fault."""
+    file = finding.location if finding.file is None else f"{finding.location}/{finding.file}"
+    return {"file": file, "problem": finding.problem, "expected": finding.expected, "got": finding.got}
 
 
 def _key(artefact: ArtefactId) -> dg.AssetKey:

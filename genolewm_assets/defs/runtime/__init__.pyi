@@ -13,6 +13,7 @@ from .declaration import Declaration as Declaration
 from .failure_hook import report_failure as report_failure
 from .gates import BUILD_AGAIN_TAG as BUILD_AGAIN_TAG
 from .gates import BYTES_MATCH_MANIFEST as BYTES_MATCH_MANIFEST
+from .gates import INPUTS_ACCEPTED as INPUTS_ACCEPTED
 from .gates import STANDING_CHECKS as STANDING_CHECKS
 from .gates import GatedAsset as GatedAsset
 from .gates import GatedEvents as GatedEvents

@@ -13,11 +13,12 @@ from typing import Any, Literal, TypeAlias
 
 import dagster as dg
 
+from genolewm_assets.defs.display import failure_entries
 from genolewm_assets.defs.runtime.declaration import Declaration
 from genolewm_assets.defs.runtime.partitions import BY_PACKAGED_RELEASE
 from genolewm_assets.defs.runtime.release_age import NEWEST_RELEASE_BUILT, judge_age, seen_releases
 from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.store.artefacts import ArtefactId
+from genolewm_assets.store.artefacts import ArtefactId, CheckResult
 
 #: What a rebuild would read is what was read. Reported by each build and by each ``check_current``; it blocks nothing,
 #: because what is published was right when it was built.
@@ -56,7 +57,10 @@ class Currency:
     def metadata(self) -> dict[str, dg.MetadataValue]:
         """Return the result as metadata of the check."""
         shown = {"reasons": dg.MetadataValue.md("\n".join(f"- {line}" for line in self.reasons[:_SHOWN]))}
-        return {"state": dg.MetadataValue.text(self.state), **(shown if self.reasons else {})}
+        rows = [{"state": self.state, "difference": line} for line in self.reasons] or [{"state": self.state}]
+        check = CheckResult(BUILT_FROM_CURRENT_INPUTS, self.state == "current", {}, rows)
+        state = {"state": dg.MetadataValue.text(self.state)}
+        return {**failure_entries(check), **state, **(shown if self.reasons else {})}
 
 
 class PublishingAsset(Declaration, ABC):

@@ -13,7 +13,14 @@ from typing import Any, Literal, TypeAlias
 
 import dagster as dg
 
-from genolewm_assets.defs.display import in_reading_order, lineage_metadata
+from genolewm_assets.defs.display import (
+    check_description,
+    check_metadata,
+    check_pages,
+    failed_checks,
+    in_reading_order,
+    lineage_metadata,
+)
 from genolewm_assets.defs.runtime.currency import Currency, PublishingAsset
 from genolewm_assets.defs.runtime.run_log import LogProgress
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
@@ -21,7 +28,7 @@ from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import BusyError, FetchError, GenoLeWMError, MissingResourceError
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import (
-    NOT_COMPARED,
+    REMEDY,
     ArtefactId,
     BuildPlan,
     BuildRejectedError,
@@ -240,19 +247,20 @@ class GatedAsset(PublishingAsset):
         except GenoLeWMError as err:
             # Planning may build the simulated sources; a rejection of those carries checks of another artefact.
             rejected = isinstance(err, BuildRejectedError) and err.where == str(artefact)
-            yield self._result(INPUTS_ACCEPTED, passed=rejected, **({} if rejected else {"error": str(err)}))
+            yield self._as_dagster(_inputs_accepted(None if rejected else err))
             evaluated = err.checks if isinstance(err, BuildRejectedError) and rejected else ()
             yield from map(self._as_dagster, evaluated)
             yield from self._not_evaluated({INPUTS_ACCEPTED, *(check.name for check in evaluated)})
             retry = isinstance(err, (BusyError, FetchError))
-            raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}, allow_retries=retry) from err
+            text, pages = _stated_failure(self.key, err, evaluated)
+            raise dg.Failure(text, metadata={**pages, "exit_code": err.exit_code}, allow_retries=retry) from err
         if published.reused:
             context.log.info("%s is current: the published version was verified and kept", published.artefact)
         yield dg.MaterializeResult(
             metadata=in_reading_order({**self.describe(published), **lineage_metadata(self.sources), **further}),
             data_version=dg.DataVersion(f"sha256:{published.manifest.sha256}"),
             check_results=[
-                self._result(INPUTS_ACCEPTED, passed=True),
+                self._as_dagster(_inputs_accepted(None)),
                 # The files were hashed while they were written or, if reused, again now.
                 self._as_dagster(_bytes_match(published.manifest)),
                 *map(self._as_dagster, published.manifest.checks),
@@ -305,13 +313,35 @@ class GatedAsset(PublishingAsset):
                 )
 
     def _as_dagster(self, check: CheckResult) -> dg.AssetCheckResult:
-        return self._result(check.name, passed=check.passed, **check.figures)
-
-    def _result(self, name: str, *, passed: bool, **figures: Any) -> dg.AssetCheckResult:
-        said = f"not compared: {figures[NOT_COMPARED]}" if NOT_COMPARED in figures else None
         return dg.AssetCheckResult(
-            passed=passed, asset_key=self.path, check_name=name, metadata=figures, description=said
+            passed=check.passed,
+            asset_key=self.path,
+            check_name=check.name,
+            metadata=check_metadata(check),
+            description=check_description(check),
         )
+
+
+def _inputs_accepted(err: GenoLeWMError | None) -> CheckResult:
+    """Return the check that the sources and inputs can be read, given the error that says that they cannot."""
+    if err is None:
+        return CheckResult(INPUTS_ACCEPTED, passed=True)
+    row = {"where": err.where, "problem": err.problem, "expected": err.expected, "got": err.got}
+    figures = {"error": str(err), **({REMEDY: f"{err.remedy}."} if err.remedy else {})}
+    return CheckResult(INPUTS_ACCEPTED, passed=False, figures=figures, rows=[row])
+
+
+def _stated_failure(
+    asset: str, err: GenoLeWMError, checks: Sequence[CheckResult]
+) -> tuple[str, Mapping[str, dg.MetadataValue]]:
+    """Return the message of a failed step, and links to the pages of the checks that failed."""
+    failed = failed_checks(checks)
+    if not failed:
+        return str(err), {}
+    own = " ".join(f"{check.figures[REMEDY]}." for check in failed if REMEDY in check.figures)
+    names = ", ".join(check.name for check in failed)
+    where = f"The rows at fault and what to do are in the UI: Assets > {asset} > Checks > {names}."
+    return " ".join(part for part in (f"{err.where}: {err.problem}.", own, where) if part), check_pages(asset, checks)
 
 
 def _bytes_match(manifest: Manifest) -> CheckResult:

@@ -13,9 +13,11 @@ from typing import Protocol
 
 import dagster as dg
 
+from genolewm_assets.defs.display import failure_entries
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.sources.clinvar import LEDGER, listed_releases, read_ledger, read_listing
+from genolewm_assets.store.artefacts import CheckResult
 from genolewm_assets.variants import ReleaseKey, in_order, is_release_key
 
 #: The newest release that the listing offers is built, and is not older than the catalogue allows. Reported by each
@@ -58,11 +60,13 @@ class ReleaseAge:
     known_from: str
     age_days: int | None
 
-    def metadata(self) -> dict[str, str | int]:
+    def metadata(self) -> dict[str, str | int | dg.MetadataValue]:
         """Return the result as metadata of the check."""
         facts = {"newest_built": self.newest_built, "newest_offered": self.newest_offered, "age_days": self.age_days}
         stated = {name: value for name, value in facts.items() if value is not None}
-        return {"reason": self.reason, **stated, "offered_according_to": self.known_from}
+        row = {**facts, "offered_according_to": self.known_from, "reason": self.reason}
+        entries = failure_entries(CheckResult(NEWEST_RELEASE_BUILT, self.passed, {}, [row]))
+        return {**entries, "reason": self.reason, **stated, "offered_according_to": self.known_from}
 
 
 class Following(Protocol):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
@@ -19,7 +19,7 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import ContigSet
 from genolewm_assets.lewm.corpus.records import CorpusRecord
 from genolewm_assets.lewm.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
-from genolewm_assets.store.artefacts import CheckResult, stating_compared
+from genolewm_assets.store.artefacts import CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema
 
@@ -81,8 +81,7 @@ class _Audit:
 
     def __init__(self, params: CorpusParams, contigs: ContigSet, bases: Callable[[str, int, int], bytes]) -> None:
         self.params, self.contigs, self.bases = params, contigs, bases
-        self.wrong: Counter[str] = Counter()
-        self.examples: dict[str, str] = {}
+        self.wrong: defaultdict[str, RowsAtFault] = defaultdict(RowsAtFault)
         self.recount: Counter[str] = Counter()
         self._seen: set[bytes] = set()
 
@@ -93,7 +92,9 @@ class _Audit:
                 schema.check(table.schema, where=schema.name)
                 table.validate(full=True)
             except (CorruptResourceError, pa.ArrowInvalid) as error:
-                self._add_finding("schema_as_declared", str(error))
+                differing = schema.differences(table.schema) or ({"table": schema.name},)
+                for row in differing:
+                    self.wrong["schema_as_declared"].add(**row, problem=str(error))
                 continue
             yield from table.to_pylist()
 
@@ -113,7 +114,7 @@ class _Audit:
                 self._compare(record, group[1], expected)
                 group = next(groups, None)
             elif expected:
-                self._add_finding("windows_follow_tiling", f"{name}: {len(expected)} windows missing")
+                self._add_finding("windows_follow_tiling", name, f"{len(expected)} windows missing")
             if not expected:
                 self.recount["records_skipped"] += 1
                 if skip is not None and (skip["record_id"], skip["length_bp"]) == (
@@ -122,13 +123,14 @@ class _Audit:
                 ):
                     skip = next(skipped, None)
                 else:
-                    self._add_finding("every_record_accounted_for", f"{name}: not among the skipped records")
+                    self._add_finding("every_record_accounted_for", name, "not among the skipped records")
         if group is not None:
-            self._add_finding("windows_follow_tiling", f"{group[0]}: rows without a record, or out of order")
+            self._add_finding("windows_follow_tiling", group[0], "rows without a record, or out of order")
         if skip is not None:
             self._add_finding(
                 "every_record_accounted_for",
-                f"{skip['record_id']}: listed as skipped, but no such record, or out of order",
+                skip["record_id"],
+                "listed as skipped, but no such record, or out of order",
             )
 
     def results(self, counts: Mapping[str, int]) -> tuple[CheckResult, ...]:
@@ -139,19 +141,21 @@ class _Audit:
         stated = {**counts, "records_skipped": skipped - counts["skipped.sliced_out"]}
         for name, n in recount.items():
             if stated.get(name, 0) != n:
-                self._add_finding("every_record_accounted_for", f"{name}: counted {stated.get(name, 0)}, found {n}")
+                counted = stated.get(name, 0)
+                self._add_finding(
+                    "every_record_accounted_for", name, f"counted {counted}, found {n}", expected=n, got=counted
+                )
         if counts["records_in"] != counts["records_used"] + skipped:
-            self._add_finding("every_record_accounted_for", "records_in is not records_used + skipped")
+            self._add_finding("every_record_accounted_for", "records_in", "is not records_used + skipped")
         # Without windows, the account has shown each record among the skipped ones.
         listed = bool(self.recount["records_in"]) and not self.wrong["every_record_accounted_for"]
         nothing = "every record was skipped" if listed else "the source has no record"
         return tuple(self._result(name, nothing, listed=listed) for name in CORPUS_CHECKS)
 
     def _result(self, name: str, nothing: str, *, listed: bool) -> CheckResult:
-        figures: dict[str, JsonValue] = {"wrong": self.wrong[name], "rows": self.recount["windows"]}
-        if name in self.examples:
-            figures["first"] = self.examples[name]
-        check = CheckResult(name, passed=not self.wrong[name], figures=figures)
+        wrong = self.wrong[name]
+        figures: dict[str, JsonValue] = {"wrong": len(wrong), "rows": self.recount["windows"]}
+        check = CheckResult(name, passed=not wrong, figures=figures, rows=tuple(wrong))
         if name == "schema_as_declared":
             return check
         of_records = name in ("windows_follow_tiling", "every_record_accounted_for")
@@ -159,10 +163,14 @@ class _Audit:
             check, self.recount["records_in" if of_records else "windows"], nothing, declared=listed
         )
 
-    def _add_finding(self, check: str, example: str) -> None:
-        """Count a finding; the first of each check is kept as an example."""
-        self.wrong[check] += 1
-        self.examples.setdefault(check, example)
+    def _add_finding(self, check: str, what: str, problem: str, **facts: object) -> None:
+        """Count a finding about a record, or a count."""
+        self.wrong[check].add(record=what, problem=problem, **facts)
+
+    def _add_row(self, check: str, row: Row, problem: str, **facts: object) -> None:
+        """Count a finding about a row of a window."""
+        names = ("window_index", "start", "end")
+        self.wrong[check].add(record=row["record_id"], **{n: row[n] for n in names}, problem=problem, **facts)
 
     def _is_in_slice(self, record_id: str) -> bool:
         """Return whether a record is in the slice, comparing hashes as fractions; the builder compares integers."""
@@ -220,11 +228,15 @@ class _Audit:
     def _compare(self, record: CorpusRecord, rows: list[Row], expected: list[tuple[int, int]]) -> None:
         found = [(row["window_index"], row["start"], row["end"], row["window_bp"]) for row in rows]
         if found != [(index, start, end, end - start) for index, (start, end) in enumerate(expected)]:
-            self._add_finding("windows_follow_tiling", f"{rows[0]['record_id']}: expected windows {expected}")
+            spans = [(row["start"], row["end"]) for row in rows]
+            self._add_finding(
+                "windows_follow_tiling", rows[0]["record_id"], "other windows", expected=expected, got=spans
+            )
         for row in rows:
             self._check_content(row, record)
             if not self._placement_holds(row, record):
-                self._add_finding("placements_hold", _name_of_window(row))
+                names = ("placement_how", "placed_contig", "placed_start", "placed_end", "strand", "placement_exact")
+                self._add_row("placements_hold", row, "the placement does not hold", **{n: row[n] for n in names})
 
     def _check_content(self, row: Row, record: CorpusRecord) -> None:
         """Compare a row with the bases, flanks, hash, GC share and annotations recomputed from its record."""
@@ -233,17 +245,36 @@ class _Audit:
         texts = row["left_flank"], row["sequence"], row["right_flank"]
         labels = row["source"], row["taxonomy"], row["note"], row["maybe_human"]
         stated = str(record.source), record.taxonomy, record.note, record.maybe_human
-        if tuple(part.decode() for part in cut) != texts or labels != stated:
-            self._add_finding("windows_cut_from_records", _name_of_window(row))
+        if tuple(part.decode() for part in cut) != texts:
+            differing = next(n for n in range(3) if cut[n].decode() != texts[n])
+            what = ("left_flank", "sequence", "right_flank")[differing]
+            self._add_row(
+                "windows_cut_from_records",
+                row,
+                f"{what} differs from the record",
+                expected=cut[differing].decode(),
+                got=texts[differing],
+            )
+        elif labels != stated:
+            self._add_row(
+                "windows_cut_from_records", row, "annotations differ from the record", expected=stated, got=labels
+            )
         flanks_fit = len(texts[0]) == len(texts[2]) == margin
         if not flanks_fit or len(texts[1]) % 6 or not all(_ACGT.fullmatch(text) for text in texts if text):
-            self._add_finding("windows_hold_only_acgt", _name_of_window(row))
+            sizes = [len(text) for text in texts]
+            self._add_row("windows_hold_only_acgt", row, "other symbols, or sizes that do not fit", sizes=sizes)
         fresh = hashlib.sha256(texts[1].encode())
         gc = len(texts[1].translate(_NOT_GC)) / max(1, len(texts[1]))
         if (fresh.digest(), fresh.hexdigest()[:32]) != (row["window_hash"], row["window_id"]) or abs(
             gc - row["gc"]
         ) > 1e-6:
-            self._add_finding("window_hashes_right", _name_of_window(row))
+            self._add_row(
+                "window_hashes_right",
+                row,
+                "hash, id or GC share differ",
+                expected=(fresh.hexdigest()[:32], f"GC {gc:.6f}"),
+                got=(row["window_id"], f"GC {row['gc']:.6f}"),
+            )
 
     def _placement_holds(self, row: Row, record: CorpusRecord) -> bool:
         """Return whether a placement has the columns of its kind, is inside its contig, and is exact as stated."""
@@ -276,7 +307,3 @@ class _Audit:
         if row["strand"] == "-":
             genomic = genomic.translate(_OTHER_STRAND)[::-1]
         return bool(genomic.decode() == row["sequence"])
-
-
-def _name_of_window(row: Row) -> str:
-    return f"{row['record_id']} window {row['window_index']}"

@@ -17,11 +17,12 @@ from genolewm_assets.genome import Holdout
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import TABLES
-from genolewm_assets.store.artefacts import CheckResult, stating_compared
+from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema
 
-Problems = list[str]
+#: Rows at fault, each with the text ``problem``.
+Problems = list[dict[str, object]]
 
 
 def check_holdouts(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> tuple[CheckResult, ...]:
@@ -44,7 +45,7 @@ def check_holdouts(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPol
     """
     schemas = _result("schema_as_declared", _schemas(held))
     if not schemas.passed:
-        missed: dict[str, JsonValue] = {"error": "not run: a table does not have its schema"}
+        missed: dict[str, JsonValue] = {NOT_RUN: "not run: a table does not have its schema"}
         return (schemas, *(CheckResult(name, passed=False, figures=missed) for name in HOLDOUT_CHECKS[1:]))
     found = (_result(name, find(held, given, policy)) for name, find in _CHECKS.items())
     return (schemas, *(_stating(check, held, given, policy) for check in found))
@@ -65,31 +66,53 @@ def _stating(check: CheckResult, held: HoldoutTables, given: HoldoutInputs, poli
 
 
 def _schemas(held: HoldoutTables) -> Problems:
-    problems = []
+    problems: Problems = []
     for table, schema in _tables(held):
         try:
             schema.check(table.schema, where=schema.name)
             table.validate(full=True)
         except (CorruptResourceError, pa.ArrowInvalid) as err:
-            problems.append(str(err))
+            problems += [
+                {**row, "problem": str(err)} for row in schema.differences(table.schema) or ({"table": schema.name},)
+            ]
     return problems
 
 
 def _keys(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
-    problems = []
+    problems: Problems = []
     for table, schema in _tables(held):
         rows = zip(*(table[name].to_pylist() for name in schema.key), strict=True)
-        problems += [f"{schema.name}: {one} is repeated or not sorted" for one, two in pairwise(rows) if one >= two]
+        problems += [
+            {
+                "table": schema.name,
+                "key": one,
+                "next": two,
+                "problem": f"{schema.name}: {one} is repeated or not sorted",
+            }
+            for one, two in pairwise(rows)
+            if one >= two
+        ]
     return problems
 
 
 def _roles(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
     """Find contigs, gene components and blocks that have two roles, in one holdout or across holdouts."""
     roles: defaultdict[str, set[str]] = defaultdict(set)
+    holdouts: defaultdict[str, set[str]] = defaultdict(set)
     for table in (held.intervals, held.alleles):
-        for unit, role in set(zip(table["unit"].to_pylist(), table["role"].to_pylist(), strict=True)):
+        for unit, role, holdout in set(zip(*(table[n].to_pylist() for n in ("unit", "role", "holdout")), strict=True)):
             roles[unit].add(role)
-    return [f"{unit} has the roles {sorted(found)}" for unit, found in sorted(roles.items()) if len(found) > 1]
+            holdouts[unit].add(holdout)
+    return [
+        {
+            "unit": unit,
+            "holdouts": sorted(holdouts[unit]),
+            "roles": sorted(found),
+            "problem": f"{unit} has the roles {sorted(found)}",
+        }
+        for unit, found in sorted(roles.items())
+        if len(found) > 1
+    ]
 
 
 def _contigs(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> Problems:
@@ -102,7 +125,12 @@ def _contigs(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -
     }
     wanted = policy.canonical(given.contigs).contig_roles()
     return [
-        f"{contig} is not held out as a whole for {role}"
+        {
+            "contig": contig,
+            "expected": role,
+            "got": whole.get(contig, "not held out as a whole"),
+            "problem": f"{contig} is not held out as a whole for {role}",
+        }
         for contig, role in wanted.items()
         if whole.get(contig) != role
     ]
@@ -126,7 +154,12 @@ def _alleles(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) 
     columns = (held.alleles[name].to_pylist() for name in ("holdout", "source", "chrom"))
     named = Counter(key for key in zip(*columns, strict=True) if key[0] != Holdout.TEMPORAL)
     return [
-        f"{' '.join(key)}: {expected[key]} alleles overlap an interval, {named[key]} are listed"
+        {
+            **dict(zip(("holdout", "source", "contig"), key, strict=True)),
+            "expected": expected[key],
+            "got": named[key],
+            "problem": f"{' '.join(key)}: {expected[key]} alleles overlap an interval, {named[key]} are listed",
+        }
         for key in sorted({*expected, *named})
         if expected[key] != named[key]
     ]
@@ -147,7 +180,8 @@ def _haplotypes(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy
     if abs(off) <= HAPLOTYPE_TOLERANCE * total or (off < 0 and held.counts["haplotype_blocks.used_up"]):
         return []
     share, target = f"{len(met) / total:.2%}", f"{policy.haplotype_fraction:.2%}"
-    return [f"{len(met)} of {total} windows are excluded from training: {share}, expected {target}"]
+    problem = f"{len(met)} of {total} windows are excluded from training: {share}, expected {target}"
+    return [{"windows": total, "excluded": len(met), "expected": target, "got": share, "problem": problem}]
 
 
 def _carriers(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
@@ -165,7 +199,8 @@ def _carriers(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy)
     for row in held.haplotypes.to_pylist():
         listed[row["unit"]].append(row)
     problems += [
-        f"{unit}: held out without a haplotype, or listed without being held out" for unit in units ^ listed.keys()
+        {"unit": unit, "problem": f"{unit}: held out without a haplotype, or listed without being held out"}
+        for unit in sorted(units.keys() ^ listed.keys())
     ]
     for unit in sorted(units.keys() & listed.keys()):
         contig, role, start, end, phased = units[unit]
@@ -173,15 +208,19 @@ def _carriers(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy)
         sets = [frozenset((one["pos"], one["ref"], one["alt"]) for one in row["alleles"]) for row in rows]
         inside = all(start < pos and pos - 1 + len(ref) <= end for alleles in sets for pos, ref, _ in alleles)
         if not inside or any((row["contig"], row["role"], row["phased"]) != (contig, role, phased) for row in rows):
-            problems.append(f"{unit}: its haplotypes are not those of its interval")
+            problems.append(_of_block(unit, contig, start, end, "its haplotypes are not those of its interval"))
         stated = {alleles: row["n_carriers"] for alleles, row in zip(sets, rows, strict=True)}
         if not phased:
             wrong = len(rows) != 1 or rows[0]["n_carriers"] is not None
         else:
             wrong = stated != _count_carried(given, contig, frozenset().union(*sets)) or len(stated) < len(rows)
         if wrong:
-            problems.append(f"{unit}: its haplotypes are not those of the genotypes")
+            problems.append(_of_block(unit, contig, start, end, "its haplotypes are not those of the genotypes"))
     return problems
+
+
+def _of_block(unit: str, contig: str, start: int, end: int, problem: str) -> dict[str, object]:
+    return {"unit": unit, "contig": contig, "start": start, "end": end, "problem": f"{unit}: {problem}"}
 
 
 def _count_carried(
@@ -224,5 +263,6 @@ def _spans(held: HoldoutTables) -> dict[tuple[str, str], list[tuple[int, int]]]:
 
 
 def _result(name: str, problems: Problems) -> CheckResult:
-    figures: dict[str, JsonValue] = {"problems": len(problems), "first": list(problems[:5])}
-    return CheckResult(name, passed=not problems, figures=figures)
+    first: list[JsonValue] = [str(problem["problem"]) for problem in problems[:5]]
+    figures: dict[str, JsonValue] = {"problems": len(problems), "first": first}
+    return CheckResult(name, passed=not problems, figures=figures, rows=problems)

@@ -27,7 +27,7 @@ from genolewm_assets.lewm.packages import (
     variants_path,
 )
 from genolewm_assets.lewm.training import SplitBenches, TrainingTuple, Visit
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import CheckResult, RowsAtFault
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.variants import ALLELE_KEY
 
@@ -61,6 +61,7 @@ def check_bench(directory: Path, info: PackageInfo, clinvar: Mapping[str, pa.Tab
     names = ("qualify", "emitted", "not_shown", "missing", "unexpected", "emitted_again", "wrong_label", "wrong_count")
     figures = Counter(dict.fromkeys((*names, "under_min_stars", "unjustified"), 0))
     problems: list[str] = []
+    wrong, min_stars = RowsAtFault(), int(str(info.policy["min_stars"]))
     for split in EVALUATION:
         windows, outcomes = _window_spans(directory, info, split), _stated(directory, split)
         benches = cache(partial(SplitBenches, Package(directory, info, {}), split))
@@ -72,8 +73,26 @@ def check_bench(directory: Path, info: PackageInfo, clinvar: Mapping[str, pa.Tab
                 for one in _emit(benches, holdout) if SCORED in stated.values() else ():
                     emitted[_emitted_key(one)] += 1
                     label, stars = ours.get(_emitted_key(one), (None, None))
-                    figures["wrong_label"] += (one.label, one.stars) != (label, stars) or len(one.rel_edits) != 1
-                    figures["under_min_stars"] += one.stars is None or one.stars < int(str(info.policy["min_stars"]))
+                    of_bench = {"holdout": holdout, "split": split}
+                    if (one.label, one.stars) != (label, stars) or len(one.rel_edits) != 1:
+                        figures["wrong_label"] += 1
+                        got = f"{one.label}, {one.stars} stars"
+                        wrong.add(
+                            **of_bench,
+                            **_named(_emitted_key(one)),
+                            fault="wrong label",
+                            expected=f"{label}, {stars} stars",
+                            got=got,
+                        )
+                    if one.stars is None or one.stars < min_stars:
+                        figures["under_min_stars"] += 1
+                        wrong.add(
+                            **of_bench,
+                            **_named(_emitted_key(one)),
+                            fault="under min stars",
+                            expected=f"at least {min_stars} stars",
+                            got=f"{one.stars} stars",
+                        )
             except GenoLeWMError as err:
                 problems.append(str(err))
             not_shown = {key: why for key, why in stated.items() if why != SCORED}
@@ -81,19 +100,29 @@ def check_bench(directory: Path, info: PackageInfo, clinvar: Mapping[str, pa.Tab
             figures["emitted"] += emitted.total()
             figures["not_shown"] += len(not_shown)
             figures["emitted_again"] += sum(n - 1 for n in emitted.values())
-            figures["missing"] += len(ours.keys() - emitted.keys() - not_shown.keys())
-            figures["unexpected"] += len((emitted.keys() | not_shown.keys()) - ours.keys())
-            figures["unexpected"] += len(emitted.keys() & not_shown.keys())
             spans = windows.get(holdout, {})
-            figures["unjustified"] += sum(
-                len(key[2]) == len(key[3]) == 1 and _is_shown(key, spans) for key in not_shown
-            )
+            faults = {
+                "missing": [ours.keys() - emitted.keys() - not_shown.keys()],
+                "unexpected": [(emitted.keys() | not_shown.keys()) - ours.keys(), emitted.keys() & not_shown.keys()],
+                "unjustified": [{k for k in not_shown if len(k[2]) == len(k[3]) == 1 and _is_shown(k, spans)}],
+            }
+            figures.update({fault: sum(map(len, keys)) for fault, keys in faults.items()})
+            faults["emitted_again"] = [{key for key, n in emitted.items() if n > 1}]
+            for fault, key in ((fault, key) for fault, sets in faults.items() for keys in sets for key in sorted(keys)):
+                why = not_shown.get(key, "")
+                wrong.add(holdout=holdout, split=split, **_named(key), fault=fault.replace("_", " "), stated=why)
             head = f"scoring.{holdout}.{split}."
             counted = {name[len(head) :]: n for name, n in info.counts.items() if name.startswith(head) and n}
-            figures["wrong_count"] += counted != dict(Counter(stated.values()))
-    wrong = sum(n for name, n in figures.items() if name not in {"qualify", "emitted", "not_shown"})
-    shown: dict[str, JsonValue] = {**figures, "problems": problems}
-    return CheckResult("bench_alleles_scored", passed=not wrong and not problems, figures=shown)
+            if counted != (found := dict(Counter(stated.values()))):
+                figures["wrong_count"] += 1
+                wrong.add(holdout=holdout, split=split, fault="wrong count", expected=found, got=counted)
+    rows = [*({"fault": problem} for problem in problems), *wrong]
+    shown: dict[str, JsonValue] = {**figures, "problems": [*problems]}
+    return CheckResult("bench_alleles_scored", passed=not rows, figures=shown, rows=rows)
+
+
+def _named(key: _Key) -> dict[str, object]:
+    return dict(zip(("chrom", "pos", "ref", "alt"), key, strict=True))
 
 
 def check_training_alleles(directory: Path, info: PackageInfo) -> CheckResult:
@@ -120,7 +149,17 @@ def check_training_alleles(directory: Path, info: PackageInfo) -> CheckResult:
         remedies = dict.fromkeys(remedy for _, remedy in causes)
         figures["remedy"] = f"{'; '.join(remedies)}; or declare it in the catalogue (packages.without_alleles: true)"
     passed = not missing or info.without_alleles
-    return CheckResult("training_alleles_present", passed=passed, figures=figures)
+    rows = [
+        {
+            "source": source,
+            "alleles_in_the_source": info.counts.get(f"alleles.{source}.in", 0),
+            "alleles_in_train": offered[str(source)],
+            "expected": "at least 1 in a training window",
+            "got": within[str(source)],
+        }
+        for source in missing
+    ]
+    return CheckResult("training_alleles_present", passed=passed, figures=figures, rows=rows)
 
 
 #: What to write in the catalogue so that a holdout leaves alleles to training.

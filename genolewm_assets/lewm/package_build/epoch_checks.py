@@ -27,7 +27,22 @@ def check_mix(info: PackageInfo) -> CheckResult:
     passed = epoch.made > 0 and off <= MIX_TOLERANCE
     if not passed and epoch.made:
         figures["remedy"] = f"Change the mix, or declare: packages: {{mix_declared: {_shares(epoch.planned)}}}"
-    return CheckResult("mix_served", passed=passed, figures=figures)
+    rows: list[dict[str, object]] = [
+        {
+            "share_of": kind,
+            "name": name,
+            "expected": round(wanted.get(name, 0.0), 6),
+            "got": round(served.get(name, 0.0), 6),
+            "difference": round(served.get(name, 0.0) - wanted.get(name, 0.0), 6),
+            "allowed": MIX_TOLERANCE,
+        }
+        for kind, wanted, served in (
+            ("windows", expected.windows, epoch.served.windows),
+            ("edits", expected.edits, epoch.served.edits),
+        )
+        for name in sorted({*wanted, *served})
+    ]
+    return CheckResult("mix_served", passed=passed, figures=figures, rows=rows)
 
 
 def check_visits(info: PackageInfo) -> CheckResult:
@@ -43,7 +58,13 @@ def check_visits(info: PackageInfo) -> CheckResult:
         "not_in_the_mix": list(absent),
         "most_visits": {name: one.most for name, one in visits.items()},
     }
-    return CheckResult("visits_bounded", passed=bool(visits) and not too_often and not never, figures=figures)
+    rows: list[dict[str, object]] = [
+        {"windows_of": name, "expected": f"at most {most} visits of a window", "got": visits[name].most}
+        for name in too_often
+    ]
+    rows += [{"windows_of": name, "expected": "visited in some epoch", "got": "never visited"} for name in never]
+    rows += [] if visits else [{"windows_of": "training", "expected": "windows to visit", "got": "none"}]
+    return CheckResult("visits_bounded", passed=not rows, figures=figures, rows=rows)
 
 
 def _in_mix(stratum: str, info: PackageInfo) -> bool:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.packages import PackageInfo, VariantSource, variants_path
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import SHOWN_ROWS, CheckResult, RowsAtFault
 from genolewm_assets.store.files import JsonValue
 
 #: Key of an allele, class and stars, as a shard and a package have them.
@@ -28,6 +28,7 @@ def check_labels(directory: Path, info: PackageInfo, sources: PackageSources) ->
     """
     newest, known = sources.clinvar, sources.clinvar if info.knowledge == "newest" else sources.clinvar_t0
     figures: Counter[str] = Counter(dict.fromkeys(("alleles", "wrong_in_train", "wrong_in_evaluation"), 0))
+    wrong = RowsAtFault()
     for split in Split:
         tables = known if split is Split.TRAIN else newest
         fault = "wrong_in_train" if split is Split.TRAIN else "wrong_in_evaluation"
@@ -36,11 +37,21 @@ def check_labels(directory: Path, info: PackageInfo, sources: PackageSources) ->
             stated = _stated(tables or {}, chrom)
             for row in rows:
                 figures["alleles"] += 1
-                figures[fault] += row not in stated
+                if row not in stated:
+                    figures[fault] += 1
+                    expected = _labels_of(row, stated) if len(wrong) < SHOWN_ROWS else None
+                    wrong.add(split=split, **dict(zip(_COLUMNS, row, strict=True)), expected=expected)
     at_t0 = info.knowledge == "newest" or (known is not None and info.policy.get("temporal") is not None)
     shown: dict[str, JsonValue] = {**figures, "knowledge": str(info.knowledge)}
     passed = at_t0 and not figures["wrong_in_train"] and not figures["wrong_in_evaluation"]
-    return CheckResult("labels_as_declared", passed=passed, figures=shown)
+    unknown = [] if at_t0 else [{"knowledge": str(info.knowledge), "fault": "no T0 in the policy, or no shard of T0"}]
+    return CheckResult("labels_as_declared", passed=passed, figures=shown, rows=[*unknown, *wrong])
+
+
+def _labels_of(row: tuple[object, ...], stated: frozenset[tuple[object, ...]]) -> str:
+    """Return class and stars that a release states for an allele."""
+    found = sorted(f"{one[4]}, {one[5]} stars" for one in stated if one[:4] == row[:4])
+    return "; ".join(found) or "not in the release"
 
 
 def _stated(tables: Mapping[str, pa.Table], chrom: str) -> frozenset[tuple[object, ...]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 
 import pyarrow as pa
 
 from genolewm_assets.genome import Bases, WindowProfile
 from genolewm_assets.lewm.windows.schema import WINDOWS
-from genolewm_assets.store.artefacts import CheckResult, stating_compared
+from genolewm_assets.store.artefacts import CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.tables import check_schema, not_run
 
 #: Names of the checks of :func:`check_window_table`, in the order of the results.
@@ -18,6 +19,8 @@ WINDOW_CHECKS = ("schema_as_declared", "windows_tile_contig", "windows_hold_only
 
 _RUN = re.compile(rb"[ACGT]+")
 _PIECE_BP = 1 << 20
+#: Start and end where there is no window, or where none is expected.
+_ABSENT = (None, None)
 
 
 def check_window_table(table: pa.Table, sequence: Bases, profile: WindowProfile) -> tuple[CheckResult, ...]:
@@ -61,8 +64,13 @@ def check_tiling(table: pa.Table, sequence: Bases, profile: WindowProfile) -> Ch
             expected.append(run_end - reach)
     starts, ends = table["start"].to_pylist(), table["end"].to_pylist()
     figures = {"windows": len(starts), "expected_windows": len(expected)}
-    sized = all(end - start == profile.window_bp for start, end in zip(starts, ends, strict=True))
-    return CheckResult("windows_tile_contig", passed=starts == expected and sized, figures=figures)
+    pairs = ((start, start + profile.window_bp) for start in expected)
+    wrong = [
+        {"row": row, "start": got[0], "end": got[1], "expected_start": wanted[0], "expected_end": wanted[1]}
+        for row, (got, wanted) in enumerate(zip_longest(zip(starts, ends, strict=True), pairs, fillvalue=_ABSENT))
+        if got != wanted
+    ]
+    return CheckResult("windows_tile_contig", passed=not wrong, figures=figures, rows=wrong)
 
 
 def _runs(sequence: Bases) -> Iterator[tuple[int, int]]:
@@ -81,17 +89,28 @@ def _runs(sequence: Bases) -> Iterator[tuple[int, int]]:
 
 def check_content(table: pa.Table, sequence: Bases) -> tuple[CheckResult, CheckResult]:
     """Read every window again: count bases other than ACGT, and compare ``window_hash`` and ``window_id``."""
-    foreign: list[int] = []
-    wrong = 0
-    for start, end, digest, window_id in zip(
-        *(table[name].to_pylist() for name in ("start", "end", "window_hash", "window_id")), strict=True
+    other, wrong = RowsAtFault(), RowsAtFault()
+    foreign = 0
+    for row, (start, end, digest, window_id) in enumerate(
+        zip(*(table[name].to_pylist() for name in ("start", "end", "window_hash", "window_id")), strict=True)
     ):
         bases = sequence[start:end]
-        foreign.append(len(bases.translate(None, b"ACGT")))
+        if found := len(bases.translate(None, b"ACGT")):
+            foreign += found
+            other.add(row=row, start=start, end=end, window_id=window_id, other_bases=found)
         fresh = hashlib.sha256(bases)
-        wrong += fresh.digest() != digest or fresh.hexdigest()[:32] != window_id
-    figures = {"windows_with_other_bases": sum(map(bool, foreign)), "other_bases": sum(foreign)}
+        if fresh.digest() != digest or fresh.hexdigest()[:32] != window_id:
+            wrong.add(
+                row=row,
+                start=start,
+                end=end,
+                window_id=window_id,
+                expected_id=fresh.hexdigest()[:32],
+                window_hash=digest,
+                expected_hash=fresh.hexdigest(),
+            )
+    figures = {"windows_with_other_bases": len(other), "other_bases": foreign}
     return (
-        CheckResult("windows_hold_only_acgt", passed=not any(foreign), figures=figures),
-        CheckResult("window_hashes_right", passed=not wrong, figures={"wrong_hashes": wrong}),
+        CheckResult("windows_hold_only_acgt", not other, figures, tuple(other)),
+        CheckResult("window_hashes_right", not wrong, {"wrong_hashes": len(wrong)}, tuple(wrong)),
     )

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from genolewm_assets.genome import Split
 from genolewm_assets.mito.genomes.differences import Difference, lay_out, parse_names
 from genolewm_assets.mito.genomes.haplogroups import majors
 from genolewm_assets.mito.genomes.records import GenomeReject
 from genolewm_assets.mito.genomes.rotation import canonical_rotation
-from genolewm_assets.mito.genomes.split import SplitPolicy, least_distance
+from genolewm_assets.mito.genomes.split import SplitPolicy, near_pairs
 from genolewm_assets.mito.genomes.table import MITO_GENOME_REJECTS, MITO_GENOMES
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import SHOWN_ROWS, CheckResult
 from genolewm_assets.store.tables import check_schema, not_run
 
 #: Names of the checks of :func:`check_genomes`, in its order.
@@ -62,18 +63,33 @@ def check_account(table: pa.Table, rejects: pa.Table, counts: Mapping[str, int])
     """Compare rows and reject reasons with the counts; the record numbers of each file must be 1, 2, 3, ..."""
     reasons = rejects["reason"].to_pylist()
     counted = {f"rejected.{reason}": reasons.count(reason) for reason in GenomeReject}
-    agrees = all(counts.get(name, 0) == found for name, found in counted.items())
     # A reason outside the closed set is in no count, so the total differs.
-    agrees &= sum(counted.values()) == rejects.num_rows
+    counted["rejected, all reasons"] = sum(counted.values())
+    stated = {**counts, "rejected, all reasons": rejects.num_rows}
     places = sorted(
         (file, record)
         for each in (table, rejects)
         for file, record in zip(each["file"].to_pylist(), each["record"].to_pylist(), strict=True)
     )
-    whole = all([n for _, n in of_file] == list(range(1, len(of_file) + 1)) for of_file in _by_file(places))
-    passed = agrees and whole and counts["records"] == len(places) and counts["kept"] == table.num_rows
+    counted |= {"records": len(places), "kept": table.num_rows}
+    wrong: list[dict[str, object]] = [
+        {"problem": f"the count {name} differs", "expected": n, "got": stated.get(name, 0)}
+        for name, n in counted.items()
+        if stated.get(name, 0) != n
+    ]
+    wrong += [
+        {
+            "problem": "a record is missing or has two rows",
+            "file": file,
+            "expected": f"record {n}",
+            "got": f"record {got}",
+        }
+        for of_file in _by_file(places)
+        for n, (file, got) in enumerate(of_file, 1)
+        if n != got
+    ]
     figures = {"records": counts["records"], "kept": table.num_rows, "rejected": rejects.num_rows}
-    return CheckResult("every_genome_accounted_for", passed=passed, figures=figures)
+    return CheckResult("every_genome_accounted_for", passed=not wrong, figures=figures, rows=wrong)
 
 
 def _by_file(places: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
@@ -87,7 +103,9 @@ def check_sources(table: pa.Table) -> CheckResult:
         for name, sequence, digest in _columns(table, "name", "sequence", "circle_sha256")
         if hashlib.sha256(canonical_rotation(sequence).encode("ascii")).hexdigest() != digest
     ]
-    return CheckResult("genomes_are_their_sources", passed=not wrong, figures=_wrong(table, wrong))
+    return CheckResult(
+        "genomes_are_their_sources", passed=not wrong, figures=_wrong(table, wrong), rows=_sources(table, wrong)
+    )
 
 
 def check_differences(table: pa.Table, differences: list[tuple[Difference, ...]], reference: str) -> CheckResult:
@@ -97,26 +115,52 @@ def check_differences(table: pa.Table, differences: list[tuple[Difference, ...]]
         for (name, sequence), found in zip(_columns(table, "name", "sequence"), differences, strict=True)
         if lay_out(reference, found).sequence != sequence
     ]
-    return CheckResult("differences_spell_genomes", passed=not wrong, figures=_wrong(table, wrong))
+    return CheckResult(
+        "differences_spell_genomes", passed=not wrong, figures=_wrong(table, wrong), rows=_sources(table, wrong)
+    )
 
 
 def check_split(table: pa.Table, differences: list[tuple[Difference, ...]], policy: SplitPolicy) -> CheckResult:
     """Compute the least distance between two splits, and count haplogroups that occur in more than one split."""
     split = [Split(name) for name in table["split"].to_pylist()]
-    least = least_distance(differences, split)
+    least, near = near_pairs(differences, split, limit=policy.max_differences, most=SHOWN_ROWS)
     branches = zip(majors(table["haplogroup"].to_pylist()), split, strict=True)
-    pairs = {(branch, found) for branch, found in branches if branch is not None}
-    divided = len(pairs) - len({branch for branch, _ in pairs}) if policy.by_haplogroup else 0
+    sides = sorted({(branch, str(found)) for branch, found in branches if branch is not None})
+    divided = len(sides) - len({branch for branch, _ in sides}) if policy.by_haplogroup else 0
     passed = (least is None or least > policy.max_differences) and not divided
     figures: dict[str, int | str] = {each.value: split.count(each) for each in Split}
     figures |= {"least_difference": "one side only" if least is None else least, "parted_haplogroups": divided}
-    return CheckResult("near_copies_on_one_side", passed=passed, figures=figures)
+    names = table["name"].to_pylist()
+    rows: list[dict[str, object]] = [
+        {
+            "problem": "near copies in two splits",
+            "genome": names[one],
+            "split": split[one],
+            "other_genome": names[other],
+            "other_split": split[other],
+            "expected": f"more than {policy.max_differences} differences",
+            "got": n,
+        }
+        for one, other, n in near
+    ]
+    if divided:
+        both = [(branch, [side for name, side in sides if name == branch]) for branch in dict(sides)]
+        rows += [
+            {"problem": "haplogroup in several splits", "haplogroup": b, "splits": s} for b, s in both if len(s) > 1
+        ]
+    return CheckResult("near_copies_on_one_side", passed=passed, figures=figures, rows=rows)
 
 
 def _columns(table: pa.Table, *names: str) -> Iterator[tuple[str, ...]]:
     """Yield the values of columns, row by row."""
     for batch in table.select(names).to_batches(max_chunksize=256):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _sources(table: pa.Table, names: list[str]) -> list[dict[str, object]]:
+    """Return name, file and record number of the first genomes that a check found wrong."""
+    first = table.filter(pc.is_in(table["name"], pa.array(names[:SHOWN_ROWS], pa.string())))
+    return list(first.select(["name", "file", "record", "haplogroup", "split"]).to_pylist())
 
 
 def _wrong(table: pa.Table, names: list[str]) -> dict[str, int | str]:

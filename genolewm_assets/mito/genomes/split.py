@@ -141,11 +141,27 @@ def least_distance(differences: Sequence[Sequence[Difference]], split: Sequence[
     Used by the checks: it counts all differences of every such pair, unlike :func:`near_clusters`, which stops counting
     above its limit.
     """
+    return near_pairs(differences, split, limit=-1, most=0)[0]
+
+
+def near_pairs(
+    differences: Sequence[Sequence[Difference]], split: Sequence[Split], *, limit: int, most: int
+) -> tuple[int | None, list[tuple[int, int, int]]]:
+    """Return :func:`least_distance`, and pairs of genomes of different splits with at most ``limit`` differences.
+
+    The pairs, at most ``most``, are two indices and the number of differences, sorted.
+    """
     from genolewm_assets.mito.genomes.split_kernels import least_difference
 
     sides = np.array([list(Split).index(side) for side in split], dtype=np.int64)
-    found = [least_difference(*_encoded(map(entries, differences)), sides) for entries in _COUNTS]
-    return None if min(found) < 0 else int(min(found))
+    found, pairs = [], dict[tuple[int, int], int]()
+    for entries in _COUNTS:
+        near = np.full((most, 3), -1, dtype=np.int64)
+        found.append(least_difference(*_encoded(map(entries, differences)), sides, limit, near))
+        for one, other, n in near[near[:, 0] >= 0].tolist():
+            pairs[one, other] = min(n, pairs.get((one, other), n))
+    nearest = [(one, other, n) for (one, other), n in sorted(pairs.items())[:most]]
+    return None if min(found) < 0 else int(min(found)), nearest
 
 
 def _events(genome: Iterable[Difference]) -> _Entries:

@@ -57,7 +57,12 @@ def link_near(
 
 @njit(cache=True, nogil=True)
 def least_difference(
-    offsets: NDArray[np.int64], places: NDArray[np.int64], codes: NDArray[np.int64], sides: NDArray[np.int64]
+    offsets: NDArray[np.int64],
+    places: NDArray[np.int64],
+    codes: NDArray[np.int64],
+    sides: NDArray[np.int64],
+    limit: int,
+    near: NDArray[np.int64],
 ) -> int:
     """Return the fewest differences between two genomes of different splits; -1 if there is no such pair.
 
@@ -67,8 +72,11 @@ def least_difference(
         As in :func:`link_near`; a position key occurs at most once within a genome.
     sides
         int64, shape (n_genomes,): number of each genome's split.
+    limit, near
+        The first pairs with at most ``limit`` differences are written into ``near``, int64, shape (n_pairs, 3): two
+        genomes and their differences. Rows for which there is no pair are left as they are.
     """
-    least = -1
+    least, n_near = -1, 0
     here = np.zeros(places.max() + 1 if places.size else 1, dtype=np.int64)
     for i in range(sides.shape[0]):
         own = slice(offsets[i], offsets[i + 1])
@@ -86,5 +94,8 @@ def least_difference(
                     found -= 1
             if least < 0 or found < least:
                 least = found
+            if found <= limit and n_near < near.shape[0]:
+                near[n_near, 0], near[n_near, 1], near[n_near, 2] = j, i, found
+                n_near += 1
         here[places[own]] = 0
     return least

@@ -21,7 +21,7 @@ from genolewm_assets.mito.tokens.rows import N_TOKENS, SPLIT, StoredTokens, stor
 from genolewm_assets.mito.tokens.tokenize import decode_tokens, tokenize_sequence
 from genolewm_assets.mito.tokens.vocabulary import FIRST_KMER_ID, KmerVocabulary
 from genolewm_assets.store.arrays import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import CheckResult, RowsAtFault
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema, column, one_of
 
@@ -154,7 +154,8 @@ def check_tokens(directory: Path, table: pa.Table, reference: str, vocabulary: K
     """
     reader = ArrayStoreReader(directory, check=True)
     rows = StoredTokens(reader, vocabulary)
-    misnamed, misspelt, misplaced, out_of_bounds, het_tokens = [], [], [], [], 0
+    misnamed, misspelt, misplaced, out_of_bounds = (RowsAtFault() for _ in TOKEN_CHECKS)
+    het_tokens = 0
     sequences = table["sequence"]
     # Datasets select genomes by the split in the store; a wrong one would put a holdout genome into training.
     stored = zip(*(reader.index[name].to_pylist() for name in ("key", SPLIT)), strict=True)
@@ -162,15 +163,19 @@ def check_tokens(directory: Path, table: pa.Table, reference: str, vocabulary: K
     for number, (stored_key, (name, split, placement)) in enumerate(zip(stored, genomes, strict=False)):
         row = rows[number]
         if stored_key != (name, split):
-            misnamed.append(name)
+            misnamed.add(row=number, genome=name, expected=(name, split), got=stored_key)
         if not _spells(row.input_ids, sequences[number].as_py(), vocabulary):
-            misspelt.append(name)
+            misspelt.add(row=number, genome=name, problem="the tokens do not spell the sequence")
         if row.position_ids is None or not np.array_equal(row.position_ids, placement.coordinates):
-            misplaced.append(name)
+            misplaced.add(row=number, genome=name, problem="other positions than those of the alignment")
         if row.het is not None:
             het_tokens += int(np.count_nonzero(row.het))
-            if not ((row.het >= 0) & (row.het <= 1)).all():
-                out_of_bounds.append(name)
+            outside = np.flatnonzero(~((row.het >= 0) & (row.het <= 1)))
+            if outside.size:
+                level = float(row.het[outside[0]])
+                facts = {"tokens": outside.size, "first_token": int(outside[0]), "level": level}
+                out_of_bounds.add(row=number, genome=name, **facts, expected="0 to 1")
+    sizes = {"problem": "other number of rows", "expected": table.num_rows, "got": len(rows.counts)}
     whole = len(rows.counts) == table.num_rows
     found = zip(TOKEN_CHECKS, (misnamed, misspelt, misplaced, out_of_bounds), strict=True)
     figures: dict[str, JsonValue] = {"genomes": len(rows.counts), "tokens_with_heteroplasmy": het_tokens}
@@ -178,10 +183,15 @@ def check_tokens(directory: Path, table: pa.Table, reference: str, vocabulary: K
         CheckResult(
             check,
             passed=whole and not wrong,
-            figures={**figures, "wrong": len(wrong), "first_wrong": wrong[0] if wrong else "none"},
+            figures={**figures, "wrong": len(wrong), "first_wrong": _first(wrong)},
+            rows=[*([] if whole else [sizes]), *wrong],
         )
         for check, wrong in found
     ]
+
+
+def _first(wrong: RowsAtFault) -> str:
+    return next((str(row["genome"]) for row in wrong), "none")
 
 
 def _spells(ids: NDArray[np.signedinteger], sequence: str, vocabulary: KmerVocabulary) -> bool:

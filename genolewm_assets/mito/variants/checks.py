@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS
-from genolewm_assets.store.artefacts import CheckResult, stating_compared
+from genolewm_assets.store.artefacts import CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.tables import check_schema, not_run
 
 #: Names of the checks of :func:`check_variants`, in its order.
@@ -55,10 +55,11 @@ def check_variants(
     keys = [(row["pos"], row["ref"], row["alt"]) for row in rows]
     circle = reference * 2
     wrong_ref = [key for key in keys if not circle.startswith(key[1], key[0] - 1)]
-    ordered = all(a < b for a, b in pairwise(keys))
+    unordered = [{**_allele(b), "after": ":".join(map(str, a))} for a, b in pairwise(keys) if a >= b]
+    differing = [{**_allele(key), "expected": circle[key[0] - 1 : key[0] - 1 + len(key[1])]} for key in wrong_ref]
     checks = (
-        (CheckResult("alleles_sorted_and_unique", passed=ordered, figures={"alleles": len(keys)}), len(keys)),
-        (CheckResult("ref_agrees_with_genome", not wrong_ref, {"differing": len(wrong_ref)}), len(keys)),
+        (CheckResult("alleles_sorted_and_unique", not unordered, {"alleles": len(keys)}, unordered), len(keys)),
+        (CheckResult("ref_agrees_with_genome", not wrong_ref, {"differing": len(wrong_ref)}, differing), len(keys)),
         (_check_joined(rows, gnomad, clinvar, counts), gnomad.num_rows + clinvar.num_rows),
         (_check_sites(rows, sites, reference), sum(row["filter"] == "PASS" for row in rows)),
     )
@@ -66,20 +67,28 @@ def check_variants(
     return (first, *(stating_compared(check, n, nothing, declared=declared) for check, n in checks))
 
 
+def _allele(key: tuple[int, str, str]) -> dict[str, object]:
+    return dict(zip(("pos", "ref", "alt"), key, strict=True))
+
+
 def _check_joined(
     rows: list[dict[str, object]], gnomad: pa.Table, clinvar: pa.Table, counts: Mapping[str, int]
 ) -> CheckResult:
     """Find each single-base substitution of both shards, which normalisation does not change; compare the counts."""
-    lost = 0
-    passed = len(rows) == counts["alleles"]
+    lost = RowsAtFault()
+    sums = [("alleles", len(rows), counts["alleles"])]
     for source, shard in (("gnomad", gnomad), ("clinvar", clinvar)):
         flagged = {(row["pos"], row["ref"], row["alt"]) for row in rows if row[f"in_{source}"]}
         columns = (shard[name].to_pylist() for name in ("pos", "ref", "alt"))
-        lost += sum(
-            len(ref) == len(alt) == 1 and (pos, ref, alt) not in flagged for pos, ref, alt in zip(*columns, strict=True)
-        )
-        passed &= shard.num_rows == counts[f"{source}.rows"] == len(flagged) + counts[f"{source}.merged"]
-    return CheckResult("every_row_joined", passed=passed and not lost, figures={"rows": len(rows), "lost": lost})
+        for key in zip(*columns, strict=True):
+            if len(key[1]) == len(key[2]) == 1 and key not in flagged:
+                lost.add(source=source, **_allele(key), problem="in the shard, not among the joined alleles")
+        sums.append((f"rows of {source}", shard.num_rows, counts[f"{source}.rows"]))
+        joined = len(flagged) + counts[f"{source}.merged"]
+        sums.append((f"joined and merged rows of {source}", shard.num_rows, joined))
+    wrong = [{"problem": f"{name} differ", "expected": n, "got": got} for name, n, got in sums if n != got]
+    figures = {"rows": len(rows), "lost": len(lost)}
+    return CheckResult("every_row_joined", not lost and not wrong, figures, [*wrong, *lost])
 
 
 def _check_sites(rows: list[dict[str, object]], sites: pa.Table, reference: str) -> CheckResult:
@@ -92,9 +101,16 @@ def _check_sites(rows: list[dict[str, object]], sites: pa.Table, reference: str)
     agrees &= sites["pos"].to_pylist() == list(range(1, len(reference) + 1))
     if not agrees:
         figures = {"sites": sites.num_rows, "expected_sites": len(reference)}
-        return CheckResult("sites_agree_with_alleles", passed=False, figures=figures)
+        stated = zip(sites["pos"].to_pylist(), sites["ref"].to_pylist(), strict=True)
+        pairs = enumerate(zip_longest(stated, enumerate(reference, 1), fillvalue=(None, None)))
+        off = [
+            {"row": row, "pos": got[0], "ref": got[1], "expected_pos": one[0], "expected": one[1]}
+            for row, (got, one) in pairs
+            if got != one
+        ]
+        return CheckResult("sites_agree_with_alleles", passed=False, figures=figures, rows=off)
     pop_hl = sites["pop_hl"].to_numpy()
-    lost = 0
+    lost: list[dict[str, object]] = []
     least = np.zeros(len(reference), dtype=np.float32)
     longer = np.zeros(len(reference), dtype=np.float32)
     for row in rows:
@@ -110,7 +126,13 @@ def _check_sites(rows: list[dict[str, object]], sites: pa.Table, reference: str)
             reach = 2 * max(len(ref), len(alt)) + 30
             around = np.arange(pos - 1 - reach, pos + reach) % len(reference)
             longer[around] = np.maximum(longer[around], level)
-            lost += bool(pop_hl[around].max() < level)
-    low, high = lost + int(np.sum(pop_hl < least)), int(np.sum(pop_hl > np.maximum(least, longer)))
+            if pop_hl[around].max() < level:
+                lost.append({**_allele((pos, ref, alt)), "level": pop_hl[around].max(), "at_least": level})
+    most = np.maximum(least, longer)
+    low, high = len(lost) + int(np.sum(pop_hl < least)), int(np.sum(pop_hl > most))
     figures = {"sites": sites.num_rows, "too_low": low, "too_high": high}
-    return CheckResult("sites_agree_with_alleles", passed=not low and not high, figures=figures)
+    off = [
+        {"pos": at + 1, "ref": reference[at], "level": pop_hl[at], "at_least": least[at], "at_most": most[at]}
+        for at in np.flatnonzero((pop_hl < least) | (pop_hl > most)).tolist()
+    ]
+    return CheckResult("sites_agree_with_alleles", not low and not high, figures, [*lost, *off])

@@ -46,7 +46,8 @@ class LocalCopy:
     def checksum_check(self) -> CheckResult:
         """Compare the file's MD5 with the expected one; states that nothing was compared if there is none."""
         figures = {"md5": self.md5, "published_md5": self.expected_md5 or "none"}
-        check = CheckResult("checksum_matches_published", self.expected_md5 in (None, self.md5), figures)
+        rows = [{"file": self.path.name, "expected": self.expected_md5, "got": self.md5}]
+        check = CheckResult("checksum_matches_published", self.expected_md5 in (None, self.md5), figures, rows)
         nothing = "neither the catalogue nor the publisher states an MD5"
         return stating_compared(check, int(self.expected_md5 is not None), nothing, declared=True)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import overload
+from typing import NamedTuple, overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -245,8 +245,20 @@ def prepare_genome(source: Path, out: Path, contigs: ContigSet, *, progress: Pro
     return table
 
 
-def compare_contigs(measured: pa.Table, contigs: ContigSet) -> list[str]:
-    """Return the differences between a FASTA and the pinned contigs, one line each; empty if there are none.
+class ContigDifference(NamedTuple):
+    """What differs between a contig of a FASTA and its pin in the catalogue, as texts."""
+
+    contig: str
+    what: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.contig}: {self.what}: expected {self.expected}, got {self.got}"
+
+
+def compare_contigs(measured: pa.Table, contigs: ContigSet) -> list[ContigDifference]:
+    """Return the differences between a FASTA and the pinned contigs; empty if there are none.
 
     Parameters
     ----------
@@ -258,13 +270,11 @@ def compare_contigs(measured: pa.Table, contigs: ContigSet) -> list[str]:
     rows = {row["contig"]: row for row in measured.to_pylist()}
     differences = []
     for contig in contigs:
-        row = rows.get(contig.name)
-        if row is None:
-            differences.append(f"{contig.name}: not in the FASTA")
-        elif row["length"] != contig.length:
-            differences.append(f"{contig.name}: length: expected {contig.length:,}, got {row['length']:,}")
+        row = rows.get(contig.name, {"length": "not in the FASTA"})
+        if row["length"] != contig.length:
+            differences.append(ContigDifference(contig.name, "length", str(contig.length), str(row["length"])))
         elif contig.md5 is not None and row["md5"] != contig.md5:
-            differences.append(f"{contig.name}: MD5: expected {contig.md5}, got {row['md5']}")
+            differences.append(ContigDifference(contig.name, "MD5", contig.md5, row["md5"]))
     return differences
 
 

@@ -5,8 +5,15 @@ from .build import build as build
 from .build import build_again as build_again
 from .build import is_current as is_current
 from .build import reasons_to_build as reasons_to_build
-from .compared import NOT_COMPARED as NOT_COMPARED
-from .compared import stating_compared as stating_compared
+from .check_result import CAUSE as CAUSE
+from .check_result import NOT_COMPARED as NOT_COMPARED
+from .check_result import NOT_RUN as NOT_RUN
+from .check_result import REMEDY as REMEDY
+from .check_result import SHOWN_ROWS as SHOWN_ROWS
+from .check_result import CheckResult as CheckResult
+from .check_result import Row as Row
+from .check_result import RowsAtFault as RowsAtFault
+from .check_result import stating_compared as stating_compared
 from .gc import Removed as Removed
 from .gc import collect_garbage as collect_garbage
 from .gc import sweep_caches as sweep_caches
@@ -17,7 +24,6 @@ from .location import locked_location as locked_location
 from .location import resumable_name as resumable_name
 from .manifest import MANIFEST as MANIFEST
 from .manifest import STAMPS as STAMPS
-from .manifest import CheckResult as CheckResult
 from .manifest import FileEntry as FileEntry
 from .manifest import InputRef as InputRef
 from .manifest import Manifest as Manifest
@@ -26,6 +32,7 @@ from .manifest import first_symlink as first_symlink
 from .manifest import integer as integer
 from .manifest import parse_manifest as parse_manifest
 from .manifest import read_manifest as read_manifest
+from .manifest import shown_figures as shown_figures
 from .probe import check_file_system as check_file_system
 from .published import MISSING_FILE as MISSING_FILE
 from .published import ArtefactId as ArtefactId

@@ -27,14 +27,12 @@ from genolewm_assets.errors import (
     VersionError,
 )
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.artefacts.check_result import CAUSE, REMEDY, CheckResult
 from genolewm_assets.store.artefacts.differences import find_differences
 from genolewm_assets.store.artefacts.location import LockedLocation, locked_location, resumable_name
 from genolewm_assets.store.artefacts.manifest import (
-    CAUSE,
     MANIFEST,
     PROVENANCE,
-    REMEDY,
-    CheckResult,
     FileEntry,
     InputRef,
     Manifest,
@@ -52,7 +50,13 @@ from genolewm_assets.store.artefacts.published import (
     measure_file,
     total_bytes,
 )
-from genolewm_assets.store.artefacts.rejected import clear_rejected, reject, write_failure
+from genolewm_assets.store.artefacts.rejected import (
+    ROWS_AT_FAULT,
+    clear_rejected,
+    reject,
+    write_failure,
+    write_rows_at_fault,
+)
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.surface import check_surface, hidden_files, lay_surface
 from genolewm_assets.store.files import JsonValue, canonical_json, is_linked, resolve_generation, write_atomic
@@ -114,7 +118,7 @@ class BuildPlan:
 
 
 class BuildRejectedError(RejectedResourceError):
-    """A build was not published because a check failed; ``checks`` holds the results of all checks."""
+    """A build was not published because a check failed; ``checks`` holds all results, with the rows at fault."""
 
     checks: tuple[CheckResult, ...] = ()
 
@@ -276,6 +280,7 @@ def _build_afresh(site: LockedLocation, plan: BuildPlan, run_id: str | None, pro
         write_atomic(work / MANIFEST, manifest.to_bytes())
         write_provenance(work, run_id=run_id, duration_s=time.monotonic() - started)
         if manifest.failed_checks:
+            write_rows_at_fault(work, manifest)
             err = _rejection(plan, manifest, site.root.rejected_path(plan.location))
             _keep_rejected(site, plan, work, err, sha256=manifest.sha256)
             raise err
@@ -369,7 +374,9 @@ def _rejection(plan: BuildPlan, manifest: Manifest, marker: Path) -> BuildReject
         str(plan.artefact),
         f"the build failed its checks {manifest.failures} and was not published"
         + "".join(f": {cause}" for cause in causes),
-        remedy=" ".join([*remedies, f"See the figures in {marker / MANIFEST}"]),
+        remedy=" ".join(
+            [*remedies, f"The figures are in {marker / MANIFEST}, rows at fault in {ROWS_AT_FAULT} beside it"]
+        ),
     )
     err.checks = manifest.checks
     return err

@@ -11,11 +11,12 @@ import hashlib
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path, PurePosixPath
 from typing import SupportsIndex, TypeVar
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, ResourceError
+from genolewm_assets.store.artefacts.check_result import CAUSE, REMEDY, CheckResult
 from genolewm_assets.store.files import JsonValue, canonical_json, link_target, normal_json, parse_json, read_record
 
 _Value = TypeVar("_Value")
@@ -30,8 +31,6 @@ SCHEMA = "genolewm.manifest"
 SCHEMA_VERSION = "1.0"
 _REMEDY = "Rebuild the asset"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-#: Figures of a failed check that are sentences: why it failed, and what to do.
-CAUSE, REMEDY = "cause", "remedy"
 #: Longest figure that is printed in full.
 _FIGURE_CHARACTERS = 120
 
@@ -56,15 +55,6 @@ class FileEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
-    """Result of one content check: the fact that must hold, whether it holds, and the figures that show it."""
-
-    name: str
-    passed: bool
-    figures: Mapping[str, JsonValue] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Manifest:
     """Content of ``manifest.json``; lists are sorted, so the bytes do not depend on the order of work.
 
@@ -78,6 +68,8 @@ class Manifest:
         Parameters of the build, JSON values only.
     counts
         Counts by name, such as the rows kept and those rejected by reason.
+    checks
+        Results of the checks. The rows at fault of a failed one are not written, and so are not read back.
 
     Raises
     ------
@@ -100,7 +92,7 @@ class Manifest:
     schema_version: str = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
-        checks = (CheckResult(c.name, bool(c.passed), normal_json(c.figures, c.name)) for c in self.checks)
+        checks = (replace(c, passed=bool(c.passed), figures=normal_json(c.figures, c.name)) for c in self.checks)
         ordered: dict[str, object] = {
             "recipe": normal_json(self.recipe, f"{self.where} recipe"),
             "inputs": tuple(sorted(self.inputs, key=lambda i: (i.asset, i.partition or "", i.manifest_sha256))),
@@ -137,8 +129,11 @@ class Manifest:
         return f"{list(self.failed_checks)}{f' ({figures})' if figures else ''}"
 
     def to_bytes(self) -> bytes:
-        """Return the manifest as canonical JSON, the bytes of ``manifest.json``."""
-        return canonical_json(asdict(self), self.where)
+        """Return the manifest as canonical JSON, the bytes of ``manifest.json``, which has no rows at fault."""
+        record = asdict(self)
+        for check in record["checks"]:
+            del check["rows"]
+        return canonical_json(record, self.where)
 
     @property
     def sha256(self) -> str:
@@ -275,7 +270,7 @@ def _file_entry(item: object, where: str) -> FileEntry:
 
 
 def _check_result(item: object, where: str) -> CheckResult:
-    record = _record(item, {f.name for f in fields(CheckResult)}, where)
+    record = _record(item, {"name", "passed", "figures"}, where)
     return CheckResult(
         _take(record, "name", str, where), _take(record, "passed", bool, where), _take(record, "figures", dict, where)
     )
@@ -306,11 +301,15 @@ def _entries(
     return tuple(read(item, where) for item in _take(record, name, list, where))
 
 
+def shown_figures(check: CheckResult) -> list[tuple[str, str]]:
+    """Return names and texts of the figures of a check that are no sentences and not empty, cut to 120 characters."""
+    texts = [(name, str(value)) for name, value in check.figures.items() if name not in (CAUSE, REMEDY)]
+    return [
+        (name, text if len(text) <= _FIGURE_CHARACTERS else text[:_FIGURE_CHARACTERS] + "...")
+        for name, text in texts
+        if text not in ("None", "", "[]", "{}")
+    ]
+
+
 def _shown_figures(check: CheckResult) -> str:
-    """Return the figures of a check that are no sentences and not empty, in one line."""
-    texts = {name: str(value) for name, value in check.figures.items() if name not in (CAUSE, REMEDY)}
-    shown = {name: text for name, text in texts.items() if text not in ("None", "", "[]", "{}")}
-    return ", ".join(
-        f"{name} {text if len(text) <= _FIGURE_CHARACTERS else text[:_FIGURE_CHARACTERS] + '...'}"
-        for name, text in shown.items()
-    )
+    return ", ".join(f"{name} {text}" for name, text in shown_figures(check))

@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.store.artefacts.manifest import MANIFEST, read_manifest
+from genolewm_assets.store.artefacts.manifest import MANIFEST, Manifest, read_manifest
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files import (
     GENERATIONS,
@@ -25,6 +25,8 @@ from genolewm_assets.store.files import (
 from genolewm_assets.store.locks import WriterLease
 
 FAILURE = "failure.json"
+#: File of a rejected build with the first rows at fault of each failed check.
+ROWS_AT_FAULT = "rows_at_fault.json"
 
 
 def write_failure(work_dir: Path, artefact: str, err: GenoLeWMError) -> str:
@@ -32,6 +34,12 @@ def write_failure(work_dir: Path, artefact: str, err: GenoLeWMError) -> str:
     data = canonical_json({"artefact": artefact, "error": type(err).__name__, "message": str(err)}, artefact)
     write_atomic(work_dir / FAILURE, data)
     return hashlib.sha256(data).hexdigest()
+
+
+def write_rows_at_fault(work_dir: Path, manifest: Manifest) -> None:
+    """Write ``rows_at_fault.json`` into a work directory: up to ten rows by failed check; no digest covers the file."""
+    rows = {check.name: [dict(row) for row in check.rows] for check in manifest.checks if not check.passed}
+    write_atomic(work_dir / ROWS_AT_FAULT, canonical_json(rows, manifest.where))
 
 
 def reject(root: Root, location: str, work_dir: Path, sha256: str, lease: WriterLease) -> Path:

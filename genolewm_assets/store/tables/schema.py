@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import NOT_RUN, SHOWN_ROWS, CheckResult, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,25 @@ class TableSchema:
                 remedy="Rebuild the asset",
             )
 
+    def differences(self, schema: pa.Schema) -> tuple[Row, ...]:
+        """Return one row per column that ``schema`` has otherwise than this one, or out of place: expected and got."""
+        theirs, ours = list(schema), list(self.arrow)
+        pairs = {f.name: (f, None) for f in ours} | {f.name: (None, f) for f in theirs}
+        pairs |= {f.name: (f, schema.field(f.name)) for f in ours if schema.names.count(f.name) == 1}
+        found = [
+            {"table": self.name, "column": name, "expected": _stated(one), "got": _stated(other)}
+            for name, (one, other) in pairs.items()
+            if one is None or other is None or one != other
+        ]
+        if not found and schema.names != self.arrow.names:
+            order = ", ".join(self.arrow.names), ", ".join(schema.names)
+            found = [{"table": self.name, "column": "order of the columns", "expected": order[0], "got": order[1]}]
+        return tuple(found)
+
+
+def _stated(field: pa.Field | None) -> str:
+    return "no such column" if field is None else f"{field.type}{'' if field.nullable else ' not null'}"
+
 
 def one_of(values: Iterable[str]) -> str:
     """Return the values of a closed set in words.
@@ -100,17 +120,23 @@ def nullable(name: str, kind: pa.DataType, description: str) -> pa.Field:
 
 def check_schema(table: pa.Table, schema: TableSchema) -> CheckResult:
     """Check a table: columns, types and nullability as declared, valid values, no null in a non-nullable column."""
+    name = "schema_as_declared"
     try:
         schema.check(table.schema, where=schema.name)
         table.validate(full=True)
     except (CorruptResourceError, pa.ArrowInvalid) as err:
-        return CheckResult("schema_as_declared", passed=False, figures={"error": str(err)})
-    nulls = sum(table[field.name].null_count for field in schema.arrow if not field.nullable)
-    return CheckResult(
-        "schema_as_declared", passed=not nulls, figures={"rows": table.num_rows, "forbidden_nulls": nulls}
-    )
+        differing = schema.differences(table.schema) or ({"table": schema.name, "problem": str(err)},)
+        return CheckResult(name, passed=False, figures={"error": str(err)}, rows=differing)
+    nulls = {field.name: table[field.name].null_count for field in schema.arrow if not field.nullable}
+    figures = {"rows": table.num_rows, "forbidden_nulls": sum(nulls.values())}
+    rows = [
+        {**row, "fault": f"{column} is null"}
+        for column in (column for column, n in nulls.items() if n)
+        for row in table.filter(pc.is_null(table[column])).select(list(schema.key)).slice(0, SHOWN_ROWS).to_pylist()
+    ]
+    return CheckResult(name, passed=not figures["forbidden_nulls"], figures=figures, rows=rows)
 
 
 def not_run(name: str) -> CheckResult:
     """Return the failed result of a check that cannot run because the table does not have its schema."""
-    return CheckResult(name, passed=False, figures={"error": "not run: the table does not have its schema"})
+    return CheckResult(name, passed=False, figures={NOT_RUN: "not run: the table does not have its schema"})

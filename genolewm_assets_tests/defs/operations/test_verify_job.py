@@ -114,6 +114,11 @@ def test_a_damaged_file_fails_its_partition_and_the_job_after_all_were_checked(w
     assert set(failed) == {(GNOMAD, "chr17")}
     problems = failed[GNOMAD, "chr17"].metadata["problems"].value
     assert "gnomad/4.1/chr17/variants.parquet: content differs: expected sha256 " in problems
+    assert next(iter(failed[GNOMAD, "chr17"].metadata)) == "offending"
+    (row,) = failed[GNOMAD, "chr17"].metadata["offending"].records
+    assert (row.data["file"], row.data["problem"]) == ("gnomad/4.1/chr17/variants.parquet", "content differs")
+    assert str(row.data["expected"]) != str(row.data["got"])
+    assert "Materialise the partition again" in failed[GNOMAD, "chr17"].metadata["remedy"].value
     assert "1 faults, 1 partitions damaged" in failure(result)
     assert "variants.parquet" in failure(result)
 

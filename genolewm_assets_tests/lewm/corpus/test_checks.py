@@ -18,7 +18,7 @@ from genolewm_assets.lewm.corpus.windows import (
     CorpusParams,
     build_corpus_windows,
 )
-from genolewm_assets.store.artefacts.manifest import CheckResult
+from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, ExactAligner, gene, random_bases, read_bases
 
 Row = dict[str, Any]
@@ -188,7 +188,8 @@ def test_another_schema_is_found(built: tuple[list[Row], list[Row], dict[str, in
         bases=read_bases,
     )
     assert not results[0].passed
-    assert "corpus_windows" in str(results[0].figures["first"])
+    assert (results[0].rows[0]["table"], results[0].rows[0]["column"]) == ("corpus_windows", "note")
+    assert results[0].rows[0]["got"] == "no such column"
 
 
 def test_a_source_without_windows_compared_its_records_and_one_without_records_nothing() -> None:

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES
-from genolewm_assets.lewm.package_build.checks import PACKAGE_CHECKS, _count_overlapping, check_no_allele, check_package
+from genolewm_assets.lewm.package_build.checks import PACKAGE_CHECKS, check_package
+from genolewm_assets.lewm.package_build.leakage_checks import HeldInterval, HeldIntervals, check_no_allele
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.files import write_package_table
@@ -248,8 +249,15 @@ spans = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)).map(lambda t:
 
 
 @given(spans, spans)
-def test_the_sweep_counts_what_a_double_loop_counts(ours, held):
-    assert _count_overlapping(ours, held) == sum(any(a < end and b > start for a, b in held) for start, end in ours)
+def test_held_intervals_are_met_as_a_double_loop_meets_them(ours, held):
+    known = HeldIntervals(("chr1", HeldInterval(*one)) for one in held)
+    for start, end in ours:
+        met = [(a, b) for a, b in held if a < end and b > start]
+        assert known.meet("chr1", start, end) is bool(met)
+        assert not known.meet("chr2", start, end)
+        if met:
+            first = known.first_met("chr1", start, end)
+            assert (first["held_start"], first["held_end"]) == min(met)
 
 
 def test_alleles_are_compared_in_little_memory(written):

@@ -12,7 +12,7 @@ from genolewm_assets.mito.genomes.alignment import CircularAligner
 from genolewm_assets.mito.genomes.checks import GENOME_CHECKS, check_genomes
 from genolewm_assets.mito.genomes.split import SplitPolicy
 from genolewm_assets.mito.genomes.table import MITO_GENOMES, genome_tables, place_genomes, reject_table
-from genolewm_assets.store.artefacts.manifest import CheckResult
+from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets_tests.worlds.mito.genome_world import QC, REFERENCE, collection
 
 POLICY = SplitPolicy(validation=0.25, test=0.25)

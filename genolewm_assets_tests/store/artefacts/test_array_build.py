@@ -13,8 +13,8 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError, ResourceError, VcfError, VersionError
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildRejectedError, BuildReport, build, is_current
+from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.store.artefacts.inputs import open_input
-from genolewm_assets.store.artefacts.manifest import CheckResult
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, CONTENT, LOCATION, flip, make_plan
 

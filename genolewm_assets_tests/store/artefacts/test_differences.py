@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.store.artefacts.build import BuildReport, build, build_again
+from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.store.artefacts.differences import find_differences
-from genolewm_assets.store.artefacts.manifest import CheckResult, InputRef, Manifest
+from genolewm_assets.store.artefacts.manifest import InputRef, Manifest
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.store.plans import LOCATION, flip, make_plan
 

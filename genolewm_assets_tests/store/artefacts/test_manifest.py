@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
-from genolewm_assets.store.artefacts.compared import stating_compared
+from genolewm_assets.store.artefacts.check_result import CheckResult, stating_compared
 from genolewm_assets.store.artefacts.manifest import (
-    CheckResult,
     FileEntry,
     InputRef,
     Manifest,

@@ -25,7 +25,8 @@ from genolewm_assets.lewm.packages.mix import POSSIBLE, SOURCE_MIX, PackageMix
 from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.lewm.windows.table import build_window_table
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
-from genolewm_assets.store.artefacts.manifest import CheckResult, FileEntry, Manifest
+from genolewm_assets.store.artefacts.check_result import CheckResult
+from genolewm_assets.store.artefacts.manifest import FileEntry, Manifest
 from genolewm_assets.store.artefacts.published import ArtefactId, Published
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.generations import publish_generation

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport
-from genolewm_assets.store.artefacts.manifest import CheckResult, InputRef
+from genolewm_assets.store.artefacts.check_result import CheckResult
+from genolewm_assets.store.artefacts.manifest import InputRef
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.canonical_json import JsonValue

@@ -1,0 +1,74 @@
+"""A package with planted leaks: the run fails, and the pages of its checks show what leaked and what holds it out."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from genolewm_assets.lewm.package_build import writer
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, blocking_checks
+
+PACKAGE = "packages/split"
+
+
+@pytest.fixture
+def world(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator[BuiltWorld]:
+    with everything_built(tmp_path_factory).copied_to(tmp_path / "world") as world:
+        yield world
+
+
+def planting(check: Callable[..., tuple[CheckResult, ...]]) -> Callable[..., tuple[CheckResult, ...]]:
+    """Return the checks of a package, run after a window and an allele of an evaluation were added to training."""
+
+    def check_planted(directory: Path, *args: object, **options: object) -> tuple[CheckResult, ...]:
+        for folder, names in (("data", "{}-*.parquet"), ("variants", "{}.parquet")):
+            (path,) = (directory / folder).glob(names.format("train"))
+            train = pq.read_table(path, partitioning=None)
+            held = (
+                row
+                for split in ("validation", "test")
+                for file in (directory / folder).glob(names.format(split))
+                for row in pq.read_table(file, partitioning=None).to_pylist()
+            )
+            leaked = next(row for row in held if row["holdout"] != "holdout-temporal")
+            leaked |= {"holdout": None, "role": "train"}
+            pq.write_table(pa.concat_tables([train, pa.Table.from_pylist([leaked], schema=train.schema)]), path)
+        return check(directory, *args, **options)
+
+    return check_planted
+
+
+def rows_of(result: dg.ExecuteInProcessResult, name: str) -> list[dict[str, object]]:
+    (check,) = (check for check in blocking_checks(result) if check.check_name == name)
+    assert not check.passed
+    table = check.metadata["offending"]
+    assert isinstance(table, dg.TableMetadataValue)
+    assert "materialise holdouts/manifest" in check.metadata["remedy"].value.lower()
+    return [dict(record.data) for record in table.records]
+
+
+def test_a_leak_is_shown_with_the_holdout_that_it_is_of(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(world.root / "packages")
+    monkeypatch.setattr(writer, "check_package", planting(writer.check_package))
+    result = world.materialize(PACKAGE, partition=RELEASES[-1])
+    assert not result.success
+    (allele,) = rows_of(result, "no_holdout_allele_in_train")
+    assert {"chrom", "pos", "ref", "alt", "source", "fault"} <= set(allele)
+    assert str(allele["fault"])
+    (window,) = rows_of(result, "no_holdout_window_in_train")
+    assert int(str(window["held_start"])) < int(str(window["end"])) + 96
+    assert int(str(window["held_end"])) > int(str(window["start"]))
+    assert str(window["holdout"]).startswith("holdout-")
+    assert window["held_out_as"]
+    faults = {str(row["fault"]) for row in rows_of(result, "splits_disjoint")}
+    assert "train windows equal to evaluation" in faults
+    assert faults & {"allele in train and in test", "allele in train and in validation"}
+    assert not list((world.root / "packages").glob("*/*"))

@@ -1,0 +1,127 @@
+"""What the UI shows of a failed check: rows at fault or why there are none, what to do, and the figures after them."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import dagster as dg
+import pytest
+
+from genolewm_assets.defs.assets.graph import PUBLISHING
+from genolewm_assets.defs.display.check_remedies import CHECK_REMEDIES
+from genolewm_assets.defs.display.check_results import check_description, check_metadata, check_pages
+from genolewm_assets.store.artefacts import NOT_RUN, CheckResult
+from genolewm_assets_tests.places import REPOSITORY
+from genolewm_assets_tests.referees.shown_rows import watched_checks
+
+CHECKS = sorted(
+    {
+        name
+        for asset in PUBLISHING.values()
+        for name in (*getattr(asset, "check_names", asset.checks), *asset.advisory_names)
+    }
+)
+RESULT = CheckResult("ref_mismatches_rare", passed=False, figures={"fraction": 0.5, "examined": 20_000})
+_MODULES = sorted((REPOSITORY / "genolewm_assets").rglob("*.py"))
+
+
+def result_calls() -> list[tuple[str, ast.Call]]:
+    """Return every call of ``CheckResult`` in the product, with the place of the call."""
+    return [
+        (f"{path.relative_to(REPOSITORY)}:{node.lineno}", node)
+        for path in _MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "CheckResult"
+    ]
+
+
+def names_rows(call: ast.Call) -> bool:
+    """Tell whether a call gives rows, passes for certain, or gives the reason why the check was not run."""
+    keywords = {each.arg: each.value for each in call.keywords}
+    passed = keywords.get("passed") or (call.args[1] if len(call.args) > 1 else None)
+    passes = isinstance(passed, ast.Constant) and passed.value is True
+    figures = ast.unparse(keywords["figures"]) if "figures" in keywords else ""
+    return (
+        passes or len(call.args) == 4 or "rows" in keywords or re.search("NOT_RUN|missed|not_run", figures) is not None
+    )
+
+
+def test_every_result_of_a_check_is_made_with_its_rows() -> None:
+    calls = result_calls()
+    assert len(calls) > 50
+    # The parser of manifests makes results as they were written: without rows.
+    written = "genolewm_assets/store/artefacts/manifest.py"
+    assert [place for place, call in calls if not names_rows(call) and not place.startswith(written)] == []
+
+
+def test_a_failed_result_of_the_product_without_rows_is_noticed() -> None:
+    product = {"__name__": "genolewm_assets.anything", "CheckResult": CheckResult}
+    with watched_checks() as faults:
+        for text in (
+            "CheckResult('a', True)",
+            "CheckResult('b', False, {'error': 'not run: no table'})",
+            "CheckResult('c', False, rows=[{'pos': n} for n in range(20)])",
+        ):
+            assert len(eval(text, product).rows) <= 10
+        assert faults == []
+        eval("CheckResult('d', False, {'wrong': 1})", product)
+        assert [fault.partition(":")[0] for fault in faults] == ["genolewm_assets.anything"]
+
+
+def test_every_check_of_the_graph_has_a_remedy() -> None:
+    assert set(CHECK_REMEDIES) == set(CHECKS)
+    for name, remedy in CHECK_REMEDIES.items():
+        assert re.fullmatch(r"[A-Z].{20,}\.", remedy), name
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_failed_check_shows_rows_or_why_there_are_none_and_what_to_do_first(name: str) -> None:
+    figures = {"figure": 3, "remedy_of": "none"}
+    shown = check_metadata(CheckResult(name, passed=False, figures=figures, rows=[{"contig": "chr17", "pos": 3}]))
+    assert list(shown)[:2] == ["offending", "remedy"]
+    assert isinstance(shown["offending"], dg.TableMetadataValue)
+    assert shown["remedy"].value == CHECK_REMEDIES[name]
+    bare = check_metadata(CheckResult(name, passed=False, figures={NOT_RUN: "not run: no table"}))
+    assert bare["offending"].value == "none: not run: no table"
+    assert check_metadata(CheckResult(name, passed=True, figures=figures, rows=[{"contig": "chr17"}])) == figures
+
+
+def test_a_check_without_rows_or_reason_says_that_it_compares_totals() -> None:
+    assert check_metadata(RESULT)["offending"].value.startswith("none: ")
+
+
+def test_the_remedy_of_a_result_replaces_that_of_its_check() -> None:
+    shown = check_metadata(CheckResult("mix_served", passed=False, figures={"remedy": "Do this", "served": 1}))
+    assert (shown["remedy"].value, list(shown)) == ("Do this", ["offending", "remedy", "served"])
+
+
+def test_rows_with_other_columns_share_a_table() -> None:
+    rows = [{"pos": 3, "level": 1}, {"problem": "a", "pos": None, "level": 0.5}]
+    table = check_metadata(CheckResult("mix_served", passed=False, rows=rows))["offending"]
+    assert [(column.name, column.type) for column in table.schema.columns] == [
+        ("pos", "int"),
+        ("level", "string"),
+        ("problem", "string"),
+    ]
+    assert [record.data for record in table.records] == [
+        {"pos": 3, "level": 1, "problem": None},
+        {"pos": None, "level": 0.5, "problem": "a"},
+    ]
+
+
+def test_a_failure_is_described_with_figures_and_its_first_row() -> None:
+    result = CheckResult(RESULT.name, passed=False, figures=RESULT.figures, rows=[{"pos": 3, "ref": "A", "id": None}])
+    assert check_description(result) == (
+        "ref_mismatches_rare does not hold: fraction 0.5, examined 20,000. First row at fault: pos 3, ref A."
+    )
+    assert check_description(CheckResult("mix_served", passed=True)) is None
+
+
+def test_links_lead_to_the_checks_that_were_run() -> None:
+    at_fault = CheckResult("mix_served", passed=False, rows=[{"name": "reference"}])
+    not_run = CheckResult("visits_bounded", passed=False, figures={NOT_RUN: "not run: no table"})
+    pages = check_pages("packages/split", [at_fault, not_run, CheckResult("counts_add_up", passed=True)])
+    assert {name: page.value for name, page in pages.items()} == {
+        "mix_served": "/assets/packages/split?view=checks&checkDetail=mix_served"
+    }
