@@ -21,16 +21,18 @@ import dagster as dg
 from genolewm_assets.defs.assets import GATED, embeddings_cache, embeddings_corpus, leading_to, packages_current
 from genolewm_assets.defs.operations.build_inputs import is_recorded
 from genolewm_assets.defs.operations.release_job import register_offered
-from genolewm_assets.defs.operations.run_queue import UNFINISHED
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
     BY_RELEASE,
     STANDING_CHECKS,
+    UNFINISHED,
     GatedAsset,
     Partitioning,
+    Reason,
     Workspace,
     configured_catalog,
     configured_root,
+    reason_of,
 )
 from genolewm_assets.errors import BusyError, GenoLeWMError
 from genolewm_assets.lewm.packages import choose_current, read_current, read_pin
@@ -227,28 +229,22 @@ class Demo:
             return None
         passed = sum(check.passed for check in result.get_asset_check_evaluations())
         (event, *_) = [event for event in result.all_events if event.is_step_failure] or result.all_events[-1:]
-        error, exit_code = _reason(event)
-        seconds = time.monotonic() - started
-        return PartitionResult(artefact, "failed", seconds, None, passed, checks, error, exit_code)
+        reason, seconds = _reason(event), time.monotonic() - started
+        return PartitionResult(artefact, "failed", seconds, None, passed, checks, reason.line, reason.exit_code)
 
 
-def _reason(event: dg.DagsterEvent) -> tuple[str, int]:
-    """Return the error line of a failed step, and the exit code for it.
+def _reason(event: dg.DagsterEvent) -> Reason:
+    """Return why a step failed.
 
     Raises
     ------
     KeyboardInterrupt
         If a person interrupted the process; Dagster turns the signal into a failure of the step.
     """
-    failure = event.step_failure_data if event.is_step_failure else None
-    stated = failure.user_failure_data if failure else None
-    if stated and stated.description:
-        return stated.description, int(getattr(stated.metadata.get("exit_code"), "value", 4))
-    error = failure.error if failure else None
-    cause = error.cause or error if error else None
-    if cause and cause.cls_name in {"DagsterExecutionInterruptedError", "KeyboardInterrupt"}:
+    reason = reason_of(event)
+    if reason.kind in {"DagsterExecutionInterruptedError", "KeyboardInterrupt"}:
         raise KeyboardInterrupt
-    return (cause.message.strip() if cause else "the run ended without an error"), 1
+    return reason
 
 
 def _succeeded(artefact: ArtefactId, outcome: Outcome, manifest: Manifest, seconds: float) -> PartitionResult:
