@@ -113,6 +113,8 @@ def open_read_only(home: Path) -> dg.DagsterInstance | None:
     named = stated_storage(home)
     if "postgres" in named:
         storage = _on_server(home)
+        if not storage.event_log_storage.has_table("event_logs"):
+            return None
         return _instance(home, storage.run_storage, storage.event_log_storage, storage.schedule_storage)
     if named.keys() - {"sqlite"}:
         raise ConfigurationError(
@@ -145,9 +147,11 @@ def _on_server(home: Path) -> DagsterStorage:
     stated = InstanceRef.from_dir(str(home)).storage_data
     assert stated is not None
     config = yaml.safe_load(stated.config_yaml)
-    params = dict(config.get("params") or {})
-    params["options"] = " ".join(filter(None, [params.get("options"), _READ_ONLY]))
-    config = {**config, "should_autocreate_tables": False, "params": params}
+    if isinstance(server := config.get("postgres_db"), dict):  # not a URL, which may come from a variable
+        params = server.get("params") or {}
+        options = " ".join(filter(None, [params.get("options"), _READ_ONLY]))
+        config["postgres_db"] = {**server, "params": {**params, "options": options}}
+    config["should_autocreate_tables"] = False
     data = ConfigurableClassData(stated.module_name, stated.class_name, yaml.safe_dump(config))
     storage = data.rehydrate(as_type=DagsterStorage)  # type: ignore[type-abstract]  # only checks what it made
     assert storage is not None

@@ -22,8 +22,8 @@ from genolewm_assets.defs.assets.observations import (
     reference_source,
 )
 from genolewm_assets.defs.assets.packages import packages_split
-from genolewm_assets.defs.assets.platform_status import status_asset
 from genolewm_assets.defs.assets.reference import reference_genome
+from genolewm_assets.defs.assets.status_page import status_asset
 from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.runtime import GatedAsset, PublishingAsset
 

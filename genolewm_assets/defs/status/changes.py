@@ -125,7 +125,7 @@ def _figures(asset: str, pairs: Iterable[_Pair]) -> tuple[Figure, ...]:
             sums.update(_numbers(asset, record) if record else {})
     rows = _ROWS.get(asset, "rows")
     differences = _DIFFERENCES.get(asset, ())
-    names = differences or (rows, *_FIGURES.get(asset, ()))
+    names = differences or _FIGURES.get(asset) or (rows,)
     return tuple(
         Figure(name, before.get(name) if name not in differences else None, after[name], name in differences)
         for name in names

@@ -13,7 +13,7 @@ from genolewm_assets.defs.runtime import PublishingAsset, configured_device
 from genolewm_assets.store.artefacts import ArtefactId
 
 #: Steps of an H100 asset that are looked at; and of any other asset, for its usual duration.
-_STEPS, _RECENT = 200, 6
+_STEPS, _RECENT = 150, 6
 _DAY_S = 86_400.0
 #: Where a machine with a driver for NVIDIA's GPUs states its version.
 _DRIVER = Path("/proc/driver/nvidia/version")
@@ -101,7 +101,9 @@ class Past:
     def _ended(self, run_id: str) -> float:
         """Return the end of a run, which is that of a step that was cut off; now, if it is running."""
         record = self.instance.get_run_record_by_id(run_id)
-        return self.now if record is None or not record.dagster_run.is_finished else record.end_time or self.now
+        if record is None or not record.dagster_run.is_finished:
+            return self.now
+        return record.end_time or record.update_timestamp.timestamp()
 
     def usual_seconds(self, asset: PublishingAsset) -> float | None:
         """Return the median duration of the latest steps that built a partition; None if there is none."""

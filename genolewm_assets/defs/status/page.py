@@ -14,9 +14,9 @@ from genolewm_assets.defs.status.report import Status
 from genolewm_assets.defs.status.troubles import ALARMING, Trouble
 
 #: Rows of a section that are shown; the others are counted.
-_TROUBLES, _MOVED, _SIZES = 10, 6, 6
+_TROUBLES, _MOVED, _SIZES = 6, 5, 4
 #: Characters of a reason: of what is alarming, and of all else.
-_REASON, _SHORT = 120, 60
+_REASON, _SHORT = 110, 60
 
 _SERVES = "packages/current serves"
 
@@ -56,8 +56,7 @@ def sections(status: Status) -> list[Section]:
         _troubles(status),
         _moved(status),
         _sizes(status.disk),
-        Section("Hours of the steps that need an H100", tuple(_hour_rows(status.hours))),
-        Section("What the next builds would take", tuple(_cost_row(each, status.hours) for each in status.costs)),
+        Section("Hours and costs of the steps that need an H100, and of the next builds", tuple(_cost_rows(status))),
     ]
     return [
         replace(each, rows=tuple(tuple(map(_plain, row)) for row in each.rows), more=_plain(each.more))
@@ -106,20 +105,24 @@ def _release_rows(status: Status) -> Iterator[tuple[str, str]]:
     )
     pinned = " (pinned)" if found.pinned else ""
     yield _SERVES, f"{found.served}{pinned}, {_days(found.served_age_days)} old{since}"
-    yield "its folder", str(found.served_path)
 
 
 def _troubles(status: Status) -> Section:
-    shown, rest = status.troubles[:_TROUBLES], status.troubles[_TROUBLES:]
+    told = [each for each in status.troubles if each.kind != "missing"]
+    shown, rest = told[:_TROUBLES], told[_TROUBLES:]
+    rows = [_trouble_row(status, each) for each in shown]
+    if absent := [each for each in status.troubles if each.kind == "missing"]:
+        number = sum(len(each.artefacts) for each in absent)
+        names = _cut(", ".join(each.subject for each in absent), _REASON)
+        rows.append(("missing", _number(number, "partition"), "", f"nothing is published: {names}"))
     more = f"and {len(rest)} more: genolewm status --json" if rest else ""
-    return Section(
-        "Failed, late or waiting", tuple(_trouble_row(status, each) for each in shown), more, not status.is_well
-    )
+    return Section("Failed, late or waiting", tuple(rows), more, not status.is_well)
 
 
 def _trouble_row(status: Status, trouble: Trouble) -> tuple[str, ...]:
     run = f" (run {trouble.run_id[:8]})" if trouble.run_id else ""
-    reason = _cut(trouble.reason, _REASON if trouble.kind in ALARMING else _SHORT)
+    reason = trouble.reason.removeprefix(f"{trouble.subject}: ")
+    reason = _cut(reason, _REASON if trouble.kind in ALARMING else _SHORT)
     since = "" if trouble.since is None else _age(status, trouble.since)
     return trouble.kind, _cut(trouble.subject, 60), since, f"{reason}{run}".strip()
 
@@ -141,8 +144,7 @@ def _figure(figure: Figure) -> str:
         return f"{figure.after:,} {name}"
     if figure.before is None:
         return f"{figure.after:,} {name} (new)"
-    moved = figure.after - figure.before
-    return f"{figure.after:,} {name} ({moved:+,})" if moved else f"{figure.after:,} {name} (same number)"
+    return f"{figure.after:,} {name} ({figure.after - figure.before:+,})"
 
 
 def _sizes(disk: Disk) -> Section:
@@ -177,23 +179,24 @@ def _size_row(size: Size) -> tuple[str, ...]:
     )
 
 
-def _hour_rows(hours: Hours | None) -> Iterator[tuple[str, ...]]:
-    if hours is None:
-        return
-    counted = _number(hours.steps, "step") + ("" if hours.is_all else " at least")
-    figures = f"{hours.day:.2f} h today, {hours.week:.2f} h in 7 days, {hours.total:.2f} h in total"
-    yield f"{hours.device} hours", f"{figures} ({counted})"
+def _cost_rows(status: Status) -> Iterator[tuple[str, ...]]:
+    if (hours := status.hours) is not None:
+        counted = _number(hours.steps, "step") + ("" if hours.is_all else " at least")
+        figures = f"{hours.day:.2f} h in 24 h, {hours.week:.2f} h in 7 days, {hours.total:.2f} h in total"
+        yield f"spent, {hours.device} hours", counted, figures
+    for cost in status.costs:
+        yield _cost_row(cost, hours)
 
 
 def _cost_row(cost: Cost, hours: Hours | None) -> tuple[str, ...]:
+    what = f"next: {cost.what}"
     if not cost.partitions:
-        return cost.what, "nothing", ""
-    known = cost.partitions - cost.unknown
-    place = "the GPU" if hours is not None and hours.device == "GPU" else "the CPU (states; no GPU here)"
-    gpu = f", {_duration(cost.h100_seconds)} of it on {place}" if cost.h100_seconds else ""
-    estimated = f"about {_duration(cost.seconds)}{gpu}" if known else ""
+        return what, "nothing", ""
+    place = "the GPU" if hours is not None and hours.device == "GPU" else "the CPU"
+    states = f", {_duration(cost.h100_seconds)} of it for states, on {place}" if cost.h100_seconds else ""
+    estimated = f"about {_duration(cost.seconds)}{states}" if cost.unknown < cost.partitions else ""
     unknown = f"{_number(cost.unknown, 'partition')} never built here, no estimate" if cost.unknown else ""
-    return cost.what, _number(cost.partitions, "partition"), "; ".join(filter(None, [estimated, unknown]))
+    return what, _number(cost.partitions, "partition"), "; ".join(filter(None, [estimated, unknown]))
 
 
 def _number(count: int, noun: str) -> str:

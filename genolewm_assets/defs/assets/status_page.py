@@ -1,7 +1,5 @@
 """``platform/status``: the page of the morning, as Markdown in the UI."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import dagster as dg
@@ -32,7 +30,7 @@ def status_asset(assets: Mapping[str, PublishingAsset]) -> Declaration:
         context: dg.AssetExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
     ) -> Iterator[dg.MaterializeResult[None]]:
         opened = workspace.open().survey()
-        status = read_status(opened, context.instance, assets, ignored_run=context.run_id)
+        status = read_status(opened, context.instance, assets, ignored_run=context.run.run_id)
         yield dg.MaterializeResult(
             metadata={
                 "status": dg.MetadataValue.md(as_markdown(status)),
