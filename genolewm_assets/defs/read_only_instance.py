@@ -25,6 +25,7 @@ from dagster._core.launcher.sync_in_memory_run_launcher import SyncInMemoryRunLa
 from dagster._core.run_coordinator import DefaultRunCoordinator
 from dagster._core.storage.base_storage import DagsterStorage
 from dagster._core.storage.event_log.base import EventLogStorage
+from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 from dagster._core.storage.root import LocalArtifactStorage
@@ -113,7 +114,8 @@ def open_read_only(home: Path) -> dg.DagsterInstance | None:
     named = stated_storage(home)
     if "postgres" in named:
         storage = _on_server(home)
-        if not storage.event_log_storage.has_table("event_logs"):
+        log = storage.event_log_storage
+        if not (isinstance(log, SqlEventLogStorage) and log.has_table("event_logs")):
             return None
         return _instance(home, storage.run_storage, storage.event_log_storage, storage.schedule_storage)
     if named.keys() - {"sqlite"}:

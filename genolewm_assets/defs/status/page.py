@@ -14,7 +14,7 @@ from genolewm_assets.defs.status.report import Status
 from genolewm_assets.defs.status.troubles import ALARMING, Trouble
 
 #: Rows of a section that are shown; the others are counted.
-_TROUBLES, _MOVED, _SIZES = 6, 5, 4
+_TROUBLES, _MOVED, _SIZES = 6, 4, 3
 #: Characters of a reason: of what is alarming, and of all else.
 _REASON, _SHORT = 110, 60
 
@@ -50,13 +50,13 @@ def headline(status: Status) -> str:
 
 
 def sections(status: Status) -> list[Section]:
-    """Return the sections of the page, in about 35 rows."""
+    """Return the sections of the page, in about 35 lines."""
     found = [
         Section("Releases", tuple(_release_rows(status))),
         _troubles(status),
         _moved(status),
         _sizes(status.disk),
-        Section("Hours and costs of the steps that need an H100, and of the next builds", tuple(_cost_rows(status))),
+        Section("Hours of states (H100), and what the next builds would take", tuple(_cost_rows(status))),
     ]
     return [
         replace(each, rows=tuple(tuple(map(_plain, row)) for row in each.rows), more=_plain(each.more))
