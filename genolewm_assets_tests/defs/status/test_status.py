@@ -186,7 +186,7 @@ def test_the_command_prints_one_screen_and_changes_nothing(
         f"clinvar/release[{NEW}]",
         "verify_all",
         "[bold]x[/bold]",
-        "mito/tokens",
+        f"nothing is published: clinvar/shard[{NEW}]",
     ):
         assert text in out
     assert "\x1b" not in out
