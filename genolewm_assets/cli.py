@@ -38,6 +38,7 @@ from genolewm_assets.defs.web_guard import UI_HOSTS, parse_hosts
 from genolewm_assets.demo_commands import add_release, check_no_options_before
 from genolewm_assets.launch import WORKING_FOLDER, enter_environment, prepare_environment, ui_command
 from genolewm_assets.run_databases import check_databases
+from genolewm_assets.status_command import status
 from genolewm_assets.surroundings import check_arguments, enter_utf8, errors_in_one_line
 from genolewm_assets.ui_server import check_can_serve
 from genolewm_assets.variants import MIN_AF
@@ -56,6 +57,7 @@ app = typer.Typer(
 )
 demo_app = typer.Typer(invoke_without_command=True)
 demo_app.command("release")(add_release)
+app.command("status")(status)
 app.add_typer(demo_app, name="demo")
 app.add_typer(catalog_app, name="catalog")
 app.add_typer(cache_app, name="cache")
@@ -244,35 +246,6 @@ def verify(root: RootOption = Path("data"), *, as_json: JsonOption = False) -> N
     with ConsoleProgress(err) as progress:
         findings = verify_root(Root(root), progress=progress)
     print_findings([*find_index_faults(Root(root)), *findings], as_json=as_json)
-
-
-@app.command()
-def status(root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, as_json: JsonOption = False) -> None:
-    """Print for each partition whether a build of now would read what was read; exit with 4 if one would not.
-
-    Nothing is built, downloaded or read in full. A partition is current, stale (with each difference), not compared
-    (with the reason), or not built, which alone is no reason for exit code 4.
-
-    Example: `genolewm status --catalog sample --root data`
-    """
-    from genolewm_assets.store.artefacts import Root
-
-    Root(root).check_is_root()
-    enter_environment(root, catalog)
-    from genolewm_assets.defs.operations import survey_root
-    from genolewm_assets.defs.runtime import Workspace
-
-    found = list(survey_root(Workspace.open(root, catalog)))
-    if as_json:
-        out.print_json(json.dumps([each.as_json() for each in found]))
-    else:
-        for each in found:
-            out.print(each.line(), markup=False, highlight=False, soft_wrap=True)
-        counts = Counter(each.state for each in found)
-        summary = ", ".join(f"{number} {state}" for state, number in counts.items())
-        out.print(f"{len(found)} partitions: {summary}", markup=False, highlight=False, soft_wrap=True)
-    if any(each.state in {"stale", "not compared"} for each in found):
-        raise typer.Exit(4)
 
 
 @app.command()

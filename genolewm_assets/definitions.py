@@ -14,6 +14,7 @@ from genolewm_assets.defs.operations import (
     clinvar_release_sensor,
     observe_sources_schedule,
     purge_old_runs_schedule,
+    report_status_schedule,
 )
 from genolewm_assets.defs.runtime import (
     configured_executor,
@@ -31,6 +32,7 @@ defs = dg.Definitions(
         observe_sources_schedule,
         check_current_schedule,
         purge_old_runs_schedule,
+        report_status_schedule,
     ],
     resources=configured_resources(),
     executor=configured_executor(),

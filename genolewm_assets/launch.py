@@ -52,10 +52,11 @@ def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
     ConfigurationError
         If the root cannot be created or belongs to another catalogue, or Dagster cannot work at its path.
     """
-    loaded = load_catalog(catalog)
-    home = Root(root).path / "dagster"
+    environment = environment_of(root, catalog)
+    home = Path(environment["DAGSTER_HOME"])
     _check_home(home)
     if (home.parent / ROOT_FILE).exists():
+        loaded = load_catalog(catalog)
         Root(root).check_owner(loaded.name, loaded.genome_digest)
     settings, shipped = home / "dagster.yaml", _instance_settings().read_bytes()
     try:
@@ -67,6 +68,19 @@ def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
         raise ConfigurationError(
             str(root), f"the root cannot be written ({err.strerror})", remedy="Choose a writable folder with --root"
         ) from err
+    return environment
+
+
+def environment_of(root: Path, catalog: str) -> dict[str, str]:
+    """Return the variables of :func:`prepare_environment`; nothing is created.
+
+    Raises
+    ------
+    CatalogError
+        If the catalogue cannot be loaded.
+    """
+    loaded = load_catalog(catalog)
+    home = Root(root).path / "dagster"
     return {
         "GENOLEWM_ROOT": str(home.parent),
         "GENOLEWM_CATALOG": catalog if catalog in built_in_catalogs() else str(loaded.file),

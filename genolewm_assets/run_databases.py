@@ -30,13 +30,23 @@ def check_databases(home: Path, *, thorough: bool = False) -> None:
     """
     for path in sorted(home.rglob("*.db")):
         try:
-            # An absolute path, quoted: the name may hold characters that have a meaning in a URI.
-            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            with closing(sqlite3.connect(read_only_uri(path), uri=True)) as database:
                 found = database.execute("PRAGMA quick_check(1)" if thorough else "PRAGMA schema_version").fetchone()
         except (sqlite3.Error, OSError) as err:
             raise (_busy(path, err) if _is_busy(err) else _broken(path, str(err))) from err
         if thorough and found != ("ok",):
             raise _broken(path, " ".join(str(found[0]).split()))
+
+
+def read_only_uri(path: Path) -> str:
+    """Return the URI by which SQLite opens a database to read it and leaves no file beside it.
+
+    A database that another process has open is read together with that process's log of changes. Where there is none,
+    SQLite would create one even to read, so the file is opened as one that nobody changes.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    # An absolute path, quoted: the name may hold characters that have a meaning in a URI.
+    return f"{path.resolve().as_uri()}?mode=ro{'' if log.exists() else '&immutable=1'}"
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterator
 
@@ -12,8 +14,10 @@ from dagster._core.instance import InstanceRef
 from dagster._core.run_coordinator import QueuedRunCoordinator
 from dagster_postgres import DagsterPostgresStorage
 
+from genolewm_assets.defs.read_only_instance import open_read_only
 from genolewm_assets.defs.runtime.op_tags import H100_POOL
 from genolewm_assets.launch import TELEMETRY_OFF
+from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.deploy.installation import DEPLOY, REPOSITORY, Installation, settings_of
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
@@ -103,6 +107,35 @@ def test_a_materialisation_is_there_for_the_next_process(
     assert latest.asset_materialization is not None
     assert latest.asset_materialization.tags == event.tags
     assert any(result.run_id in path.parts for path in (installation.root / "dagster/logs").rglob("*.err"))
+
+
+def test_status_reads_the_history_on_the_server_and_cannot_write_it(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    for name, value in installation.environment().items():
+        monkeypatch.setenv(name, value)
+    command = ("status", "--root", installation.root, "--catalog", installation.catalog, "--json")
+    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(installation.etc))) as instance:
+        failed = dg.DagsterRun(job_name="verify_all", status=dg.DagsterRunStatus.STARTED)
+        instance.add_run(failed)
+        instance.report_run_failed(failed, "The process of this run was killed.")
+        assert run(monkeypatch, *command) == 4
+        (told,) = [each for each in json.loads(capsys.readouterr().out)["troubles"] if each["kind"] == "failed"]
+        assert (told["subject"], told["reason"]) == ("job verify_all", "The process of this run was killed.")
+        opened = open_read_only(installation.etc)
+        assert opened is not None
+        with opened, pytest.raises(Exception, match="read-only transaction"):
+            opened.delete_run(failed.run_id)
+        assert instance.has_run(failed.run_id)
+        instance.delete_run(failed.run_id)
+    # A database without Dagster's tables gets none.
+    empty = installation.database.create_database("no_tables")
+    monkeypatch.setenv("PGDATABASE", empty)
+    assert open_read_only(installation.etc) is None
+    assert (
+        installation.database.query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", database=empty) == "0"
+    )
 
 
 def test_another_password_is_refused(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,4 +8,5 @@ from .graph import ASSETS as ASSETS
 from .graph import GATED as GATED
 from .graph import PUBLISHING as PUBLISHING
 from .graph import leading_to as leading_to
+from .graph import platform_status as platform_status
 from .packages import packages_split as packages_split

@@ -23,6 +23,7 @@ from genolewm_assets.defs.assets.observations import (
 )
 from genolewm_assets.defs.assets.packages import packages_split
 from genolewm_assets.defs.assets.reference import reference_genome
+from genolewm_assets.defs.assets.status_page import status_asset
 from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.runtime import GatedAsset, PublishingAsset
 
@@ -50,9 +51,6 @@ DECLARATIONS = (
     mito_variants,
 )
 
-#: Dagster definitions of all assets.
-ASSETS = [asset.definition() for asset in DECLARATIONS]
-
 #: Assets that publish files with a manifest, by key.
 GATED: Mapping[str, GatedAsset] = {asset.key: asset for asset in DECLARATIONS if isinstance(asset, GatedAsset)}
 
@@ -60,6 +58,12 @@ GATED: Mapping[str, GatedAsset] = {asset.key: asset for asset in DECLARATIONS if
 PUBLISHING: Mapping[str, PublishingAsset] = {
     asset.key: asset for asset in DECLARATIONS if isinstance(asset, PublishingAsset)
 }
+
+#: Tells the status of the others. Nothing reads it, and no job that builds the others includes it.
+platform_status = status_asset(PUBLISHING)
+
+#: Dagster definitions of all assets.
+ASSETS = [asset.definition() for asset in (*DECLARATIONS, platform_status)]
 
 
 def leading_to(*assets: GatedAsset) -> set[str]:

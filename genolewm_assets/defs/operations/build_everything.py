@@ -21,11 +21,8 @@ from genolewm_assets.defs.operations.release_job import (
     register_offered,
 )
 from genolewm_assets.defs.operations.run_queue import (
-    UNFINISHED,
     can_hold,
     cancel_waiting,
-    failure_of,
-    is_held,
     latest_try,
     may_be_repeated,
     queue_run,
@@ -33,10 +30,13 @@ from genolewm_assets.defs.operations.run_queue import (
 )
 from genolewm_assets.defs.runtime import (
     REFRESH_TAG,
+    UNFINISHED,
     GatedAsset,
     PublishingAsset,
     Workspace,
     WorkspaceResource,
+    failure_of,
+    is_held,
     report_failure,
 )
 from genolewm_assets.errors import GenoLeWMError
@@ -258,7 +258,7 @@ class Builder:
             self.built += 1
             self.say(f"{progress}: {task} in {time.monotonic() - begun_s:.0f} s")
         else:
-            self.failures.append(f"{task}: {failure_of(self.instance, run)} (run {run.run_id[:8]})")
+            self.failures.append(f"{task}: {failure_of(self.instance, run).line} (run {run.run_id[:8]})")
             self.say(f"{progress}: {self.failures[-1]}")
 
     def _state(self, running: dict[int, tuple[Task, str, float]]) -> str:

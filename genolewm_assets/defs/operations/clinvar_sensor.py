@@ -16,8 +16,11 @@ from genolewm_assets.defs.assets import clinvar_changes, clinvar_shard, packages
 from genolewm_assets.defs.operations.build_everything import BUILD_EVERYTHING
 from genolewm_assets.defs.operations.build_inputs import describe_missing, inputs_of, is_published, missing_inputs
 from genolewm_assets.defs.operations.release_job import UNPACKAGED_ASSETS, built_for, refresh_release_job
-from genolewm_assets.defs.operations.run_queue import HELD_TAG, NEVER_BEGAN, UNFINISHED, cancel_stranded
+from genolewm_assets.defs.operations.run_queue import cancel_stranded
 from genolewm_assets.defs.runtime import (
+    HELD_TAG,
+    NEVER_BEGAN,
+    UNFINISHED,
     Workspace,
     WorkspaceResource,
     clinvar_release_partitions,

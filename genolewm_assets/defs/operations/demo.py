@@ -22,17 +22,19 @@ from genolewm_assets.defs.assets import GATED, embeddings_cache, embeddings_corp
 from genolewm_assets.defs.display import OFFENDING, row_text
 from genolewm_assets.defs.operations.build_inputs import is_recorded, rows_recorded
 from genolewm_assets.defs.operations.release_job import register_offered
-from genolewm_assets.defs.operations.run_queue import UNFINISHED
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
     BY_RELEASE,
     INPUTS_ACCEPTED,
     STANDING_CHECKS,
+    UNFINISHED,
     GatedAsset,
     Partitioning,
+    Reason,
     Workspace,
     configured_catalog,
     configured_root,
+    reason_of,
 )
 from genolewm_assets.errors import BusyError, GenoLeWMError
 from genolewm_assets.lewm.packages import choose_current, read_current, read_pin
@@ -241,10 +243,11 @@ class Demo:
         evaluations = result.get_asset_check_evaluations()
         passed = sum(check.passed for check in evaluations)
         (event, *_) = [event for event in result.all_events if event.is_step_failure] or result.all_events[-1:]
-        error, exit_code = _reason(event)
-        seconds = time.monotonic() - started
+        reason, seconds = _reason(event), time.monotonic() - started
         offending = {check.check_name: rows for check in evaluations if (rows := _first_rows(check))}
-        return PartitionResult(artefact, "failed", seconds, None, passed, checks, error, exit_code, offending)
+        return PartitionResult(
+            artefact, "failed", seconds, None, passed, checks, reason.line, reason.exit_code, offending
+        )
 
 
 def _first_rows(check: dg.AssetCheckEvaluation) -> list[str]:
@@ -256,20 +259,15 @@ def _first_rows(check: dg.AssetCheckEvaluation) -> list[str]:
     return [row_text(record.data) for record in table.records[:_ROWS_PRINTED]]
 
 
-def _reason(event: dg.DagsterEvent) -> tuple[str, int]:
-    """Return the error line of a failed step, and the exit code for it.
+def _reason(event: dg.DagsterEvent) -> Reason:
+    """Return why a step failed.
 
     Raises
     ------
     KeyboardInterrupt
         If a person interrupted the process; Dagster turns the signal into a failure of the step.
     """
-    failure = event.step_failure_data if event.is_step_failure else None
-    stated = failure.user_failure_data if failure else None
-    if stated and stated.description:
-        return stated.description, int(getattr(stated.metadata.get("exit_code"), "value", 4))
-    error = failure.error if failure else None
-    cause = error.cause or error if error else None
-    if cause and cause.cls_name in {"DagsterExecutionInterruptedError", "KeyboardInterrupt"}:
+    reason = reason_of(event)
+    if reason.kind in {"DagsterExecutionInterruptedError", "KeyboardInterrupt"}:
         raise KeyboardInterrupt
-    return (cause.message.strip() if cause else "the run ended without an error"), 1
+    return reason

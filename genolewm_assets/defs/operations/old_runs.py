@@ -13,8 +13,7 @@ from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from pydantic import Field
 
-from genolewm_assets.defs.operations.run_queue import ENDED
-from genolewm_assets.defs.runtime import report_failure
+from genolewm_assets.defs.runtime import ENDED, report_failure
 
 #: An asset or a check, and the partition (None if there are no partitions).
 Subject: TypeAlias = tuple[dg.AssetKey | dg.AssetCheckKey, str | None]

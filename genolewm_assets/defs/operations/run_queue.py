@@ -6,15 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
-_WAITING = (dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.QUEUED)
-UNFINISHED = tuple(status for status in dg.DagsterRunStatus if status not in ENDED)
-
-#: Tag of a queued run that waits to be released. A limit of 0 in ``dagster.yaml`` keeps it; a run that was created but
-#: not queued would fail after the start timeout.
-HELD_TAG = "genolewm/held"
-#: Values of the tag: kept in the queue, let go, cancelled while it was kept.
-HELD, RELEASED, NEVER_BEGAN = "true", "false", "never began"
+from genolewm_assets.defs.runtime import HELD, HELD_TAG, NEVER_BEGAN, RELEASED, UNFINISHED, WAITING, is_held
 
 #: Tags that Dagster gives a failed run and the run that repeats it (``run_retries`` in ``dagster.yaml``).
 _WILL_RETRY, _PARENT = "dagster/will_retry", "dagster/parent_run_id"
@@ -65,11 +57,6 @@ def can_hold(instance: dg.DagsterInstance) -> bool:
     return {"key": HELD_TAG, "value": HELD, "limit": 0} in limits
 
 
-def is_held(run: dg.DagsterRun) -> bool:
-    """Tell whether the queue keeps a run."""
-    return run.tags.get(HELD_TAG) == HELD
-
-
 def release_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
     """Let the queue launch a run that it kept."""
     if is_held(run):
@@ -79,7 +66,7 @@ def release_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterR
 
 def cancel_waiting(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:
     """Cancel a run that has not been launched yet."""
-    if run.status in _WAITING:
+    if run.status in WAITING:
         instance.report_run_canceled(run, why)
         if is_held(run):
             # After the cancellation, so that the queue does not launch it. A re-execution takes over the tags.
@@ -91,7 +78,7 @@ def cancel_stranded(instance: dg.DagsterInstance, job: str) -> int:
 
     They would count as in progress for ever, and automation would leave their partitions alone.
     """
-    held = dg.RunsFilter(tags={HELD_TAG: HELD}, statuses=list(_WAITING))
+    held = dg.RunsFilter(tags={HELD_TAG: HELD}, statuses=list(WAITING))
     if not instance.get_runs_count(held) or instance.get_runs_count(
         dg.RunsFilter(job_name=job, statuses=list(UNFINISHED))
     ):
@@ -118,15 +105,3 @@ def may_be_repeated(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Tell whether Dagster repeats a failed run, or has not decided yet."""
     failed = run.status is dg.DagsterRunStatus.FAILURE
     return failed and instance.run_retries_enabled and run.tags.get(_WILL_RETRY) != "false"
-
-
-def failure_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
-    """Return why a run did not succeed, in one line."""
-    for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE):
-        failure = entry.dagster_event and entry.dagster_event.step_failure_data
-        if failure and failure.user_failure_data and failure.user_failure_data.description:
-            return " ".join(failure.user_failure_data.description.split())
-        if failure and failure.error:
-            cause = failure.error.cause or failure.error
-            return " ".join(cause.message.split())
-    return f"the run ended as {run.status.value.lower()}"

@@ -11,6 +11,9 @@ from .currency import Currency as Currency
 from .currency import PublishingAsset as PublishingAsset
 from .declaration import Declaration as Declaration
 from .failure_hook import report_failure as report_failure
+from .failures import Reason as Reason
+from .failures import failure_of as failure_of
+from .failures import reason_of as reason_of
 from .gates import BUILD_AGAIN_TAG as BUILD_AGAIN_TAG
 from .gates import BYTES_MATCH_MANIFEST as BYTES_MATCH_MANIFEST
 from .gates import INPUTS_ACCEPTED as INPUTS_ACCEPTED
@@ -33,7 +36,16 @@ from .release_age import Releases as Releases
 from .release_age import judge_age as judge_age
 from .release_age import offered_by_listing as offered_by_listing
 from .release_age import recorded_releases as recorded_releases
+from .release_age import seen_releases as seen_releases
 from .run_log import LogProgress as LogProgress
+from .run_states import ENDED as ENDED
+from .run_states import HELD as HELD
+from .run_states import HELD_TAG as HELD_TAG
+from .run_states import NEVER_BEGAN as NEVER_BEGAN
+from .run_states import RELEASED as RELEASED
+from .run_states import UNFINISHED as UNFINISHED
+from .run_states import WAITING as WAITING
+from .run_states import is_held as is_held
 from .settings import WorkspaceResource as WorkspaceResource
 from .settings import configured_catalog as configured_catalog
 from .settings import configured_device as configured_device

@@ -17,6 +17,8 @@ from typing import TypeAlias
 
 import dagster as dg
 
+from genolewm_assets.defs.runtime.failures import reason_of
+
 WEBHOOK_VARIABLE = "GENOLEWM_WEBHOOK_URL"
 UI_VARIABLE = "GENOLEWM_UI_URL"
 
@@ -26,8 +28,6 @@ TIMEOUT_S = 10.0
 #: Tag of a run that failed with a ``dg.Failure``: a retry would fail in the same way. ``run_retries`` in
 #: ``dagster.yaml`` is for runs that an accident ended, such as a lost database.
 FINAL: Mapping[str, str] = {"dagster/retry_on_asset_or_op_failure": "false"}
-
-_LINE_LIMIT = 1_000
 
 #: Facts of a failed step by name; None if a fact does not apply.
 Report: TypeAlias = Mapping[str, str | None]
@@ -56,7 +56,7 @@ def describe_failure(context: dg.HookContext) -> Report:
         "step": context.step_key,
         "asset": _asset_of(context),
         "partition": run.tags.get("dagster/partition") if run else None,
-        "error": error_line(context.op_exception),
+        "error": reason_of(context.op_exception).line,
         "url": f"{ui}/runs/{context.run_id}" if ui else None,
     }
 
@@ -69,19 +69,6 @@ def _asset_of(context: dg.HookContext) -> str | None:
         if event is not None and event.step_key == context.step_key and event.asset_key is not None:
             return event.asset_key.to_user_string()
     return None
-
-
-def error_line(error: BaseException | None) -> str:
-    """Return the error of a failed step in one line of at most 1,000 characters.
-
-    The text of a ``dg.Failure`` is kept as it is; other errors are preceded by their type.
-    """
-    if isinstance(error, dg.Failure) and error.description:
-        text = error.description
-    else:
-        text = f"{type(error).__name__}: {error}" if error else "no error was recorded"
-    line = " ".join(text.split())
-    return line if len(line) <= _LINE_LIMIT else f"{line[: _LINE_LIMIT - 1]}…"
 
 
 def post(url: str, report: Report) -> str | None:

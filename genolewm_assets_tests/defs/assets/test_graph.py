@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.assets.graph import GATED
+from genolewm_assets.defs.assets.graph import GATED, platform_status
 from genolewm_assets.defs.operations.demo import STATE_ASSETS, Demo
 from genolewm_assets.defs.runtime.automation import AUTOMATED, FOLLOWING, REBUILT, RECOMPUTED, SOURCES
 from genolewm_assets.defs.runtime.currency import BUILT_FROM_CURRENT_INPUTS
@@ -146,8 +146,18 @@ def test_every_check_of_contents_blocks_and_is_partitioned_like_its_asset() -> N
 def test_every_asset_that_publishes_says_whether_it_is_current() -> None:
     graph = defs.resolve_asset_graph()
     saying = {key.asset_key for key in check_keys() if key.name == BUILT_FROM_CURRENT_INPUTS}
-    assert saying == graph.materializable_asset_keys
+    assert saying == graph.materializable_asset_keys - {dg.AssetKey(platform_status.path)}
     assert len(saying) == 15
+
+
+def test_nothing_reads_the_status_and_no_build_includes_it() -> None:
+    key, graph = dg.AssetKey(platform_status.path), defs.resolve_asset_graph()
+    node = graph.get(key)
+    assert not node.parent_keys | node.child_keys | node.check_keys
+    assert node.partitions_def is None
+    assert node.automation_condition is None
+    jobs = [job.name for job in defs.resolve_all_job_defs() if key in job.asset_layer.executable_asset_keys]
+    assert [name for name in jobs if not name.startswith("__")] == ["report_status"]
 
 
 @pytest.mark.slow

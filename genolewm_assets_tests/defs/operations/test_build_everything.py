@@ -23,13 +23,12 @@ from genolewm_assets.defs.operations.build_everything import (
 )
 from genolewm_assets.defs.operations.release_job import RELEASE_ASSETS, register_offered
 from genolewm_assets.defs.operations.run_queue import (
-    HELD_TAG,
-    NEVER_BEGAN,
     cancel_stranded,
-    failure_of,
     latest_try,
     may_be_repeated,
 )
+from genolewm_assets.defs.runtime.failures import failure_of
+from genolewm_assets.defs.runtime.run_states import HELD_TAG, NEVER_BEGAN
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
 from genolewm_assets_tests.worlds.graph.sensor_world import NEW, OLD, unregistered_world
@@ -195,7 +194,7 @@ def test_a_run_that_dagster_repeats_is_followed(tmp_path: Path) -> None:
         final = dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.FAILURE, tags={"dagster/will_retry": "false"})
         instance.add_run(final)
         assert (latest_try(instance, final), may_be_repeated(instance, final)) == (final, False)
-        assert failure_of(instance, final) == "the run ended as failure"
+        assert failure_of(instance, final).line == "the run ended as failure"
 
 
 def test_held_runs_that_nothing_can_release_are_cancelled(tmp_path: Path) -> None:
@@ -242,4 +241,4 @@ def test_a_queue_of_one_place_is_refused(empty: BuiltWorld, tmp_path: Path) -> N
         assert not result.success
         run = instance.get_run_by_id(result.run_id)
         assert run is not None
-        assert "expected at least 2, got 1" in failure_of(instance, run)
+        assert "expected at least 2, got 1" in failure_of(instance, run).line

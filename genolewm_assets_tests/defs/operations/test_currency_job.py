@@ -1,4 +1,4 @@
-"""``check_current`` and ``genolewm status``: what they say of each partition, and that they shut no gate."""
+"""``check_current`` and ``genolewm status --partitions``: what they say of each partition; they shut no gate."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_status_says_it_of_each_partition(
     world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ("status", "--root", world.root, "--catalog", world.catalog)
+    command = ("status", "--partitions", "--root", world.root, "--catalog", world.catalog)
     assert run(monkeypatch, *command) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "reference/genome current"
@@ -142,7 +142,7 @@ def test_what_is_not_built_alone_is_no_failure_and_what_is_no_root_is(
     world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (world.root / "mito/tokens").unlink()
-    assert run(monkeypatch, "status", "--root", world.root, "--catalog", world.catalog) == 0
+    assert run(monkeypatch, "status", "--partitions", "--root", world.root, "--catalog", world.catalog) == 0
     assert "1 not built" in capsys.readouterr().out
     absent = tmp_path / "absent"
     assert run(monkeypatch, "status", "--root", absent, "--catalog", world.catalog) == 4

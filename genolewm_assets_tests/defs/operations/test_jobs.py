@@ -20,6 +20,7 @@ from genolewm_assets_tests.worlds.graph.built_world import QUIET, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, LINEAR, RELEASES
 
 NAMES = {
+    "report_status",
     "build_everything",
     "refresh_release",
     "rebuild_embeddings",

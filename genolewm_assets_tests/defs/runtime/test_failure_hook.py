@@ -16,7 +16,8 @@ import pytest
 from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.operations.jobs import JOBS
 from genolewm_assets.defs.runtime import failure_hook
-from genolewm_assets.defs.runtime.failure_hook import FINAL, UI_VARIABLE, WEBHOOK_VARIABLE, error_line
+from genolewm_assets.defs.runtime.failure_hook import FINAL, UI_VARIABLE, WEBHOOK_VARIABLE
+from genolewm_assets.defs.runtime.failures import reason_of
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 
 RELEASE = "2025-01-05"
@@ -251,7 +252,7 @@ def test_the_time_out_is_ten_seconds() -> None:
     ],
 )
 def test_an_error_is_one_short_line(error: BaseException | None, line: str) -> None:
-    assert error_line(error) == line
+    assert reason_of(error).line == line
 
 
 def test_every_asset_and_every_job_of_ops_has_the_hook() -> None:

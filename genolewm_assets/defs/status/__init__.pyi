@@ -1,0 +1,6 @@
+from .page import Section as Section
+from .page import as_markdown as as_markdown
+from .page import headline as headline
+from .page import sections as sections
+from .report import Status as Status
+from .report import read_status as read_status

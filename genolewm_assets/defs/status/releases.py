@@ -1,0 +1,94 @@
+"""Which release is the newest, how old it is, and which one trainers read since when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from genolewm_assets.defs.runtime import PublishingAsset, Workspace, judge_age, recorded_releases, seen_releases
+from genolewm_assets.errors import GenoLeWMError, MissingResourceError
+from genolewm_assets.lewm.packages import read_current, read_pin
+from genolewm_assets.variants import ReleaseKey, in_order
+
+#: Asset that names the package in use.
+CURRENT = "packages/current"
+
+#: Greatest number of materialisations of the pointer that are looked at for the time since when it stays.
+_LOOK_BACK = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """The newest release and the one in use.
+
+    Attributes
+    ----------
+    newest
+        Newest release that the root or the latest check knows; None if none is known.
+    age_days
+        Days since the date of ``newest``.
+    served, served_path
+        Release and path of the package in use; None if there is none.
+    served_age_days
+        Days since the date of ``served``.
+    served_since
+        When the package in use was first chosen, in seconds since 1970; None if that is not known.
+    pinned
+        Release that a person pinned.
+    late
+        Why the package in use is late; empty if it is not.
+    problem
+        Why one of these could not be read; empty if all could.
+    """
+
+    newest: str | None = None
+    age_days: int | None = None
+    served: str | None = None
+    served_path: str | None = None
+    served_age_days: int | None = None
+    served_since: float | None = None
+    pinned: str | None = None
+    late: str = ""
+    problem: str = ""
+
+
+def read_releases(
+    workspace: Workspace, instance: dg.DagsterInstance | None, assets: Mapping[str, PublishingAsset], now: float
+) -> Releases:
+    """Read which release is the newest and which one is in use; the listing is not asked."""
+    root, pointer, facts = workspace.root.path, assets[CURRENT], dict[str, Any]()
+    known = recorded_releases(workspace) if instance is None else seen_releases(workspace, instance, pointer.path)
+    problems = [known.problem] if known.problem else []
+    newest = in_order(known.keys)[-1] if known.keys else None
+    try:
+        facts["pinned"] = read_pin(root)
+        used = read_current(root)
+        facts |= {"served": used.release, "served_path": used.path, "served_age_days": _age(used.release, now)}
+        facts["served_since"] = _chosen(instance, pointer, used.manifest_sha256) if instance else None
+    except MissingResourceError:
+        pass
+    except GenoLeWMError as err:
+        problems.append(str(err))
+    if newest is not None and not problems:
+        age = judge_age(workspace, pointer, known, today=datetime.fromtimestamp(now, UTC).date())
+        facts["late"] = "" if age.passed else age.reason
+    return Releases(newest, _age(newest, now) if newest else None, **facts, problem="; ".join(problems))
+
+
+def _age(release: str, now: float) -> int:
+    return (datetime.fromtimestamp(now, UTC).date() - ReleaseKey.parse(release).day).days
+
+
+def _chosen(instance: dg.DagsterInstance, pointer: PublishingAsset, sha256: str) -> float | None:
+    """Return the time of the first of the latest materialisations that chose this package; None if none did."""
+    since = None
+    for record in instance.fetch_materializations(dg.AssetKey(pointer.path), limit=_LOOK_BACK).records:
+        tags = (record.asset_materialization.tags if record.asset_materialization else None) or {}
+        if tags.get("dagster/data_version") != f"sha256:{sha256}":
+            break
+        since = record.timestamp
+    return since

@@ -1,0 +1,204 @@
+"""The status of a root, put together from its files and from Dagster's history."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from genolewm_assets.defs.runtime import PublishingAsset, Workspace
+from genolewm_assets.defs.status.attempts import open_attempts
+from genolewm_assets.defs.status.changes import Moved, find_moved
+from genolewm_assets.defs.status.costs import Cost, Hours, Past, count_hours, estimate, with_followers
+from genolewm_assets.defs.status.disk import Disk, is_empty, measure_disk, read_contents
+from genolewm_assets.defs.status.releases import CURRENT, Releases, read_releases
+from genolewm_assets.defs.status.troubles import (
+    ALARMING,
+    KINDS,
+    Trouble,
+    failed_checks,
+    failed_runs,
+    missing_partitions,
+    unfinished_runs,
+    waiting_sensors,
+)
+from genolewm_assets.store.artefacts import ArtefactId
+
+#: Seconds back from now from which changes and growth count.
+SINCE_S = 86_400.0
+
+#: Partitions of each asset that are there or should be.
+Expected = Mapping[str, Sequence[str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a person wants to know of a root in the morning.
+
+    Attributes
+    ----------
+    time, since
+        Now, and the time from which changes and growth count, in seconds since 1970.
+    note
+        Why something cannot be told: the root is empty, or has no history of runs; empty otherwise.
+    published
+        Number of partitions that consumers can open.
+    troubles
+        Alarming kinds first.
+    hours
+        None without a history of runs.
+    """
+
+    root: str
+    catalog: str
+    time: float
+    since: float
+    note: str
+    published: int
+    releases: Releases
+    troubles: tuple[Trouble, ...]
+    moved: tuple[Moved, ...]
+    disk: Disk
+    hours: Hours | None
+    costs: tuple[Cost, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of troubles by kind, in the order of the page."""
+        found = Counter(trouble.kind for trouble in self.troubles)
+        return {kind: found[kind] for kind in KINDS if kind in found}
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is failed, late, stale or unreadable; what is missing, waits or runs counts as well."""
+        return not ALARMING & self.counts.keys()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the status as a JSON object; times are ISO 8601 texts in UTC."""
+        facts = asdict(self)
+        for record in (facts, facts["releases"], *facts["troubles"]):
+            for name in {"time", "since", "served_since"} & record.keys():
+                moment = record[name]
+                record[name] = None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat("T", "seconds")
+        return {**facts, "counts": self.counts, "well": self.is_well}
+
+
+def read_status(
+    workspace: Workspace,
+    instance: dg.DagsterInstance | None,
+    assets: Mapping[str, PublishingAsset],
+    *,
+    now: float | None = None,
+    ignored_run: str | None = None,
+) -> Status:
+    """Read the status of a root. Nothing is built, downloaded, hashed or written.
+
+    Parameters
+    ----------
+    instance
+        Dagster's history of the root; None if there is none.
+    assets
+        All assets that publish something, by key, in dependency order.
+    now
+        Time of the page in seconds since 1970; None for the time now.
+    ignored_run
+        Id of the run that asks, which is not told as running.
+    """
+    now, root = time.time() if now is None else now, workspace.root.path
+    since, contents = now - SINCE_S, read_contents(root)
+    releases = read_releases(workspace, instance, assets, now)
+    published = contents.published() | ({(CURRENT, None)} if releases.served else set())
+    empty = is_empty(root)
+    expected = _expected(workspace, instance, assets, releases, published)
+    troubles = [
+        Trouble("unreadable", "files", problem) for problem in (*contents.unreadable, releases.problem) if problem
+    ]
+    troubles += [Trouble("late", CURRENT, releases.late)] if releases.late and not empty else []
+    troubles += [] if instance is None else _told_by_history(instance, assets, ignored_run)
+    tried = {artefact for trouble in troubles for artefact in trouble.artefacts if trouble.kind != "stale"}
+    missing = [] if empty else missing_partitions(assets.values(), expected, published, tried)
+    troubles = sorted([*troubles, *missing], key=lambda each: KINDS.index(each.kind))
+    past = None if instance is None else Past(instance, now)
+    return Status(
+        root=str(root),
+        catalog=workspace.catalog.name,
+        time=now,
+        since=since,
+        note=_note(root, instance, empty=empty),
+        published=len(published),
+        releases=releases,
+        troubles=tuple(troubles),
+        moved=tuple(find_moved(instance, assets.values(), since)) if instance else (),
+        disk=measure_disk(root, contents.versions, since),
+        hours=count_hours(past, assets.values()) if past else None,
+        costs=tuple(_costs(past, assets, troubles, expected)) if past else (),
+    )
+
+
+def _note(root: object, instance: dg.DagsterInstance | None, *, empty: bool) -> str:
+    if empty:
+        return f"{root} is empty: nothing was built here yet. Start genolewm ui and launch build_everything"
+    if instance is None:
+        return "no history of runs (dagster/history): what failed, waits or moved, and hours, cannot be told"
+    return ""
+
+
+def _told_by_history(
+    instance: dg.DagsterInstance, assets: Mapping[str, PublishingAsset], ignored_run: str | None
+) -> list[Trouble]:
+    attempts = open_attempts(instance, assets.values())
+    failed = list(failed_runs(instance, attempts))
+    reported = {trouble.run_id for trouble in failed if trouble.run_id}
+    return [
+        *failed,
+        *failed_checks(instance, assets.values(), reported),
+        *waiting_sensors(instance),
+        *unfinished_runs(instance, attempts, ignored=ignored_run),
+    ]
+
+
+def _expected(
+    workspace: Workspace,
+    instance: dg.DagsterInstance | None,
+    assets: Mapping[str, PublishingAsset],
+    releases: Releases,
+    published: set[tuple[str, str | None]],
+) -> Expected:
+    """Return the partitions that are there or should be: every contig and corpus source, and the newest release.
+
+    Older releases are built on request only.
+    """
+    expected: dict[str, Sequence[str | None]] = {}
+    for key, asset in assets.items():
+        if asset.partitions.by == "clinvar_release":
+            wanted = {each for name, each in published if name == key}
+            newest = releases.newest
+            if newest is not None and (not asset.of_packages or workspace.is_packaged(newest)):
+                wanted.add(newest)
+            expected[key] = sorted(wanted, key=str)
+        else:
+            expected[key] = asset.partitions.keys(instance)
+    return expected
+
+
+def _costs(
+    past: Past, assets: Mapping[str, PublishingAsset], troubles: Iterable[Trouble], expected: Expected
+) -> Iterable[Cost]:
+    begun = [
+        artefact
+        for trouble in troubles
+        if trouble.kind in ("failed", "stale", "missing")
+        for artefact in trouble.artefacts
+        if artefact.asset in assets
+    ]
+    due = with_followers(assets, begun, expected)
+    yield estimate(past, assets, "what is due, and what reads it", due)
+    new = [ArtefactId(key, "new") for key, asset in assets.items() if asset.partitions.by == "clinvar_release"]
+    yield estimate(past, assets, "a new release", [*new, ArtefactId(CURRENT)])
+    states = [ArtefactId(key, each) for key, asset in assets.items() if asset.h100 for each in expected[key]]
+    yield estimate(past, assets, "all states again", states)

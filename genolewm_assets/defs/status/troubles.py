@@ -1,0 +1,203 @@
+"""What is failed, late, stale, missing or waiting, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import dagster as dg
+
+# Dagster has no public names for the state of checks by partition and for ticks; its UI uses these.
+from dagster._core.event_api import PartitionKeyFilter
+from dagster._core.scheduler.instigation import TickStatus
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus, AssetCheckPartitionInfo
+
+from genolewm_assets.defs.runtime import (
+    BUILT_FROM_CURRENT_INPUTS,
+    NEWEST_RELEASE_BUILT,
+    UNFINISHED,
+    WAITING,
+    PublishingAsset,
+    failure_of,
+    is_held,
+)
+from genolewm_assets.defs.status.attempts import Attempt
+from genolewm_assets.store.artefacts import ArtefactId
+
+Kind: TypeAlias = Literal["failed", "late", "stale", "unreadable", "missing", "waiting", "running"]
+
+#: Kinds in the order of the page; the first four are reasons for exit code 4.
+KINDS: tuple[Kind, ...] = ("failed", "late", "stale", "unreadable", "missing", "waiting", "running")
+ALARMING: frozenset[Kind] = frozenset(KINDS[:4])
+
+#: Greatest number of runs and checks of one kind whose reason is read; the others are only counted.
+EXPLAINED = 20
+#: Greatest number of unfinished runs, and of failed runs without a partition, that are looked at.
+_LISTED = 200
+
+#: Sensor that says for what a release waits, and how its reason begins if it waits for nothing.
+_RELEASE_SENSOR, _NOTHING = "clinvar_release_sensor", "nothing to request"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that needs a look, or time.
+
+    Attributes
+    ----------
+    subject
+        Partition, job, sensor or check.
+    reason
+        One line; empty if it was not read, because there are many.
+    since
+        Seconds since 1970; None if it is not known.
+    artefacts
+        Partitions that it concerns.
+    """
+
+    kind: Kind
+    subject: str
+    reason: str = ""
+    since: float | None = None
+    run_id: str | None = None
+    artefacts: tuple[ArtefactId, ...] = ()
+
+
+def failed_runs(instance: dg.DagsterInstance, attempts: Sequence[Attempt]) -> Iterator[Trouble]:
+    """Yield the failed runs that no later run has made good, newest first."""
+    failed = [each for each in attempts if each.run.status is dg.DagsterRunStatus.FAILURE]
+    for number, attempt in enumerate(failed):
+        reason = failure_of(instance, attempt.run).line if number < EXPLAINED else ""
+        yield Trouble("failed", attempt.subject, reason, _ended(attempt.record), attempt.run.run_id, attempt.artefacts)
+    yield from _failed_jobs(instance, {each.run.run_id for each in attempts})
+
+
+def _failed_jobs(instance: dg.DagsterInstance, known: set[str]) -> Iterator[Trouble]:
+    """Yield the jobs that build no partition and whose latest run failed."""
+    wanted = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
+    seen: set[str] = set()
+    for record in instance.get_run_records(wanted, limit=_LISTED):
+        run = record.dagster_run
+        makes_assets = run.job_name.startswith("__") or run.asset_selection or "dagster/partition" in run.tags
+        if makes_assets or run.run_id in known or run.job_name in seen:
+            continue
+        seen.add(run.job_name)
+        (latest, *_) = instance.get_runs(dg.RunsFilter(job_name=run.job_name), limit=1) or [run]
+        if latest.run_id == run.run_id:
+            yield Trouble("failed", f"job {run.job_name}", failure_of(instance, run).line, _ended(record), run.run_id)
+
+
+def _ended(record: dg.RunRecord) -> float:
+    return record.end_time or record.update_timestamp.timestamp()
+
+
+def failed_checks(
+    instance: dg.DagsterInstance, assets: Iterable[PublishingAsset], reported: set[str]
+) -> Iterator[Trouble]:
+    """Yield the checks whose latest evaluation failed; ``built_from_current_inputs`` tells what is stale.
+
+    Parameters
+    ----------
+    reported
+        Ids of failed runs that are reported themselves: the checks that they failed say nothing more.
+    """
+    for asset in assets:
+        names = [name for name in (*asset.check_names, *asset.advisory_names) if name != NEWEST_RELEASE_BUILT]
+        keys = [dg.AssetCheckKey(dg.AssetKey(asset.path), name) for name in names]
+        found = instance.event_log_storage.get_asset_check_partition_info(keys)
+        failed = [
+            each
+            for each in found
+            if each.latest_execution_status is AssetCheckExecutionRecordStatus.FAILED
+            and each.latest_planned_run_id not in reported
+        ]
+        for number, each in enumerate(failed):
+            yield _failed_check(instance, asset, each, explain=number < EXPLAINED)
+
+
+def _failed_check(
+    instance: dg.DagsterInstance, asset: PublishingAsset, found: AssetCheckPartitionInfo, *, explain: bool
+) -> Trouble:
+    name, artefact = found.check_key.name, ArtefactId(asset.key, found.partition_key)
+    subject = str(artefact) if name == BUILT_FROM_CURRENT_INPUTS else f"{artefact} {name}"
+    kind: Kind = "stale" if name == BUILT_FROM_CURRENT_INPUTS else "failed"
+    records = (
+        instance.event_log_storage.get_asset_check_execution_history(
+            found.check_key,
+            limit=1,
+            status={AssetCheckExecutionRecordStatus.FAILED},
+            partition_filter=PartitionKeyFilter(key=found.partition_key),
+        )
+        if explain
+        else []
+    )
+    for record in records:
+        event = record.event and record.event.dagster_event
+        if event is None or event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            continue
+        evaluation = event.asset_check_evaluation_data
+        stated = [evaluation.metadata.get(name) for name in ("reasons", "error", "problems")]
+        texts = [str(value.value) for value in stated if value is not None]
+        reason = " ".join(" ".join([*texts, evaluation.description or ""]).split()).removeprefix("- ")
+        return Trouble(kind, subject, reason or "the check failed", record.create_timestamp, record.run_id, (artefact,))
+    return Trouble(kind, subject, run_id=found.latest_planned_run_id, artefacts=(artefact,))
+
+
+def unfinished_runs(
+    instance: dg.DagsterInstance, attempts: Sequence[Attempt], *, ignored: str | None
+) -> Iterator[Trouble]:
+    """Yield the runs that are waiting or running, oldest first; ``ignored`` is the id of the run that asks."""
+    known = {each.run.run_id: each for each in attempts}
+    records = instance.get_run_records(dg.RunsFilter(statuses=list(UNFINISHED)), limit=_LISTED, ascending=True)
+    for record in records:
+        run = record.dagster_run
+        if run.run_id == ignored:
+            continue
+        partition = run.tags.get("dagster/partition")
+        attempt = known.get(run.run_id)
+        subject = attempt.subject if attempt else f"job {run.job_name}{f'[{partition}]' if partition else ''}"
+        kind: Kind = "waiting" if run.status in WAITING else "running"
+        reason = "held in the queue until what it reads is built" if is_held(run) else "queued"
+        if kind == "running":
+            reason = "" if run.status is dg.DagsterRunStatus.STARTED else run.status.value.lower()
+        since = record.start_time or record.create_timestamp.timestamp()
+        yield Trouble(kind, subject, reason, since, run.run_id, attempt.artefacts if attempt else ())
+
+
+def waiting_sensors(instance: dg.DagsterInstance) -> Iterator[Trouble]:
+    """Yield what the sensor of releases waits for, and the sensors and schedules whose latest tick failed."""
+    if instance.schedule_storage is None:
+        return
+    for state in instance.all_instigator_state():
+        # The latest one may be in progress.
+        ticks = instance.get_ticks(state.instigator_origin_id, state.selector_id, limit=2)
+        name = f"{state.instigator_type.value.lower()} {state.instigator_name}"
+        for tick in [each for each in ticks if each.status is not TickStatus.STARTED][:1]:
+            if tick.status is TickStatus.FAILURE:
+                error = tick.error and " ".join(tick.error.message.split())
+                yield Trouble("failed", name, error or "the tick failed", tick.timestamp)
+            reason = tick.skip_reason or ""
+            if state.instigator_name == _RELEASE_SENSOR and reason and not reason.startswith(_NOTHING):
+                yield Trouble("waiting", name, " ".join(reason.split()), tick.timestamp)
+
+
+def missing_partitions(
+    assets: Iterable[PublishingAsset],
+    expected: Mapping[str, Sequence[str | None]],
+    published: set[tuple[str, str | None]],
+    tried: set[ArtefactId],
+) -> Iterator[Trouble]:
+    """Yield the expected partitions that nothing is published of, one line per asset.
+
+    Parameters
+    ----------
+    tried
+        Partitions that a failed or an unfinished run was to build: they are not told again.
+    """
+    for asset in assets:
+        keys = [key for key in expected[asset.key] if (asset.key, key) not in published]
+        absent = tuple(each for key in keys if (each := ArtefactId(asset.key, key)) not in tried)
+        if absent:
+            more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+            yield Trouble("missing", f"{absent[0]}{more}", "nothing is published", artefacts=absent)

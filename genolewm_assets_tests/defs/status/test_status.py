@@ -1,0 +1,296 @@
+"""The page of the morning: what was planted in a built world is said, by the command, as JSON and in the UI."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from genolewm_assets.defs.assets.graph import PUBLISHING
+from genolewm_assets.defs.read_only_instance import open_read_only
+from genolewm_assets.defs.runtime.run_states import HELD, HELD_TAG
+from genolewm_assets.defs.status.costs import with_followers
+from genolewm_assets.defs.status.page import as_markdown
+from genolewm_assets.defs.status.report import Status, read_status
+from genolewm_assets.sources.clinvar.listing import read_listing
+from genolewm_assets.sources.clinvar.releases import register_releases
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, RELEASES
+
+NEW = "2025-06-01"
+HOSTILE = "[bold]x[/bold] |a| `b` <script>alert(1)</script> \x1b[31m[link=file:///etc]\n# **t** \u202e"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
+    return everything_built(tmp_path_factory)
+
+
+@pytest.fixture
+def world(built: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
+    with built.copied_to(tmp_path / "world") as copied:
+        yield copied
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what a command sets in the environment from other tests."""
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+
+
+def read(world: BuiltWorld, **options: float) -> Status:
+    return read_status(world.workspace(), world.instance, PUBLISHING, **options)
+
+
+def told(status: Status) -> dict[str, dict[str, str]]:
+    """Return the reasons by kind and subject."""
+    found: dict[str, dict[str, str]] = {}
+    for trouble in status.troubles:
+        found.setdefault(trouble.kind, {})[trouble.subject] = trouble.reason
+    return found
+
+
+def plant(world: BuiltWorld) -> None:
+    """Let a release fail, another run wait in the queue, a job fail with a hostile text, and a partition vanish."""
+    world.register_release(NEW, header_date="2025-06-08")
+    register_releases(world.root, read_listing(str(world.folder / "clinvar")))
+    assert not world.materialize("clinvar/release", partition=NEW).success
+    tags = {"dagster/partition": NEW, HELD_TAG: HELD}
+    world.instance.add_run(dg.DagsterRun(job_name="refresh_release", status=dg.DagsterRunStatus.NOT_STARTED, tags=tags))
+    broken = dg.DagsterRun(job_name="verify_all", status=dg.DagsterRunStatus.STARTED)
+    world.instance.add_run(broken)
+    world.instance.report_run_failed(broken, HOSTILE)
+    (world.root / "mito/tokens").unlink()
+
+
+def command(world: BuiltWorld, *options: str) -> tuple[str, ...]:
+    """Return the arguments of the command on a root that holds its history."""
+    home = world.root / "dagster"
+    if not home.exists():
+        shutil.copytree(world.folder / "history", home)
+    return ("status", "--root", str(world.root), "--catalog", str(world.catalog), *options)
+
+
+def contents(root: Path) -> Mapping[str, tuple[str, int]]:
+    """Return digest and time of every file below a folder."""
+    return {
+        str(path): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns)
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_all_is_well_right_after_the_builds(world: BuiltWorld) -> None:
+    status = read(world)
+    assert (status.is_well, status.troubles, status.note, status.published) == (True, (), "", 33 + 1)
+    assert status.releases.served == status.releases.newest == RELEASES[-1]
+    assert status.releases.served_since == pytest.approx(time.time(), abs=3_600)
+    assert status.hours is not None
+    assert status.hours.steps == 7
+    assert 0 < status.hours.day == status.hours.week == status.hours.total < 1
+    due, release, states = status.costs
+    assert (due.partitions, due.seconds) == (0, 0)
+    assert release.unknown == states.unknown == 0
+    assert states.partitions == 7
+    assert states.seconds == states.h100_seconds > 0
+    sizes = {size.what: size for size in status.disk.sizes}
+    assert sizes["packages/split"].partitions == 2
+    assert sizes["packages/split"].grown_bytes == sizes["packages/split"].published_bytes > 0
+
+
+def test_what_was_planted_is_said_with_its_reason(world: BuiltWorld) -> None:
+    plant(world)
+    status = read(world)
+    found = told(status)
+    assert not status.is_well
+    assert set(found["failed"]) == {f"clinvar/release[{NEW}]", "job verify_all"}
+    assert "2025-06-08" in found["failed"][f"clinvar/release[{NEW}]"]
+    assert NEW in found["late"]["packages/current"]
+    assert found["waiting"] == {f"job refresh_release[{NEW}]": "held in the queue until what it reads is built"}
+    assert "mito/tokens" in found["missing"]
+    assert f"packages/split[{NEW}]" in found["missing"]
+    assert f"clinvar/release[{NEW}]" not in found["missing"]
+    assert status.costs[0].partitions > 0
+
+
+def test_a_later_success_makes_a_failure_good(world: BuiltWorld) -> None:
+    world.write_gnomad("chr17", world.gnomad_records("chr17", wrong_ref=45))
+    assert not world.materialize("gnomad/shard", partition="chr17").success
+    # One line for the run; the checks that it failed say nothing more.
+    (trouble,) = read(world).troubles
+    assert (trouble.kind, trouble.subject) == ("failed", "gnomad/shard[chr17]")
+    assert trouble.artefacts == (ArtefactId("gnomad/shard", "chr17"),)
+    due = read(world).costs[0]
+    assert due.partitions > 1  # and what reads it
+    world.write_gnomad("chr17", world.gnomad_records("chr17"))
+    assert world.materialize("gnomad/shard", partition="chr17").success
+    assert read(world).is_well
+
+
+def test_a_stale_partition_is_said_with_the_difference(world: BuiltWorld) -> None:
+    world.catalog.write_text(world.catalog.read_text().replace("gnomad:\n", "gnomad:\n  min_af: 0.02\n"))
+    assert world.run_job("check_current").success
+    found = told(read(world))
+    assert found == {
+        "stale": {f"gnomad/shard[{c}]": "recipe params min_af: built from 0.01, now 0.02" for c in CONTIGS}
+    }
+
+
+def test_what_moved_is_told_beside_the_version_before(world: BuiltWorld) -> None:
+    begun = time.time()
+    world.write_gnomad("chr17", world.gnomad_records("chr17")[:-10])
+    world.register_release(NEW)
+    for asset, partition in (("gnomad/shard", "chr17"), ("clinvar/release", NEW), ("clinvar/shard", NEW)):
+        assert world.materialize(asset, partition=partition).success
+    assert world.materialize("gnomad/shard", partition="chr20").success  # keeps what is there
+    # The page of a time at which only these were built within a day.
+    status = read(world, now=begun + 86_400)
+    found = {(moved.asset, moved.partition, moved.partitions): moved.figures for moved in status.moved}
+    (shard,) = found["gnomad/shard", None, 1]
+    assert (shard.name, shard.before, shard.after) == ("alleles", 45, 40)
+    (alleles,) = found["clinvar/shard", NEW, 1]
+    assert (alleles.before, alleles.after) == (65, 65)
+    assert {asset for asset, _, _ in found} == {"gnomad/shard", "clinvar/release", "clinvar/shard"}
+    grown = {size.what for size in status.disk.sizes if size.grown_bytes and size.partitions}
+    assert grown == {"gnomad/shard", "clinvar/release", "clinvar/shard"}
+    superseded = {size.what: size.superseded_bytes for size in status.disk.sizes}
+    assert superseded["gnomad/shard"] > 0
+
+
+def test_the_command_prints_one_screen_and_changes_nothing(
+    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(world)
+    arguments = command(world)
+    before = contents(world.root)
+    assert run(monkeypatch, *arguments) == 4
+    out = capsys.readouterr().out
+    lines, out = out.splitlines(), " ".join(out.split())
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith(str(world.root)[:20])
+    for text in (
+        "2 failed",
+        "1 late",
+        "1 waiting",
+        f"clinvar/release[{NEW}]",
+        "verify_all",
+        "[bold]x[/bold]",
+        f"nothing is published: clinvar/shard[{NEW}]",
+    ):
+        assert text in out
+    assert "\x1b" not in out
+    assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in out
+    assert contents(world.root) == before
+
+
+def test_markup_of_an_error_stays_text(world: BuiltWorld) -> None:
+    plant(world)
+    page = as_markdown(read(world))
+    (line,) = [each for each in page.splitlines() if "alert" in each]
+    assert line.count("|") == 5
+    assert not set("<>`*[]") & set(line)
+    assert "\x1b" not in page
+
+
+def test_json_has_stable_names_and_times_as_text(
+    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(world)
+    assert run(monkeypatch, *command(world, "--json")) == 4
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {
+        *("root", "catalog", "time", "since", "note", "published", "releases", "troubles", "moved", "disk"),
+        *("hours", "costs", "counts", "well"),
+    }
+    assert set(found["troubles"][0]) == {"kind", "subject", "reason", "since", "run_id", "artefacts"}
+    assert found["troubles"][0]["artefacts"] == [{"asset": "clinvar/release", "partition": NEW}]
+    assert set(found["releases"]) == {
+        *("newest", "age_days", "served", "served_path", "served_age_days", "served_since", "pinned", "late", "problem")
+    }
+    assert set(found["disk"]) == {"sizes", "free_bytes", "total_bytes"}
+    assert set(found["hours"]) == {"device", "day", "week", "total", "steps", "is_all"}
+    assert set(found["costs"][0]) == {"what", "partitions", "seconds", "h100_seconds", "unknown"}
+    assert found["time"].endswith("+00:00")
+    assert found["counts"] == {"failed": 2, "late": 1, "missing": 6, "waiting": 1}
+    assert found["well"] is False
+
+
+def test_without_a_history_the_page_says_so(
+    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(world.root)
+    (world.root / "mito/tokens").unlink()
+    assert run(monkeypatch, "status", "--root", world.root, "--catalog", world.catalog) == 0
+    out = capsys.readouterr().out
+    assert "no history of runs" in out
+    assert "1 missing" in " ".join(out.split())
+    assert contents(world.root) == before
+    assert not (world.root / "dagster").exists()
+
+
+def test_an_empty_root_is_said_to_be_empty(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(monkeypatch, "status", "--root", tmp_path) == 0
+    assert "is empty: nothing was built here yet" in " ".join(capsys.readouterr().out.split())
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "notes.txt").touch()
+    assert run(monkeypatch, "status", "--root", tmp_path) == 4
+    assert "not a root" in capsys.readouterr().err
+
+
+def test_a_damaged_history_is_named(
+    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = command(world)
+    (world.root / "dagster/history/runs.db").write_bytes(b"no database" * 1_000)
+    assert run(monkeypatch, *arguments) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "runs.db: Dagster's database cannot be read" in line
+
+
+def test_the_page_in_the_ui_is_the_same(world: BuiltWorld) -> None:
+    plant(world)
+    result = world.materialize("platform/status")
+    assert result.success
+    (event,) = result.get_asset_materialization_events()
+    metadata = event.materialization.metadata
+    assert metadata["well"].value is False
+    assert (metadata["failed"].value, metadata["waiting"].value) == (2, 1)
+    assert "### Failed, late or waiting" in str(metadata["status"].value)
+    assert "running" not in metadata  # the run that asks is none
+
+
+def test_a_history_that_is_read_cannot_be_written(world: BuiltWorld) -> None:
+    instance = open_read_only(world.folder / "history")
+    assert instance is not None
+    before = contents(world.folder / "history")
+    assert instance.get_runs_count() == world.instance.get_runs_count() > 0
+    with pytest.raises(Exception, match="readonly database"):
+        instance.add_run(dg.DagsterRun(job_name="job"))
+    assert contents(world.folder / "history") == before
+
+
+def test_what_reads_a_partition_follows_it() -> None:
+    expected = {
+        key: [RELEASES[-1]] if asset.partitions.by == "clinvar_release" else asset.partitions.keys(None)
+        for key, asset in PUBLISHING.items()
+    }
+    found = with_followers(PUBLISHING, [ArtefactId("embeddings/cache", "chr17")], expected)
+    assert found == [
+        ArtefactId("embeddings/cache", "chr17"),
+        ArtefactId("packages/split", RELEASES[-1]),
+        ArtefactId("packages/current"),
+    ]
+    assert with_followers(PUBLISHING, [], expected) == []
