@@ -107,7 +107,7 @@ _WINDOWS: Mapping[str, str] = {
 _STATES: Mapping[str, str] = {
     "norms_plausible": (
         "The model is damaged, or of a precision that overflows. Compare the MD5 of its files, and encode the windows "
-        "of the rows with a dtype of the catalogue that is wider, such as float32."
+        "of the rows with encoder.dtype: float32 in the catalogue."
     ),
     "null_edit_bounded": (
         "Sources and targets are computed differently, so that the effect of an edit drowns. Use one encoder, one "
@@ -115,8 +115,8 @@ _STATES: Mapping[str, str] = {
     ),
     "rows_equal_windows": "The window table changed meanwhile: materialise the windows, then these states.",
     "states_finite": (
-        "Numbers overflowed or a write was cut. Materialise again; if the same rows come back, choose a wider dtype in "
-        "the catalogue (embeddings), or report them."
+        "Numbers overflowed or a write was cut. Materialise again; if the same rows come back, state "
+        "encoder.dtype: float32 in the catalogue, or report them."
     ),
     "states_reproducible": (
         "The encoder gives other states now than when they were stored: another device, library or model. Compare "
@@ -127,12 +127,12 @@ _STATES: Mapping[str, str] = {
 _HOLDOUTS: Mapping[str, str] = {
     "alleles_in_stretches_named": _FAULT_OF_THE_CODE,
     "contigs_held_out_whole": (
-        "See that the contigs in holdouts.contigs_validation and contigs_test are names of the catalogue's genome, and "
-        "materialise again; otherwise report the rows."
+        "See that the contigs in holdouts.contigs_validation and holdouts.contigs_test are names of the catalogue's "
+        "genome, and materialise again; otherwise report the rows."
     ),
     "haplotype_share_in_bounds": (
         "The blocks do not add up to the share that is asked for. Choose another holdouts.haplotype_fraction, or a "
-        "smaller block size, in the catalogue."
+        "smaller holdouts.max_block_bp, in the catalogue."
     ),
     "haplotypes_as_carried": (
         "The phased VCF changed since it was read, or the code is wrong. Materialise again; report rows that come back."

@@ -11,6 +11,8 @@ import pytest
 from genolewm_assets.defs.assets.graph import PUBLISHING
 from genolewm_assets.defs.display.check_remedies import CHECK_REMEDIES
 from genolewm_assets.defs.display.check_results import check_description, check_metadata, check_pages
+from genolewm_assets.defs.operations import JOBS
+from genolewm_assets.sources.catalog import Catalog
 from genolewm_assets.store.artefacts import NOT_RUN, CheckResult
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.referees.shown_rows import watched_checks
@@ -73,6 +75,18 @@ def test_every_check_of_the_graph_has_a_remedy() -> None:
     assert set(CHECK_REMEDIES) == set(CHECKS)
     for name, remedy in CHECK_REMEDIES.items():
         assert re.fullmatch(r"[A-Z].{20,}\.", remedy), name
+
+
+def test_a_remedy_names_only_what_exists() -> None:
+    sections, jobs = Catalog.model_fields, {job.name for job in JOBS}
+    for name, remedy in CHECK_REMEDIES.items():
+        for section, key in re.findall(r"\b([a-z]+)\.([a-z_]+)\b", remedy):
+            if section in sections:
+                assert key in sections[section].annotation.model_fields, (name, f"{section}.{key}")
+        for key in re.findall(r"\b[a-z]+/[a-z]+\b", remedy):
+            assert key in PUBLISHING, (name, key)
+        for job in re.findall(r"\brun ([a-z]+_[a-z_]+)", remedy):
+            assert job in jobs, (name, job)
 
 
 @pytest.mark.parametrize("name", CHECKS)
