@@ -1,5 +1,4 @@
 from .diff import PackageDiff as PackageDiff
-from .diff import TableDiff as TableDiff
 from .diff import compare_packages as compare_packages
 from .diff import diff_packages as diff_packages
 from .files import GROUP_ROWS as GROUP_ROWS
