@@ -130,7 +130,7 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
     )
     # Posted once the page that the message leads to is there.
     if move != recorded:
-        _announce(move, report, context.run_id)
+        _announce(move, report, context.run.run_id)
 
 
 def _last_move(root: Path) -> Move | None:

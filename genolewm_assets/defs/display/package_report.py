@@ -184,8 +184,8 @@ def _benches(diff: PackageDiff) -> str:
     equal = len(diff.benches) - len(changed)
     text = (
         f"{_count(added, 'allele')} joined the benches, **{removed:,}** left and **{relabelled:,}** got another label; "
-        f"{others - relabelled:,} got other stars or another outcome only. Scores before and after can be compared on "
-        f"{equal or 'none'} of the {len(diff.benches)} benches."
+        f"{others - relabelled:,} got other stars or another outcome only. "
+        f"{equal} of {len(diff.benches)} benches stayed equal: only on those can scores before and after be compared."
     )
     rows = [
         (
