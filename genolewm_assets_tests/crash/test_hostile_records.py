@@ -16,6 +16,7 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError
 from genolewm_assets.lewm.holdouts.temporal import KEPT_FILE, KeptT0, read_kept
 from genolewm_assets.lewm.holdouts.temporal import _write as write_kept
+from genolewm_assets.lewm.packages.moves import read_move
 from genolewm_assets.lewm.packages.pointer import PackageRef, current_folder, find_current, pin_release, write_latest
 from genolewm_assets.lewm.packages.reader import open_package
 from genolewm_assets.sources.clinvar.releases import read_ledger
@@ -125,6 +126,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "packages/pin.json": find_current,
     f"packages/{RELEASE}/latest.json": find_current,
     "packages/current.json": current_folder,
+    "packages/current.move.json": read_move,
     "clinvar/releases.json": read_ledger,
     KEPT_FILE: read_kept,
     "rejected/x/failure.json": lambda root: rejection_reason(Root(root), "x"),

@@ -1,7 +1,8 @@
 """``clinvar/changes``: alleles that a ClinVar release added, removed or changed, compared with an earlier release."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from genolewm_assets.defs.runtime import (
     WorkspaceResource,
     on_same_key,
 )
-from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.genome import CLASSES
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts import BuildReport, Published, read_manifest
@@ -157,6 +158,28 @@ def _compare(
 
 def _read_alleles(shard: Published, contig: str) -> pa.Table:
     return pq.read_table(shard.file(f"{contig}.parquet"), columns=list(CHANGE_COLUMNS))
+
+
+def count_changes(workspace: Workspace, before: str, after: str, progress: Progress) -> Mapping[str, int]:
+    """Return the counts of ``find_changes`` from one release to another, which may be an earlier one.
+
+    They are those of the published changes of ``after`` where these were compared with ``before``; otherwise both
+    shards are compared here.
+
+    Raises
+    ------
+    MissingResourceError, CorruptResourceError, RejectedResourceError
+        If a shard is not published, damaged, or failed its latest build.
+    """
+    with suppress(MissingResourceError, CorruptResourceError, RejectedResourceError):
+        manifest = clinvar_changes.open(workspace, after, contents="sizes").manifest
+        if manifest.recipe.get("predecessor") == before:
+            return manifest.counts
+    earlier, later = (clinvar_shard.open(workspace, release, contents="sizes") for release in (before, after))
+    counts: Counter[str] = Counter()
+    for _ in _compare(workspace, earlier, later, counts, progress):
+        pass
+    return counts
 
 
 def _count_labels(shard: Published) -> dict[str, int]:

@@ -1,29 +1,41 @@
 """``packages/current``: the package in use."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import dagster as dg
 
-from genolewm_assets.defs.assets.packages import packages_split
+from genolewm_assets.defs.assets.package_report import Report, report_move
+from genolewm_assets.defs.assets.packages import describe_card, packages_split
 from genolewm_assets.defs.display import check_description, check_metadata
 from genolewm_assets.defs.runtime import (
     FOLLOWING,
     Currency,
     GatedEvents,
+    LogProgress,
     PublishingAsset,
     Workspace,
     WorkspaceResource,
     on_every_partition,
+    page_url,
+    post,
+    webhook_url,
 )
-from genolewm_assets.errors import GenoLeWMError, MissingResourceError
+from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError
 from genolewm_assets.lewm.packages import (
+    CARD,
+    Move,
     find_current,
     move_current,
+    next_move,
     read_current,
     read_current_version,
+    read_move,
     read_pin,
     write_current_version,
+    write_move,
 )
 from genolewm_assets.store.artefacts import ArtefactId, CheckResult
 
@@ -37,6 +49,15 @@ _COLUMNS = dg.TableSchema(
 )
 
 _VERIFIES = "package_verifies"
+
+#: Figures of a move that are posted to the webhook; null where they are not known.
+POSTED = ("clinvar_added", "clinvar_removed", "clinvar_reclassified", "bench_labels_changed", "train_labels_changed")
+
+#: Code that opens the package in use: for training, and to read its tables.
+_OPEN = """```python
+from genolewm_assets.lewm import GenoLeWMDataset; dataset = GenoLeWMDataset.current({root!r}, seed=0)
+from genolewm_assets.lewm.packages.pointer import open_current; package = open_current({root!r})
+```"""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,6 +110,7 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
     opened = workspace.open()
     root = opened.root.path
     try:
+        recorded = _last_move(root)
         ref = move_current(root)
         write_current_version(root, packages_current.code_version)
     except GenoLeWMError as err:
@@ -98,18 +120,100 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
         yield dg.AssetCheckResult(check_name=_VERIFIES, passed=False, metadata=check_metadata(check), description=said)
         raise dg.Failure(str(err), allow_retries=False) from err
     context.log.info("package in use: release %s, %s", ref.release, ref.path)
+    move = next_move(recorded, ref)
+    report = _report(opened, move)
+    if move != recorded:
+        write_move(root, move)
     yield dg.MaterializeResult(
-        metadata={
-            "release": ref.release,
-            "path": dg.MetadataValue.path(str(root / ref.path)),
-            "dagster/row_count": 1,
-        },
+        metadata=_describe(root, move, report),
         data_version=dg.DataVersion(f"sha256:{ref.manifest_sha256}"),
         check_results=[
             dg.AssetCheckResult(check_name=_VERIFIES, passed=True),
             *packages_current.advice(opened, packages_current.currency(opened, None), context.instance),
         ],
     )
+    # Posted once the page that the message leads to is there.
+    if move != recorded:
+        _announce(move, report, context.run.run_id)
+
+
+def _last_move(root: Path) -> Move | None:
+    """Return the last recorded move; a root that has a package in use and no record gets one, without a package before.
+
+    A record that cannot be read is replaced; the log says so.
+    """
+    try:
+        recorded = read_move(root)
+    except CorruptResourceError as err:
+        dg.get_dagster_logger().warning("the package before is not known: %s", err)
+        recorded = None
+    if recorded is None:
+        with suppress(MissingResourceError, CorruptResourceError):
+            recorded = Move(None, read_current(root))
+            write_move(root, recorded)
+    return recorded
+
+
+def _report(workspace: Workspace, move: Move) -> Report | None:
+    """Return the report of a move; None, with a warning in the log, if there can be none."""
+    log = dg.get_dagster_logger()
+    try:
+        with LogProgress(log.info) as progress:
+            report = report_move(workspace, move, progress)
+    except (GenoLeWMError, OSError, ValueError) as err:
+        log.warning("no report was made: %s", err)
+        return None
+    for name, problem in report.problems.items():
+        log.warning("the report lacks the comparison of %s with the one before: %s", name, problem)
+    return report
+
+
+def _describe(root: Path, move: Move, report: Report | None) -> dict[str, dg.MetadataValue]:
+    """Return the metadata of the package in use, what a reader looks for first at the top."""
+    from genolewm_assets.defs.display import FIGURES, describe_ref, plotted
+
+    ref, shown = move.after, dict[str, dg.MetadataValue]()
+    if report is not None:
+        shown = {
+            **plotted(**{name: report.figures[name] for name in FIGURES if name in report.figures}),
+            "report": dg.MetadataValue.md(report.markdown),
+            "report_file": dg.MetadataValue.path(str(root / report.path)),
+        }
+    return {
+        "release": dg.MetadataValue.text(ref.release),
+        "pinned": dg.MetadataValue.bool(read_pin(root) is not None),
+        "path": dg.MetadataValue.path(str(root / ref.path)),
+        "manifest_sha256": dg.MetadataValue.text(ref.manifest_sha256),
+        "before": dg.MetadataValue.text(describe_ref(move.before)),
+        **shown,
+        "open": dg.MetadataValue.md(_OPEN.format(root=str(root))),
+        "dagster/row_count": dg.MetadataValue.int(1),
+        **describe_card((root / ref.path / CARD).read_text()),
+    }
+
+
+def _announce(move: Move, report: Report | None, run_id: str) -> None:
+    """Post a move to the webhook, if one is set; a webhook that does not take it gets a line in the log."""
+    url = webhook_url()
+    if url is None:
+        return
+    from genolewm_assets.defs.display import write_title
+
+    figures = {} if report is None else report.figures
+    problem = post(
+        url,
+        {
+            "title": write_title(move),
+            "release": move.after.release,
+            "before": None if move.before is None else move.before.release,
+            "figures": {name: figures.get(name) for name in POSTED},
+            "manifest_sha256": move.after.manifest_sha256,
+            "run_id": run_id,
+            "url": page_url("assets/packages/current"),
+        },
+    )
+    if problem:
+        dg.get_dagster_logger().warning("the move was not posted to the webhook: %s", problem)
 
 
 packages_current = PointerAsset(
@@ -118,9 +222,11 @@ packages_current = PointerAsset(
     One row per package in use: the package of the pinned release, or of the newest release whose package verifies.
 
     Trainers that name no release open this package. A release that is missing or damaged is skipped, unless it is
-    pinned.
+    pinned. The report of the latest materialisation says what changed since the package before: in ClinVar, in the
+    benches and in training.
     """,
     kinds={"json"},
+    code_version="2",
     deps=(on_every_partition(packages_split),),
     automation=FOLLOWING,
     follows_releases=True,

@@ -169,11 +169,11 @@ def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
         "splits": draw_composition(panels, title=f"Splits of release {info.release}", parts=parts),
         "source_mix": draw_shares(declared.windows, served.windows, what="Origins"),
         "edit_mix": draw_shares(declared.edits, served.edits, what="Sources of edits"),
-        **_card(published.file(CARD).read_text()),
+        **describe_card(published.file(CARD).read_text()),
     }
 
 
-def _card(text: str) -> dict[str, dg.MetadataValue]:
+def describe_card(text: str) -> dict[str, dg.MetadataValue]:
     """Return the card, and after it the YAML at its head, which is for the Hugging Face Hub."""
     _, front, card = text.split("---\n", 2)
     return {"card": dg.MetadataValue.md(card.strip()), "card_yaml": dg.MetadataValue.md(f"```yaml\n{front}```")}

@@ -23,6 +23,12 @@ from .metadata import plotted as plotted
 from .metadata import share as share
 from .mito_pictures import draw_haplogroups as draw_haplogroups
 from .mito_pictures import draw_on_circle as draw_on_circle
+from .package_report import FIGURES as FIGURES
+from .package_report import MoveFacts as MoveFacts
+from .package_report import describe_ref as describe_ref
+from .package_report import move_figures as move_figures
+from .package_report import write_report as write_report
+from .package_report import write_title as write_title
 from .pictures import LABEL_COLOURS as LABEL_COLOURS
 from .pictures import PART_COLOURS as PART_COLOURS
 from .pictures import draw_af_spectrum as draw_af_spectrum

@@ -52,6 +52,9 @@ from .settings import configured_device as configured_device
 from .settings import configured_executor as configured_executor
 from .settings import configured_resources as configured_resources
 from .settings import configured_root as configured_root
+from .webhook import page_url as page_url
+from .webhook import post as post
+from .webhook import webhook_url as webhook_url
 from .workspace import NO_SOURCE as NO_SOURCE
 from .workspace import Workspace as Workspace
 from .workspace import reference_opener as reference_opener

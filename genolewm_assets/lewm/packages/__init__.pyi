@@ -1,3 +1,5 @@
+from .diff import PackageDiff as PackageDiff
+from .diff import compare_packages as compare_packages
 from .diff import diff_packages as diff_packages
 from .files import GROUP_ROWS as GROUP_ROWS
 from .files import PackageTableWriter as PackageTableWriter
@@ -19,11 +21,16 @@ from .mix import PackageMix as PackageMix
 from .mix import Shares as Shares
 from .mix import present_shares as present_shares
 from .mix import window_shares as window_shares
+from .moves import Move as Move
+from .moves import next_move as next_move
+from .moves import read_move as read_move
+from .moves import write_move as write_move
 from .pointer import PACKAGES as PACKAGES
 from .pointer import PackageRef as PackageRef
 from .pointer import choose_current as choose_current
 from .pointer import current_folder as current_folder
 from .pointer import find_current as find_current
+from .pointer import folder_of as folder_of
 from .pointer import move_current as move_current
 from .pointer import pin_release as pin_release
 from .pointer import read_current as read_current

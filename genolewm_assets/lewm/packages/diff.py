@@ -21,6 +21,7 @@ from genolewm_assets.lewm.packages.label_diff import (
     find_allele_changes,
 )
 from genolewm_assets.lewm.packages.reader import HoldoutNoun, Package, open_tables
+from genolewm_assets.lewm.packages.schema import VariantSource
 from genolewm_assets.variants import ALLELE_KEY, join_columns
 
 _PLACE = ("origin", "contig", "start", "record_id", "window_index")
@@ -47,6 +48,11 @@ class TableDiff:
         """Whether all three numbers are 0."""
         return not (self.added or self.removed or self.changed)
 
+    def __add__(self, other: TableDiff) -> TableDiff:
+        """Return the sums for two parts of one table."""
+        numbers = (self.added + other.added, self.removed + other.removed, self.changed + other.changed)
+        return TableDiff(self.table, *numbers)
+
 
 @dataclass(frozen=True, slots=True)
 class PackageDiff:
@@ -70,7 +76,7 @@ class PackageDiff:
     settings
         Other differences in ``package.json``: value before and after, by name.
     alleles
-        Every ClinVar allele whose class, stars or places differ, sorted.
+        Every ClinVar allele whose class, stars or places differ, sorted; empty if they were not to be listed.
     """
 
     before: str
@@ -128,35 +134,77 @@ def diff_packages(before: Path | str, after: Path | str) -> PackageDiff:
     MissingResourceError, CorruptResourceError
         As :func:`genolewm_assets.lewm.packages.reader.open_tables`.
     """
-    old, new = open_tables(before), open_tables(after)
-    tables: list[TableDiff] = []
-    moved: dict[str, int] = {}
-    for noun, read, key, value in (
-        ("windows", _windows, _PLACE, "window_hash"),
-        ("alleles", Package.variants, _ALLELE, "label"),
-    ):
-        keys: dict[tuple[Split, int], pa.Array] = {}
-        for split in Split:
-            pair = [read(package, split) for package in (old, new)]
-            tables.append(_diff(f"{noun}, {split}", pair, ("holdout", *key), (value,)))
-            keys |= {(split, i): pc.unique(_keys(table, key)) for i, table in enumerate(pair)}
-        moved |= dict(_moved(noun, keys))
-    tables += [
-        _diff(f"holdouts, {noun}", [package.holdouts(noun) for package in (old, new)], *columns)
-        for noun, columns in _HOLDOUT_KEYS.items()
-    ]
-    changes = find_allele_changes(old, new)
+    return compare_packages(open_tables(before), open_tables(after), list_alleles=True)
+
+
+def compare_packages(old: Package, new: Package, *, list_alleles: bool = False) -> PackageDiff:
+    """Compare two open packages, one source and contig of their alleles at a time.
+
+    Parameters
+    ----------
+    old, new
+        The first and the second package; their caches are not read.
+    list_alleles
+        Whether ``PackageDiff.alleles`` lists every ClinVar allele that differs. Otherwise it is empty.
+    """
+    names = [f"{noun}, {split}" for noun in ("windows", "alleles") for split in Split]
+    tables = {name: TableDiff(name, 0, 0, 0) for name in names}
+    moved = {f"{noun}, {a} -> {b}": 0 for noun in ("windows", "alleles") for a, b in permutations(Split, 2)}
+    for noun, key, value, rows in _parts(old, new):
+        for split, pair in rows.items():
+            found = _diff(f"{noun}, {split}", pair, ("holdout", *key), (value,))
+            tables[found.table] += found
+        keys = {(split, i): pc.unique(_keys(pair[i], key)) for split, pair in rows.items() for i in (0, 1)}
+        for name, n in _moved(noun, keys):
+            moved[name] += n
+    for noun, columns in _HOLDOUT_KEYS.items():
+        pair = [package.holdouts(noun, _named(columns)) for package in (old, new)]
+        tables[noun] = _diff(f"holdouts, {noun}", pair, *columns)
+    train, relabelled, listed = TrainDiff({}, {}, {}), Counter[str](), list[AlleleChange]()
+    for contig in sorted({contig for source, contig in _sources(old, new) if source == VariantSource.CLINVAR}):
+        changes = find_allele_changes(old, new, contig)
+        train += count_in_train(changes)
+        relabelled.update(_relabelled(changes))
+        listed += changes if list_alleles else ()
     return PackageDiff(
         before=f"{old.info.release} ({old.directory.name})",
         after=f"{new.info.release} ({new.directory.name})",
-        tables=tuple(tables),
-        moved=moved,
-        relabelled=_relabelled(changes),
-        train=count_in_train(changes),
+        tables=tuple(tables.values()),
+        moved={name: n for name, n in moved.items() if n},
+        relabelled=dict(sorted(relabelled.items())),
+        train=train,
         benches=compare_benches(old, new),
         settings=dict(_settings(old, new)),
-        alleles=changes,
+        alleles=tuple(listed),
     )
+
+
+def _parts(
+    old: Package, new: Package
+) -> Iterator[tuple[str, tuple[str, ...], str, Mapping[Split, Sequence[pa.Table]]]]:
+    """Yield noun, key, compared column and, by split, the rows of both packages: all windows, then alleles in parts."""
+    yield "windows", _PLACE, "window_hash", {split: [_windows(each, split) for each in (old, new)] for split in Split}
+    for source, contig in _sources(old, new):
+        here = (pc.field("source") == source) & (pc.field("chrom") == contig)
+        rows = {
+            split: [package.variants(split, ["holdout", *_ALLELE, "label"], where=here) for package in (old, new)]
+            for split in Split
+        }
+        yield "alleles", _ALLELE, "label", rows
+
+
+def _sources(old: Package, new: Package) -> list[tuple[str, str]]:
+    """Return every pair of source and contig that has alleles in one of the packages."""
+    found: set[tuple[str, str]] = set()
+    for package in (old, new):
+        for split in Split:
+            pairs = package.variants(split, ["source", "chrom"]).group_by(["source", "chrom"]).aggregate([])
+            found.update(zip(pairs["source"].to_pylist(), pairs["chrom"].to_pylist(), strict=True))
+    return sorted(found)
+
+
+def _named(columns: tuple[tuple[str, ...], tuple[str, ...]]) -> list[str]:
+    return [*columns[0], *columns[1]]
 
 
 def _windows(package: Package, split: Split) -> pa.Table:
@@ -190,15 +238,16 @@ def _moved(noun: str, keys: Mapping[tuple[Split, int], pa.Array]) -> Iterator[tu
     for source, target in permutations(Split, 2):
         before, after = keys[source, 0], keys[source, 1]
         left = before.filter(pc.invert(pc.is_in(before, value_set=after)))
-        if n := _count(pc.is_in(left, value_set=keys[target, 1])):
+        # A window of both splits, as those that only show bench alleles may be, does not move by leaving one.
+        came = pc.and_not(pc.is_in(left, value_set=keys[target, 1]), pc.is_in(left, value_set=keys[target, 0]))
+        if n := _count(came):
             yield f"{noun}, {source} -> {target}", n
 
 
-def _relabelled(changes: Iterable[AlleleChange]) -> dict[str, int]:
+def _relabelled(changes: Iterable[AlleleChange]) -> Counter[str]:
     pairs = ((change.before, change.after) for change in changes)
     labels = ((old.label, new.label) for old, new in pairs if old is not None and new is not None)
-    counted = Counter(f"{old} -> {new}" for old, new in labels if old != new)
-    return dict(sorted(counted.items()))
+    return Counter(f"{old} -> {new}" for old, new in labels if old != new)
 
 
 def _settings(old: Package, new: Package) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -66,6 +66,11 @@ class TrainDiff:
         """Whether training has the same ClinVar alleles with the same labels."""
         return not (self.added or self.removed or self.relabelled)
 
+    def __add__(self, other: TrainDiff) -> TrainDiff:
+        """Return the sums for two parts of the alleles."""
+        pairs = ((self.added, other.added), (self.removed, other.removed), (self.relabelled, other.relabelled))
+        return TrainDiff(*(dict(sorted((Counter(a) + Counter(b)).items())) for a, b in pairs))
+
     def lines(self) -> list[str]:
         """Return one line of text per class and direction."""
         return [
@@ -86,6 +91,8 @@ class BenchDiff:
     added, removed, changed
         Number of alleles that only the second has, only the first has, or that have another label, other stars, or
         another outcome in ``scoring``.
+    relabelled
+        Number of those changed alleles that have another label.
     units
         Gene components of these alleles, or contigs of those that are held out by their place alone, sorted; empty if
         the benches are equal.
@@ -97,6 +104,7 @@ class BenchDiff:
     added: int
     removed: int
     changed: int
+    relabelled: int
     units: tuple[str, ...]
 
     @property
@@ -114,9 +122,9 @@ class BenchDiff:
         return f"{name}: differs, {changes}, in {units}"
 
 
-def find_allele_changes(old: Package, new: Package) -> tuple[AlleleChange, ...]:
-    """Return the ClinVar alleles whose class, stars or places differ, sorted by contig, position and bases."""
-    pair = [_clinvar_alleles(package) for package in (old, new)]
+def find_allele_changes(old: Package, new: Package, contig: str) -> tuple[AlleleChange, ...]:
+    """Return the ClinVar alleles of a contig whose class, stars or places differ, sorted by position and bases."""
+    pair = [pa.concat_tables(list(_placed(package, contig))) for package in (old, new)]
     full = [_texts(table, (*ALLELE_KEY, *_SAID)) for table in pair]
     keys = [_texts(table, ALLELE_KEY) for table in pair]
     touched = pa.concat_arrays([keys[i].filter(pc.invert(pc.is_in(full[i], value_set=full[1 - i]))) for i in (0, 1)])
@@ -156,8 +164,8 @@ def compare_benches(old: Package, new: Package) -> tuple[BenchDiff, ...]:
 
 
 def _scored(package: Package, split: Split) -> pa.Table:
-    variants = package.variants(split)
-    return variants.filter(pc.is_valid(variants["scoring"]))
+    columns = ["holdout", *ALLELE_KEY, "label", "stars", "scoring"]
+    return package.variants(split, columns, where=pc.field("scoring").is_valid())
 
 
 def _of_bench(alleles: pa.Table, holdout: str, split: Split) -> pa.Table:
@@ -165,8 +173,9 @@ def _of_bench(alleles: pa.Table, holdout: str, split: Split) -> pa.Table:
 
 
 def _compare_bench(pair: Sequence[pa.Table], held: Sequence[pa.Table], holdout: str, split: Split) -> BenchDiff:
-    (old, new), (old_full, new_full) = (
-        [_texts(table, (*ALLELE_KEY, *more)) for table in pair] for more in ((), ("label", "stars", "scoring"))
+    (old, new), (old_label, new_label), (old_full, new_full) = (
+        [_texts(table, (*ALLELE_KEY, *more)) for table in pair]
+        for more in ((), ("label",), ("label", "stars", "scoring"))
     )
     kept = pc.is_in(new, value_set=old)
     masks = {
@@ -178,6 +187,7 @@ def _compare_bench(pair: Sequence[pa.Table], held: Sequence[pa.Table], holdout: 
     for name, mask in masks.items():
         at = name != "removed"
         units.update(_units(pair[at].filter(mask), held[at]))
+    masks["relabelled"] = pc.and_not(kept, pc.is_in(new_label, value_set=old_label))
     figures = {name: int(pc.sum(mask).as_py() or 0) for name, mask in masks.items()}
     return BenchDiff(holdout, str(split), pair[1].num_rows, **figures, units=tuple(sorted(units)))
 
@@ -189,15 +199,11 @@ def _units(alleles: pa.Table, held: pa.Table) -> Iterator[str]:
     yield from alleles["chrom"].filter(pc.invert(pc.is_in(keys, value_set=listed))).to_pylist()
 
 
-def _clinvar_alleles(package: Package) -> pa.Table:
-    """Return the ClinVar alleles of all splits with key, label, stars and place; several rows for several holdouts."""
-    return pa.concat_tables(list(_placed(package)))
-
-
-def _placed(package: Package) -> Iterator[pa.Table]:
+def _placed(package: Package, contig: str) -> Iterator[pa.Table]:
+    """Yield key, label, stars and place of a contig's ClinVar alleles by split; several rows for several holdouts."""
+    here = (pc.field("source") == VariantSource.CLINVAR.value) & (pc.field("chrom") == contig)
     for split in Split:
-        table = package.variants(split)
-        table = table.filter(pc.equal(table["source"], VariantSource.CLINVAR))
+        table = package.variants(split, ["holdout", *ALLELE_KEY, "label", "stars"], where=here)
         place = pa.array([str(split)] * table.num_rows, pa.string())
         if split is not Split.TRAIN:
             place = pc.binary_join_element_wise(table["holdout"], str(split), " ")

@@ -6,13 +6,15 @@
     <root>/packages/pin.json                the release that a user pinned; absent without a pin
     <root>/packages/current.json            the current package: the one that trainers read
     <root>/packages/current.version.json    version of the code that last chose it from all packages
+
+Not here: which package was in use before (``moves``).
 """
 
 from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
@@ -22,7 +24,7 @@ from genolewm_assets.lewm.packages.damage import Hashed
 from genolewm_assets.lewm.packages.reader import Package, open_package, verify_package
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import check_file_path, read_manifest
-from genolewm_assets.store.files import canonical_json, read_document, resolve_generation, write_atomic
+from genolewm_assets.store.files import JsonValue, canonical_json, read_document, resolve_generation, write_atomic
 from genolewm_assets.variants import in_order, is_release_key
 
 PACKAGES = "packages"
@@ -54,7 +56,7 @@ class PackageRef:
 
 def write_latest(root: Path, ref: PackageRef) -> None:
     """Record a package as the most recently built one of its release."""
-    _write(root / PACKAGES / ref.release / LATEST_FILE, asdict(ref))
+    write_document(root / PACKAGES / ref.release / LATEST_FILE, asdict(ref))
 
 
 def read_latest(root: Path, release: str) -> PackageRef:
@@ -93,13 +95,20 @@ def current_folder(root: Path | str) -> Path:
     CorruptResourceError
         If ``current.json`` or the manifest cannot be read, or another package is at the recorded path.
     """
-    ref = read_current(Path(root))
-    folder = Path(root) / ref.path
+    return folder_of(Path(root), read_current(Path(root)), named_by=f"{PACKAGES}/{CURRENT_FILE}")
+
+
+def folder_of(root: Path, ref: PackageRef, *, named_by: str) -> Path:
+    """Return the folder of a package after comparing its manifest; errors are those of :func:`current_folder`.
+
+    ``named_by`` is the record that the reference comes from, for the error message.
+    """
+    folder = root / ref.path
     found = read_manifest(folder).sha256
     if found != ref.manifest_sha256:
         raise CorruptResourceError(
             str(folder),
-            f"is not the package that {PACKAGES}/{CURRENT_FILE} names",
+            f"is not the package that {named_by} names",
             expected=f"manifest {ref.manifest_sha256}",
             got=f"manifest {found}",
             remedy="Materialise packages/current, or open the package by its folder",
@@ -131,7 +140,7 @@ def read_pin(root: Path) -> str | None:
     """
     path = root / PACKAGES / PIN_FILE
     try:
-        release = _read(path, "no pin", _PIN_AGAIN).get("release")
+        release = read_mapping(path, "no pin", _PIN_AGAIN).get("release")
     except MissingResourceError:
         return None
     if not isinstance(release, str) or not is_release_key(release):
@@ -167,8 +176,8 @@ def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROG
     if release is None:
         (root / PACKAGES / PIN_FILE).unlink(missing_ok=True)
     else:
-        _write(root / PACKAGES / PIN_FILE, {"release": release})
-    _write(root / PACKAGES / CURRENT_FILE, asdict(ref))
+        write_document(root / PACKAGES / PIN_FILE, {"release": release})
+    write_document(root / PACKAGES / CURRENT_FILE, asdict(ref))
     return ref
 
 
@@ -179,7 +188,7 @@ def move_current(root: Path, *, progress: Progress = NO_PROGRESS) -> PackageRef:
     were published are hashed: of the others names, sizes and records are compared.
     """
     ref = choose_current(root, read_pin(root), progress=progress)
-    _write(root / PACKAGES / CURRENT_FILE, asdict(ref))
+    write_document(root / PACKAGES / CURRENT_FILE, asdict(ref))
     return ref
 
 
@@ -251,13 +260,13 @@ def find_current(root: Path) -> PackageRef:
 
 def write_current_version(root: Path, code_version: str) -> None:
     """Record the version of the code that chose the current package."""
-    _write(root / PACKAGES / VERSION_FILE, {"code_version": code_version})
+    write_document(root / PACKAGES / VERSION_FILE, {"code_version": code_version})
 
 
 def read_current_version(root: Path) -> str | None:
     """Return the version of the code that chose the current package; None if it is not recorded."""
     try:
-        version = _read(root / PACKAGES / VERSION_FILE, "no version").get("code_version")
+        version = read_mapping(root / PACKAGES / VERSION_FILE, "no version").get("code_version")
     except (MissingResourceError, CorruptResourceError):
         return None
     return version if isinstance(version, str) else None
@@ -273,13 +282,24 @@ def _faults(root: Path, ref: PackageRef, hashed: Hashed, progress: Progress) -> 
             yield str(finding)
 
 
-def _write(path: Path, document: dict[str, str]) -> None:
+def write_document(path: Path, document: Mapping[str, JsonValue]) -> None:
+    """Write a record of the pointer, atomically, as canonical JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, canonical_json(document, str(path)))
 
 
 def _read_ref(path: Path, missing: str) -> PackageRef:
-    document = _read(path, missing)
+    return parse_ref(read_mapping(path, missing), path)
+
+
+def parse_ref(document: Mapping[str, object], path: Path) -> PackageRef:
+    """Return the reference that a record holds; ``path`` is the record's, for errors.
+
+    Raises
+    ------
+    CorruptResourceError
+        If it is no reference, or its path leads out of the root.
+    """
     names = [each.name for each in fields(PackageRef)]
     texts = {name: value for name in names if isinstance(value := document.get(name), str)}
     if document.keys() != texts.keys() or texts.keys() != set(names):
@@ -298,7 +318,16 @@ def _no_reference(path: Path, expected: str, got: object) -> CorruptResourceErro
     )
 
 
-def _read(path: Path, missing: str, remedy: str = _REBUILD) -> dict[str, object]:
+def read_mapping(path: Path, missing: str, remedy: str = _REBUILD) -> dict[str, object]:
+    """Return a record of the pointer.
+
+    Raises
+    ------
+    MissingResourceError
+        If there is none; ``missing`` says what that means.
+    CorruptResourceError
+        If it cannot be read or is no mapping.
+    """
     try:
         document = read_document(path, remedy=remedy)
     except MissingResourceError as err:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
@@ -65,9 +66,14 @@ class Package:
         """Read all windows of a split (schema ``PACKAGE_WINDOWS``) into memory; all columns take about 13 kB a row."""
         return pa.concat_tables([pq.read_table(path, columns=columns) for path in self.window_files(split)])
 
-    def variants(self, split: Split, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read the alleles of a split (schema ``PACKAGE_VARIANTS``); ``columns`` None: all."""
-        return pq.read_table(self.directory / variants_path(split), columns=columns)
+    def variants(
+        self, split: Split, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
+    ) -> pa.Table:
+        """Read the alleles of a split (schema ``PACKAGE_VARIANTS``), with ``where`` only the rows that meet it.
+
+        ``columns`` None: all. Row groups whose statistics exclude every row are not read.
+        """
+        return pq.read_table(self.directory / variants_path(split), columns=columns, filters=where)
 
     def controls(self, split: Split) -> pa.Table:
         """Read the control windows (schema ``PACKAGE_CONTROLS``) of validation or test; train has none."""

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import socket
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import dagster as dg
@@ -16,8 +11,19 @@ import pytest
 from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.operations.jobs import JOBS
 from genolewm_assets.defs.runtime import failure_hook
-from genolewm_assets.defs.runtime.failure_hook import FINAL, UI_VARIABLE, WEBHOOK_VARIABLE
+from genolewm_assets.defs.runtime import webhook as webhook_module
+from genolewm_assets.defs.runtime.failure_hook import FINAL
 from genolewm_assets.defs.runtime.failures import reason_of
+from genolewm_assets.defs.runtime.webhook import UI_VARIABLE, WEBHOOK_VARIABLE
+from genolewm_assets_tests.servers.webhook import (
+    Webhook,
+    another_scheme,
+    closed_port,
+    dripping_server,
+    mute_server,
+    no_url,
+    webhook_server,
+)
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 
 RELEASE = "2025-01-05"
@@ -31,39 +37,11 @@ def world(tmp_path: Path) -> BuiltWorld:
     return world
 
 
-class Webhook:
-    """What was posted, and what is answered."""
-
-    def __init__(self) -> None:
-        self.url = ""
-        self.status = 200
-        self.posted: list[dict[str, object]] = []
-
-
 @pytest.fixture
 def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
-    site = Webhook()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            assert self.headers["Content-Type"] == "application/json"
-            site.posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(site.status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    site.url = f"http://127.0.0.1:{server.server_port}/hook?token=secret"
-    monkeypatch.setenv(WEBHOOK_VARIABLE, site.url)
-    yield site
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with webhook_server() as site:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, site.url)
+        yield site
 
 
 def materialize(world: BuiltWorld) -> dg.ExecuteInProcessResult:
@@ -153,55 +131,6 @@ def test_without_a_webhook_there_is_a_line_only(world: BuiltWorld, monkeypatch: 
     assert logged(world, result, "warning") == []
 
 
-@contextmanager
-def mute_server() -> Iterator[str]:
-    """Accept connections and never answer."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-
-
-@contextmanager
-def dripping_server() -> Iterator[str]:
-    """Answer with a header that never ends: a byte at a time, so that no socket ever times out."""
-    stop = threading.Event()
-
-    def drip(listener: socket.socket) -> None:
-        connection, _ = listener.accept()
-        with connection:
-            connection.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
-            while not stop.wait(0.05):
-                try:
-                    connection.sendall(b"x")
-                except OSError:
-                    return
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=drip, args=(listener,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        finally:
-            stop.set()
-            thread.join()
-
-
-@contextmanager
-def closed_port() -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    yield f"http://127.0.0.1:{port}/"
-
-
-@contextmanager
-def another_scheme() -> Iterator[str]:
-    yield "file:///etc/hostname"
-
-
-@contextmanager
-def no_url() -> Iterator[str]:
-    yield "http://[::1/hook?token=secret"
-
-
 @pytest.mark.parametrize(
     ("server", "problem"),
     [
@@ -215,7 +144,7 @@ def no_url() -> Iterator[str]:
 def test_a_webhook_that_takes_nothing_changes_nothing(
     world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, server: Callable[[], Iterator[str]], problem: str
 ) -> None:
-    monkeypatch.setattr(failure_hook, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(webhook_module, "TIMEOUT_S", 0.5)
     with server() as url:
         monkeypatch.setenv(WEBHOOK_VARIABLE, url)
         result = materialize(world)
@@ -235,10 +164,6 @@ def test_a_webhook_that_answers_500_is_named_without_its_secret(world: BuiltWorl
     (warning,) = logged(world, result, "warning")
     assert warning.startswith("the failure was not posted to the webhook: HTTP 500")
     assert "secret" not in "".join(entry.user_message for entry in world.instance.all_logs(result.run_id))
-
-
-def test_the_time_out_is_ten_seconds() -> None:
-    assert failure_hook.TIMEOUT_S == 10
 
 
 @pytest.mark.parametrize(

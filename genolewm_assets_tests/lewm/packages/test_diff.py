@@ -116,6 +116,7 @@ def test_benches_of_all_holdouts_are_compared(before, tmp_path):
             wanted[holdout, split] = (len(b), len(b.keys() - a.keys()), len(a.keys() - b.keys()), changed)
     assert {key: (b.alleles, b.added, b.removed, b.changed) for key, b in benches.items()} == wanted
     assert wanted["holdout-chr", "test"][1:] == (0, 2, 2)
+    assert benches["holdout-chr", "test"].relabelled == 1
     assert benches["holdout-chr", "test"].units == ("chr21",)
     assert [key for key, bench in benches.items() if not bench.is_equal] == [("holdout-chr", "test")]
     assert "bench holdout-chr, test: differs, 0 added, 2 removed, 2 changed, in chr21" in diff.to_text()
@@ -135,6 +136,10 @@ def test_a_unit_is_named_for_alleles_held_out_by_key(before, tmp_path):
         1,
         (gone["unit"],),
     )
+    # Its windows showed it in the bench and are in training as before: they left one split and came to none.
+    assert figures(diff, f"windows, {gone['role']}")[1] > 0
+    assert figures(diff, "windows, train") == (0, 0, 0)
+    assert [name for name in diff.moved if name.startswith("windows")] == []
 
 
 def test_settings_are_compared(before, tmp_path):

@@ -86,7 +86,7 @@ def simulated_world(folder: Path, site: WebDirectory) -> ReleaseWorld:
     """Return the tiny world with a second ClinVar release whose changes are planted; gnomAD comes by HTTP too."""
     tiny = TinyWorld(folder / "sources")
     old, new = RELEASES
-    records, changes = _changed(tiny.clinvar_records())
+    records, changes = change_records(tiny.clinvar_records())
     places = {
         old: tiny.write_clinvar(old, header_date=old),
         new: tiny.write_clinvar(new, header_date=new, records=records),
@@ -99,7 +99,7 @@ def simulated_world(folder: Path, site: WebDirectory) -> ReleaseWorld:
     return _world(folder, site, catalog, places, changes)
 
 
-def _changed(records: list[str]) -> tuple[list[str], dict[str, int]]:
+def change_records(records: list[str]) -> tuple[list[str], dict[str, int]]:
     """Return records of a later release: two gone, three new, and others with another class, text or id."""
     fields = [record.split("\t") for record in records[2:]]
     for record in fields[:3]:

@@ -1,0 +1,142 @@
+"""The report of a move of ``packages/current``: made from the published tables, and kept beside the packages.
+
+::
+
+    <root>/packages/reports/<move>.md      the report, Markdown with embedded pictures
+    <root>/packages/reports/<move>.json    its title, figures and SHA-256; absent where something could not be compared
+
+Not here: its text (``display.package_report``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genolewm_assets.defs.assets.clinvar_changes import count_changes
+from genolewm_assets.defs.runtime import Workspace
+from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.lewm.packages import PACKAGES, Move, PackageRef, compare_packages, folder_of, open_tables
+from genolewm_assets.progress import Progress
+from genolewm_assets.store.files import canonical_json, naming, read_document, read_record, write_atomic
+
+if TYPE_CHECKING:
+    from genolewm_assets.defs.display import MoveFacts
+    from genolewm_assets.lewm.packages import Package
+
+REPORTS = f"{PACKAGES}/reports"
+
+#: Raised when the same packages give another report.
+REPORT_VERSION = "1"
+
+#: Errors after which the rest of a report is made all the same.
+_NOT_READ = (GenoLeWMError, OSError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The report of a move.
+
+    Attributes
+    ----------
+    path
+        The Markdown file, relative to the root.
+    figures
+        As ``display.move_figures`` returns them.
+    markdown
+        The text.
+    problems
+        What could not be compared, and why, by name.
+    """
+
+    path: str
+    figures: Mapping[str, int]
+    markdown: str
+    problems: Mapping[str, str]
+
+
+def report_move(workspace: Workspace, move: Move, progress: Progress) -> Report:
+    """Return the report of a move; a report that was kept is read, others are made and kept.
+
+    Raises
+    ------
+    GenoLeWMError, OSError, ValueError
+        If the package in use cannot be read, or the files cannot be written. What cannot be read of the package or the
+        release before is no error: the report says so, and is made again by the next call.
+    """
+    kept = _read_kept(workspace, move)
+    if kept is not None:
+        return kept
+    from genolewm_assets.defs.display import move_figures, write_report
+
+    facts = _gather(workspace, move, progress)
+    report = Report(f"{REPORTS}/{move.name}.md", move_figures(facts), write_report(facts), facts.problems)
+    _keep(workspace, report)
+    return report
+
+
+def _gather(workspace: Workspace, move: Move, progress: Progress) -> MoveFacts:
+    from genolewm_assets.defs.display import MoveFacts
+
+    new = _open(workspace, move.after)
+    old, diff, clinvar, problems = None, None, None, dict[str, str]()
+    if move.before is not None:
+        try:
+            old = _open(workspace, move.before)
+            diff = compare_packages(old, new)
+        except _NOT_READ as err:
+            old, problems["package"] = None, _reason(err)
+        if move.before.release != move.after.release:
+            try:
+                clinvar = count_changes(workspace, move.before.release, move.after.release, progress)
+            except _NOT_READ as err:
+                problems["clinvar"] = _reason(err)
+    return MoveFacts(move, new.info, old.info if old else None, diff, clinvar, problems)
+
+
+def _open(workspace: Workspace, ref: PackageRef) -> Package:
+    """Open a package to read its tables, if it is the one that the reference names; only sizes are compared."""
+    return open_tables(folder_of(workspace.root.path, ref, named_by="the record of the last move"), contents="sizes")
+
+
+def _reason(error: Exception) -> str:
+    """Return an error in words that are the same wherever the root lies."""
+    return error.problem if isinstance(error, GenoLeWMError) else f"a file cannot be read ({type(error).__name__})"
+
+
+def _read_kept(workspace: Workspace, move: Move) -> Report | None:
+    """Return the kept report of a move if it is whole and of this version, else None."""
+    path = f"{REPORTS}/{move.name}.md"
+    file = workspace.root.path / path
+    with suppress(*_NOT_READ):
+        stated = read_document(file.with_suffix(".json"), remedy="")
+        text = read_record(file, remedy="")
+        if isinstance(stated, dict) and isinstance(figures := stated.get("figures"), dict):
+            counted = {str(name): n for name, n in figures.items() if type(n) is int}
+            if stated == _statement(counted, text):
+                return Report(path, counted, text.decode(), {})
+    return None
+
+
+def _keep(workspace: Workspace, report: Report) -> None:
+    file = workspace.root.path / report.path
+    text = report.markdown.encode()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # Without it a report is made again, so it is written last, and not for a report that lacks something.
+    stated = file.with_suffix(".json")
+    with naming(file.parent):
+        stated.unlink(missing_ok=True)
+        write_atomic(file, text)
+        if not report.problems:
+            write_atomic(stated, canonical_json(_statement(report.figures, text), str(stated)))
+
+
+def _statement(figures: Mapping[str, int], text: bytes) -> dict[str, object]:
+    return {
+        "figures": dict(figures),
+        "report_sha256": hashlib.sha256(text).hexdigest(),
+        "report_version": REPORT_VERSION,
+    }

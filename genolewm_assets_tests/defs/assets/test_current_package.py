@@ -1,0 +1,299 @@
+"""``packages/current`` as the UI shows it: what changed since the package before, the report, and the webhook."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+from genolewm_assets.defs.display import FIGURES
+from genolewm_assets.defs.runtime import webhook as webhook_module
+from genolewm_assets.defs.runtime.webhook import UI_VARIABLE, WEBHOOK_VARIABLE
+from genolewm_assets.lewm.packages.pointer import pin_release, read_current, read_latest
+from genolewm_assets_tests.pictures import PICTURE
+from genolewm_assets_tests.referees import package_tables as referee
+from genolewm_assets_tests.servers.webhook import Webhook, closed_port, webhook_server
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.live_release_world import change_records
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
+
+FIRST, SECOND = RELEASES
+THIRD = "2025-02-05"
+#: Counts of the changes that ``change_records`` plants.
+PLANTED = {"clinvar_added": 3, "clinvar_removed": 2, "clinvar_reclassified": 2}
+
+
+@pytest.fixture
+def world(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BuiltWorld]:
+    with everything_built(tmp_path_factory).copied_to(tmp_path / "world") as world:
+        yield world
+
+
+@pytest.fixture
+def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
+    with webhook_server() as site:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, site.url)
+        monkeypatch.setenv(UI_VARIABLE, "https://dagster.example")
+        yield site
+
+
+class Shown:
+    """What one run of ``packages/current`` shows."""
+
+    def __init__(self, world: BuiltWorld) -> None:
+        result = world.materialize("packages/current")
+        assert result.success
+        (event,) = result.asset_materializations_for_node("packages__current")
+        self.metadata: dict[str, Any] = {name: value.value for name, value in event.metadata.items()}
+        entries = world.instance.all_logs(result.run_id)
+        self.warnings = [entry.user_message for entry in entries if entry.level == 30 and not entry.is_dagster_event]
+        self.events_bytes = sum(len(dg.serialize_value(entry)) for entry in entries)
+        self.run_id = result.run_id
+
+    @property
+    def figures(self) -> dict[str, int]:
+        return {name: self.metadata[name] for name in FIGURES if name in self.metadata}
+
+
+def folder(world: BuiltWorld, release: str) -> Path:
+    return (world.root / read_latest(world.root, release).path).resolve()
+
+
+def build_third(world: BuiltWorld) -> None:
+    """Publish and build a release with planted changes."""
+    records, _ = change_records(world.clinvar_records())
+    world.write_clinvar(THIRD, header_date=THIRD, records=records)
+    world.instance.add_dynamic_partitions("clinvar_release", [THIRD])
+    assert world.run_job("refresh_release", partition_key=THIRD).success
+
+
+def recount(before: Path, after: Path) -> dict[str, int]:
+    """Return the figures of the packages, counted by other code."""
+    benches = referee.compare_benches(before, after).values()
+    return {
+        **referee.count_rows(before, after),
+        "bench_alleles_added": sum(each[1] for each in benches),
+        "bench_alleles_removed": sum(each[2] for each in benches),
+        "bench_labels_changed": sum(each[3] for each in benches),
+        "train_labels_changed": sum(referee.compare_training(before, after)[2].values()),
+    }
+
+
+def forget_pointer(world: BuiltWorld) -> None:
+    for path in (world.root / "packages").glob("current*.json"):
+        path.unlink()
+    shutil.rmtree(world.root / "packages/reports")
+
+
+def test_the_first_package_ever(world: BuiltWorld, webhook: Webhook) -> None:
+    forget_pointer(world)
+    shown = Shown(world)
+    ref = read_current(world.root)
+    assert list(shown.metadata) == [
+        *("release", "pinned", "path", "manifest_sha256", "before"),
+        *("report", "report_file", "open", "dagster/row_count", "card", "card_yaml"),
+    ]
+    assert shown.metadata["release"] == SECOND
+    assert shown.metadata["pinned"] is False
+    assert (shown.metadata["path"], shown.metadata["manifest_sha256"]) == (ref.path, ref.manifest_sha256)
+    assert shown.metadata["before"] == "none is recorded"
+    assert shown.metadata["card"] == (world.root / ref.path / "README.md").read_text()
+    assert Path(shown.metadata["report_file"]).read_text() == shown.metadata["report"]
+    title = f"The package of ClinVar {SECOND} is in use; no package before it is recorded"
+    assert shown.metadata["report"].startswith(f"# {title}\n")
+    (posted,) = webhook.posted
+    assert posted == {
+        "title": title,
+        "release": SECOND,
+        "before": None,
+        "figures": dict.fromkeys((*PLANTED, "bench_labels_changed", "train_labels_changed")),
+        "manifest_sha256": ref.manifest_sha256,
+        "run_id": shown.run_id,
+        "url": "https://dagster.example/assets/packages/current",
+    }
+
+
+def test_the_lines_that_open_it_open_it(world: BuiltWorld) -> None:
+    shown = Shown(world)
+    found = re.fullmatch(r"```python\n(.*)\n```", shown.metadata["open"], re.DOTALL)
+    assert found is not None
+    names: dict[str, Any] = {}
+    exec(found[1], names)
+    assert names["package"].directory == Path(shown.metadata["path"]).resolve()
+    assert names["dataset"].package.directory == names["package"].directory
+
+
+def test_a_new_release_is_reported_and_posted_once(world: BuiltWorld, webhook: Webhook) -> None:
+    assert Shown(world).metadata["before"] == "none is recorded"
+    assert webhook.posted == [], "the pointer did not move"
+    build_third(world)
+    shown = Shown(world)
+    before, after = folder(world, SECOND), folder(world, THIRD)
+    assert shown.figures == recount(before, after) | PLANTED
+    assert shown.figures["bench_alleles_added"] > 0
+    assert shown.figures["train_alleles_removed"] > 0
+    assert tuple(shown.figures) == FIGURES
+    assert shown.metadata["before"] == f"{SECOND} ({read_latest(world.root, SECOND).path})"
+    assert len(PICTURE.findall(shown.metadata["report"])) == 3
+    assert shown.warnings == []
+    assert shown.events_bytes < 150_000
+    (posted,) = webhook.posted
+    assert posted["title"] == f"The package of ClinVar {THIRD} is in use, after {SECOND}"
+    names = ("bench_labels_changed", "train_labels_changed")
+    assert posted["figures"] == PLANTED | {name: shown.figures[name] for name in names}
+
+    file = Path(shown.metadata["report_file"])
+    written = file.stat().st_mtime_ns
+    again = Shown(world)
+    assert again.metadata == shown.metadata
+    assert file.stat().st_mtime_ns == written, "the kept report was read"
+    assert len(webhook.posted) == 1
+
+
+def test_a_kept_report_that_is_damaged_is_made_again(world: BuiltWorld) -> None:
+    build_third(world)
+    shown = Shown(world)
+    file = Path(shown.metadata["report_file"])
+    good, stated = file.read_bytes(), file.with_suffix(".json").read_bytes()
+    for path, data in ((file, good[:-1]), (file.with_suffix(".json"), stated.replace(b"3", b"4")), (file, b"\xff")):
+        path.write_bytes(data)
+        assert Shown(world).metadata == shown.metadata
+        assert (file.read_bytes(), file.with_suffix(".json").read_bytes()) == (good, stated)
+
+
+def test_an_older_package_that_is_pinned(world: BuiltWorld, webhook: Webhook) -> None:
+    Shown(world)
+    pin_release(world.root, FIRST)
+    shown = Shown(world)
+    assert (shown.metadata["release"], shown.metadata["pinned"]) == (FIRST, True)
+    expected = recount(folder(world, SECOND), folder(world, FIRST))
+    # Both releases have the same records.
+    assert shown.figures == {**expected, "clinvar_added": 0, "clinvar_removed": 0, "clinvar_reclassified": 0}
+    assert f"## ClinVar {SECOND} to {FIRST}" in shown.metadata["report"]
+    pin_release(world.root, None)
+    assert Shown(world).metadata["pinned"] is False
+    assert [posted["title"] for posted in webhook.posted] == [
+        f"The package of ClinVar {FIRST} is in use, which is older than {SECOND} before it",
+        f"The package of ClinVar {SECOND} is in use, after {FIRST}",
+    ]
+
+
+def test_releases_between_are_counted_from_the_shards(world: BuiltWorld) -> None:
+    pin_release(world.root, FIRST)
+    Shown(world)
+    build_third(world)
+    manifest = json.loads((world.root / f"clinvar/{THIRD}/changes/manifest.json").read_bytes())
+    assert manifest["recipe"]["predecessor"] == SECOND
+    pin_release(world.root, None)
+    shown = Shown(world)
+    assert shown.metadata["before"].startswith(FIRST)
+    assert {name: shown.figures[name] for name in PLANTED} == PLANTED
+
+
+def test_a_package_built_again_for_the_same_release(world: BuiltWorld, webhook: Webhook) -> None:
+    Shown(world)
+    before = folder(world, SECOND)
+    catalog = yaml.safe_load(world.catalog.read_text())
+    catalog["packages"]["max_visits"] = 41
+    world.catalog.write_text(yaml.safe_dump(catalog))
+    assert world.materialize("packages/split", partition=SECOND).success
+    after = folder(world, SECOND)
+    assert after != before
+    shown = Shown(world)
+    assert shown.figures == recount(before, after)
+    assert f"Both packages are of ClinVar {SECOND}." in shown.metadata["report"]
+    assert [posted["title"] for posted in webhook.posted] == [
+        f"A new build of the package of ClinVar {SECOND} is in use"
+    ]
+
+
+def test_a_package_before_whose_files_are_gone(world: BuiltWorld, webhook: Webhook, tmp_path: Path) -> None:
+    Shown(world)
+    build_third(world)
+    before = folder(world, SECOND)
+    before.rename(tmp_path / "aside")
+    shown = Shown(world)
+    assert shown.figures == PLANTED
+    assert "The packages were not compared: " in shown.metadata["report"]
+    assert str(world.root) not in shown.metadata["report"]
+    (warning,) = shown.warnings
+    assert "the report lacks the comparison of package" in warning
+    assert webhook.posted[0]["figures"] == PLANTED | {"bench_labels_changed": None, "train_labels_changed": None}
+    # Back again, they are compared.
+    (tmp_path / "aside").rename(before)
+    whole = Shown(world)
+    assert whole.figures == recount(before, folder(world, THIRD)) | PLANTED
+    assert "not compared" not in whole.metadata["report"]
+    assert len(webhook.posted) == 1
+
+
+def test_another_package_at_the_place_of_the_one_before_is_not_compared(world: BuiltWorld) -> None:
+    Shown(world)
+    record = world.root / "packages/current.move.json"
+    build_third(world)
+    document = json.loads(record.read_bytes())
+    document["after"]["manifest_sha256"] = "0" * 64
+    record.write_text(json.dumps(document))
+    shown = Shown(world)
+    assert shown.figures == PLANTED
+    assert "is not the package that the record of the last move names" in shown.metadata["report"]
+
+
+@pytest.mark.parametrize("damage", ["{", '{"before": null}', None], ids=["cut", "other", "absent"])
+def test_without_a_record_nothing_is_posted_twice(world: BuiltWorld, webhook: Webhook, damage: str | None) -> None:
+    build_third(world)
+    Shown(world)
+    assert len(webhook.posted) == 1
+    record = world.root / "packages/current.move.json"
+    if damage is None:
+        record.unlink()
+    else:
+        record.write_text(damage)
+    shown = Shown(world)
+    assert shown.metadata["before"] == "none is recorded"
+    assert len(shown.warnings) == (damage is not None)
+    assert len(webhook.posted) == 1
+    pin_release(world.root, FIRST)
+    assert Shown(world).metadata["before"].startswith(THIRD)
+    assert len(webhook.posted) == 2
+
+
+def test_a_webhook_that_is_down_stops_nothing(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    Shown(world)
+    monkeypatch.setattr(webhook_module, "TIMEOUT_S", 0.5)
+    with closed_port() as url:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, f"{url}?token=secret")
+        pin_release(world.root, FIRST)
+        shown = Shown(world)
+    (warning,) = shown.warnings
+    assert warning.startswith("the move was not posted to the webhook: ")
+    assert "Connection refused" in warning
+    logged = "".join(entry.user_message for entry in world.instance.all_logs(shown.run_id))
+    assert "secret" not in logged
+    with webhook_server() as site:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, site.url)
+        Shown(world)
+        assert site.posted == [], "a move is posted when it happens, or not at all"
+
+
+def test_a_report_that_cannot_be_kept_stops_nothing(world: BuiltWorld, webhook: Webhook) -> None:
+    Shown(world)
+    reports = world.root / "packages/reports"
+    shutil.rmtree(reports)
+    reports.write_text("in the way")
+    pin_release(world.root, FIRST)
+    shown = Shown(world)
+    assert shown.metadata["release"] == FIRST
+    assert "report" not in shown.metadata
+    (warning,) = shown.warnings
+    assert warning.startswith("no report was made: ")
+    assert len(webhook.posted) == 1
+    reports.unlink()
+    assert "report" in Shown(world).metadata

@@ -1,0 +1,263 @@
+"""The report of a move between packages with planted differences, beside a recount of their files."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from genolewm_assets.defs.display.package_report import FIGURES, MoveFacts, move_figures, write_report, write_title
+from genolewm_assets.lewm.package_build.writer import write_package
+from genolewm_assets.lewm.packages.diff import compare_packages
+from genolewm_assets.lewm.packages.moves import Move
+from genolewm_assets.lewm.packages.pointer import PackageRef
+from genolewm_assets.lewm.packages.reader import open_tables
+from genolewm_assets.variants.changes import find_changes
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets_tests.pictures import PICTURE
+from genolewm_assets_tests.referees import package_tables as referee
+from genolewm_assets_tests.worlds.lewm.package_world import (
+    LENGTHS,
+    clinvar,
+    default_intervals,
+    gnomad,
+    intervals,
+    make_sources,
+)
+
+OLD, NEW = "2025-01-05", "2025-02-05"
+CLASSES = ("P", "LP", "VUS", "LB", "B", "OTHER")
+
+
+def ref(release: str, digit: str) -> PackageRef:
+    return PackageRef(release, f"packages/{release}/{digit * 12}", digit * 64)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two packages, and ClinVar as each was made from."""
+
+    before: Path
+    after: Path
+    clinvar: tuple[dict[str, pa.Table], dict[str, pa.Table]]
+
+    def facts(self) -> MoveFacts:
+        old, new = open_tables(self.before), open_tables(self.after)
+        counts: Counter[str] = Counter()
+        for name in LENGTHS:
+            counts.update(find_changes(self.clinvar[0][name], self.clinvar[1][name])[1])
+        move = Move(ref(OLD, "a"), ref(NEW, "b"))
+        return MoveFacts(move, new.info, old.info, compare_packages(old, new), counts, {})
+
+
+def planted() -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
+    """Return ClinVar and gnomAD of the later release: alleles gone, new and of another class, in train and a bench."""
+    seventeen = clinvar("chr17").to_pylist()
+    seventeen[4]["label"] = seventeen[10]["label"] = "P"  # VUS, both trained on
+    gone = seventeen.pop(0)
+    seventeen.insert(0, gone | {"alt": next(b for b in "ACGT" if b not in (gone["ref"], gone["alt"])), "label": "B"})
+    bench = clinvar("chr21").to_pylist()
+    decided = [row for row in bench if row["label"] in {"P", "LP"} and row["stars"] >= 1]
+    decided[0]["label"], decided[1]["stars"], decided[2]["label"] = "B", 5 - decided[1]["stars"], "VUS"
+    frequent = gnomad("chr17").to_pylist()[2:]
+    tables = {
+        "chr17": pa.Table.from_pylist(seventeen, schema=CLINVAR_VARIANTS.arrow),
+        "chr20": clinvar("chr20"),
+        "chr21": pa.Table.from_pylist(bench, schema=CLINVAR_VARIANTS.arrow),
+    }
+    return tables, {"chr17": pa.Table.from_pylist(frequent, schema=GNOMAD_VARIANTS.arrow), "chr20": gnomad("chr20")}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    folder = tmp_path_factory.mktemp("pair")
+    write_package(folder / "before", make_sources())
+    labels, frequencies = planted()
+    more = pa.concat_tables([default_intervals(), intervals(("holdout-clinvar", "test", "chr17", 10_000, 11_000))])
+    versions = {"gnomad[chr17]": "4.2 | `x`"}
+    changed = {"release": NEW, "clinvar": labels, "gnomad": frequencies, "intervals": more, "versions": versions}
+    write_package(folder / "after", make_sources(**changed))
+    return Pair(folder / "before", folder / "after", ({name: clinvar(name) for name in LENGTHS}, labels))
+
+
+@pytest.fixture(scope="module")
+def facts(pair: Pair) -> MoveFacts:
+    return pair.facts()
+
+
+@pytest.fixture(scope="module")
+def text(facts: MoveFacts) -> str:
+    return write_report(facts)
+
+
+def table(text: str, section: str, first: str) -> list[list[str]]:
+    """Return the cells of the table of a section whose header begins with a word."""
+    within = text.split(f"## {section}")[1].split("\n## ", maxsplit=1)[0]
+    return list(_rows(within, first))
+
+
+def _rows(section: str, first: str) -> Iterator[list[str]]:
+    inside = False
+    for line in section.splitlines():
+        inside = (inside or line.startswith(f"| {first} |")) and line.startswith("|")
+        if inside and not line.startswith(("| ---", f"| {first} |")):
+            yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def test_the_figures_are_those_of_a_recount(pair: Pair, facts: MoveFacts) -> None:
+    benches = referee.compare_benches(pair.before, pair.after).values()
+    gained, _, relabelled = referee.compare_training(pair.before, pair.after)
+    found = move_figures(facts)
+    assert tuple(found) == FIGURES
+    assert found == {
+        **referee.count_rows(pair.before, pair.after),
+        "bench_alleles_added": sum(each[1] for each in benches),
+        "bench_alleles_removed": sum(each[2] for each in benches),
+        "bench_labels_changed": sum(each[3] for each in benches),
+        "train_labels_changed": sum(relabelled.values()),
+        "clinvar_added": 1,
+        "clinvar_removed": 1,
+        "clinvar_reclassified": 4,
+    }
+    # What was planted is there.
+    assert found["bench_labels_changed"] == 1
+    assert found["train_labels_changed"] == 2
+    assert found["bench_alleles_removed"] == 1
+    assert gained["B"] == 1
+    assert found["train_windows_removed"] == found["test_windows_added"] > 0
+    assert found["train_alleles_removed"] > found["train_alleles_added"] > 0
+
+
+def test_the_classes_of_clinvar_add_up(pair: Pair, text: str) -> None:
+    before, after = (
+        {
+            (row["chrom"], row["pos"], row["ref"], row["alt"]): row["label"]
+            for t in tables.values()
+            for row in t.to_pylist()
+        }
+        for tables in pair.clinvar
+    )
+    stated = {row[0]: [int(cell) for cell in row[1:]] for row in table(text, f"ClinVar {OLD} to {NEW}", "class")}
+    assert set(stated) == set(CLASSES)
+    both = [(before[key], after[key]) for key in before.keys() & after.keys()]
+    for name in CLASSES:
+        assert stated[name] == [
+            sum(label == name for label in before.values()),
+            sum(after[key] == name for key in after.keys() - before.keys()),
+            sum(before[key] == name for key in before.keys() - after.keys()),
+            sum(old != name == new for old, new in both),
+            sum(old == name != new for old, new in both),
+            sum(label == name for label in after.values()),
+        ]
+        was, new, gone, came, left, now = stated[name]
+        assert was + new - gone + came - left == now
+    assert "**1** allele appeared, **1** disappeared and **4** got another class." in text
+
+
+def test_the_benches_are_those_of_a_recount(pair: Pair, text: str) -> None:
+    wanted = referee.compare_benches(pair.before, pair.after)
+    stated = {(row[0], row[1]): tuple(map(int, row[2:])) for row in table(text, "Benches", "holdout")}
+    assert stated == wanted
+    assert any(each[4] for each in wanted.values()), "stars alone were planted"
+    equal = sum(each[1:5] == (0, 0, 0, 0) for each in wanted.values())
+    assert f"{equal} of {len(wanted)} benches stayed equal" in text
+
+
+def test_training_is_that_of_a_recount(pair: Pair, text: str) -> None:
+    gained, lost, relabelled = referee.compare_training(pair.before, pair.after)
+    stated = {row[0]: (int(row[1]), int(row[2])) for row in table(text, "Training", "ClinVar alleles")}
+    assert stated == {name: (gained[name], lost[name]) for name in CLASSES if gained[name] or lost[name]}
+    stated_labels = {row[0]: int(row[1]) for row in table(text, "Training", "other label in training")}
+    assert stated_labels == relabelled == {"VUS -> P": 2}
+    shares = table(text, "Training", "of")
+    for what in ("windows", "edits"):
+        for column in (2, 3):
+            assert sum(float(row[column].rstrip("%")) for row in shares if row[0] == what) == pytest.approx(
+                100, abs=0.5
+            )
+
+
+def test_every_split_has_as_many_rows_as_its_files(pair: Pair, text: str) -> None:
+    counted = referee.count_rows(pair.before, pair.after)
+    for split, noun, *numbers in table(text, "Splits", "split"):
+        was, added, removed, _, now = (int(number.replace(",", "")) for number in numbers)
+        pattern = f"data/{split}-*.parquet" if noun == "windows" else f"variants/{split}.parquet"
+        assert was == len(referee.rows_of(pair.before, pattern))
+        assert now == len(referee.rows_of(pair.after, pattern))
+        assert (added, removed) == (counted[f"{split}_{noun}_added"], counted[f"{split}_{noun}_removed"])
+        assert was + added - removed == now
+
+
+def test_what_moved_and_what_was_set_otherwise(text: str) -> None:
+    moved = {row[0]: int(row[1]) for row in table(text, "Moved between splits", "what")}
+    assert moved.keys() == {"windows, train -> test", "alleles, train -> test"}
+    # Text of a catalogue neither ends its cell nor becomes Markdown.
+    assert ["`gnomad[chr17]`", "`4.1`", "`4.2 / 'x'`"] in table(text, "Settings and sources", "setting")
+
+
+def test_three_small_pictures_state_their_figures(text: str) -> None:
+    pictures = PICTURE.findall(text)
+    assert len(pictures) == 3
+    assert all(len(data) < 40_000 for _, data in pictures)
+    assert pictures[0][0] == f"{OLD} to {NEW}: 1 alleles added, 1 removed, 4 reclassified"
+    assert "holdout-chr, test" in pictures[1][0]
+    assert "1 relabelled" in pictures[1][0]
+    assert "B 1 added" in pictures[2][0]
+
+
+def test_equal_facts_give_equal_bytes(pair: Pair, text: str) -> None:
+    assert write_report(pair.facts()) == text
+    assert str(pair.before.parent) not in text
+
+
+def test_a_first_package_is_described_without_a_comparison(facts: MoveFacts) -> None:
+    first = replace(facts, move=Move(None, facts.move.after), info_before=None, diff=None, clinvar=None)
+    assert move_figures(first) == {}
+    text = write_report(first)
+    assert text.startswith(f"# The package of ClinVar {NEW} is in use; no package before it is recorded\n")
+    assert re.findall("^## .*", text, re.MULTILINE) == ["## Splits"]
+    train = facts.info.splits["train"]
+    assert ["train", "windows", f"{train.windows:,}"] in table(text, "Splits", "split")
+
+
+def test_a_new_build_of_one_release(pair: Pair) -> None:
+    old = open_tables(pair.before)
+    move = Move(ref(OLD, "a"), ref(OLD, "c"))
+    text = write_report(MoveFacts(move, old.info, old.info, compare_packages(old, old), None, {}))
+    assert text.startswith(f"# A new build of the package of ClinVar {OLD} is in use\n")
+    assert f"Both packages are of ClinVar {OLD}." in text
+    total = sum(len(rows) for rows in referee.bench(pair.before).values())
+    assert f"All benches are equal: **{total:,}** alleles" in text
+    assert "Training gained **0** windows and lost **0**" in text
+    assert "## Settings" not in text
+    assert not PICTURE.search(text)
+
+
+def test_a_package_that_is_gone_and_a_release_that_is_not_compared(facts: MoveFacts) -> None:
+    problems = {"package": "manifest.json is missing", "clinvar": "nothing is published here"}
+    gone = replace(facts, info_before=None, diff=None, clinvar=None, problems=problems)
+    assert move_figures(gone) == {}
+    text = write_report(gone)
+    assert "The packages were not compared: manifest.json is missing." in text
+    assert "The releases were not compared: nothing is published here." in text
+    # ClinVar's own tables may still be there.
+    half = replace(gone, clinvar=facts.clinvar)
+    assert move_figures(half) == {"clinvar_added": 1, "clinvar_removed": 1, "clinvar_reclassified": 4}
+    assert "**4** got another class" in write_report(half)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "title"),
+    [
+        (OLD, NEW, f"The package of ClinVar {NEW} is in use, after {OLD}"),
+        (NEW, OLD, f"The package of ClinVar {OLD} is in use, which is older than {NEW} before it"),
+        (f"{OLD}.9", f"{OLD}.10", f"The package of ClinVar {OLD}.10 is in use, after {OLD}.9"),
+    ],
+)
+def test_titles(before: str, after: str, title: str) -> None:
+    assert write_title(Move(ref(before, "a"), ref(after, "b"))) == title

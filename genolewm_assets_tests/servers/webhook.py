@@ -1,0 +1,106 @@
+"""Webhooks on this machine: one that records what is posted, and others that never take it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Webhook:
+    """What was posted, and what is answered.
+
+    Attributes
+    ----------
+    status
+        Status of every answer after those of ``statuses``.
+    statuses
+        Statuses of the next answers, in order.
+    """
+
+    url: str = ""
+    status: int = 200
+    statuses: list[int] = field(default_factory=list)
+    posted: list[dict[str, object]] = field(default_factory=list)
+
+
+@contextmanager
+def webhook_server() -> Iterator[Webhook]:
+    """Serve a webhook whose URL holds a secret."""
+    site = Webhook()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            assert self.headers["Content-Type"] == "application/json"
+            site.posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(site.statuses.pop(0) if site.statuses else site.status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    site.url = f"http://127.0.0.1:{server.server_port}/hook?token=secret"
+    try:
+        yield site
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def mute_server() -> Iterator[str]:
+    """Accept connections and never answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+
+
+@contextmanager
+def dripping_server() -> Iterator[str]:
+    """Answer with a header that never ends: a byte at a time, so that no socket ever times out."""
+    stop = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+            while not stop.wait(0.05):
+                try:
+                    connection.sendall(b"x")
+                except OSError:
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        finally:
+            stop.set()
+            thread.join()
+
+
+@contextmanager
+def closed_port() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    yield f"http://127.0.0.1:{port}/"
+
+
+@contextmanager
+def another_scheme() -> Iterator[str]:
+    yield "file:///etc/hostname"
+
+
+@contextmanager
+def no_url() -> Iterator[str]:
+    yield "http://[::1/hook?token=secret"
