@@ -23,9 +23,9 @@ from genolewm_assets.defs.assets.observations import (
 )
 from genolewm_assets.defs.assets.packages import packages_split
 from genolewm_assets.defs.assets.reference import reference_genome
-from genolewm_assets.defs.assets.status_page import status_asset
 from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.runtime import GatedAsset, PublishingAsset
+from genolewm_assets.defs.status import status_asset
 
 DECLARATIONS = (
     reference_source,

@@ -1,5 +1,5 @@
+from .asset import status_asset as status_asset
 from .page import Section as Section
-from .page import as_markdown as as_markdown
 from .page import headline as headline
 from .page import sections as sections
 from .report import Status as Status

@@ -102,9 +102,12 @@ def test_the_first_package_ever(world: BuiltWorld, webhook: Webhook) -> None:
     ]
     assert shown.metadata["release"] == SECOND
     assert shown.metadata["pinned"] is False
-    assert (shown.metadata["path"], shown.metadata["manifest_sha256"]) == (ref.path, ref.manifest_sha256)
+    assert shown.metadata["path"] == str(world.root / ref.path)
+    assert shown.metadata["manifest_sha256"] == ref.manifest_sha256
     assert shown.metadata["before"] == "none is recorded"
-    assert shown.metadata["card"] == (world.root / ref.path / "README.md").read_text()
+    _, front, card = (world.root / ref.path / "README.md").read_text().split("---\n", 2)
+    assert shown.metadata["card"] == card.strip()
+    assert shown.metadata["card_yaml"] == f"```yaml\n{front}```"
     assert Path(shown.metadata["report_file"]).read_text() == shown.metadata["report"]
     title = f"The package of ClinVar {SECOND} is in use; no package before it is recorded"
     assert shown.metadata["report"].startswith(f"# {title}\n")

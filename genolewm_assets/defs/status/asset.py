@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 
 from genolewm_assets.defs.runtime import Declaration, PublishingAsset, WorkspaceResource
-from genolewm_assets.defs.status import as_markdown, read_status
+from genolewm_assets.defs.status.page import as_markdown
+from genolewm_assets.defs.status.report import read_status
 
 #: Fields of a line of the page.
 _COLUMNS = dg.TableSchema(
