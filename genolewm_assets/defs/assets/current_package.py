@@ -118,6 +118,7 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
         check = CheckResult(_VERIFIES, passed=False, figures={"error": str(err)}, rows=[row])
         said = check_description(check)
         yield dg.AssetCheckResult(check_name=_VERIFIES, passed=False, metadata=check_metadata(check), description=said)
+        yield from packages_current.advice(opened, packages_current.currency(opened, None), context.instance)
         raise dg.Failure(str(err), allow_retries=False) from err
     context.log.info("package in use: release %s, %s", ref.release, ref.path)
     move = next_move(recorded, ref)

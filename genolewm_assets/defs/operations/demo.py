@@ -251,9 +251,10 @@ class Demo:
 
 
 def _first_rows(check: dg.AssetCheckEvaluation) -> list[str]:
-    """Return the first rows at fault of a check, one line each; none if it passed or has no rows."""
+    """Return the first rows at fault of a check, one line each; none if it passed, blocks nothing or has no rows."""
     table = check.metadata.get(OFFENDING)
-    said = check.passed or check.check_name in _SAID_BY_THE_ERROR
+    blocks = check.severity is dg.AssetCheckSeverity.ERROR
+    said = check.passed or not blocks or check.check_name in _SAID_BY_THE_ERROR
     if said or not isinstance(table, dg.TableMetadataValue):
         return []
     return [row_text(record.data) for record in table.records[:_ROWS_PRINTED]]

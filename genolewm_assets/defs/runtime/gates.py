@@ -251,6 +251,7 @@ class GatedAsset(PublishingAsset):
             evaluated = err.checks if isinstance(err, BuildRejectedError) and rejected else ()
             yield from map(self._as_dagster, evaluated)
             yield from self._not_evaluated({INPUTS_ACCEPTED, *(check.name for check in evaluated)})
+            yield from self.advice(workspace, self.currency(workspace, partition), context.instance)
             retry = isinstance(err, (BusyError, FetchError))
             text, pages = _stated_failure(self.key, err, evaluated)
             raise dg.Failure(text, metadata={**pages, "exit_code": err.exit_code}, allow_retries=retry) from err

@@ -88,6 +88,10 @@ def test_flipped_byte_upstream_is_refused_in_the_same_and_in_another_run(world: 
     assert warned_checks(result) == {*STANDING_CHECKS, *CLINVAR_CHECKS} - {INPUTS_ACCEPTED}
     assert {c.description for c in blocking_checks(result) if c.check_name in warned_checks(result)} == {NOT_EVALUATED}
     assert not (world.root / "clinvar/2024-01-07/shard").exists()
+    assert {(c.check_name, c.severity.value) for c in result.get_asset_check_evaluations() if not c.blocking} == {
+        ("built_from_current_inputs", "WARN"),
+        ("newest_release_built", "WARN"),
+    }
 
 
 def test_a_rejected_build_says_which_checks_it_did_not_come_to(world: TinyWorld) -> None:
