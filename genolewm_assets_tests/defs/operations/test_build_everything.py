@@ -1,6 +1,6 @@
 """The plan of ``build_everything``, and what it makes of runs that end in one way or another.
 
-The job as the daemon runs it: ``live/test_first_click.py``.
+The job as the daemon runs it: ``browser/test_first_click.py``.
 """
 
 from __future__ import annotations
