@@ -30,23 +30,46 @@ def check_databases(home: Path, *, thorough: bool = False) -> None:
     """
     for path in sorted(home.rglob("*.db")):
         try:
-            with closing(sqlite3.connect(read_only_uri(path), uri=True)) as database:
-                found = database.execute("PRAGMA quick_check(1)" if thorough else "PRAGMA schema_version").fetchone()
+            found = _examined(read_only_uri(path), thorough=thorough)
+            if thorough and found != ("ok",):
+                # A process that wrote meanwhile is the harmless reason.
+                found = _examined(shared_uri(path), thorough=thorough)
         except (sqlite3.Error, OSError) as err:
             raise (_busy(path, err) if _is_busy(err) else _broken(path, str(err))) from err
         if thorough and found != ("ok",):
             raise _broken(path, " ".join(str(found[0]).split()))
 
 
+def _examined(uri: str, *, thorough: bool) -> tuple[object, ...]:
+    with closing(sqlite3.connect(uri, uri=True)) as database:
+        answer = database.execute("PRAGMA quick_check(1)" if thorough else "PRAGMA schema_version").fetchone()
+    return tuple(answer or ())
+
+
+def shared_uri(path: Path) -> str:
+    """Return the URI by which SQLite opens a database to read it while others write; it may leave a log beside it."""
+    # An absolute path, quoted: the name may hold characters that have a meaning in a URI.
+    return f"{path.resolve().as_uri()}?mode=ro"
+
+
 def read_only_uri(path: Path) -> str:
     """Return the URI by which SQLite opens a database to read it and leaves no file beside it.
 
     A database that another process has open is read together with that process's log of changes. Where there is none,
-    SQLite would create one even to read, so the file is opened as one that nobody changes.
+    SQLite would create one even to read, so the file is opened as one that nobody changes. What was read is right only
+    if :func:`state_of` is the same before and after.
     """
-    log = path.with_name(f"{path.name}-wal")
-    # An absolute path, quoted: the name may hold characters that have a meaning in a URI.
-    return f"{path.resolve().as_uri()}?mode=ro{'' if log.exists() else '&immutable=1'}"
+    return shared_uri(path) if _log(path).exists() else f"{shared_uri(path)}&immutable=1"
+
+
+def state_of(path: Path) -> tuple[int, ...]:
+    """Return what changes when a process writes to a database: inode, size, modification time, log of changes."""
+    facts = path.stat()
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns, _log(path).exists()
+
+
+def _log(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
 
 
 @contextmanager

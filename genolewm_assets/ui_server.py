@@ -102,9 +102,13 @@ def _owner(folder: Path) -> LeaseOwner | None:
 def _served(home: Path, owner: LeaseOwner | None) -> BusyError:
     problem, remedy = "the UI of this root is already served", "End that process and run this again"
     if owner is not None:
-        problem += f" at {owner.note} by {owner}"
-        end = f"end it (kill {owner.pid})" if owner.host == os.uname().nodename else f"end it on {owner.host}"
-        remedy = f"Open {owner.note}, or {end} and run this again"
+        problem += f"{f' at {owner.note}' if owner.note else ''} by {owner}"
+        end = f"end it (kill {owner.pid})" if owner.is_here() else f"end it on {owner.host}"
+        remedy = (
+            f"Open {owner.note}, or {end} and run this again"
+            if owner.note
+            else f"{end[0].upper()}{end[1:]} and run this again"
+        )
     return BusyError(str(home.parent), problem, remedy=remedy)
 
 

@@ -37,7 +37,7 @@ from dagster._serdes import ConfigurableClassData
 from sqlalchemy.pool import NullPool
 
 from genolewm_assets.errors import ConfigurationError, MissingResourceError
-from genolewm_assets.run_databases import read_only_uri
+from genolewm_assets.run_databases import read_only_uri, shared_uri, state_of
 from genolewm_assets.store.files import read_plain
 
 #: Seconds to wait for a database that a running process writes.
@@ -46,22 +46,41 @@ _WAIT_S = 10.0
 _READ_ONLY = "-c default_transaction_read_only=on"
 
 
+#: Databases that were seen to change while they were read. From then on all are opened as ones that others write:
+#: SQLite may leave a log of changes beside them.
+_WRITTEN: set[Path] = set()
+
+
 @lru_cache(maxsize=64)
 def _engine(path: Path) -> db.Engine:
     """Return the engine of a database; it keeps compiled statements and no connection."""
 
     def connect() -> sqlite3.Connection:
-        if not path.is_file():
-            raise MissingResourceError(str(path), "the history of this run was removed")
-        return sqlite3.connect(read_only_uri(path), uri=True, timeout=_WAIT_S, check_same_thread=False)
+        uri = shared_uri(path) if _WRITTEN else read_only_uri(path)
+        return sqlite3.connect(uri, uri=True, timeout=_WAIT_S, check_same_thread=False)
 
     return db.create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
 
 @contextmanager
 def _connection(path: Path) -> Iterator[db.Connection]:
+    """Open a database for one query.
+
+    Raises
+    ------
+    MissingResourceError
+        If its file is gone.
+    OperationalError
+        Of SQLAlchemy, if a process wrote to it meanwhile: the query has to be repeated.
+    """
+    if not path.is_file():
+        raise MissingResourceError(str(path), "the history of this run was removed")
+    before, shared = state_of(path), bool(_WRITTEN)
     with _engine(path).connect() as connection:
         yield connection
+    if not shared and (not path.is_file() or state_of(path) != before):
+        _WRITTEN.add(path)
+        raise db.exc.OperationalError("a query", None, sqlite3.OperationalError(f"{path} changed while it was read"))
 
 
 class _Runs(SqliteRunStorage):
@@ -145,7 +164,7 @@ def stated_storage(home: Path) -> Mapping[str, Any]:
 
 
 def _on_server(home: Path) -> DagsterStorage:
-    """Return Dagster's storage on PostgreSQL, in sessions that cannot write."""
+    """Return Dagster's storage on PostgreSQL; its sessions cannot write unless the server is stated as a URL."""
     stated = InstanceRef.from_dir(str(home)).storage_data
     assert stated is not None
     config = yaml.safe_load(stated.config_yaml)

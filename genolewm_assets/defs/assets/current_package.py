@@ -161,8 +161,9 @@ def _report(workspace: Workspace, move: Move) -> Report | None:
     try:
         with LogProgress(log.info) as progress:
             report = report_move(workspace, move, progress)
-    except (GenoLeWMError, OSError, ValueError) as err:
-        log.warning("no report was made: %s", err)
+    except Exception as err:  # noqa: BLE001
+        # The pointer has moved: whatever a report meets, the move is recorded.
+        log.warning("no report was made: %s", err or type(err).__name__)
         return None
     for name, problem in report.problems.items():
         log.warning("the report lacks the comparison of %s with the one before: %s", name, problem)

@@ -50,7 +50,7 @@ def describe_file(file: StatedFile) -> dict[str, dg.MetadataValue]:
     """Return one entry per fact: a link or path, sizes as numbers, times as times, the rest as text."""
     facts = {name: value for name, value in file.facts.items() if name != "modified_ns"}
     shown = {
-        name: dg.MetadataValue.int(value) if isinstance(value, int) else dg.MetadataValue.text(value)
+        name: dg.MetadataValue.int(value) if isinstance(value, int) else dg.MetadataValue.text(_without_secrets(value))
         for name, value in facts.items()
     }
     return {**shown, **_modified([file]), **_place(file)}
@@ -79,17 +79,28 @@ def _place(file: StatedFile) -> dict[str, dg.MetadataValue]:
         return {}
     if SCHEME.match(file.place) is None:
         return {"path": dg.MetadataValue.path(file.place)}
-    # The query of a signed URL is a password.
-    url = urlunsplit(urlsplit(file.place)._replace(query="", fragment=""))
+    url = _without_secrets(file.place)
     is_page = url.startswith(("https://", "http://"))
     return {"url": dg.MetadataValue.url(url) if is_page else dg.MetadataValue.text(url)}
+
+
+def _shown(facts: Mapping[str, str | int]) -> dict[str, str | int]:
+    return {name: _without_secrets(value) if isinstance(value, str) else value for name, value in facts.items()}
+
+
+def _without_secrets(place: str) -> str:
+    """Return a path or URL without user, password and query: the query of a signed URL is a password."""
+    if SCHEME.match(place) is None:
+        return place
+    parts = urlsplit(place)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
 
 
 def _as_table(files: Mapping[str, StatedFile]) -> dg.MetadataValue:
     """Return the first files, and how many more there are; a fact that no file has is no column."""
     known = [column for column in FACTS.columns if any(column.name in file.facts for file in files.values())]
     columns = [dg.TableColumn("name", "string"), *known]
-    rows = [{"name": name, **file.facts} for name, file in list(files.items())[:_FILES_SHOWN]]
+    rows = [{"name": name, **_shown(file.facts)} for name, file in list(files.items())[:_FILES_SHOWN]]
     if more := len(files) - len(rows):
         rows.append({"name": f"and {more:,} more"})
     records = [dg.TableRecord({column.name: row.get(column.name) for column in columns}) for row in rows]

@@ -30,6 +30,16 @@ _ATTEMPTS = 3
 _PAUSE = tenacity.wait_exponential(multiplier=0.5, max=2)
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Lets a redirect be an error: urllib would follow it with a GET without the document."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
 class _NotPostedError(Exception):
     """The document was not posted; ``again`` if the webhook certainly did not take it and may do so later."""
 
@@ -50,7 +60,7 @@ def page_url(path: str) -> str | None:
 
 
 def post(url: str, document: Mapping[str, JsonValue]) -> str | None:
-    """Post a document as JSON; return the problem, or None if the webhook answered with a status below 400.
+    """Post a document as JSON; return the problem, or None if the webhook answered with a status below 300.
 
     A document is sent again, twice at most, where the connection was refused or the webhook answered 429 or 503. After
     any other failure it is not, because the webhook may have taken it.
@@ -85,7 +95,7 @@ def _send(url: str, document: Mapping[str, JsonValue]) -> None:
     headers = {"Content-Type": "application/json", "User-Agent": "genolewm"}
     try:
         request = urllib.request.Request(url, json.dumps(document).encode(), headers)  # noqa: S310 - scheme checked
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310
+        with _OPENER.open(request, timeout=TIMEOUT_S):
             return
     except urllib.error.HTTPError as err:
         err.close()

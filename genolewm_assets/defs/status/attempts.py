@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import dagster as dg
 
@@ -31,6 +31,10 @@ class Attempt:
     def run(self) -> dg.DagsterRun:
         """The run."""
         return self.record.dagster_run
+
+    def among(self, expected: Mapping[str, Sequence[str | None]]) -> Attempt:
+        """Return the attempt with those partitions alone that are expected, by asset."""
+        return replace(self, artefacts=tuple(each for each in self.artefacts if each.partition in expected[each.asset]))
 
     @property
     def subject(self) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import dagster as dg
 
 from genolewm_assets.defs.runtime import PublishingAsset, configured_device
+from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.store.artefacts import ArtefactId
 
 #: Steps of an H100 asset that are looked at; and of any other asset, for its usual duration.
@@ -71,10 +72,17 @@ class Cost:
 
 @dataclass(slots=True)
 class Past:
-    """Durations of past steps, read when they are asked for."""
+    """Durations of past steps, read when they are asked for.
+
+    Attributes
+    ----------
+    cut
+        Keys of the assets that have more past steps than were read.
+    """
 
     instance: dg.DagsterInstance
     now: float
+    cut: set[str] = field(default_factory=set, init=False, repr=False)
     _steps: dict[str, list[Step]] = field(default_factory=dict, init=False, repr=False)
 
     def steps(self, asset: PublishingAsset, limit: int) -> list[Step]:
@@ -82,14 +90,20 @@ class Past:
         storage, key = self.instance.event_log_storage, dg.AssetKey(asset.path)
         if asset.key not in self._steps:
             planned = dg.EventRecordsFilter(dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED, asset_key=key)
-            runs = dict.fromkeys(each.run_id for each in storage.get_event_records(planned, limit=limit))
+            records = storage.get_event_records(planned, limit=limit)
+            runs = dict.fromkeys(each.run_id for each in records)
+            self.cut |= {asset.key} if len(records) == limit else set()
             found = [self._step(asset, run_id) for run_id in runs]
             self._steps[asset.key] = [each for each in found if each is not None]
         return self._steps[asset.key]
 
     def _step(self, asset: PublishingAsset, run_id: str) -> Step | None:
         name = "__".join(asset.path)
-        for stats in self.instance.event_log_storage.get_step_stats_for_run(run_id, [name]):
+        try:
+            found = self.instance.event_log_storage.get_step_stats_for_run(run_id, [name])
+        except MissingResourceError:  # the run was purged meanwhile, or its history was removed
+            return None
+        for stats in found:
             if stats.start_time is None:
                 return None
             events = [each.asset_materialization for each in stats.materialization_events]
@@ -118,14 +132,14 @@ def _is_true(value: dg.MetadataValue | None) -> bool:
 
 def count_hours(past: Past, assets: Iterable[PublishingAsset]) -> Hours:
     """Return the hours of the steps of the assets that need an H100."""
-    found = [past.steps(asset, _STEPS) for asset in assets if asset.h100]
-    steps = [step for steps in found for step in steps]
+    counted = [asset for asset in assets if asset.h100]
+    steps = [step for asset in counted for step in past.steps(asset, _STEPS)]
 
     def hours(since: float) -> float:
         return sum(step.seconds for step in steps if step.started >= since) / 3_600
 
     day, week = hours(past.now - _DAY_S), hours(past.now - 7 * _DAY_S)
-    return Hours(_device(), day, week, hours(0), len(steps), all(len(each) < _STEPS for each in found))
+    return Hours(_device(), day, week, hours(0), len(steps), past.cut.isdisjoint(asset.key for asset in counted))
 
 
 def _device() -> str:

@@ -119,7 +119,7 @@ def read_status(
         Trouble("unreadable", "files", problem) for problem in (*contents.unreadable, releases.problem) if problem
     ]
     troubles += [Trouble("late", CURRENT, releases.late)] if releases.late and not empty else []
-    troubles += [] if instance is None else _told_by_history(instance, assets, ignored_run)
+    troubles += [] if instance is None else _told_by_history(instance, assets, expected, now, ignored_run)
     tried = {artefact for trouble in troubles for artefact in trouble.artefacts if trouble.kind != "stale"}
     missing = [] if empty else missing_partitions(assets.values(), expected, published, tried)
     troubles = sorted([*troubles, *missing], key=lambda each: KINDS.index(each.kind))
@@ -149,15 +149,19 @@ def _note(root: object, instance: dg.DagsterInstance | None, *, empty: bool) -> 
 
 
 def _told_by_history(
-    instance: dg.DagsterInstance, assets: Mapping[str, PublishingAsset], ignored_run: str | None
+    instance: dg.DagsterInstance,
+    assets: Mapping[str, PublishingAsset],
+    expected: Expected,
+    now: float,
+    ignored_run: str | None,
 ) -> list[Trouble]:
     attempts = open_attempts(instance, assets.values())
-    failed = list(failed_runs(instance, attempts))
+    failed = list(failed_runs(instance, attempts, expected))
     reported = {trouble.run_id for trouble in failed if trouble.run_id}
     return [
         *failed,
-        *failed_checks(instance, assets.values(), reported),
-        *waiting_sensors(instance),
+        *failed_checks(instance, assets.values(), expected, reported),
+        *waiting_sensors(instance, now),
         *unfinished_runs(instance, attempts, ignored=ignored_run),
     ]
 

@@ -10,7 +10,7 @@ import dagster as dg
 
 # Dagster has no public names for the state of checks by partition and for ticks; its UI uses these.
 from dagster._core.event_api import PartitionKeyFilter
-from dagster._core.scheduler.instigation import TickStatus
+from dagster._core.scheduler.instigation import InstigatorStatus, TickStatus
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus, AssetCheckPartitionInfo
 
 from genolewm_assets.defs.runtime import (
@@ -35,6 +35,9 @@ ALARMING: frozenset[Kind] = frozenset(KINDS[:4])
 EXPLAINED = 20
 #: Greatest number of unfinished runs, and of failed runs without a partition, that are looked at.
 _LISTED = 200
+
+#: Age in seconds from which a failed tick is of something that ticks no more: the rarest schedules tick weekly.
+_TICK_S = 8 * 86_400.0
 
 #: Sensor that says for what a release waits, and how its reason begins if it waits for nothing.
 _RELEASE_SENSOR, _NOTHING = "clinvar_release_sensor", "nothing to request"
@@ -64,9 +67,15 @@ class Trouble:
     artefacts: tuple[ArtefactId, ...] = ()
 
 
-def failed_runs(instance: dg.DagsterInstance, attempts: Sequence[Attempt]) -> Iterator[Trouble]:
-    """Yield the failed runs that no later run has made good, newest first."""
+def failed_runs(
+    instance: dg.DagsterInstance, attempts: Sequence[Attempt], expected: Mapping[str, Sequence[str | None]]
+) -> Iterator[Trouble]:
+    """Yield the failed runs that no later run has made good, newest first.
+
+    Of a partition that is not expected, such as a contig that left the catalogue, nothing is told.
+    """
     failed = [each for each in attempts if each.run.status is dg.DagsterRunStatus.FAILURE]
+    failed = [attempt for each in failed if (attempt := each.among(expected)).artefacts]
     for number, attempt in enumerate(failed):
         reason = failure_of(instance, attempt.run).line if number < EXPLAINED else ""
         yield Trouble("failed", attempt.subject, reason, _ended(attempt.record), attempt.run.run_id, attempt.artefacts)
@@ -93,7 +102,10 @@ def _ended(record: dg.RunRecord) -> float:
 
 
 def failed_checks(
-    instance: dg.DagsterInstance, assets: Iterable[PublishingAsset], reported: set[str]
+    instance: dg.DagsterInstance,
+    assets: Iterable[PublishingAsset],
+    expected: Mapping[str, Sequence[str | None]],
+    reported: set[str],
 ) -> Iterator[Trouble]:
     """Yield the checks whose latest evaluation failed; ``built_from_current_inputs`` tells what is stale.
 
@@ -111,6 +123,7 @@ def failed_checks(
             for each in found
             if each.latest_execution_status is AssetCheckExecutionRecordStatus.FAILED
             and each.latest_planned_run_id not in reported
+            and each.partition_key in {None, *expected[asset.key]}
         ]
         for number, each in enumerate(failed):
             yield _failed_check(instance, asset, each, explain=number < EXPLAINED)
@@ -165,16 +178,18 @@ def unfinished_runs(
         yield Trouble(kind, subject, reason, since, run.run_id, attempt.artefacts if attempt else ())
 
 
-def waiting_sensors(instance: dg.DagsterInstance) -> Iterator[Trouble]:
+def waiting_sensors(instance: dg.DagsterInstance, now: float) -> Iterator[Trouble]:
     """Yield what the sensor of releases waits for, and the sensors and schedules whose latest tick failed."""
     if instance.schedule_storage is None:
         return
     for state in instance.all_instigator_state():
+        if state.status is InstigatorStatus.STOPPED:
+            continue
         # The latest one may be in progress.
         ticks = instance.get_ticks(state.instigator_origin_id, state.selector_id, limit=2)
         name = f"{state.instigator_type.value.lower()} {state.instigator_name}"
         for tick in [each for each in ticks if each.status is not TickStatus.STARTED][:1]:
-            if tick.status is TickStatus.FAILURE:
+            if tick.status is TickStatus.FAILURE and now - tick.timestamp < _TICK_S:
                 error = tick.error and " ".join(tick.error.message.split())
                 yield Trouble("failed", name, error or "the tick failed", tick.timestamp)
             reason = tick.skip_reason or ""

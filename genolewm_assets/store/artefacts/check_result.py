@@ -65,8 +65,12 @@ class RowsAtFault:
     def add(self, **row: object) -> None:
         """Count a row, and keep it if it is one of the first ten."""
         self._count += 1
-        if len(self._rows) < SHOWN_ROWS:
+        if self.keeps_next():
             self._rows.append(_plain_row(row))
+
+    def keeps_next(self) -> bool:
+        """Tell whether the next row is one of the first ten."""
+        return len(self._rows) < SHOWN_ROWS
 
     def __len__(self) -> int:
         return self._count
@@ -100,8 +104,8 @@ def _plain(value: object) -> str | int | float | bool | None:
         text = ", ".join(sorted(map(str, value)) if isinstance(value, set | frozenset) else map(str, value))
     else:
         text = str(value)
-    # A surrogate that a file smuggled into a text has no UTF-8 form.
-    text = text.encode("utf-8", "replace").decode("utf-8")
+    # A file may hold what a terminal obeys, and surrogates, which have no UTF-8 form.
+    text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
     return text if len(text) <= _CELL_CHARACTERS else f"{text[:_CELL_CHARACTERS]}... ({len(text):,} characters)"
 
 

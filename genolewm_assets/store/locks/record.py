@@ -82,6 +82,10 @@ class LeaseOwner:
         machine = (os.uname().nodename, boot_id(), pid_namespace())
         return cls(*machine, pid, started_ticks(pid), secrets.token_hex(16), since, note)
 
+    def is_here(self) -> bool:
+        """Tell whether the process is, or was, one of this machine since its start, and its id is one of ours."""
+        return (self.host, self.boot_id, self.pid_namespace) == (os.uname().nodename, boot_id(), pid_namespace())
+
     @property
     def mark(self) -> str:
         """First 16 digits of the token, part of the names of this owner's files and directories."""

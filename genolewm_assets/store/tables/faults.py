@@ -27,6 +27,7 @@ def rows_at_fault(
     """
     wrong = np.logical_or.reduce([np.zeros(table.num_rows, dtype=bool), *faults.values()])
     at = np.flatnonzero(wrong)[:SHOWN_ROWS]
-    shown = table.select(list(columns)).take(pa.array(at)).to_pylist()
+    # Rows one by one: `take` would copy whole columns.
+    shown = (table.select(list(columns)).slice(row, 1).to_pylist()[0] for row in at.tolist())
     named = ("; ".join(name.replace("_", " ") for name, mask in faults.items() if mask[row]) for row in at.tolist())
     return tuple({**row, "fault": fault} for row, fault in zip(shown, named, strict=True))

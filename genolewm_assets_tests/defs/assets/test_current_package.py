@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 import yaml
 
+from genolewm_assets.defs.assets import current_package
 from genolewm_assets.defs.display import FIGURES
 from genolewm_assets.defs.runtime import webhook as webhook_module
 from genolewm_assets.defs.runtime.webhook import UI_VARIABLE, WEBHOOK_VARIABLE
@@ -284,6 +286,20 @@ def test_a_webhook_that_is_down_stops_nothing(world: BuiltWorld, monkeypatch: py
         monkeypatch.setenv(WEBHOOK_VARIABLE, site.url)
         Shown(world)
         assert site.posted == [], "a move is posted when it happens, or not at all"
+
+
+@pytest.mark.parametrize("error", [KeyError("column"), pa.ArrowNotImplementedError("kind"), RuntimeError()])
+def test_a_report_that_meets_anything_stops_nothing(
+    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    forget_pointer(world)
+    monkeypatch.setattr(current_package, "report_move", fails)
+    shown = Shown(world)
+    assert "report" not in shown.metadata
+    assert shown.metadata["release"] == SECOND
 
 
 def test_a_report_that_cannot_be_kept_stops_nothing(world: BuiltWorld, webhook: Webhook) -> None:

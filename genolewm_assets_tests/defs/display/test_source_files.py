@@ -17,11 +17,19 @@ MD5 = "0" * 32
         ("https://server/a.vcf.bgz", {"url": dg.MetadataValue.url("https://server/a.vcf.bgz")}),
         ("s3://bucket/a.vcf.bgz", {"url": dg.MetadataValue.text("s3://bucket/a.vcf.bgz")}),
         ("https://server/a?X-Signature=secret#top", {"url": dg.MetadataValue.url("https://server/a")}),
+        ("https://bob:secret@server/a", {"url": dg.MetadataValue.url("https://server/a")}),
         ("", {}),
     ],
 )
 def test_a_file_leads_to_where_it_is(place: str, entry: dict[str, dg.MetadataValue]) -> None:
     assert describe_files({"a": StatedFile(place, {"md5": MD5})}) == {"md5": dg.MetadataValue.text(MD5), **entry}
+
+
+def test_no_table_or_fact_shows_a_password() -> None:
+    url = "https://bob:secret@server/corpus?X-Signature=secret"
+    absent = StatedFile(url, {"file": url, "version": "absent"})
+    for files in ({"a": absent}, {"a": absent, "b": absent}):
+        assert "secret" not in repr(describe_files(files))
 
 
 def test_numbers_are_numbers_and_times_are_times() -> None:

@@ -34,7 +34,7 @@ def test_a_webhook_that_asks_to_come_again_is_asked_again(status: int) -> None:
         assert len(site.posted) == 3
 
 
-@pytest.mark.parametrize(("status", "attempts"), [(503, 3), (500, 1), (502, 1), (504, 1), (404, 1), (401, 1)])
+@pytest.mark.parametrize(("status", "attempts"), [(503, 3), (500, 1), (502, 1), (504, 1), (404, 1), (401, 1), (301, 1)])
 def test_a_webhook_that_may_have_taken_it_is_not_asked_again(status: int, attempts: int) -> None:
     with webhook_server() as site:
         site.status = status

@@ -6,13 +6,28 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteInstigatorOrigin, RemoteRepositoryOrigin
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    SensorInstigatorData,
+    TickData,
+    TickStatus,
+)
+from dagster._utils.error import SerializableErrorInfo
+from sqlalchemy.exc import OperationalError
 
+from genolewm_assets.defs import read_only_instance
 from genolewm_assets.defs.assets.graph import PUBLISHING
 from genolewm_assets.defs.read_only_instance import open_read_only
 from genolewm_assets.defs.runtime.run_states import HELD, HELD_TAG
@@ -135,6 +150,61 @@ def test_a_later_success_makes_a_failure_good(world: BuiltWorld) -> None:
     world.write_gnomad("chr17", world.gnomad_records("chr17"))
     assert world.materialize("gnomad/shard", partition="chr17").success
     assert read(world).is_well
+
+
+def test_a_failure_of_a_contig_that_left_the_catalogue_is_no_longer_said(world: BuiltWorld) -> None:
+    world.write_gnomad("chr17", world.gnomad_records("chr17", wrong_ref=45))
+    assert not world.materialize("gnomad/shard", partition="chr17").success
+    gnomad = PUBLISHING["gnomad/shard"]
+    others = dg.StaticPartitionsDefinition([name for name in CONTIGS if name != "chr17"])
+    left = {**PUBLISHING, gnomad.key: replace(gnomad, partitions=replace(gnomad.partitions, definition=others))}
+    assert read_status(world.workspace(), world.instance, left).troubles == ()
+    assert read(world).troubles
+
+
+@pytest.mark.parametrize(
+    ("status", "days", "told_as"),
+    [
+        (InstigatorStatus.RUNNING, 1, {"failed": {"sensor old_sensor": "no listing"}}),
+        (InstigatorStatus.STOPPED, 1, {}),
+        (InstigatorStatus.RUNNING, 9, {}),
+    ],
+)
+def test_a_failed_tick_is_said_of_what_still_ticks(
+    world: BuiltWorld, status: InstigatorStatus, days: int, told_as: dict[str, dict[str, str]]
+) -> None:
+    location = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("genolewm_assets.definitions"), "__repository__")
+    origin = RemoteInstigatorOrigin(location, "old_sensor")
+    state = InstigatorState(origin, InstigatorType.SENSOR, status, SensorInstigatorData())
+    world.instance.add_instigator_state(state)
+    error = SerializableErrorInfo("no listing", [], "FetchError")
+    world.instance.create_tick(
+        TickData(
+            origin.get_id(),
+            "old_sensor",
+            InstigatorType.SENSOR,
+            TickStatus.FAILURE,
+            time.time() - days * 86_400,
+            error=error,
+            selector_id=state.selector_id,
+        )
+    )
+    assert told(read(world)) == told_as
+
+
+def test_hours_of_a_run_whose_history_is_gone_are_left_out(world: BuiltWorld) -> None:
+    hours = read(world).hours
+    history = world.folder / "history"
+    command(world)
+    made = world.instance.fetch_materializations(dg.AssetKey(["embeddings", "cache"]), limit=1).records
+    (path,) = history.rglob(f"{made[0].run_id}.db")
+    path.unlink()
+    instance = open_read_only(history)
+    assert instance is not None
+    left = read_status(world.workspace(), instance, PUBLISHING).hours
+    assert hours is not None
+    assert left is not None
+    assert left.steps == hours.steps - 1
 
 
 def test_a_stale_partition_is_said_with_the_difference(world: BuiltWorld) -> None:
@@ -280,6 +350,25 @@ def test_a_history_that_is_read_cannot_be_written(world: BuiltWorld) -> None:
     with pytest.raises(Exception, match="readonly database"):
         instance.add_run(dg.DagsterRun(job_name="job"))
     assert contents(world.folder / "history") == before
+
+
+def test_a_history_that_changes_while_it_is_read_is_not_believed(
+    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = world.folder / "history"
+    monkeypatch.setattr(read_only_instance, "_WRITTEN", set())
+    instance = open_read_only(home)
+    assert instance is not None
+    runs = instance.run_storage
+    changed = pytest.raises(OperationalError, match="changed while it was read")
+    with changed, runs.connect(), closing(sqlite3.connect(home / "history/runs.db")) as writer:
+        writer.execute("CREATE TABLE other (n INTEGER)")
+        writer.commit()
+    # From then on it is read as one that others write.
+    with runs.connect() as connection, closing(sqlite3.connect(home / "history/runs.db")) as writer:
+        writer.execute("INSERT INTO other VALUES (1)")
+        writer.commit()
+        assert connection.exec_driver_sql("SELECT count(*) FROM other").scalar() == 1
 
 
 def test_what_reads_a_partition_follows_it() -> None:
