@@ -13,7 +13,7 @@ import threading
 import time
 
 #: Environment variable with the process id of ``genolewm ui``.
-UI_PROCESS = "GENOLEWM_UI_PROCESS"
+UI_PROCESS = "_GENOLEWM_UI_PROCESS"
 
 #: Option that ``dagster dev`` passes to its web server and its daemon, and to no other process.
 _CHILD_OPTION = "--shutdown-pipe"

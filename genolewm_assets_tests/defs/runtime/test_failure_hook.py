@@ -7,8 +7,9 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
-from genolewm_assets.defs.assets.graph import ASSETS
+from genolewm_assets.defs.assets.graph import ASSETS, GATED
 from genolewm_assets.defs.operations.jobs import JOBS
 from genolewm_assets.defs.runtime import failure_hook
 from genolewm_assets.defs.runtime import webhook as webhook_module
@@ -192,3 +193,26 @@ def test_every_asset_and_every_job_of_ops_has_the_hook() -> None:
 
 def job_hooks(job: object) -> set[dg.HookDefinition]:
     return set(getattr(job, "hooks", None) or getattr(job, "hook_defs", None) or ())
+
+
+def test_checks_that_a_run_skips_say_so(world: BuiltWorld) -> None:
+    new = "2025-06-01"
+    assert world.materialize("reference/genome").success
+    world.register_release(new, header_date="2025-06-08")
+    result = world.materialize("clinvar/release", "clinvar/shard", "mito/variants", partition=new)
+    assert not result.success
+    for asset in ("clinvar/shard", "mito/variants"):
+        keys = [dg.AssetCheckKey(dg.AssetKey(asset.split("/")), name) for name in GATED[asset].check_names]
+        for key in keys:
+            (record,) = world.instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+            assert record.event
+            assert record.event.dagster_event
+            evaluation = record.event.dagster_event.asset_check_evaluation_data
+            assert evaluation.partition == new
+            assert evaluation.severity is dg.AssetCheckSeverity.WARN
+            assert evaluation.description == "not evaluated: clinvar/release, which this asset reads, was not built"
+    # What did not read it keeps its results.
+    (found,) = world.instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(dg.AssetKey(["reference", "genome"]), "contigs_match_pins"), limit=1
+    )
+    assert found.status is AssetCheckExecutionRecordStatus.SUCCEEDED
