@@ -7,16 +7,20 @@ from pathlib import Path
 
 import numpy as np
 
-from genolewm_assets.audit.contig_names import canonical_name
 from genolewm_assets.audit.emitted import Batch, EmittedCounts, EmittedEdit, draw_batches, read_edits
 from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference, keys_of
-from genolewm_assets.audit.intervals import HeldSpans
 from genolewm_assets.audit.normal_alleles import BATCH, BCFTOOLS, Allele, normalise_alleles
-from genolewm_assets.audit.package_files import TRAIN, PackageFiles
-from genolewm_assets.audit.reference import Reference, encode
+from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.intervals import HeldSpans
+from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
+from genolewm_assets.audit.reading.reference import Reference, encode
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.progress import Progress
+
+#: 31-mers of a held-out allele that an emitted window without a place has at least. An SNV makes 31; where fewer are
+#: shared, the allele's neighbourhood is not the window's, as at the end of an exon.
+LEAST_ALTERED = 8
 
 _KEY = ("chrom", "pos", "ref", "alt")
 
@@ -134,8 +138,8 @@ def search_stream(
         gaps.append(f"{len(counts.elsewhere):,} windows drawn are not the FASTA's bases at their place")
     return SearchResult(
         LeakKind.RECREATED_ALLELE,
-        f"emitted tokens decoded and compared with the FASTA, each difference and neighbouring ones joined, by {BCFTOOLS}; "
-        "in windows without a place by the 31-mers that held-out alleles make",
+        f"emitted tokens decoded and compared with the FASTA, each difference and neighbouring ones joined, by "
+        f"{BCFTOOLS}; in windows without a place by the 31-mers that held-out alleles make",
         {"tuples": counts.tuples, "alleles": n_alleles, "tuples without a place": counts.unplaced},
         found,
         tuple(gaps),
@@ -150,7 +154,7 @@ def _note(found: Found, allele: Allele, window: str, held: HeldSpans, held_allel
 
 def _search_bases(found: Found, edit: EmittedEdit, altered: KmerTable) -> None:
     """Look for the 31-mers of held-out alleles where an edit cannot be told by its place."""
-    if not edit.alleles and edit.changed.size and (shared := int(altered.held(edit.changed).sum())):
+    if not edit.alleles and (shared := int(altered.held(edit.changed).sum())) >= LEAST_ALTERED:
         found.add(edit.window, window=edit.window, shared_31mers=shared)
 
 

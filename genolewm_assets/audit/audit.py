@@ -8,11 +8,11 @@ from pathlib import Path
 from genolewm_assets.audit.allele_searches import HeldAlleles, search_stream, search_training_alleles
 from genolewm_assets.audit.duplicates import search_duplicates
 from genolewm_assets.audit.emitted import Batch, draw_batches
-from genolewm_assets.audit.intervals import HeldSpans
 from genolewm_assets.audit.labels import search_labels
-from genolewm_assets.audit.package_files import open_files
 from genolewm_assets.audit.places import search_places
-from genolewm_assets.audit.reference import Reference
+from genolewm_assets.audit.reading.intervals import HeldSpans
+from genolewm_assets.audit.reading.package_files import open_files
+from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import AuditReport
 from genolewm_assets.audit.similarity import search_similarity
 from genolewm_assets.progress import NO_PROGRESS, Progress

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from genolewm_assets.audit.contig_names import canonical_name
-from genolewm_assets.audit.intervals import HeldSpans, Span, emitted_span
-from genolewm_assets.audit.package_files import TEST, TRAIN, VALIDATION, PackageFiles, window_key
+from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.intervals import HeldSpans, Span, emitted_span
+from genolewm_assets.audit.reading.package_files import TEST, TRAIN, VALIDATION, PackageFiles, window_key
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 
 _COMPLEMENT = str.maketrans("ACGTacgt", "TGCAtgca")

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from genolewm_assets.audit.contig_names import canonical_name
 from genolewm_assets.audit.normal_alleles import Allele
-from genolewm_assets.audit.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
+from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
 
 _TOKEN_BP = 6
 #: Bases of every token, from its index: base 4 digits, most significant first.
@@ -26,8 +26,15 @@ _LONGEST_JOINED = 600
 class Batch(Protocol):
     """What a trainer gets: tuples and their tokens, as ``docs/api.md`` describes them."""
 
-    tuples: Sequence[Any]
-    target_tokens: Any
+    @property
+    def tuples(self) -> Sequence[Any]:
+        """The tuples."""
+        ...
+
+    @property
+    def target_tokens(self) -> Any:
+        """int16, shape (tuples, tokens): 6-mers of the edited windows; -1 past the end of a shorter one."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +46,8 @@ class EmittedEdit:
     window
         Text that names the window.
     alleles
-        Differences, and what neighbouring ones make together, as alleles of the reference; empty where the window has no
-        place there.
+        Differences, and what neighbouring ones make together, as alleles of the reference; empty where the window has
+        no place there.
     changed
         The edited bases from 30 before the first difference to 30 behind the last.
     """

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.audit.intervals import Span
-from genolewm_assets.audit.reference import Codes, Reference
+from genolewm_assets.audit.reading.intervals import Span
+from genolewm_assets.audit.reading.reference import Codes, Reference
 
 #: A 31-mer that the reference holds more often counts as a repeat, where the FASTA is not soft-masked.
 MOST_COPIES = 8

@@ -1,7 +1,7 @@
 """Compiled loops over 31-mers: their keys, how often they occur, and where a sequence holds them.
 
-A key is the smaller of the codes of the two strands, mixed so that its leading bits are even. No function raises. Import
-this module inside functions only: importing numba is slow.
+A key is the smaller of the codes of the two strands, mixed so that its leading bits are even. No function raises.
+Import this module inside functions only: importing numba is slow.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from genolewm_assets.audit.package_files import TEST, TRAIN, VALIDATION, PackageFiles
+from genolewm_assets.audit.reading.package_files import TEST, TRAIN, VALIDATION, PackageFiles
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.errors import VcfError
 
@@ -49,10 +49,11 @@ def read_classes(vcf: Path, wanted: set[int]) -> dict[int, str]:
         If the file cannot be read, or a line is no record of ClinVar.
     """
     found: dict[int, str] = {}
-    number = 0
+    at = 0
     try:
         with gzip.open(vcf, "rt") if vcf.suffix in {".gz", ".bgz"} else vcf.open() as lines:
-            for number, line in enumerate(lines, start=1):
+            for line in lines:
+                at += 1
                 if line.startswith("#"):
                     continue
                 fields = line.rstrip("\n").split("\t")
@@ -60,7 +61,7 @@ def read_classes(vcf: Path, wanted: set[int]) -> dict[int, str]:
                     info = dict(item.partition("=")[::2] for item in fields[7].split(";"))
                     found[int(fields[2])] = class_of(info.get("CLNSIG", ""))
     except (OSError, EOFError, ValueError, IndexError) as err:
-        raise VcfError(f"{vcf}:{number}", f"cannot be read ({err})", remedy="Name a ClinVar VCF") from err
+        raise VcfError(f"{vcf}:{at}", f"cannot be read ({err})", remedy="Name a ClinVar VCF") from err
     return found
 
 
@@ -79,9 +80,7 @@ def search_labels(files: PackageFiles, clinvar: Path | None, clinvar_t0: Path | 
         yield _compare(files, (TRAIN,), clinvar_t0, LeakKind.LATE_LABEL, "the VCF of T0")
 
 
-def _compare(
-    files: PackageFiles, splits: tuple[str, ...], vcf: Path | None, kind: LeakKind, name: str
-) -> SearchResult:
+def _compare(files: PackageFiles, splits: tuple[str, ...], vcf: Path | None, kind: LeakKind, name: str) -> SearchResult:
     method = f"labels of {', '.join(splits)} against CLNSIG of {name}, by VariationID"
     if vcf is None:
         return SearchResult(kind, method, {"labels": 0}, Found(), (f"{name} was not given",))

@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import pysam
 import pysam.bcftools
+from pysam.utils import SamtoolsError
+from pysam.version import __bcftools_version__, __version__
 
-from genolewm_assets.audit.reference import Reference
+from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.errors import ResourceError
 
 #: Records that bcftools reads at once.
 BATCH = 200_000
 #: The program, for reports.
-BCFTOOLS = f"bcftools {pysam.version.__bcftools_version__} norm (of pysam {pysam.__version__})"
+BCFTOOLS = f"bcftools {__bcftools_version__} norm (of pysam {__version__})"
 
 _HEADER = "##fileformat=VCFv4.2\n"
 _COLUMNS = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n"
@@ -55,7 +56,7 @@ def normalise_alleles(alleles: Iterable[Allele], reference: Reference) -> dict[A
 
 def _is_usable(allele: Allele, reference: Reference) -> bool:
     bases = bool(allele.ref) and bool(allele.alt) and _BASES.issuperset(allele.ref + allele.alt)
-    return bases and allele.ref != allele.alt and allele.chrom in reference and 1 <= allele.pos
+    return bases and allele.ref != allele.alt and allele.chrom in reference and allele.pos >= 1
 
 
 def _run(alleles: list[Allele], reference: Reference) -> list[Allele | None]:
@@ -73,12 +74,12 @@ def _run(alleles: list[Allele], reference: Reference) -> list[Allele | None]:
         # A REF that differs from the FASTA is left out (x) and stays None.
         options = ("--check-ref", "x", "--fasta-ref", str(reference.path), "--output", str(written), str(given))
         try:
-            pysam.bcftools.norm(*options, catch_stdout=False)  # type: ignore[attr-defined]
-        except pysam.SamtoolsError as err:
+            pysam.bcftools.norm(*options, catch_stdout=False)
+        except SamtoolsError as err:
             raise ResourceError(str(reference.path), f"bcftools norm failed ({err})") from err
         with written.open() as lines:
             for line in lines:
                 if not line.startswith("#"):
-                    own, pos, number, ref, alt = line.split("\t", 5)[:5]
-                    normal[int(number)] = Allele(canonical[own], int(pos), ref.upper(), alt.upper())
+                    own, at, row, ref, alt = line.split("\t", 5)[:5]
+                    normal[int(row)] = Allele(canonical[own], int(at), ref.upper(), alt.upper())
     return normal

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from genolewm_assets.audit.contig_names import canonical_name
-from genolewm_assets.audit.intervals import HeldSpans, emitted_span, left_flank_span
-from genolewm_assets.audit.package_files import TRAIN, PackageFiles, window_key
-from genolewm_assets.audit.reference import Codes, Reference, encode, reverse_complement, unmasked
+from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_span, left_flank_span
+from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles, window_key
+from genolewm_assets.audit.reading.reference import Codes, Reference, encode, reverse_complement, unmasked
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 
 _COLUMNS = (
@@ -31,7 +31,7 @@ _COLUMNS = (
 def search_places(
     files: PackageFiles, reference: Reference, held: HeldSpans
 ) -> tuple[tuple[SearchResult, ...], dict[str, int]]:
-    """Compare the stated place of every training window with the held-out intervals, and its bases with the FASTA there.
+    """Compare the stated place of every training window with held-out intervals, and its bases with the FASTA there.
 
     Returns
     -------
@@ -74,9 +74,7 @@ def search_places(
         SearchResult(
             LeakKind.FALSE_PLACE, "bases of windows against the FASTA", {"windows": n["exact"]}, elsewhere, gaps
         ),
-        SearchResult(
-            LeakKind.HELD_RECORD, "keys against holdouts/corpus.parquet", {"windows": n["windows"]}, records
-        ),
+        SearchResult(LeakKind.HELD_RECORD, "keys against holdouts/corpus.parquet", {"windows": n["windows"]}, records),
     ), {
         "training windows whose left flank has held-out bases": n["left_flanks"],
         "most held-out bases of a left flank": n["left_flank_bp"],

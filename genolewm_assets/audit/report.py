@@ -38,6 +38,11 @@ class LeakKind(StrEnum):
     WRONG_LABEL = "wrong_label"
     LATE_LABEL = "late_label"
 
+    @property
+    def words(self) -> str:
+        """The kind for people."""
+        return self.value.replace("_", " ")
+
 
 @dataclass(slots=True)
 class Found:
@@ -174,9 +179,9 @@ class AuditReport:
     def headline(self) -> str:
         """What is guaranteed and how sure that is, in one sentence."""
         clean = [result for result in self.results if result.verdict is Verdict.CLEAN]
-        leaks = [str(result.kind) for result in self.results if result.verdict is Verdict.LEAK]
-        open_ = [str(result.kind) for result in self.results if result.verdict is Verdict.INCONCLUSIVE]
-        parts = [f"{len(clean)} of {len(self.results)} kinds of leak were looked for in full and not found"]
+        leaks = [result.kind.words for result in self.results if result.verdict is Verdict.LEAK]
+        open_ = [result.kind.words for result in self.results if result.verdict is Verdict.INCONCLUSIVE]
+        parts = [f"Of {len(self.results)} kinds of leak, {len(clean)} were looked for in full and not found"]
         parts += [f"found: {', '.join(leaks)}"] if leaks else []
         parts += [f"not certain: {', '.join(open_)}"] if open_ else []
         tried = [one for result in self.results for one in result.power]

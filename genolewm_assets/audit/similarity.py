@@ -8,9 +8,9 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from genolewm_assets.audit.held_kmers import MOST_COPIES, KmerTable, held_tables
-from genolewm_assets.audit.intervals import HeldSpans
-from genolewm_assets.audit.package_files import TRAIN, PackageFiles, window_key
-from genolewm_assets.audit.reference import Reference, encode
+from genolewm_assets.audit.reading.intervals import HeldSpans
+from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles, window_key
+from genolewm_assets.audit.reading.reference import Reference, encode
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.progress import Progress
 
@@ -51,7 +51,8 @@ def compare(sequence: str, table: KmerTable) -> Similarity:
 
     held = table.held(encode(sequence))
     size = max(1, min(STRETCH_BP, len(sequence)) - K + 1)
-    return Similarity(*map(int, densest_stretch(held, size)), size)
+    shared, longest_run, start, in_stretch, places = densest_stretch(held, size)
+    return Similarity(shared, longest_run, start, in_stretch, places, size)
 
 
 def search_similarity(
@@ -86,9 +87,7 @@ def search_similarity(
     )
 
 
-def _compare_all(
-    files: PackageFiles, table: KmerTable, pool: ThreadPoolExecutor
-) -> Iterator[tuple[str, Similarity]]:
+def _compare_all(files: PackageFiles, table: KmerTable, pool: ThreadPoolExecutor) -> Iterator[tuple[str, Similarity]]:
     columns = ("origin", "contig", "start", "record_id", "window_index", "sequence", "right_flank")
     rows = ((window_key(row), row["sequence"] + row["right_flank"]) for row in files.windows(TRAIN, columns))
 

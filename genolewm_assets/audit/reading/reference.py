@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pysam
 
-from genolewm_assets.audit.contig_names import assembled_bases, canonical_name
+from genolewm_assets.audit.reading.contig_names import assembled_bases, canonical_name
 from genolewm_assets.errors import FastaError
 
 #: Bases as codes: A 0, C 1, G 2, T 3, other 4, and 8 added to a lower-case (soft-masked) one.

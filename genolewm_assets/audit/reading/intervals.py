@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from genolewm_assets.audit.contig_names import canonical_name
-from genolewm_assets.audit.package_files import PackageFiles
+from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.package_files import PackageFiles
 
 
 class Span(NamedTuple):

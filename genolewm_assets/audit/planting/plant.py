@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.audit.package_files import TRAIN, open_files
-from genolewm_assets.audit.planted import PLANTS, Field, Harvest, Planted, Row, plant_all
-from genolewm_assets.audit.reference import Reference
+from genolewm_assets.audit.planting.planted import PLANTS, Field, Harvest, Planted, Row, plant_all
+from genolewm_assets.audit.reading.package_files import TRAIN, open_files
+from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
 
 #: Folders and file in the output of a planting.
@@ -75,14 +76,18 @@ def plant_leaks(
         rng = np.random.default_rng(seed)
         field = Field(files, reference, rng, pq.read_schema(shards[0]).names)
         harvest, failed = plant_all(field, list(kinds or PLANTS), number)
-    copy, truth = out / PACKAGE, out / HOLDOUTS
-    shutil.copytree(files.directory, copy)
-    shutil.copytree(files.holdouts, truth)
-    _add_rows(copy / "data" / shards[-1].name, harvest.windows)
-    _change_variants(copy / f"variants/{TRAIN}.parquet", harvest)
-    _add_rows(truth / "alleles.parquet", harvest.held_alleles)
-    _restate_digests(copy)
-    (out / LIST).write_text(json.dumps([asdict(one) for one in harvest.planted], **_JSON) + "\n")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as work:
+        unfinished = Path(work) / out.name
+        copy, truth = unfinished / PACKAGE, unfinished / HOLDOUTS
+        shutil.copytree(files.directory, copy)
+        shutil.copytree(files.holdouts, truth)
+        _add_rows(copy / "data" / shards[-1].name, harvest.windows)
+        _change_variants(copy / f"variants/{TRAIN}.parquet", harvest)
+        _add_rows(truth / "alleles.parquet", harvest.held_alleles)
+        _restate_digests(copy)
+        (unfinished / LIST).write_text(json.dumps([asdict(one) for one in harvest.planted], **_JSON) + "\n")
+        unfinished.rename(out)
     return tuple(harvest.planted), failed
 
 
@@ -106,8 +111,6 @@ def _change_variants(path: Path, harvest: Harvest) -> None:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    # A copy may share its bytes with the original through a link: the file is replaced, not changed.
-    path.unlink()
     pq.write_table(table, path, row_group_size=_GROUP_ROWS)
 
 
