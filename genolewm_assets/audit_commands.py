@@ -60,7 +60,9 @@ def audit(
     holdouts: Annotated[
         Path | None, typer.Option("--holdouts", help="Folder of holdout tables; default: the package's own.")
     ] = None,
-    tuples: Annotated[int, typer.Option("--tuples", min=1, help="Training tuples to draw at least.")] = 1_000_000,
+    tuples: Annotated[
+        int, typer.Option("--tuples", min=0, help="Training tuples to draw at least; 0: none.")
+    ] = 1_000_000,
     power: Annotated[
         int, typer.Option("--power", min=0, help="Leaks of each kind to plant in a copy and look for; 0: none.")
     ] = 0,

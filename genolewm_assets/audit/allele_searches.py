@@ -99,12 +99,14 @@ def search_stream(
     Parameters
     ----------
     least_tuples
-        Tuples to draw at least.
+        Tuples to draw at least; 0: none, and the result is inconclusive.
     draw
         What gives the batches of a package.
     """
-    altered = held_alleles.altered_kmers(reference)
     found, counts, gaps = Found(), EmittedCounts(), list(held_alleles.gaps)
+    if not least_tuples:
+        return _stream_result(found, counts, 0, ["the stream was not drawn"])
+    altered = held_alleles.altered_kmers(reference)
     windows = {row["window_id"] for row in files.windows(TRAIN, ("window_id",))}
     waiting: dict[Allele, str] = {}
     n_alleles = 0
@@ -136,6 +138,10 @@ def search_stream(
         gaps.append(f"{missing:,} training windows were not drawn in {counts.tuples:,} tuples")
     if counts.elsewhere:
         gaps.append(f"{len(counts.elsewhere):,} windows drawn are not the FASTA's bases at their place")
+    return _stream_result(found, counts, n_alleles, gaps)
+
+
+def _stream_result(found: Found, counts: EmittedCounts, n_alleles: int, gaps: list[str]) -> SearchResult:
     return SearchResult(
         LeakKind.RECREATED_ALLELE,
         f"emitted tokens decoded and compared with the FASTA, each difference and neighbouring ones joined, by "

@@ -45,7 +45,7 @@ def audit_package(
     clinvar, clinvar_t0
         ClinVar VCF of the package's release, and of T0; without them labels are not compared.
     least_tuples
-        Tuples of the training stream to draw.
+        Tuples of the training stream to draw at least; 0: the stream is not drawn.
     draw
         What gives the batches of a package.
 

@@ -19,6 +19,8 @@ _TOKEN_BP = 6
 _BASES_OF_TOKEN = (np.arange(4**_TOKEN_BP)[:, None] // 4 ** np.arange(_TOKEN_BP - 1, -1, -1) % 4).astype(np.uint8)
 #: Bases of the reference behind a window that deletions may draw in.
 _BEHIND_BP = 512
+#: Tuples that are drawn, if need be, until every window has been drawn.
+MOST_FOR_WINDOWS = 100_000
 #: Longest allele that neighbouring differences are joined to, in bases.
 _LONGEST_JOINED = 600
 
@@ -107,13 +109,14 @@ def read_edits(
     least_tuples
         Tuples to draw at least.
     windows
-        ``window_id`` of the windows that are to be drawn at least once; four times ``least_tuples`` is the most that is
-        drawn for their sake.
+        ``window_id`` of the windows that are to be drawn at least once; for their sake at most four times
+        ``least_tuples`` are drawn, or :data:`MOST_FOR_WINDOWS` if that is more.
     """
+    most = max(4 * least_tuples, MOST_FOR_WINDOWS)
     for batch in batches:
         yield from _edits_of(batch, reference, counts)
         seen_all = windows <= counts.windows
-        if counts.tuples >= least_tuples and (seen_all or counts.tuples >= 4 * least_tuples):
+        if counts.tuples >= least_tuples and (seen_all or counts.tuples >= most):
             return
 
 

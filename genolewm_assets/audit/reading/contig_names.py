@@ -6,7 +6,9 @@ import re
 
 _NAME = re.compile(r"(?:chr)?0?([0-9]{1,2}|x|y|mt?)", re.IGNORECASE)
 _ACCESSION = re.compile(r"nc_0000([0-9]{2})\.[0-9]+", re.IGNORECASE)
-_MITOCHONDRION, _X, _Y = "NC_012920.1", 23, 24
+# GenBank numbers the chromosomes of GRCh38 from CM000663 on.
+_GENBANK, _FIRST_GENBANK = re.compile(r"cm000(6[6-8][0-9])\.[0-9]+", re.IGNORECASE), 662
+_MITOCHONDRION, _X, _Y = ("NC_012920.1", "J01415.2"), 23, 24
 
 _LENGTHS = (
     "248956422 242193529 198295559 190214555 181538259 170805979 159345973 145138636 138394717 133797422 135086622 "
@@ -31,10 +33,14 @@ def canonical_name(spelling: str) -> str:
     ['chr21', 'chr21', 'chr21', 'chrM', 'chrX', 'HLA-A']
     """
     text = spelling.strip()
-    if text.upper() == _MITOCHONDRION:
+    if text.upper() in _MITOCHONDRION:
         return "chrM"
+    number = 0
     if found := _ACCESSION.fullmatch(text):
         number = int(found[1])
+    elif found := _GENBANK.fullmatch(text):
+        number = int(found[1]) - _FIRST_GENBANK
+    if 1 <= number <= _Y:
         return {_X: "chrX", _Y: "chrY"}.get(number, f"chr{number}")
     if found := _NAME.fullmatch(text):
         name = found[1].upper()
