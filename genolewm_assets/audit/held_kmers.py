@@ -16,6 +16,9 @@ MOST_COPIES = 8
 #: Bases of held-out sequence whose 31-mers are held in memory at once: 16 bytes each while they are sorted.
 PART_BP = 1 << 26
 
+#: Leading bits of a key that tell its bucket, at most.
+_MOST_BITS = 25
+
 Keys = npt.NDArray[np.uint64]
 
 
@@ -39,13 +42,14 @@ class KmerTable:
 
     @classmethod
     def of(cls, keys: Keys) -> KmerTable:
-        """Make a table of keys in any order; keys that stand for no 31-mer are left out."""
-        from genolewm_assets.audit.kmer_kernels import NO_KEY
+        """Make a table of keys in any order, which is sorted in place; keys that stand for no 31-mer are left out."""
+        from genolewm_assets.audit import kmer_kernels as kernels
 
-        kept = np.unique(keys[keys != NO_KEY])
-        bits = max(1, min(26, int(kept.size).bit_length()))
-        shift = np.uint64(64 - bits)
-        firsts = np.searchsorted(kept >> shift, np.arange((1 << bits) + 1, dtype=np.uint64)).astype(np.int64)
+        keys.sort()
+        kept = keys[: kernels.keep_different(keys)]
+        bits = max(1, min(_MOST_BITS, int(kept.size).bit_length()))
+        shift, firsts = np.uint64(64 - bits), np.empty((1 << bits) + 1, dtype=np.int64)
+        kernels.find_buckets(kept, shift, firsts)
         return cls(kept, firsts, shift)
 
     def without(self, drop: npt.NDArray[np.bool_]) -> KmerTable:
@@ -91,13 +95,15 @@ def held_tables(reference: Reference, spans: Sequence[Span], *, soft_masked: boo
         Whether repeats are the FASTA's lower-case bases; else they are 31-mers that it holds more than
         :data:`MOST_COPIES` times. Simple sequence is left out in either case.
     """
+    from genolewm_assets.audit.kmer_kernels import kmer_keys
+
     for part in _parts(spans):
-        keys = [
-            keys_of(reference.fetch(span.contig, span.start, span.end), skip_masked=soft_masked, skip_simple=True)
-            for span in part
-        ]
-        table = KmerTable.of(np.concatenate(keys))
-        del keys
+        keys, at = np.empty(sum(span.end - span.start for span in part), dtype=np.uint64), 0
+        for span in part:
+            size = span.end - span.start
+            kmer_keys(reference.fetch(*span), soft_masked, True, keys[at : at + size])
+            at += size
+        table = KmerTable.of(keys)
         yield table if soft_masked else table.without(count_in_reference(table, reference) > MOST_COPIES)
 
 

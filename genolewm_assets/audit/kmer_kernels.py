@@ -55,6 +55,28 @@ def _is_simple(kmer: np.uint64) -> bool:
 
 
 @numba.njit(nogil=True, cache=True)
+def keep_different(keys: Keys) -> int:
+    """Move the different keys of a sorted array to its front, without NO_KEY; return their number."""
+    n = 0
+    for at in range(keys.size):
+        if keys[at] != NO_KEY and (n == 0 or keys[at] != keys[n - 1]):
+            keys[n] = keys[at]
+            n += 1
+    return n
+
+
+@numba.njit(nogil=True, cache=True)
+def find_buckets(table: Keys, shift: np.uint64, firsts: npt.NDArray[np.int64]) -> None:
+    """Write where the keys of a sorted table with leading bits 0, 1, ... begin, and behind that its size."""
+    at = 0
+    for bucket in range(firsts.size - 1):
+        firsts[bucket] = at
+        while at < table.size and np.int64(table[at] >> shift) == bucket:
+            at += 1
+    firsts[firsts.size - 1] = at
+
+
+@numba.njit(nogil=True, cache=True)
 def _find(key: np.uint64, table: Keys, firsts: npt.NDArray[np.int64], shift: np.uint64) -> int:
     bucket = np.int64(key >> shift)
     for at in range(firsts[bucket], firsts[bucket + 1]):
