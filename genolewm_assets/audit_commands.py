@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from rich.table import Table
@@ -27,9 +27,12 @@ _COLOURS = {"clean": "green", "leak": "red", "inconclusive": "yellow"}
 class _PackageFirst(TyperGroup):
     """A group whose first word is a command, or else the package that ``run`` audits."""
 
+    #: Command that a first word which is none is given to.
+    default: ClassVar[str] = "run"
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] != "--help":
-            args = ["run", *args]
+            args = [self.default, *args]
         return super().parse_args(ctx, args)
 
 
