@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,8 +14,10 @@ from genolewm_assets.audit import AuditReport, LeakKind, audit_package
 from genolewm_assets.audit.planting.plant import plant_leaks
 from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted
 from genolewm_assets.audit.planting.power import count_found
+from genolewm_assets.audit.reading.intervals import emitted_span, left_flank_span
 from genolewm_assets.audit.report import Verdict
 from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
+from genolewm_assets.genome import encode_kmers, encode_sequence
 from genolewm_assets.lewm.packages.reader import verify_package
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm import package_world as world
@@ -195,3 +198,27 @@ def test_a_flank_with_one_held_out_base_is_found_and_one_beside_it_is_not(
     pq.write_table(table, path)
     report = audit(audited, package=tmp_path / "out/package", least_tuples=0)
     assert report[LeakKind.HELD_INTERVAL].found.keys == {f"reference chr17:{held - size - margin + 1}"}
+
+
+@pytest.mark.parametrize(("at_allele", "leaks"), [(True, True), (False, False)])
+def test_a_held_out_allele_in_a_window_without_a_place(audited: AuditedWorld, at_allele: bool, leaks: bool) -> None:
+    held = world.clinvar("chr17").to_pylist()[3]
+    start = held["pos"] - 1 - 300
+    window = world.SEQUENCES["chr17"][start : start + 600].decode()
+    at = 300 if at_allele else 301
+    alt = held["alt"] if at_allele else world.other_base(window[at])
+    # The window reads along the other strand, and no place is stated.
+    texts = [world.reverse(text.encode()) for text in (window, f"{window[:at]}{alt}{window[at + 1 :]}")]
+    place = {"contig": None, "window_start": None, "strand": None, "origin": "mrna_evo2", "window_id": "w"}
+    tokens = encode_kmers(encode_sequence(texts[1]), k=6, stride=6).astype(np.int16)
+    batch = SimpleNamespace(tuples=[SimpleNamespace(source_window=texts[0], **place)], target_tokens=tokens[None])
+    stream = audit(audited, least_tuples=1, draw=lambda package: [batch])[LeakKind.RECREATED_ALLELE]
+    assert stream.found.keys == ({"mrna_evo2 w"} if leaks else set())
+    assert stream.verdict is (Verdict.LEAK if leaks else Verdict.INCONCLUSIVE)
+
+
+@pytest.mark.parametrize(("strand", "emitted", "left"), [("+", (100, 215), (93, 100)), ("-", (85, 200), (200, 207))])
+def test_what_a_window_shows_on_either_strand(strand: str, emitted: tuple[int, int], left: tuple[int, int]) -> None:
+    row = {"contig": "21", "start": 100, "end": 200, "strand": strand, "left_flank": "A" * 7, "right_flank": "C" * 15}
+    assert emitted_span(row) == ("chr21", *emitted)
+    assert left_flank_span(row) == ("chr21", *left)
