@@ -46,7 +46,7 @@ def search_duplicates(files: PackageFiles) -> tuple[tuple[SearchResult, ...], di
             n[split] += 1
             if row["holdout"] in of_intervals:
                 sequences[split][either_strand(row["sequence"])].add(row["holdout"])
-                places += [emitted_span(row)] if row["contig"] is not None else []
+                places += [emitted_span(row)] if row["start"] is not None else []
     evaluated, found = HeldSpans(places), Found()
     overlapping = most = 0
     for row in files.windows(TRAIN, _COLUMNS):
@@ -55,7 +55,7 @@ def search_duplicates(files: PackageFiles) -> tuple[tuple[SearchResult, ...], di
         for split in _EVALUATION:
             if digest in sequences[split]:
                 found.add(window_key(row), split=split, holdouts=", ".join(sorted(sequences[split][digest])))
-        if row["contig"] is not None and (shared := evaluated.shared_bp(*emitted_span(row))):
+        if row["start"] is not None and (shared := evaluated.shared_bp(*emitted_span(row))):
             overlapping, most = overlapping + 1, max(most, shared)
     method = "digest of the sequence or of its reverse complement, whichever sorts first"
     return (

@@ -12,7 +12,9 @@ from genolewm_assets.audit.reading.intervals import Span
 from genolewm_assets.audit.reading.reference import Codes, Reference
 
 #: A 31-mer that the reference holds more often counts as a repeat, where the FASTA is not soft-masked.
-MOST_COPIES = 8
+MOST_COPIES = 4
+#: Bases on both sides of such a 31-mer that count as the same repeat: other copies of it differ there.
+REPEAT_BP = 150
 #: Bases of held-out sequence whose 31-mers are held in memory at once: 16 bytes each while they are sorted.
 PART_BP = 1 << 26
 
@@ -103,8 +105,22 @@ def held_tables(reference: Reference, spans: Sequence[Span], *, soft_masked: boo
             size = span.end - span.start
             kmer_keys(reference.fetch(*span), soft_masked, True, keys[at : at + size])
             at += size
-        table = KmerTable.of(keys)
-        yield table if soft_masked else table.without(count_in_reference(table, reference) > MOST_COPIES)
+        table = KmerTable.of(keys if soft_masked else keys.copy())
+        if not soft_masked:
+            frequent = table.keys[count_in_reference(table, reference) > MOST_COPIES]
+            table = KmerTable.of(_outside(keys, frequent))
+        yield table
+
+
+def _outside(keys: Keys, frequent: Keys) -> Keys:
+    """Return the keys of a sequence that are more than :data:`REPEAT_BP` from a frequent one."""
+    at = np.searchsorted(frequent, keys)
+    near = np.flatnonzero(frequent[np.minimum(at, frequent.size - 1)] == keys) if frequent.size else at[:0]
+    steps = np.zeros(keys.size + 1, dtype=np.int32)
+    np.add.at(steps, np.maximum(0, near - REPEAT_BP), 1)
+    np.add.at(steps, np.minimum(keys.size, near + REPEAT_BP + 1), -1)
+    outside: Keys = keys[np.cumsum(steps)[:-1] == 0]
+    return outside
 
 
 def _parts(spans: Iterable[Span]) -> Iterator[list[Span]]:

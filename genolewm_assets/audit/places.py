@@ -53,6 +53,8 @@ def search_places(
         if (row["origin"], row["record_id"], row["window_index"]) in excluded:
             records.add(key)
         if row["contig"] is None or row["start"] is None:
+            if (contig := row["contig"]) is not None and _is_held_whole(canonical_name(contig), reference, held):
+                on_held.add(key, contig=contig, start=None)
             continue
         n["placed"] += 1
         span, flank = emitted_span(row), left_flank_span(row)
@@ -79,6 +81,13 @@ def search_places(
         "training windows whose left flank has held-out bases": n["left_flanks"],
         "most held-out bases of a left flank": n["left_flank_bp"],
     }
+
+
+def _is_held_whole(contig: str, reference: Reference, held: HeldSpans) -> bool:
+    """Tell whether a window of a contig is held out wherever on it it stands."""
+    if contig not in reference:
+        return contig in held.contigs
+    return held.shared_bp(contig, 0, reference.length(contig)) == reference.length(contig)
 
 
 def _differing_bp(row: dict[str, Any], reference: Reference) -> int:

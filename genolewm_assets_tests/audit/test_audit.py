@@ -222,3 +222,16 @@ def test_what_a_window_shows_on_either_strand(strand: str, emitted: tuple[int, i
     row = {"contig": "21", "start": 100, "end": 200, "strand": strand, "left_flank": "A" * 7, "right_flank": "C" * 15}
     assert emitted_span(row) == ("chr21", *emitted)
     assert left_flank_span(row) == ("chr21", *left)
+
+
+def test_a_window_of_a_contig_without_coordinates(audited: AuditedWorld, tmp_path: Path) -> None:
+    plant_leaks(audited.package, tmp_path / "out", audited.fasta, ("wrong_label",))
+    path = next((tmp_path / "out/package/data").glob("train-*.parquet"))
+    table = pq.read_table(path)
+    at = table.schema.get_field_index("contig")
+    named = {"mrna_evo2.1": "21", "mrna_evo2.3": "17"}
+    rows = zip(table["record_id"].to_pylist(), table["contig"].to_pylist(), strict=True)
+    contigs = [named.get(record, contig) for record, contig in rows]
+    pq.write_table(table.set_column(at, table.schema.field(at), [contigs]), path)
+    report = audit(audited, package=tmp_path / "out/package", least_tuples=0)
+    assert report[LeakKind.HELD_INTERVAL].found.keys == {"mrna_evo2 mrna_evo2.1:0"}
