@@ -1,7 +1,7 @@
 """Commands of ``genolewm``: each parses its options, calls one function and prints the result.
 
 An error prints one line. Exit codes: 0 done, 2 bad input, 3 bad configuration, 4 corrupt, missing or busy resource,
-130 interrupted.
+5 an audit found a leak, 6 an audit could not search everything, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from genolewm_assets.artefact_commands import (
     print_findings,
     print_removed,
 )
+from genolewm_assets.audit_commands import audit_app
 from genolewm_assets.catalog_commands import catalog_app
 from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.defs.web_guard import UI_HOSTS, parse_hosts
@@ -63,6 +64,7 @@ app.add_typer(catalog_app, name="catalog")
 app.add_typer(cache_app, name="cache")
 app.add_typer(package_app, name="package")
 app.add_typer(holdouts_app, name="holdouts")
+app.add_typer(audit_app, name="audit")
 
 PortOption = Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65_535)]
 HostsOption = Annotated[

@@ -95,6 +95,8 @@ def check_command(line: str) -> None:
         if command.invoke_without_command and (not words or words[0] not in command.commands):
             break
         assert words, line
+        if words[0] not in command.commands and hasattr(command, "default"):
+            words.insert(0, command.default)
         command = command.commands.get(words.pop(0))
     assert isinstance(command, TyperCommand | TyperGroup), line
     options = {option for parameter in command.params for option in parameter.opts}

@@ -1,0 +1,180 @@
+"""Searches for held-out alleles: in the allele table of training, and in what the training stream emits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from genolewm_assets.audit.emitted import Batch, EmittedCounts, EmittedEdit, draw_batches, read_edits
+from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference, keys_of
+from genolewm_assets.audit.normal_alleles import BATCH, BCFTOOLS, Allele, normalise_alleles
+from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.intervals import HeldSpans
+from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
+from genolewm_assets.audit.reading.reference import Reference, encode
+from genolewm_assets.audit.report import Found, LeakKind, SearchResult
+from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.progress import Progress
+
+#: 31-mers of a held-out allele that an emitted window without a place has at least. An SNV makes 31; where fewer are
+#: shared, the allele's neighbourhood is not the window's, as at the end of an exon.
+LEAST_ALTERED = 8
+
+_KEY = ("chrom", "pos", "ref", "alt")
+
+
+class HeldAlleles:
+    """The held-out alleles of a package in bcftools' normal form.
+
+    Parameters
+    ----------
+    files
+        The package; ``holdouts/alleles.parquet`` is read.
+    """
+
+    def __init__(self, files: PackageFiles, reference: Reference) -> None:
+        stated = {_allele(row) for row in files.holdout_rows("alleles", _KEY)}
+        normal = normalise_alleles(stated, reference)
+        #: Held-out alleles; those without a normal form as they are written.
+        self.alleles = frozenset(allele if form is None else form for allele, form in normal.items())
+        #: Number of alleles without a normal form.
+        self.n_raw = sum(form is None for form in normal.values())
+        self._normal = [form for form in normal.values() if form is not None]
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What a search by allele cannot tell."""
+        return (f"{self.n_raw:,} held-out alleles do not fit the FASTA and have no normal form",) if self.n_raw else ()
+
+    def altered_kmers(self, reference: Reference) -> KmerTable:
+        """Return the 31-mers that held-out alleles make and the reference does not have."""
+        keys = [np.empty(0, dtype=np.uint64)]
+        for chrom, pos, ref, alt in self._normal:
+            start, end = pos - 1, pos - 1 + len(ref)
+            before, behind = reference.fetch(chrom, start - 30, start), reference.fetch(chrom, end, end + 30)
+            keys.append(keys_of(np.concatenate([before, encode(alt), behind]), skip_simple=True))
+        table = KmerTable.of(np.concatenate(keys))
+        return table.without(count_in_reference(table, reference) > 0)
+
+
+def search_training_alleles(
+    files: PackageFiles, reference: Reference, held: HeldSpans, held_alleles: HeldAlleles
+) -> SearchResult:
+    """Compare the alleles of ``variants/train.parquet``, of any source, with held-out alleles and intervals."""
+    found, n, raw = Found(), 0, 0
+    rows = files.variants(TRAIN, (*_KEY, "source"))
+    for part in _parts(((_allele(row), str(row["source"])) for row in rows), BATCH):
+        normal = normalise_alleles((allele for allele, _ in part), reference)
+        n += len(part)
+        for stated, source in part:
+            form = normal[stated] or stated
+            raw += normal[stated] is None
+            within = held.shared_bp(form.chrom, form.pos - 1, form.pos - 1 + len(form.ref))
+            if form in held_alleles.alleles or within:
+                found.add(str(form), source=source, stated=str(stated), in_held_interval=bool(within))
+    gaps = (f"{raw:,} training alleles do not fit the FASTA and have no normal form",) if raw else ()
+    return SearchResult(
+        LeakKind.HELD_ALLELE,
+        f"alleles of training, whatever their source, by {BCFTOOLS}, against held-out alleles and intervals",
+        {"alleles": n, "held-out alleles": len(held_alleles.alleles)},
+        found,
+        (*held_alleles.gaps, *gaps),
+    )
+
+
+def search_stream(
+    files: PackageFiles,
+    reference: Reference,
+    held: HeldSpans,
+    held_alleles: HeldAlleles,
+    *,
+    least_tuples: int,
+    progress: Progress,
+    draw: Callable[[Path], Iterable[Batch]] = draw_batches,
+) -> SearchResult:
+    """Draw the training stream, and look for held-out alleles in what it emits.
+
+    Parameters
+    ----------
+    least_tuples
+        Tuples to draw at least; 0: none, and the result is inconclusive.
+    draw
+        What gives the batches of a package.
+    """
+    found, counts, gaps = Found(), EmittedCounts(), list(held_alleles.gaps)
+    if not least_tuples:
+        return _stream_result(found, counts, 0, ["the stream was not drawn"])
+    altered = held_alleles.altered_kmers(reference)
+    windows = {row["window_id"] for row in files.windows(TRAIN, ("window_id",))}
+    waiting: dict[Allele, str] = {}
+    n_alleles = 0
+
+    def settle() -> None:
+        normal = normalise_alleles(waiting, reference)
+        for stated, window in waiting.items():
+            _note(found, normal[stated] or stated, window, held, held_alleles)
+        waiting.clear()
+
+    try:
+        batches = draw(files.directory)
+        for edit in read_edits(batches, reference, counts, least_tuples=least_tuples, windows=windows):
+            _search_bases(found, edit, altered)
+            for allele in edit.alleles:
+                n_alleles += 1
+                if len(allele.ref) == len(allele.alt) == 1:
+                    _note(found, allele, edit.window, held, held_alleles)
+                else:
+                    waiting.setdefault(allele, edit.window)
+            if len(waiting) >= BATCH:
+                settle()
+            if counts.tuples % 10_000 == 0:
+                progress.advance(counts.tuples, least_tuples, "tuples drawn")
+        settle()
+    except GenoLeWMError as err:
+        gaps.append(f"the stream cannot be drawn ({err})")
+    if missing := len(windows - counts.windows):
+        gaps.append(f"{missing:,} training windows were not drawn in {counts.tuples:,} tuples")
+    if counts.elsewhere:
+        gaps.append(f"{len(counts.elsewhere):,} windows drawn are not the FASTA's bases at their place")
+    return _stream_result(found, counts, n_alleles, gaps)
+
+
+def _stream_result(found: Found, counts: EmittedCounts, n_alleles: int, gaps: list[str]) -> SearchResult:
+    return SearchResult(
+        LeakKind.RECREATED_ALLELE,
+        f"emitted tokens decoded and compared with the FASTA, each difference and neighbouring ones joined, by "
+        f"{BCFTOOLS}; in windows without a place by the 31-mers that held-out alleles make",
+        {"tuples": counts.tuples, "alleles": n_alleles, "tuples without a place": counts.unplaced},
+        found,
+        tuple(gaps),
+    )
+
+
+def _note(found: Found, allele: Allele, window: str, held: HeldSpans, held_alleles: HeldAlleles) -> None:
+    within = held.shared_bp(allele.chrom, allele.pos - 1, allele.pos - 1 + len(allele.ref))
+    if within or allele in held_alleles.alleles:
+        found.add(str(allele), window=window, in_held_interval=bool(within))
+
+
+def _search_bases(found: Found, edit: EmittedEdit, altered: KmerTable) -> None:
+    """Look for the 31-mers of held-out alleles where an edit cannot be told by its place."""
+    if not edit.alleles and (shared := int(altered.held(edit.changed).sum())) >= LEAST_ALTERED:
+        found.add(edit.window, window=edit.window, shared_31mers=shared)
+
+
+def _allele(row: dict[str, object]) -> Allele:
+    ref, alt = str(row["ref"]).upper(), str(row["alt"]).upper()
+    return Allele(canonical_name(str(row["chrom"])), int(str(row["pos"])), ref, alt)
+
+
+def _parts(items: Iterable[tuple[Allele, str]], size: int) -> Iterator[list[tuple[Allele, str]]]:
+    part: list[tuple[Allele, str]] = []
+    for item in items:
+        part.append(item)
+        if len(part) == size:
+            yield part
+            part = []
+    if part:
+        yield part

@@ -1,0 +1,75 @@
+"""Run every search over a package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from genolewm_assets.audit.allele_searches import HeldAlleles, search_stream, search_training_alleles
+from genolewm_assets.audit.duplicates import search_duplicates
+from genolewm_assets.audit.emitted import Batch, draw_batches
+from genolewm_assets.audit.labels import search_labels
+from genolewm_assets.audit.places import search_places
+from genolewm_assets.audit.reading.intervals import HeldSpans
+from genolewm_assets.audit.reading.package_files import open_files
+from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.report import AuditReport
+from genolewm_assets.audit.similarity import search_similarity
+from genolewm_assets.progress import NO_PROGRESS, Progress
+
+#: Tuples of the training stream that an audit draws.
+LEAST_TUPLES = 1_000_000
+
+
+def audit_package(
+    package: Path,
+    fasta: Path,
+    *,
+    holdouts: Path | None = None,
+    clinvar: Path | None = None,
+    clinvar_t0: Path | None = None,
+    least_tuples: int = LEAST_TUPLES,
+    progress: Progress = NO_PROGRESS,
+    draw: Callable[[Path], Iterable[Batch]] = draw_batches,
+) -> AuditReport:
+    """Look for every kind of leak in a package.
+
+    Parameters
+    ----------
+    package
+        Folder of the package.
+    fasta
+        The indexed reference FASTA.
+    holdouts
+        Folder of the holdout tables that count; None: the package's own.
+    clinvar, clinvar_t0
+        ClinVar VCF of the package's release, and of T0; without them labels are not compared.
+    least_tuples
+        Tuples of the training stream to draw at least; 0: the stream is not drawn.
+    draw
+        What gives the batches of a package.
+
+    Raises
+    ------
+    FastaError
+        If the FASTA or its index cannot be read.
+    MissingResourceError, CorruptResourceError
+        If a file of the package is missing or unreadable.
+    VcfError
+        If a ClinVar VCF cannot be read.
+    """
+    files = open_files(package, holdouts)
+    with Reference(fasta) as reference:
+        held = HeldSpans.of_package(files)
+        places, flanks = search_places(files, reference, held)
+        soft_masked = reference.has_soft_mask()
+        similar = search_similarity(files, reference, held, soft_masked=soft_masked, progress=progress)
+        held_alleles = HeldAlleles(files, reference)
+        alleles = search_training_alleles(files, reference, held, held_alleles)
+        stream = search_stream(
+            files, reference, held, held_alleles, least_tuples=least_tuples, progress=progress, draw=draw
+        )
+        duplicates, shared = search_duplicates(files)
+        labels = tuple(search_labels(files, clinvar, clinvar_t0))
+    results = (*places, similar, alleles, stream, *duplicates, *labels)
+    return AuditReport(str(package), files.release, results, {**flanks, **shared})

@@ -1,0 +1,96 @@
+"""Search for equal and reverse-complement sequences, and equal alleles, across splits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.intervals import HeldSpans, Span, emitted_span
+from genolewm_assets.audit.reading.package_files import TEST, TRAIN, VALIDATION, PackageFiles, window_key
+from genolewm_assets.audit.report import Found, LeakKind, SearchResult
+
+_COMPLEMENT = str.maketrans("ACGTacgt", "TGCAtgca")
+_COLUMNS = ("origin", "contig", "start", "end", "strand", "record_id", "window_index", "sequence", "right_flank")
+_EVALUATION = (VALIDATION, TEST)
+
+
+def either_strand(sequence: str) -> bytes:
+    """Return a digest that a sequence and its reverse complement share."""
+    upper = sequence.upper()
+    other = upper.translate(_COMPLEMENT)[::-1]
+    return hashlib.blake2b(min(upper, other).encode(), digest_size=16).digest()
+
+
+def search_duplicates(files: PackageFiles) -> tuple[tuple[SearchResult, ...], dict[str, int]]:
+    """Compare the sequences of training with those of evaluation, and validation with test.
+
+    Returns
+    -------
+    tuple
+        Results for ``duplicate`` and ``shared_evaluation``.
+    dict
+        Training windows that overlap an evaluation window of a holdout of intervals, and the most bases shared.
+
+    Notes
+    -----
+    A holdout without intervals holds out alleles only: its windows train by design and are not compared.
+    """
+    of_intervals = {row["holdout"] for row in files.holdout_rows("intervals", ("holdout",))}
+    sequences: dict[str, dict[bytes, set[str]]] = {split: defaultdict(set) for split in _EVALUATION}
+    places, n = list[Span](), dict.fromkeys((TRAIN, VALIDATION, TEST), 0)
+    for split in _EVALUATION:
+        for row in files.windows(split, (*_COLUMNS, "holdout")):
+            n[split] += 1
+            if row["holdout"] in of_intervals:
+                sequences[split][either_strand(row["sequence"])].add(row["holdout"])
+                places += [emitted_span(row)] if row["start"] is not None else []
+    evaluated, found = HeldSpans(places), Found()
+    overlapping = most = 0
+    for row in files.windows(TRAIN, _COLUMNS):
+        n[TRAIN] += 1
+        digest = either_strand(row["sequence"])
+        for split in _EVALUATION:
+            if digest in sequences[split]:
+                found.add(window_key(row), split=split, holdouts=", ".join(sorted(sequences[split][digest])))
+        if row["start"] is not None and (shared := evaluated.shared_bp(*emitted_span(row))):
+            overlapping, most = overlapping + 1, max(most, shared)
+    method = "digest of the sequence or of its reverse complement, whichever sorts first"
+    return (
+        SearchResult(LeakKind.DUPLICATE, method, {f"windows of {split}": rows for split, rows in n.items()}, found),
+        _search_evaluation(files, sequences, n),
+    ), {
+        "training windows that overlap an evaluation window of a holdout of intervals": overlapping,
+        "most bases of one shared so": most,
+    }
+
+
+def _search_evaluation(
+    files: PackageFiles, sequences: dict[str, dict[bytes, set[str]]], n: dict[str, int]
+) -> SearchResult:
+    found = Found()
+    for digest in sequences[VALIDATION].keys() & sequences[TEST].keys():
+        for holdout in sequences[VALIDATION][digest] & sequences[TEST][digest]:
+            found.add(f"window {digest.hex()}", holdout=holdout)
+    alleles = {split: set(_held_alleles(files, split)) for split in _EVALUATION}
+    for allele in sorted(alleles[VALIDATION] & alleles[TEST]):
+        found.add(allele)
+    return SearchResult(
+        LeakKind.SHARED_EVALUATION,
+        "windows and held-out alleles of one holdout that are in validation and in test",
+        {"windows": n[VALIDATION] + n[TEST], "alleles": len(alleles[VALIDATION]) + len(alleles[TEST])},
+        found,
+    )
+
+
+def _held_alleles(files: PackageFiles, split: str) -> Iterator[str]:
+    columns = ("holdout", "role", "chrom", "pos", "ref", "alt")
+    for row in files.holdout_rows("alleles", columns):
+        if row["role"] == split:
+            yield _text(row)
+
+
+def _text(row: dict[str, Any]) -> str:
+    return f"{row['holdout']} {canonical_name(row['chrom'])}:{row['pos']}:{row['ref']}:{row['alt']}"

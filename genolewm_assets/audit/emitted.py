@@ -1,0 +1,187 @@
+"""The stream that a trainer reads, drawn for real: emitted tokens, decoded to bases and compared with the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from genolewm_assets.audit.normal_alleles import Allele
+from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
+
+_TOKEN_BP = 6
+#: Bases of every token, from its index: base 4 digits, most significant first.
+_BASES_OF_TOKEN = (np.arange(4**_TOKEN_BP)[:, None] // 4 ** np.arange(_TOKEN_BP - 1, -1, -1) % 4).astype(np.uint8)
+#: Bases of the reference behind a window that deletions may draw in.
+_BEHIND_BP = 512
+#: Tuples that are drawn, if need be, until every window has been drawn.
+MOST_FOR_WINDOWS = 100_000
+#: Longest allele that neighbouring differences are joined to, in bases.
+_LONGEST_JOINED = 600
+
+
+class Batch(Protocol):
+    """What a trainer gets: tuples and their tokens, as ``docs/api.md`` describes them."""
+
+    @property
+    def tuples(self) -> Sequence[Any]:
+        """The tuples."""
+        ...
+
+    @property
+    def target_tokens(self) -> Any:
+        """int16, shape (tuples, tokens): 6-mers of the edited windows; -1 past the end of a shorter one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedEdit:
+    """The differences of one emitted window from the unedited bases.
+
+    Attributes
+    ----------
+    window
+        Text that names the window.
+    alleles
+        Differences, and what neighbouring ones make together, as alleles of the reference; empty where the window has
+        no place there.
+    changed
+        The edited bases from 30 before the first difference to 30 behind the last.
+    """
+
+    window: str
+    alleles: tuple[Allele, ...]
+    changed: Codes
+
+
+@dataclass(slots=True)
+class EmittedCounts:
+    """What was drawn so far.
+
+    Attributes
+    ----------
+    tuples, unplaced
+        Tuples, and those whose window has no exact place on the reference.
+    entangled
+        Tuples with more differences than are told apart; only their bases are searched.
+    elsewhere
+        Windows whose unedited bases are not those of the reference where they are said to stand.
+    windows
+        ``window_id`` of every window drawn.
+    """
+
+    tuples: int = 0
+    unplaced: int = 0
+    entangled: int = 0
+    elsewhere: set[str] = field(default_factory=set)
+    windows: set[str] = field(default_factory=set)
+
+
+def draw_batches(package: Path) -> Iterator[Batch]:
+    """Yield the batches of epoch after epoch of training, with seed 0.
+
+    Every second epoch has several edits in each tuple that can have them, the others the default share.
+    """
+    from genolewm_assets.lewm import GenoLeWMDataset
+
+    usual = GenoLeWMDataset(package, with_states=False)
+    joined = GenoLeWMDataset(usual.package, with_states=False, multi_edit_share=1.0)
+    for epoch in count():
+        dataset = joined if epoch % 2 else usual
+        dataset.set_epoch(epoch)
+        yield from dataset
+
+
+def read_edits(
+    batches: Iterable[Batch], reference: Reference, counts: EmittedCounts, *, least_tuples: int, windows: set[str]
+) -> Iterator[EmittedEdit]:
+    """Yield what each tuple of a stream changes, until enough were drawn.
+
+    Parameters
+    ----------
+    counts
+        Filled while tuples are read.
+    least_tuples
+        Tuples to draw at least.
+    windows
+        ``window_id`` of the windows that are to be drawn at least once; for their sake at most four times
+        ``least_tuples`` are drawn, or :data:`MOST_FOR_WINDOWS` if that is more.
+    """
+    most = max(4 * least_tuples, MOST_FOR_WINDOWS)
+    for batch in batches:
+        yield from _edits_of(batch, reference, counts)
+        seen_all = windows <= counts.windows
+        if counts.tuples >= least_tuples and (seen_all or counts.tuples >= most):
+            return
+
+
+def _edits_of(batch: Batch, reference: Reference, counts: EmittedCounts) -> Iterator[EmittedEdit]:
+    from genolewm_assets.audit.difference_kernels import MOST_DIFFERENCES, find_differences
+
+    found = np.empty((MOST_DIFFERENCES, 4), dtype=np.int64)
+    of_window: tuple[object, ...] = ()
+    unedited, expected = np.empty(0, np.uint8), np.empty(0, np.uint8)
+    for one, tokens in zip(batch.tuples, np.asarray(batch.target_tokens), strict=True):
+        counts.tuples += 1
+        counts.windows.add(one.window_id)
+        this = (one.window_id, one.contig, one.window_start, one.strand)
+        if this != of_window:
+            of_window, unedited = this, unmasked(encode(one.source_window))
+            expected = _expected(one, reference)
+            if not np.array_equal(unedited, expected[: unedited.size]):
+                counts.elsewhere.add(one.window_id)
+                expected = unedited
+        edited = _BASES_OF_TOKEN[tokens[tokens >= 0]].reshape(-1)
+        n = find_differences(edited, expected, found)
+        placed = one.contig is not None and one.window_id not in counts.elsewhere
+        counts.unplaced += not placed
+        counts.entangled += n < 0
+        first, last = (found[0, 2], found[n - 1, 2] + found[n - 1, 3]) if n > 0 else (0, edited.size)
+        alleles = tuple(_alleles(one, edited, expected, found[:n].tolist())) if placed and n > 0 else ()
+        yield EmittedEdit(_name(one), alleles, edited[max(0, first - 30) : last + 30] if n else edited[:0])
+
+
+def _expected(one: Any, reference: Reference) -> Codes:
+    """Return the reference along a window's own strand, from its first base on; without a place, the window."""
+    if one.contig is None:
+        return unmasked(encode(one.source_window))
+    contig, size = canonical_name(one.contig), len(one.source_window)
+    start, end = one.window_start, one.window_start + size
+    if one.strand == "-":
+        return reverse_complement(reference.fetch(contig, start - _BEHIND_BP, end))
+    return unmasked(reference.fetch(contig, start, end + _BEHIND_BP))
+
+
+def _name(one: Any) -> str:
+    return f"{one.origin} {one.window_id}" if one.contig is None else f"{one.origin} {one.contig}:{one.window_start}"
+
+
+def _alleles(one: Any, edited: Codes, expected: Codes, differences: list[list[int]]) -> Iterator[Allele]:
+    """Yield every difference, and all that neighbouring ones make together, as alleles of the reference."""
+    for first in range(len(differences)):
+        for last in range(first, len(differences)):
+            start, at = differences[first][0], differences[first][2]
+            end, stop = sum(differences[last][:2]), sum(differences[last][2:])
+            if end - start <= _LONGEST_JOINED:
+                yield _allele(one, expected, edited, (start, end), (at, stop))
+
+
+def _allele(one: Any, expected: Codes, edited: Codes, lost: tuple[int, int], gained: tuple[int, int]) -> Allele:
+    (start, end), (at, stop) = lost, gained
+    if start == end or at == stop:
+        # VCF repeats a neighbouring base of an insertion or deletion: the one before, on the reference's strand.
+        if one.strand == "-" or start == 0:
+            end, stop = end + 1, stop + 1
+        else:
+            start, at = start - 1, at - 1
+    ref, alt = expected[start:end], edited[at:stop]
+    contig = canonical_name(one.contig)
+    if one.strand == "-":
+        pos = one.window_start + len(one.source_window) - end + 1
+        return Allele(contig, pos, decode(reverse_complement(ref)), decode(reverse_complement(alt)))
+    return Allele(contig, one.window_start + start + 1, decode(ref), decode(alt))

@@ -1,0 +1,151 @@
+"""Write a copy of a package with planted leaks, its digests made anew so that trainers open it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from genolewm_assets.audit.planting.planted import PLANTS, Field, Harvest, Planted, Row, plant_all
+from genolewm_assets.audit.reading.package_files import TRAIN, open_files
+from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
+
+#: Folders and file in the output of a planting.
+PACKAGE, HOLDOUTS, LIST = "package", "holdouts", "planted.json"
+
+_GROUP_ROWS = 1_024
+_JSON: dict[str, Any] = {"sort_keys": True, "indent": 2, "ensure_ascii": False}
+
+
+def plant_leaks(
+    package: Path, out: Path, fasta: Path, kinds: Sequence[str] = (), *, number: int = 1, seed: int = 0
+) -> tuple[tuple[Planted, ...], dict[str, str]]:
+    """Write ``out/package``, a copy of a package with planted leaks, and ``out/holdouts``, what it is to be audited by.
+
+    Parameters
+    ----------
+    package
+        Folder of the package; it is only read.
+    out
+        Folder to write; it must not exist.
+    fasta
+        The indexed reference FASTA.
+    kinds
+        Names in :data:`PLANTS`; none: all.
+    number
+        Leaks of each kind.
+    seed
+        Seed of every random choice.
+
+    Returns
+    -------
+    tuple
+        What was planted; also in ``out/planted.json``.
+    dict
+        Why a kind could not be planted, by its name.
+
+    Raises
+    ------
+    UnknownTermError
+        If a kind is unknown.
+    InputError
+        If ``out`` exists.
+    """
+    unknown = [name for name in kinds if name not in PLANTS]
+    if unknown:
+        raise UnknownTermError(
+            f"--kind {unknown[0]}", "is unknown", expected=f"one of {', '.join(PLANTS)}", got=repr(unknown[0])
+        )
+    if out.exists():
+        raise InputError(str(out), "exists already", remedy="Name a folder that does not exist")
+    files = open_files(package)
+    shards = sorted(files.directory.glob(f"data/{TRAIN}-*.parquet"))
+    if not shards:
+        raise MissingResourceError(f"{files.directory}/data", "holds no windows of train", remedy="Name a package")
+    with Reference(fasta) as reference:
+        rng = np.random.default_rng(seed)
+        field = Field(files, reference, rng, pq.read_schema(shards[0]).names)
+        harvest, failed = plant_all(field, list(kinds or PLANTS), number)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as work:
+        unfinished = Path(work) / out.name
+        copy, truth = unfinished / PACKAGE, unfinished / HOLDOUTS
+        shutil.copytree(files.directory, copy)
+        shutil.copytree(files.holdouts, truth)
+        _add_rows(copy / "data" / shards[-1].name, harvest.windows)
+        _change_variants(copy / f"variants/{TRAIN}.parquet", harvest)
+        _add_rows(truth / "alleles.parquet", harvest.held_alleles)
+        _restate_digests(copy)
+        (unfinished / LIST).write_text(json.dumps([asdict(one) for one in harvest.planted], **_JSON) + "\n")
+        unfinished.rename(out)
+    return tuple(harvest.planted), failed
+
+
+def _add_rows(path: Path, rows: list[Row]) -> None:
+    if rows:
+        table = pq.read_table(path)
+        _write(path, pa.concat_tables([table, pa.Table.from_pylist(rows, schema=table.schema)]))
+
+
+def _change_variants(path: Path, harvest: Harvest) -> None:
+    table = pq.read_table(path)
+    labels = table["label"].to_pylist()
+    for at, label in harvest.labels.items():
+        labels[at] = label
+    at = table.schema.get_field_index("label")
+    table = table.set_column(at, table.schema.field(at), pa.array(labels, table.schema.field(at).type))
+    added = pa.Table.from_pylist(harvest.variants, schema=table.schema)
+    # Readers may count on the order of a shard: by contig and position.
+    order = [(name, "ascending") for name in ("chrom", "pos", "ref", "alt")]
+    _write(path, pa.concat_tables([table, added]).sort_by(order) if harvest.variants else table)
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    pq.write_table(table, path, row_group_size=_GROUP_ROWS)
+
+
+def _restate_digests(package: Path) -> None:
+    """Write the digests and row counts of the files into ``package.json``, ``SHA256SUMS`` and ``manifest.json``."""
+    record = json.loads((package / "package.json").read_bytes())
+    for entry in record["files"]:
+        path = package / entry["path"]
+        entry |= {"sha256": _digest(path), "size_bytes": path.stat().st_size, "rows": _count_rows(path)}
+    for split, stated in record["splits"].items():
+        names = (f"data/{split}-", f"variants/{split}.", f"controls/{split}.")
+        ours = [entry for entry in record["files"] if entry["path"].startswith(names)]
+        lines = sorted(f"{entry['sha256']}  {entry['path']}\n" for entry in ours)
+        stated["sha256"] = hashlib.sha256("".join(lines).encode()).hexdigest()
+        for noun, start in (("windows", names[0]), ("variants", names[1]), ("controls", names[2])):
+            stated[noun] = sum(entry["rows"] for entry in ours if entry["path"].startswith(start))
+    (package / "package.json").write_text(json.dumps(record, **_JSON) + "\n")
+    sums = package / "SHA256SUMS"
+    paths = sorted(line.split("  ", 1)[1] for line in sums.read_text().splitlines())
+    sums.write_text("".join(f"{_digest(package / path)}  {path}\n" for path in paths))
+    manifest = package / "manifest.json"
+    if manifest.is_file():
+        stated = json.loads(manifest.read_bytes())
+        for entry in stated["files"]:
+            path = package / entry["path"]
+            entry |= {"sha256": _digest(path), "size_bytes": path.stat().st_size}
+            if path.suffix == ".parquet":
+                entry["rows"] = _count_rows(path)
+        manifest.write_text(json.dumps(stated, **_JSON) + "\n")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _count_rows(path: Path) -> int:
+    return int(pq.read_metadata(path).num_rows)

@@ -1,0 +1,358 @@
+"""Leaks of each kind, made from a package's own rows, to try an audit on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from genolewm_assets.audit import LeakKind
+from genolewm_assets.audit.reading.intervals import HeldSpans, Span
+from genolewm_assets.audit.reading.package_files import TEST, TRAIN, PackageFiles, window_key
+from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
+
+Row: TypeAlias = dict[str, Any]
+
+_BASES = "ACGT"
+_TOKEN_BP = 6
+#: Bases at the ends of a window in which no trainer puts an edit.
+_MARGIN_BP = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One planted leak.
+
+    Attributes
+    ----------
+    plant
+        Name of the kind of plant.
+    kind
+        Kind of leak that an audit must report.
+    key
+        Key of the finding.
+    """
+
+    plant: str
+    kind: LeakKind
+    key: str
+
+
+@dataclass(slots=True)
+class Harvest:
+    """Rows that plants add to a copy of a package.
+
+    Attributes
+    ----------
+    windows, variants
+        Rows for the windows and alleles of training.
+    held_alleles
+        Rows for the held-out alleles that the audit is told of, and the package is not: its own filter stays unaware.
+    labels
+        Label to give to alleles of training, by place in the table.
+    planted
+        What was planted.
+    """
+
+    windows: list[Row] = field(default_factory=list)
+    variants: list[Row] = field(default_factory=list)
+    held_alleles: list[Row] = field(default_factory=list)
+    labels: dict[int, str] = field(default_factory=dict)
+    planted: list[Planted] = field(default_factory=list)
+
+
+class Plant(NamedTuple):
+    """How a kind of leak is planted, and what an audit must call it."""
+
+    kind: LeakKind
+    make: Callable[[Field, Harvest], None]
+
+
+class Field:
+    """What plants are made from: the rows of a package, its reference and a random generator."""
+
+    def __init__(self, files: PackageFiles, reference: Reference, rng: np.random.Generator, columns: list[str]) -> None:
+        self.reference, self.rng = reference, rng
+        self.windows = [row for row, _ in zip(files.windows(TRAIN, columns), range(5_000), strict=False)]
+        self.placed = [row for row in self.windows if row["origin"] == "reference" and row["strand"] == "+"]
+        self.variants = list(files.variants(TRAIN, _columns(files, "variants/train")))
+        self.alleles = list(files.holdout_rows("alleles", _columns(files, "holdouts/alleles", files.holdouts)))
+        self.records = list(files.holdout_rows("corpus", ("source", "record_id", "window_index")))
+        of_intervals = {row["holdout"] for row in files.holdout_rows("intervals", ("holdout",))}
+        rows = files.windows(TEST, ("sequence", "holdout"))
+        self.tests = [row["sequence"] for row in rows if row["holdout"] in of_intervals]
+        self.held = HeldSpans.of_package(files)
+        self.margin_bp = int(files.record["margin_bp"])
+        longest = max(span.end - span.start for span in self.held)
+        size = min(max(row["window_bp"] for row in self.windows), longest)
+        self.window_bp = size // _TOKEN_BP * _TOKEN_BP
+
+    def random(self, size: int) -> str:
+        """Return random bases."""
+        return decode(self.rng.integers(0, 4, size, dtype=np.uint8))
+
+    def held_place(self, size: int) -> tuple[Span, Codes]:
+        """Return a random held-out stretch without an unknown base, and its bases."""
+        spans = [span for span in self.held if span.end - span.start >= size and span.contig in self.reference]
+        for _ in range(1_000):
+            span = spans[int(self.rng.integers(len(spans)))]
+            start = int(self.rng.integers(span.start, span.end - size + 1))
+            codes = unmasked(self.reference.fetch(span.contig, start, start + size))
+            if codes.max() < 4:
+                return Span(span.contig, start, start + size), codes
+        raise LookupError(f"no held-out stretch of {size} known bases")
+
+    def pick(self, rows: list[Any]) -> Any:
+        """Return a random row; raise LookupError if there is none."""
+        if not rows:
+            raise LookupError("the package has no row to make it from")
+        return rows[int(self.rng.integers(len(rows)))]
+
+    def mutate(self, codes: Codes, identity: float) -> Codes:
+        """Return a copy in which a share of the bases is another one."""
+        change = self.rng.random(codes.size) >= identity
+        return np.where(change, (codes + self.rng.integers(1, 4, codes.size)) % 4, codes).astype(np.uint8)
+
+    def window(self, name: str, sequence: str, **columns: object) -> Row:
+        """Return a training window of a corpus record of its own; ``columns`` say otherwise."""
+        digest = hashlib.sha256(sequence.encode())
+        template = dict.fromkeys(self.windows[0])
+        number = int(self.rng.integers(1 << 62))
+        return (
+            template
+            | {"origin": "prokaryote_evo2", "record_id": f"planted.{name}.{number}", "window_index": 0, "frame": 0}
+            | {"window_id": digest.hexdigest()[:32], "window_hash": digest.digest(), "placement_exact": False}
+            | {"window_bp": len(sequence), "gc": 0.5, "sequence": sequence, "role": TRAIN, "frozen": True}
+            | {"left_flank": self.random(self.margin_bp), "right_flank": self.random(self.margin_bp)}
+            | columns
+        )
+
+    def reference_window(
+        self, name: str, contig: str, start: int, *, sequence: str | None = None, **columns: object
+    ) -> Row:
+        """Return a window of the reference, with its flanks; ``sequence`` in place of its bases."""
+        end, margin = start + self.window_bp, self.margin_bp
+        read = self.reference.fetch
+        return self.window(
+            name,
+            decode(read(contig, start, end)) if sequence is None else sequence,
+            **{"origin": "reference", "record_id": None, "window_index": None, "contig": contig, "strand": "+"},
+            **{"start": start, "end": end, "placement_exact": True, "frame": start % _TOKEN_BP},
+            left_flank=decode(read(contig, start - margin, start)),
+            right_flank=decode(read(contig, end, end + margin)),
+            **columns,
+        )
+
+
+def _columns(files: PackageFiles, table: str, folder: object = None) -> list[str]:
+    import pyarrow.parquet as pq
+
+    path = files.directory / f"{table}.parquet" if folder is None else files.holdouts / f"{table.split('/')[1]}.parquet"
+    return list(pq.read_schema(path).names)
+
+
+def _plant_window(plant: str, harvest: Harvest, row: Row, kind: LeakKind) -> None:
+    harvest.windows.append(row)
+    harvest.planted.append(Planted(plant, kind, window_key(row)))
+
+
+def _alias_contig(field: Field, harvest: Harvest) -> None:
+    span, _ = field.held_place(field.window_bp)
+    row = field.reference_window("alias", span.contig, span.start) | {"contig": span.contig.removeprefix("chr")}
+    _plant_window("alias_contig", harvest, row, LeakKind.HELD_INTERVAL)
+
+
+def _flank_overlap(field: Field, harvest: Harvest) -> None:
+    room = field.window_bp + field.margin_bp
+    span = field.pick([span for span in field.held if span.start > room and span.contig in field.reference])
+    start = span.start - field.window_bp - int(field.rng.integers(field.margin_bp))
+    row = field.reference_window("flank", span.contig, start)
+    _plant_window("flank_overlap", harvest, row, LeakKind.HELD_INTERVAL)
+
+
+def _false_coordinates(field: Field, harvest: Harvest) -> None:
+    _, codes = field.held_place(field.window_bp)
+    row = field.reference_window("false", *_train_place(field), sequence=decode(codes))
+    _plant_window("false_coordinates", harvest, row, LeakKind.FALSE_PLACE)
+
+
+def _train_place(field: Field) -> tuple[str, int]:
+    row = field.pick(field.placed)
+    return row["contig"], row["start"] + int(field.rng.integers(1, 50))
+
+
+def _copy(plant: str, change: Callable[[Field, Codes], Codes]) -> Callable[[Field, Harvest], None]:
+    def make(field: Field, harvest: Harvest) -> None:
+        _, codes = field.held_place(field.window_bp)
+        _plant_window(plant, harvest, field.window(plant, decode(change(field, codes))), LeakKind.HELD_SEQUENCE)
+
+    return make
+
+
+def _chimera(field: Field, codes: Codes) -> Codes:
+    half = codes.size // 2
+    return np.concatenate([field.rng.integers(0, 4, codes.size - half, dtype=np.uint8), codes[:half]])
+
+
+def _spliced(field: Field, codes: Codes) -> Codes:
+    exons = [field.held_place(_TOKEN_BP * 25)[1] for _ in range(max(4, codes.size // 600))]
+    return field.mutate(np.concatenate(exons), 0.949)
+
+
+def _paralogue(field: Field, harvest: Harvest) -> None:
+    _, codes = field.held_place(field.window_bp)
+    row = field.reference_window("paralogue", *_train_place(field), sequence=decode(field.mutate(codes, 0.95)))
+    _plant_window("paralogue", harvest, row, LeakKind.HELD_SEQUENCE)
+
+
+def _duplicate(field: Field, harvest: Harvest) -> None:
+    sequence = field.pick(field.tests)
+    if field.rng.random() < 0.5:
+        sequence = decode(reverse_complement(encode(sequence)))
+    _plant_window("duplicate", harvest, field.window("duplicate", sequence), LeakKind.DUPLICATE)
+
+
+def _held_record(field: Field, harvest: Harvest) -> None:
+    held = field.pick(field.records)
+    row = field.window("record", field.random(field.window_bp))
+    row |= {"origin": held["source"], "record_id": held["record_id"], "window_index": held["window_index"]}
+    _plant_window("held_record", harvest, row, LeakKind.HELD_RECORD)
+
+
+def _plant_allele(plant: str, harvest: Harvest, held: Row, stated: Row, kind: LeakKind = LeakKind.HELD_ALLELE) -> None:
+    harvest.variants.append(stated)
+    key = f"{held['chrom']}:{held['pos']}:{held['ref']}:{held['alt']}"
+    harvest.planted.append(Planted(plant, kind, key))
+
+
+def _variant(field: Field, allele: Mapping[str, object], **columns: object) -> Row:
+    template = dict.fromkeys(field.variants[0]) if field.variants else {}
+    named = {name: allele[name] for name in ("chrom", "pos", "ref", "alt")}
+    return template | {"source": "gnomad", "af": 0.1, "gene_ids": [], "role": TRAIN} | named | columns
+
+
+def _alias_allele(field: Field, harvest: Harvest) -> None:
+    held = field.pick(field.alleles)
+    _plant_allele("alias_allele", harvest, held, _variant(field, held, chrom=held["chrom"].removeprefix("chr")))
+
+
+def _padded_allele(field: Field, harvest: Harvest) -> None:
+    held = field.pick(field.alleles)
+    start, end = held["pos"] - 1, held["pos"] - 1 + len(held["ref"])
+    before, behind = (
+        decode(field.reference.fetch(held["chrom"], *place)) for place in ((start - 2, start), (end, end + 3))
+    )
+    ref, alt = before + held["ref"] + behind, before + held["alt"] + behind
+    _plant_allele("padded_allele", harvest, held, _variant(field, held, pos=held["pos"] - 2, ref=ref, alt=alt))
+
+
+def _other_source_allele(field: Field, harvest: Harvest) -> None:
+    held = field.pick([row for row in field.alleles if row["source"] == "clinvar"])
+    _plant_allele("other_source_allele", harvest, held, _variant(field, held))
+
+
+def _late_label(field: Field, harvest: Harvest) -> None:
+    rows = [row for row in field.alleles if row["holdout"] == "holdout-temporal" and row["label"]]
+    held = field.pick(rows)
+    label = {"source": "clinvar", "label": held["label"], "stars": held["stars"], "clinvar_id": held["clinvar_id"]}
+    _plant_allele("late_label", harvest, held, _variant(field, held, af=None, **label))
+
+
+def _in_window(field: Field) -> tuple[Row, int]:
+    row = field.pick([row for row in field.placed if len(row["sequence"]) > 3 * _MARGIN_BP])
+    return row, int(field.rng.integers(_MARGIN_BP, len(row["sequence"]) - _MARGIN_BP))
+
+
+def _held_row(field: Field, chrom: str, pos: int, ref: str, alt: str) -> Row:
+    return dict.fromkeys(field.alleles[0]) | {
+        **{"holdout": "holdout-temporal", "role": TEST, "source": "clinvar", "chrom": chrom, "pos": pos, "ref": ref},
+        **{"alt": alt, "gene_ids": [], "unit": "planted", "reason": "new"},
+    }
+
+
+def _shifted_allele(field: Field, harvest: Harvest) -> None:
+    for _ in range(1_000):
+        row, at = _in_window(field)
+        before, base, again = row["sequence"][at - 1 : at + 2]
+        if before != base == again:
+            held = _held_row(field, row["contig"], row["start"] + at, before + base, before)
+            harvest.held_alleles.append(held)
+            stated = _variant(field, held, pos=held["pos"] + 1, ref=base + again, alt=base)
+            return _plant_allele("shifted_allele", harvest, held, stated)
+    raise LookupError("no repeated base in a training window")
+
+
+def _two_snvs(field: Field, harvest: Harvest) -> None:
+    row, at = _in_window(field)
+    ref = row["sequence"][at : at + 8]
+    first, last = (_BASES[(_BASES.index(base) + 1) % 4] for base in (ref[0], ref[-1]))
+    pos = row["start"] + at + 1
+    held = _held_row(field, row["contig"], pos, ref, first + ref[1:-1] + last)
+    harvest.held_alleles.append(held)
+    harvest.variants.append(_variant(field, held, ref=ref[0], alt=first))
+    stated = _variant(field, held, pos=pos + len(ref) - 1, ref=ref[-1], alt=last)
+    _plant_allele("two_snvs", harvest, held, stated, LeakKind.RECREATED_ALLELE)
+
+
+def _shared_evaluation(field: Field, harvest: Harvest) -> None:
+    held = field.pick(field.alleles)
+    harvest.held_alleles.append(held | {"role": TEST if held["role"] != TEST else "validation"})
+    key = f"{held['holdout']} {held['chrom']}:{held['pos']}:{held['ref']}:{held['alt']}"
+    harvest.planted.append(Planted("shared_evaluation", LeakKind.SHARED_EVALUATION, key))
+
+
+def _wrong_label(field: Field, harvest: Harvest) -> None:
+    rows = [at for at, row in enumerate(field.variants) if row["label"] in {"P", "B"} and at not in harvest.labels]
+    at = field.pick(rows)
+    row = field.variants[at]
+    harvest.labels[at] = "B" if row["label"] == "P" else "P"
+    key = f"{row['chrom']}:{row['pos']}:{row['ref']}:{row['alt']}"
+    harvest.planted.append(Planted("wrong_label", LeakKind.WRONG_LABEL, key))
+
+
+#: What plants a leak of each kind, by name.
+PLANTS: Mapping[str, Plant] = MappingProxyType(
+    {
+        "alias_contig": Plant(LeakKind.HELD_INTERVAL, _alias_contig),
+        "flank_overlap": Plant(LeakKind.HELD_INTERVAL, _flank_overlap),
+        "false_coordinates": Plant(LeakKind.FALSE_PLACE, _false_coordinates),
+        "held_record": Plant(LeakKind.HELD_RECORD, _held_record),
+        "exact_copy": Plant(LeakKind.HELD_SEQUENCE, _copy("exact_copy", lambda _, codes: codes)),
+        "reverse_complement": Plant(
+            LeakKind.HELD_SEQUENCE, _copy("reverse_complement", lambda _, codes: reverse_complement(codes))
+        ),
+        "copy_95": Plant(LeakKind.HELD_SEQUENCE, _copy("copy_95", lambda field, codes: field.mutate(codes, 0.95))),
+        "copy_90": Plant(LeakKind.HELD_SEQUENCE, _copy("copy_90", lambda field, codes: field.mutate(codes, 0.90))),
+        "chimera": Plant(LeakKind.HELD_SEQUENCE, _copy("chimera", _chimera)),
+        "spliced_transcript": Plant(LeakKind.HELD_SEQUENCE, _copy("spliced_transcript", _spliced)),
+        "paralogue": Plant(LeakKind.HELD_SEQUENCE, _paralogue),
+        "alias_allele": Plant(LeakKind.HELD_ALLELE, _alias_allele),
+        "padded_allele": Plant(LeakKind.HELD_ALLELE, _padded_allele),
+        "shifted_allele": Plant(LeakKind.HELD_ALLELE, _shifted_allele),
+        "other_source_allele": Plant(LeakKind.HELD_ALLELE, _other_source_allele),
+        "late_label": Plant(LeakKind.HELD_ALLELE, _late_label),
+        "two_snvs": Plant(LeakKind.RECREATED_ALLELE, _two_snvs),
+        "duplicate": Plant(LeakKind.DUPLICATE, _duplicate),
+        "shared_evaluation": Plant(LeakKind.SHARED_EVALUATION, _shared_evaluation),
+        "wrong_label": Plant(LeakKind.WRONG_LABEL, _wrong_label),
+    }
+)
+#: Plants that show in what the stream emits. They are tried in a package of their own: a trainer refuses one that has
+#: windows of held-out intervals, and emits nothing then.
+EMITTED_PLANTS: tuple[str, ...] = ("two_snvs",)
+
+
+def plant_all(field: Field, names: list[str], number: int) -> tuple[Harvest, dict[str, str]]:
+    """Plant ``number`` leaks of each kind; also return why a kind could not be planted, by its name."""
+    harvest, failed = Harvest(), dict[str, str]()
+    for name in names:
+        try:
+            for _ in range(number):
+                PLANTS[name].make(field, harvest)
+        except LookupError as err:
+            failed[name] = str(err)
+    return harvest, failed

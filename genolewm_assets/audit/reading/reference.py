@@ -1,0 +1,131 @@
+"""Bases of the reference FASTA as codes, under canonical names of its contigs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pysam
+
+from genolewm_assets.audit.reading.contig_names import assembled_bases, canonical_name
+from genolewm_assets.errors import FastaError
+
+#: Bases as codes: A 0, C 1, G 2, T 3, other 4, and 8 added to a lower-case (soft-masked) one.
+Codes: TypeAlias = npt.NDArray[np.uint8]
+
+OTHER, MASKED = 4, 8
+_CODE_OF_BYTE = np.full(256, OTHER, dtype=np.uint8)
+for _code, _letter in enumerate(b"ACGT"):
+    _CODE_OF_BYTE[_letter], _CODE_OF_BYTE[_letter + 32] = _code, _code + MASKED
+_LETTER_OF_CODE = np.frombuffer(b"ACGTN", dtype=np.uint8)
+
+#: Bases read at once when a whole contig is walked.
+_CHUNK_BP = 1 << 23
+
+
+def encode(sequence: str) -> Codes:
+    """Return the codes of a sequence: uint8, shape (n_bases,)."""
+    return _CODE_OF_BYTE[np.frombuffer(sequence.encode("latin-1", "replace"), dtype=np.uint8)]
+
+
+def unmasked(codes: Codes) -> Codes:
+    """Return codes as those of upper-case bases."""
+    return codes & np.uint8(MASKED - 1)
+
+
+def decode(codes: Codes) -> str:
+    """Return the upper-case text of codes."""
+    return _LETTER_OF_CODE[unmasked(codes)].tobytes().decode()
+
+
+def reverse_complement(codes: Codes) -> Codes:
+    """Return the other strand, upper case."""
+    plain = unmasked(codes)[::-1]
+    return np.where(plain < OTHER, 3 - plain, OTHER).astype(np.uint8)
+
+
+class Reference:
+    """An indexed FASTA, opened for random access; use it as a context manager.
+
+    Parameters
+    ----------
+    path
+        The FASTA, plain or compressed with bgzip; its indexes lie beside it.
+
+    Raises
+    ------
+    FastaError
+        If the file or an index is missing or unreadable, or two contigs are the same chromosome.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = pysam.FastaFile(str(path))
+        except (OSError, ValueError) as err:
+            raise FastaError(
+                str(path), f"cannot be opened ({err})", remedy=f"Name an indexed FASTA (samtools faidx {path.name})"
+            ) from err
+        self._names: dict[str, str] = {}
+        for name in self._file.references:
+            if canonical_name(name) in self._names:
+                raise FastaError(str(path), f"holds {canonical_name(name)} twice", remedy="Name a FASTA of one genome")
+            self._names[canonical_name(name)] = name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def __contains__(self, contig: str) -> bool:
+        return contig in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def own_name(self, contig: str) -> str:
+        """Return how the file spells a contig."""
+        return self._names[contig]
+
+    def length(self, contig: str) -> int:
+        """Return the number of bases of a contig."""
+        return int(self._file.get_reference_length(self._names[contig]))
+
+    def fetch(self, contig: str, start: int, end: int) -> Codes:
+        """Return ``end - start`` codes; bases outside the contig, and of a contig that is missing, are 4."""
+        codes = np.full(max(0, end - start), OTHER, dtype=np.uint8)
+        if contig in self._names and start < end:
+            first, last = max(0, start), min(end, self.length(contig))
+            if first < last:
+                codes[first - start : last - start] = encode(self._file.fetch(self._names[contig], first, last))
+        return codes
+
+    def chunks(self, contig: str, overlap: int) -> Iterator[Codes]:
+        """Yield the codes of a contig in pieces; each but the first repeats the last ``overlap`` bases before it."""
+        length = self.length(contig)
+        for start in range(0, max(1, length), _CHUNK_BP):
+            yield self.fetch(contig, max(0, start - overlap), min(length, start + _CHUNK_BP))
+
+    def has_soft_mask(self) -> bool:
+        """Tell whether any base is in lower case."""
+        return any((codes >= MASKED).any() for contig in self for codes in self.chunks(contig, 0))
+
+    def assembled_share(self, contig: str) -> float:
+        """Return the share, 0 to 1, of a contig's bases in GRCh38 that the file holds; 0 if it lacks the contig.
+
+        1 for a contig with another length than GRCh38's, for which no number of bases is known.
+        """
+        if contig not in self._names:
+            return 0.0
+        expected = assembled_bases(self.length(contig))
+        if expected is None:
+            return 1.0
+        held = sum(int((unmasked(codes) < OTHER).sum()) for codes in self.chunks(contig, 0))
+        return min(1.0, held / expected)

@@ -1,0 +1,173 @@
+"""Commands ``genolewm audit PACKAGE`` and ``genolewm audit plant``: look for leaks in a package, and plant some."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
+
+from genolewm_assets.artefact_commands import JsonOption, PackagePath
+from genolewm_assets.console import ConsoleProgress, err, out
+
+if TYPE_CHECKING:
+    from genolewm_assets.audit import AuditReport, SearchResult
+
+#: Exit codes of an audit that is not clean.
+LEAK, INCONCLUSIVE = 5, 6
+
+_COLOURS = {"clean": "green", "leak": "red", "inconclusive": "yellow"}
+
+
+class _PackageFirst(TyperGroup):
+    """A group whose first word is a command, or else the package that ``run`` audits."""
+
+    #: Command that a first word which is none is given to.
+    default: ClassVar[str] = "run"
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+
+audit_app = typer.Typer(
+    cls=_PackageFirst,
+    no_args_is_help=True,
+    help="Look for held-out data in a package's training, by code that no filter uses.\n\n"
+    "Example: `genolewm audit data/packages/2026-02-26/0a1b2c3d4e5f`",
+)
+
+FastaOption = Annotated[
+    Path | None,
+    typer.Option("--reference", readable=False, help="Indexed FASTA; default: that of the package's root."),
+]
+
+
+@audit_app.command("run")
+def audit(
+    package: PackagePath,
+    reference: FastaOption = None,
+    *,
+    clinvar: Annotated[
+        Path | None, typer.Option("--clinvar", readable=False, help="ClinVar VCF of the package's release.")
+    ] = None,
+    clinvar_t0: Annotated[
+        Path | None, typer.Option("--clinvar-t0", readable=False, help="ClinVar VCF of T0, for `knowledge: T0`.")
+    ] = None,
+    holdouts: Annotated[
+        Path | None, typer.Option("--holdouts", help="Folder of holdout tables; default: the package's own.")
+    ] = None,
+    tuples: Annotated[
+        int, typer.Option("--tuples", min=0, help="Training tuples to draw at least; 0: none.")
+    ] = 1_000_000,
+    power: Annotated[
+        int, typer.Option("--power", min=0, help="Leaks of each kind to plant in a copy and look for; 0: none.")
+    ] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Look for every kind of leak in a package; exit with 5 for a leak, 6 if something could not be searched.
+
+    Example: `genolewm audit data/packages/2026-02-26/0a1b2c3d4e5f --power 20`
+    """
+    from genolewm_assets.audit import (
+        audit_package,
+        earlier_release,
+        find_clinvar,
+        find_fasta,
+        measure_power,
+        open_files,
+    )
+
+    files = open_files(package, holdouts)
+    fasta = reference or find_fasta(files)
+    vcf = clinvar or find_clinvar(files, files.release)
+    vcf_t0 = clinvar_t0 or find_clinvar(files, earlier_release(files))
+    with ConsoleProgress(err) as progress:
+        report = audit_package(
+            package,
+            fasta,
+            holdouts=holdouts,
+            clinvar=vcf,
+            clinvar_t0=vcf_t0,
+            least_tuples=tuples,
+            progress=progress,
+        )
+        if power:
+            found = measure_power(
+                package,
+                fasta,
+                number=power,
+                clinvar=vcf,
+                clinvar_t0=vcf_t0,
+                least_tuples=tuples,
+                progress=progress,
+            )
+            report = report.with_power(found)
+    _print_report(report, as_json=as_json)
+    if report.verdict != "clean":
+        raise typer.Exit(LEAK if report.verdict == "leak" else INCONCLUSIVE)
+
+
+@audit_app.command("plant")
+def plant(
+    package: PackagePath,
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write; it must not exist.")],
+    *,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", help="Kind of leak; may be repeated; default: every kind.")
+    ] = None,
+    number: Annotated[int, typer.Option("--number", min=1, help="Leaks of each kind.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of every random choice.")] = 0,
+    reference: FastaOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a copy of a package with planted leaks to OUT/package, and the holdouts to audit it by to OUT/holdouts.
+
+    Example: `genolewm audit plant data/packages/2026-02-26/0a1b2c3d4e5f planted --kind copy_95`
+    """
+    from genolewm_assets.audit import find_fasta, open_files, plant_leaks
+
+    fasta = reference or find_fasta(open_files(package))
+    planted, failed = plant_leaks(package, output, fasta, kind or (), number=number, seed=seed)
+    if as_json:
+        out.print_json(json.dumps({"planted": [asdict(one) for one in planted], "not_planted": failed}))
+        return
+    for one in planted:
+        out.print(f"{one.plant}: {one.key}", markup=False, highlight=False, soft_wrap=True)
+    for name, why in failed.items():
+        out.print(f"{name}: not planted: {why}", markup=False, highlight=False, soft_wrap=True)
+    words = f"Audit it: genolewm audit {output}/package --reference {fasta} --holdouts {output}/holdouts"
+    out.print(words, markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_report(report: AuditReport, *, as_json: bool) -> None:
+    if as_json:
+        out.print_json(json.dumps(report.as_dict()))
+        return
+    out.print(report.headline, markup=False, highlight=False, soft_wrap=True)
+    table = Table("kind", "verdict", "searched", "planted leaks found", "result")
+    for result in report:
+        searched = ", ".join(f"{number:,} {unit}" for unit, number in result.searched.items())
+        found = ", ".join(map(str, result.power)) or "not measured"
+        verdict = Text(str(result.verdict), style=_COLOURS[str(result.verdict)])
+        table.add_row(Text(result.kind.words), verdict, Text(searched), Text(found), Text(result.reason))
+    out.print(table)
+    for result in report:
+        _print_rows(result)
+    for what, number in report.measured.items():
+        out.print(f"{number:,} {what}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_rows(result: SearchResult) -> None:
+    """Print the first findings of a search."""
+    if result.found.rows:
+        out.print(Text(f"{result.kind.words}: {result.method}", style="bold"), soft_wrap=True)
+    for row in result.found.rows:
+        text = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in row.items() if name != "what")
+        out.print(f"  {row['what']}: {text}" if text else f"  {row['what']}", markup=False, soft_wrap=True)

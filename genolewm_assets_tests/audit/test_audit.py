@@ -1,0 +1,237 @@
+"""What an audit finds: nothing in a clean package, every kind of planted leak, and when it is not certain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from genolewm_assets.audit import AuditReport, LeakKind, audit_package
+from genolewm_assets.audit.planting.plant import plant_leaks
+from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted
+from genolewm_assets.audit.planting.power import count_found
+from genolewm_assets.audit.reading.intervals import emitted_span, left_flank_span
+from genolewm_assets.audit.report import Verdict
+from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
+from genolewm_assets.genome import encode_kmers, encode_sequence
+from genolewm_assets.lewm.packages.reader import verify_package
+from genolewm_assets_tests.referees.bcftools import write_fasta
+from genolewm_assets_tests.worlds.lewm import package_world as world
+from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld, make_audited_world
+
+# The stream is drawn with the trainer's dataset.
+pytestmark = pytest.mark.model
+
+Tried = tuple[tuple[Planted, ...], AuditReport]
+NUMBER = 10
+#: At least so many of NUMBER are found; a 90 % copy of 1,200 bases may keep too few 31-mers.
+LEAST_FOUND = {"copy_90": 6}
+
+
+def audit(audited: AuditedWorld, **changes: object) -> AuditReport:
+    settings = {"package": audited.package, "fasta": audited.fasta, "clinvar": audited.vcf, "least_tuples": 500}
+    return audit_package(**(settings | changes))  # type: ignore[arg-type]
+
+
+def planted_and_audited(audited: AuditedWorld, out: Path, kinds: tuple[str, ...], tuples: int) -> Tried:
+    planted, failed = plant_leaks(audited.package, out, audited.fasta, kinds, number=NUMBER)
+    assert failed == {}
+    return planted, audit(audited, package=out / "package", holdouts=out / "holdouts", least_tuples=tuples)
+
+
+@pytest.fixture(scope="module")
+def tried(audited: AuditedWorld, tmp_path_factory: pytest.TempPathFactory) -> Tried:
+    kinds = tuple(name for name in PLANTS if name not in EMITTED_PLANTS)
+    return planted_and_audited(audited, tmp_path_factory.mktemp("planted") / "out", kinds, 1)
+
+
+def test_a_clean_package_is_clean(audited: AuditedWorld) -> None:
+    report = audit(audited)
+    assert {result.kind: (result.verdict, result.reason) for result in report} == {
+        kind: (Verdict.CLEAN, "nothing found") for kind in LeakKind if kind is not LeakKind.LATE_LABEL
+    }
+    assert report.verdict is Verdict.CLEAN
+    assert report.headline == (
+        "Of 9 kinds of leak, 9 were looked for in full and not found; the power was not measured (--power)."
+    )
+    assert report[LeakKind.RECREATED_ALLELE].searched["tuples"] >= 500
+
+
+@pytest.mark.parametrize("plant", [name for name in PLANTS if name not in EMITTED_PLANTS])
+def test_planted_leaks_are_found(plant: str, tried: Tried) -> None:
+    planted, report = tried
+    (power,) = [one for _, one in count_found(planted, report) if one.plant == plant]
+    assert power.planted == NUMBER
+    assert power.found >= LEAST_FOUND.get(plant, NUMBER)
+    assert report[PLANTS[plant].kind].verdict is Verdict.LEAK
+
+
+def test_what_is_planted_is_all_that_is_found(tried: Tried) -> None:
+    planted, report = tried
+    of_windows = {one.key for one in planted if PLANTS[one.plant].kind is not LeakKind.HELD_ALLELE}
+    for kind in (LeakKind.HELD_INTERVAL, LeakKind.FALSE_PLACE, LeakKind.HELD_SEQUENCE, LeakKind.DUPLICATE):
+        assert report[kind].found.keys <= of_windows
+    assert report[LeakKind.HELD_ALLELE].found.keys == {one.key for one in planted if one.kind is LeakKind.HELD_ALLELE}
+    assert report[LeakKind.WRONG_LABEL].found.keys >= {one.key for one in planted if one.kind is LeakKind.WRONG_LABEL}
+
+
+def test_a_stream_that_trainers_refuse_is_not_certain(tried: Tried) -> None:
+    stream = tried[1][LeakKind.RECREATED_ALLELE]
+    assert stream.verdict is Verdict.INCONCLUSIVE
+    assert "the stream cannot be drawn" in stream.reason
+
+
+def test_two_snvs_that_spell_a_held_out_allele_are_found_in_the_stream(audited: AuditedWorld, tmp_path: Path) -> None:
+    planted, report = planted_and_audited(audited, tmp_path / "out", EMITTED_PLANTS, 20_000)
+    assert report[LeakKind.HELD_ALLELE].verdict is Verdict.CLEAN
+    ((_, power),) = count_found(planted, report)
+    assert power.found >= NUMBER - 2
+    assert report[LeakKind.RECREATED_ALLELE].found.keys <= {one.key for one in planted}
+
+
+def test_two_snvs_are_refused_by_the_stream_that_knows_the_allele(audited: AuditedWorld, tmp_path: Path) -> None:
+    plant_leaks(audited.package, tmp_path / "first", audited.fasta, EMITTED_PLANTS, number=3)
+    package, told = tmp_path / "first/package", tmp_path / "first/holdouts/alleles.parquet"
+    (package / "holdouts/alleles.parquet").write_bytes(told.read_bytes())
+    # Planting anything else states the digests anew.
+    plant_leaks(package, tmp_path / "second", audited.fasta, ("wrong_label",))
+    report = audit(audited, package=tmp_path / "second/package", least_tuples=20_000)
+    assert report[LeakKind.RECREATED_ALLELE].verdict is Verdict.CLEAN
+
+
+def test_random_windows_give_no_false_alarm(tmp_path: Path) -> None:
+    texts = [world.simulate(50_000 + at, 1_200).decode() for at in range(1_000)]
+    corpora = world.corpora() | {"prokaryote_evo2": world.corpus("prokaryote_evo2", texts)}
+    audited = make_audited_world(tmp_path, corpus=corpora)
+    report = audit(audited, least_tuples=0)
+    found = {result.kind: len(result.found.keys) for result in report}
+    assert set(found.values()) == {0}
+    assert report[LeakKind.HELD_SEQUENCE].searched["windows"] > 1_000
+
+
+def test_a_contig_that_the_fasta_lacks_is_not_certain(audited: AuditedWorld, tmp_path: Path) -> None:
+    held = {name: text.decode() for name, text in world.SEQUENCES.items() if name != "chr21"}
+    report = audit(audited, fasta=write_fasta(tmp_path / "part.fa", held), least_tuples=0)
+    sequence, alleles = report[LeakKind.HELD_SEQUENCE], report[LeakKind.HELD_ALLELE]
+    assert sequence.verdict is Verdict.INCONCLUSIVE
+    assert sequence.reason == "the FASTA has 0.0% of the assembled bases of chr21"
+    assert alleles.verdict is Verdict.INCONCLUSIVE
+    assert report.verdict is Verdict.INCONCLUSIVE
+
+
+def test_other_names_of_contigs_in_the_fasta(audited: AuditedWorld, tmp_path: Path) -> None:
+    renamed = {name.removeprefix("chr"): text.decode() for name, text in world.SEQUENCES.items()}
+    assert audit(audited, fasta=write_fasta(tmp_path / "renamed.fa", renamed)).verdict is Verdict.CLEAN
+
+
+def test_soft_masked_bases_are_repeats(audited: AuditedWorld, tmp_path: Path) -> None:
+    masked = {name: text.decode().lower() for name, text in world.SEQUENCES.items() if name == "chr20"}
+    fasta = write_fasta(tmp_path / "masked.fa", {n: t.decode() for n, t in world.SEQUENCES.items()} | masked)
+    searched = audit(audited, fasta=fasta, least_tuples=0)[LeakKind.HELD_SEQUENCE].searched["held-out 31-mers"]
+    everything = audit(audited, least_tuples=0)[LeakKind.HELD_SEQUENCE].searched["held-out 31-mers"]
+    assert searched == pytest.approx(everything - world.LENGTHS["chr20"], abs=200)
+
+
+def test_without_a_vcf_labels_are_not_certain(audited: AuditedWorld) -> None:
+    labels = audit(audited, clinvar=None, least_tuples=0)[LeakKind.WRONG_LABEL]
+    assert (labels.verdict, labels.reason) == (Verdict.INCONCLUSIVE, "the VCF of release 2025-01-05 was not given")
+
+
+def test_labels_at_t0_are_compared_with_the_vcf_of_t0(audited: AuditedWorld, tmp_path: Path) -> None:
+    plant_leaks(audited.package, tmp_path / "out", audited.fasta, ("wrong_label",), number=2)
+    package = tmp_path / "out/package"
+    record = json.loads((package / "package.json").read_text())
+    (package / "package.json").write_text(json.dumps(record | {"knowledge": "T0"}))
+    report = audit(audited, package=package, clinvar_t0=audited.vcf, least_tuples=0)
+    assert len(report[LeakKind.LATE_LABEL].found.keys) == 2
+    assert report[LeakKind.WRONG_LABEL].verdict is Verdict.CLEAN
+
+
+def test_a_planted_package_verifies_and_the_original_is_untouched(audited: AuditedWorld, tmp_path: Path) -> None:
+    before = (audited.package / "SHA256SUMS").read_bytes()
+    plant_leaks(audited.package, tmp_path / "out", audited.fasta)
+    assert verify_package(tmp_path / "out/package") == []
+    assert verify_package(audited.package) == []
+    assert (audited.package / "SHA256SUMS").read_bytes() == before
+    listed = json.loads((tmp_path / "out/planted.json").read_text())
+    assert {one["plant"] for one in listed} == set(PLANTS)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_planting_is_repeatable(audited: AuditedWorld, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        plant_leaks(audited.package, tmp_path / name, audited.fasta, number=2, seed=4)
+    sums = [(tmp_path / name / "package/SHA256SUMS").read_bytes() for name in ("a", "b")]
+    assert sums[0] == sums[1]
+
+
+def test_wrong_input_of_planting(audited: AuditedWorld, tmp_path: Path) -> None:
+    with pytest.raises(UnknownTermError, match="--kind nonsense: is unknown: expected one of alias_contig"):
+        plant_leaks(audited.package, tmp_path / "out", audited.fasta, ("nonsense",))
+    with pytest.raises(InputError, match="exists already"):
+        plant_leaks(audited.package, tmp_path, audited.fasta)
+    with pytest.raises(MissingResourceError):
+        plant_leaks(tmp_path, tmp_path / "out", audited.fasta)
+
+
+def test_a_flank_with_one_held_out_base_is_found_and_one_beside_it_is_not(
+    audited: AuditedWorld, tmp_path: Path
+) -> None:
+    plant_leaks(audited.package, tmp_path / "out", audited.fasta, ("wrong_label",))
+    path = next((tmp_path / "out/package/data").glob("train-*.parquet"))
+    table, held = pq.read_table(path), world.BLOCK_TEST[0]
+    starts = np.array(table["start"].fill_null(-1).to_pylist())
+    rows = np.flatnonzero((starts >= 0) & np.array([origin == "reference" for origin in table["origin"].to_pylist()]))[
+        :2
+    ]
+    size, margin = table["window_bp"][int(rows[0])].as_py(), world.PROFILE.margin_bp
+    for row, start in zip(rows, (held - size - margin, held - size - margin + 1), strict=True):
+        starts[row] = start
+    ends = [start + size if start >= 0 else None for start in starts.tolist()]
+    for name, values in (("start", [None if at < 0 else at for at in starts.tolist()]), ("end", ends)):
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), [values])
+    pq.write_table(table, path)
+    report = audit(audited, package=tmp_path / "out/package", least_tuples=0)
+    assert report[LeakKind.HELD_INTERVAL].found.keys == {f"reference chr17:{held - size - margin + 1}"}
+
+
+@pytest.mark.parametrize(("at_allele", "leaks"), [(True, True), (False, False)])
+def test_a_held_out_allele_in_a_window_without_a_place(audited: AuditedWorld, at_allele: bool, leaks: bool) -> None:
+    held = world.clinvar("chr17").to_pylist()[3]
+    start = held["pos"] - 1 - 300
+    window = world.SEQUENCES["chr17"][start : start + 600].decode()
+    at = 300 if at_allele else 301
+    alt = held["alt"] if at_allele else world.other_base(window[at])
+    # The window reads along the other strand, and no place is stated.
+    texts = [world.reverse(text.encode()) for text in (window, f"{window[:at]}{alt}{window[at + 1 :]}")]
+    place = {"contig": None, "window_start": None, "strand": None, "origin": "mrna_evo2", "window_id": "w"}
+    tokens = encode_kmers(encode_sequence(texts[1]), k=6, stride=6).astype(np.int16)
+    batch = SimpleNamespace(tuples=[SimpleNamespace(source_window=texts[0], **place)], target_tokens=tokens[None])
+    stream = audit(audited, least_tuples=1, draw=lambda package: [batch])[LeakKind.RECREATED_ALLELE]
+    assert stream.found.keys == ({"mrna_evo2 w"} if leaks else set())
+    assert stream.verdict is (Verdict.LEAK if leaks else Verdict.INCONCLUSIVE)
+
+
+@pytest.mark.parametrize(("strand", "emitted", "left"), [("+", (100, 215), (93, 100)), ("-", (85, 200), (200, 207))])
+def test_what_a_window_shows_on_either_strand(strand: str, emitted: tuple[int, int], left: tuple[int, int]) -> None:
+    row = {"contig": "21", "start": 100, "end": 200, "strand": strand, "left_flank": "A" * 7, "right_flank": "C" * 15}
+    assert emitted_span(row) == ("chr21", *emitted)
+    assert left_flank_span(row) == ("chr21", *left)
+
+
+def test_a_window_of_a_contig_without_coordinates(audited: AuditedWorld, tmp_path: Path) -> None:
+    plant_leaks(audited.package, tmp_path / "out", audited.fasta, ("wrong_label",))
+    path = next((tmp_path / "out/package/data").glob("train-*.parquet"))
+    table = pq.read_table(path)
+    at = table.schema.get_field_index("contig")
+    named = {"mrna_evo2.1": "21", "mrna_evo2.3": "17"}
+    rows = zip(table["record_id"].to_pylist(), table["contig"].to_pylist(), strict=True)
+    contigs = [named.get(record, contig) for record, contig in rows]
+    pq.write_table(table.set_column(at, table.schema.field(at), [contigs]), path)
+    report = audit(audited, package=tmp_path / "out/package", least_tuples=0)
+    assert report[LeakKind.HELD_INTERVAL].found.keys == {"mrna_evo2 mrna_evo2.1:0"}

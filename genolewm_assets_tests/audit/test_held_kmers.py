@@ -1,0 +1,130 @@
+"""31-mers: equal on both strands, without repeats and simple sequence, and what a stretch of them tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from genolewm_assets.audit import held_kmers
+from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference, held_tables, keys_of
+from genolewm_assets.audit.kmer_kernels import NO_KEY, densest_stretch
+from genolewm_assets.audit.reading.intervals import HeldSpans, Span
+from genolewm_assets.audit.reading.reference import Reference, encode, reverse_complement
+from genolewm_assets.audit.similarity import compare
+from genolewm_assets_tests.referees.bcftools import write_fasta
+
+
+def simulate(seed: int, length: int) -> str:
+    return "".join(np.random.default_rng(seed).choice(list("ACGT"), length))
+
+
+def plain_kmers(text: str) -> set[str]:
+    """Return the 31-mers of both strands, by slices."""
+    other = text.translate(str.maketrans("ACGT", "TGCA"))[::-1]
+    return {strand[at : at + 31] for strand in (text, other) for at in range(len(text) - 30)}
+
+
+def test_keys_are_those_of_either_strand() -> None:
+    codes = encode(simulate(1, 200))
+    keys, other = keys_of(codes), keys_of(reverse_complement(codes))
+    assert keys[:170].tolist() == other[:170][::-1].tolist()
+    assert set(keys[170:].tolist()) == {int(NO_KEY)}
+    assert len(set(keys[:170].tolist())) == 170
+
+
+def test_a_sequence_is_compared_as_by_slices() -> None:
+    held, other = simulate(2, 900), simulate(3, 300)
+    table = KmerTable.of(keys_of(encode(held)))
+    text = other[:100] + held[300:420] + other[100:]
+    found = table.held(encode(text))
+    expected = [text[at : at + 31] in plain_kmers(held) for at in range(len(text) - 30)]
+    assert found.tolist() == [int(each) for each in expected]
+    assert table.held(encode(held[:30])).size == 0
+
+
+def test_unknown_masked_and_simple_bases_are_left_out() -> None:
+    text = simulate(4, 61)
+    assert (keys_of(encode(text[:40] + "N" + text[40:])) != NO_KEY).sum() == 40 - 30
+    assert (keys_of(encode(text[:31] + text[31:].lower()), skip_masked=True) != NO_KEY).sum() == 1
+    assert (keys_of(encode(text.lower())) == keys_of(encode(text))).all()
+    assert (keys_of(encode("ACACAG" * 20), skip_simple=True) == NO_KEY).all()
+
+
+def test_densest_stretch() -> None:
+    held = np.zeros(500, dtype=np.uint8)
+    held[[100, 101, 102, 140, 400]] = 1
+    assert densest_stretch(held, 100) == (5, 3, 41, 4, 2)
+    assert densest_stretch(np.zeros(0, dtype=np.uint8), 100) == (0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(("equal_bp", "is_leak"), [(61, False), (62, True)])
+def test_the_least_exact_stretch(equal_bp: int, is_leak: bool) -> None:
+    held = simulate(5, 1_000)
+    table = KmerTable.of(keys_of(encode(held)))
+    # The bases beside the equal ones differ from those of the held-out sequence.
+    text = simulate(6, 300)[:-1] + "ACGT"["ACGT".index(held[199]) - 1] + held[200 : 200 + equal_bp]
+    text += "ACGT"["ACGT".index(held[200 + equal_bp]) - 1] + simulate(7, 600)
+    assert compare(text, table).is_leak is is_leak
+
+
+@pytest.mark.parametrize(("identity", "least", "most"), [(0.95, 60, 60), (0.90, 54, 60), (0.80, 0, 5)])
+def test_copies_by_identity(identity: float, least: int, most: int) -> None:
+    rng, found = np.random.default_rng(9), 0
+    for seed in range(60):
+        codes = encode(simulate(100 + seed, 3_000))
+        change = rng.random(codes.size) >= identity
+        copy = np.where(change, (codes + rng.integers(1, 4, codes.size)) % 4, codes).astype(np.uint8)
+        text = "".join("ACGT"[code] for code in copy)
+        found += compare(text, KmerTable.of(keys_of(codes))).is_leak
+    assert least <= found <= most
+
+
+@pytest.fixture
+def repeated(tmp_path: Path) -> Path:
+    unit = simulate(10, 200)
+    text = simulate(11, 1_000) + "".join(unit + simulate(20 + at, 50) for at in range(9))
+    return write_fasta(tmp_path / "genome.fa", {"chr1": text, "2": simulate(12, 500)})
+
+
+def test_frequent_31mers_are_repeats(repeated: Path) -> None:
+    with Reference(repeated) as reference:
+        span = Span("chr1", 0, 1_250)
+        everything = KmerTable.of(keys_of(reference.fetch(*span)))
+        counts = count_in_reference(everything, reference)
+        assert (counts.min(), counts.max()) == (1, 9)
+        (table,) = held_tables(reference, [span], soft_masked=False)
+        # The unit begins at base 1,000; what is near it counts as the same repeat.
+        assert (
+            table.keys.tolist()
+            == np.unique(keys_of(reference.fetch("chr1", 0, 1_030 - held_kmers.REPEAT_BP))[:-30]).tolist()
+        )
+
+
+def test_parts_hold_what_the_whole_holds(repeated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Reference(repeated) as reference:
+        monkeypatch.setattr(held_kmers, "REPEAT_BP", 0)
+        spans = [Span("chr1", 100, 1_250), Span("chr2", 0, 500)]
+        (whole,) = held_tables(reference, spans, soft_masked=False)
+        monkeypatch.setattr(held_kmers, "PART_BP", 300)
+        parts = [table.keys for table in held_tables(reference, spans, soft_masked=False)]
+        assert len(parts) > 3
+        assert np.unique(np.concatenate(parts)).tolist() == whole.keys.tolist()
+
+
+def test_counting_goes_on_between_chunks(repeated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from genolewm_assets.audit.reading import reference as module
+
+    monkeypatch.setattr(module, "_CHUNK_BP", 64)
+    with Reference(repeated) as reference:
+        table = KmerTable.of(keys_of(reference.fetch("chr2", 0, 500)))
+        assert (count_in_reference(table, reference) == 1).all()
+
+
+def test_held_spans_are_merged() -> None:
+    held = HeldSpans([Span("chr1", 10, 20), Span("chr1", 15, 30), Span("chr1", 30, 31), Span("chr1", 40, 50)])
+    assert list(held) == [Span("chr1", 10, 31), Span("chr1", 40, 50)]
+    places = {(0, 10): 0, (0, 11): 1, (30, 41): 2, (31, 40): 0, (49, 60): 1, (50, 60): 0, (0, 99): 31}
+    assert {place: held.shared_bp("chr1", *place) for place in places} == places
+    assert held.shared_bp("chr2", 0, 99) == 0

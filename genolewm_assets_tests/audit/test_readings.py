@@ -1,0 +1,84 @@
+"""Names of contigs, normal forms of alleles, and classes of ClinVar, against what the rest of the house knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets.audit.labels import class_of, read_classes
+from genolewm_assets.audit.normal_alleles import Allele, normalise_alleles
+from genolewm_assets.audit.reading.contig_names import assembled_bases, canonical_name
+from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.errors import FastaError, VcfError
+from genolewm_assets.genome import GRCH38
+from genolewm_assets.lewm.holdouts.assembly_coverage import GRCH38_BASES
+from genolewm_assets.sources.clinvar.terms import label_of
+from genolewm_assets_tests.referees.bcftools import write_fasta
+
+
+def test_contig_names_and_sizes() -> None:
+    for contig in GRCH38:
+        assert {canonical_name(name) for name in (contig.name, *contig.aliases)} == {contig.name}
+    known = {contig.name: assembled_bases(contig.length) for contig in GRCH38 if contig.name != "chrM"}
+    assert known == {name: bases for name, bases in GRCH38_BASES.items() if name != "chrM"}
+    assert assembled_bases(12_345) is None
+
+
+def test_partial_contigs_are_measured(sliced_fasta: Path) -> None:
+    with Reference(sliced_fasta) as reference:
+        shares = {name: reference.assembled_share(name) for name in ("chr20", "chr21", "chrM", "chr1")}
+    assert 0 < shares["chr21"] < 0.95
+    assert shares["chrM"] == 1
+    assert shares["chr1"] == 0
+
+
+def test_normal_forms(tmp_path: Path) -> None:
+    fasta = write_fasta(tmp_path / "genome.fa", {"21": "GATTTTACACACAGGCTA"})
+    cases = {
+        Allele("chr21", 5, "TT", "T"): Allele("chr21", 2, "AT", "A"),
+        Allele("chr21", 11, "ACA", "A"): Allele("chr21", 6, "TAC", "T"),
+        Allele("chr21", 13, "AGG", "ATG"): Allele("chr21", 14, "G", "T"),
+        Allele("chr21", 14, "GG", "TT"): Allele("chr21", 14, "GG", "TT"),
+        Allele("chr21", 14, "C", "T"): None,
+        Allele("chr21", 14, "N", "T"): None,
+        Allele("chr21", 14, "G", "G"): None,
+        Allele("chr20", 14, "G", "T"): None,
+    }
+    with Reference(fasta) as reference:
+        assert normalise_alleles(cases, reference) == cases
+
+
+def test_a_fasta_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(FastaError, match="cannot be opened"):
+        Reference(tmp_path / "absent.fa")
+    twice = write_fasta(tmp_path / "twice.fa", {"chr21": "ACGT", "21": "ACGT"})
+    with pytest.raises(FastaError, match="holds chr21 twice"):
+        Reference(twice)
+
+
+@pytest.mark.parametrize(
+    "clnsig",
+    [
+        *("Pathogenic", "Likely_pathogenic", "Pathogenic/Likely_pathogenic", "Benign", "Benign/Likely_benign"),
+        *("Uncertain_significance", "Conflicting_classifications_of_pathogenicity", "drug_response", "not_provided"),
+        *("Pathogenic|drug_response", "Likely_benign|other", "Pathogenic,_low_penetrance", "Pathogenic,_other"),
+        *("Uncertain_significance/Uncertain_risk_allele", "Pathogenic/Likely_pathogenic|risk_factor", "Affects"),
+        *(
+            "Conflicting_interpretations_of_pathogenicity|association",
+            "Pathogenic/Likely_pathogenic/Likely_risk_allele",
+        ),
+    ],
+)
+def test_classes_are_those_of_the_reader(clnsig: str) -> None:
+    assert class_of(clnsig) == str(label_of(clnsig, where="test"))
+
+
+def test_wanted_classes_are_read(tmp_path: Path) -> None:
+    vcf = tmp_path / "clinvar.vcf"
+    rows = [("1", "7", "CLNSIG=Benign"), ("2", "8", "A=1;CLNSIG=Pathogenic"), ("3", "9", ".")]
+    vcf.write_text("#CHROM\n" + "".join(f"21\t{pos}\t{id_}\tA\tC\t.\t.\t{info}\n" for pos, id_, info in rows))
+    assert read_classes(vcf, {8, 9, 10}) == {8: "P", 9: "OTHER"}
+    vcf.write_text("#CHROM\nno record\n")
+    with pytest.raises(VcfError, match=r"clinvar\.vcf:2: cannot be read"):
+        read_classes(vcf, {8})

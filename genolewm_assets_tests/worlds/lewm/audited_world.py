@@ -1,0 +1,53 @@
+"""The small package with its reference as a FASTA, and with a ClinVar VCF that has its labels."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets_tests.referees.bcftools import write_fasta
+from genolewm_assets_tests.worlds.lewm import package_world as world
+
+_CLNSIG = {
+    "P": "Pathogenic",
+    "LP": "Likely_pathogenic",
+    "B": "Benign",
+    "LB": "Likely_benign",
+    "VUS": "Uncertain_significance",
+    "OTHER": "not_provided",
+}
+
+
+@dataclass(frozen=True)
+class AuditedWorld:
+    """A published package, and what it is audited with."""
+
+    package: Path
+    fasta: Path
+    vcf: Path
+
+
+def make_audited_world(folder: Path, **changes: object) -> AuditedWorld:
+    """Publish the package of ``package_world`` without caches of states; ``changes`` are exchanged sources."""
+    root = Root(folder / "root")
+    root.claim("tiny", world.GENOME_DIGEST)
+    held = [row for name in ("chr20", "chr21") for row in world.clinvar(name).to_pylist()]
+    of_contigs = [("holdout-chr", "validation" if row["chrom"] == "chr20" else "test", row) for row in held]
+    temporal = world.clinvar("chr17").to_pylist()
+    alleles = world.held_alleles(
+        ("holdout-temporal", "validation", temporal[3]), ("holdout-temporal", "test", temporal[30]), *of_contigs
+    )
+    # With margins left and right of the blocks, no left flank of a training window has a held-out base.
+    sources = replace(world.make_sources(**({"alleles": alleles} | changes)), caches=())
+    package = world.publish(root, sources).directory
+    fasta = write_fasta(folder / "genome.fa", {name: text.decode() for name, text in world.SEQUENCES.items()})
+    vcf = folder / "clinvar.vcf.gz"
+    with gzip.open(vcf, "wt") as out:
+        out.write("##fileformat=VCFv4.1\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n")
+        # The world numbers the alleles of each contig from 1; the classes of a number are the same on all of them.
+        for row in world.clinvar("chr17").to_pylist():
+            columns = (row["chrom"][3:], row["pos"], row["clinvar_id"], row["ref"], row["alt"], ".", ".")
+            out.write("\t".join(map(str, columns)) + f"\tCLNSIG={_CLNSIG[row['label']]}\n")
+    return AuditedWorld(package, fasta, vcf)
