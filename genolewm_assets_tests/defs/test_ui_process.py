@@ -22,13 +22,13 @@ print("serving", flush=True)
 try:
     time.sleep(60)
 except KeyboardInterrupt:
-    pass
-print("ended in order", flush=True)
+    print("ended in order", flush=True)
 """
 #: Starts a server as `dagster dev` does, and waits.
 _UI = """
 import os, subprocess, sys
-os.environ["GENOLEWM_UI_PROCESS"] = str(os.getpid())
+from genolewm_assets.defs.ui_process import UI_PROCESS
+os.environ[UI_PROCESS] = str(os.getpid())
 subprocess.run([sys.executable, "-c", *sys.argv[1:]])
 """
 
