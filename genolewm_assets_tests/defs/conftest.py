@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 
@@ -13,6 +14,12 @@ from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 def world(tmp_path: Path) -> TinyWorld:
     """Return sources, a root and an instance that the test may break."""
     return TinyWorld(tmp_path / "world")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
+    """Return a world in which everything is built; tests change copies of it."""
+    return everything_built(tmp_path_factory)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from genolewm_assets.lewm.holdouts.temporal import KEPT_FILE
-from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of
 
 pytestmark = pytest.mark.slow
@@ -18,11 +18,6 @@ pytestmark = pytest.mark.slow
 T0, BETWEEN = RELEASES
 NEW, NEWER = "2025-06-01", "2026-01-11"
 PRODUCTS = ("holdouts/manifest", "packages/split")
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
-    return everything_built(tmp_path_factory)
 
 
 @pytest.fixture

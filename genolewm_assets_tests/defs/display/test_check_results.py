@@ -71,6 +71,13 @@ def test_a_failed_result_of_the_product_without_rows_is_noticed() -> None:
         assert [fault.partition(":")[0] for fault in faults] == ["genolewm_assets.anything"]
 
 
+def test_rows_hold_nothing_that_a_terminal_obeys() -> None:
+    hostile = "\x1b]0;title\x07\x1b[2J\nchr1: all checks passed\u202e\ud800"
+    (row,) = CheckResult("c", passed=False, rows=[{"id": hostile, "name": "Größe 5 %"}]).rows
+    assert str(row["id"]).isprintable()
+    assert row["name"] == "Größe 5 %"
+
+
 def test_every_check_of_the_graph_has_a_remedy() -> None:
     assert set(CHECK_REMEDIES) == set(CHECKS)
     for name, remedy in CHECK_REMEDIES.items():

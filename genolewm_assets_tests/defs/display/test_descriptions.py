@@ -22,7 +22,7 @@ from genolewm_assets.defs.runtime.settings import configured_source_url
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.store.tables.schema import TableSchema, one_of
 from genolewm_assets_tests.places import REPOSITORY
-from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 
 REPOSITORY_DEF = defs.get_repository_def()
 SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
@@ -155,11 +155,6 @@ def test_free_text_is_a_column_of_some_table() -> None:
         for field in table.arrow
         if field.type == pa.string() and field.name not in table.closed
     } == FREE_TEXT
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
-    return everything_built(tmp_path_factory)
 
 
 @pytest.mark.slow

@@ -30,15 +30,9 @@ from genolewm_assets.defs.operations.run_queue import (
 from genolewm_assets.defs.runtime.failures import failure_of
 from genolewm_assets.defs.runtime.run_states import HELD_TAG, NEVER_BEGAN
 from genolewm_assets_tests.places import REPOSITORY
-from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.sensor_world import NEW, OLD, unregistered_world
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
-    """Return a world in which everything is built."""
-    return everything_built(tmp_path_factory)
 
 
 @pytest.fixture

@@ -16,18 +16,13 @@ from genolewm_assets.defs.assets.graph import PUBLISHING
 from genolewm_assets.defs.operations.currency_job import check_current_schedule, survey_root
 from genolewm_assets.defs.runtime.currency import BUILT_FROM_CURRENT_INPUTS
 from genolewm_assets_tests.command_line import run
-from genolewm_assets_tests.worlds.graph.built_world import STEPS, Automation, BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.built_world import STEPS, Automation, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, RELEASES
 
 #: Every partition of every asset that publishes something.
 BUILT = {(key, partition) for keys, partitions in STEPS for key in keys for partition in partitions}
 
 Subject = tuple[str, str | None]
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
-    return everything_built(tmp_path_factory)
 
 
 @pytest.fixture

@@ -9,18 +9,13 @@ import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES
 
 pytestmark = pytest.mark.slow
 
 NEW = "2025-06-01"
 FIRST, SECOND = RELEASES
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
-    return everything_built(tmp_path_factory)
 
 
 @pytest.fixture

@@ -21,16 +21,11 @@ from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.store.artefacts.build import build
 from genolewm_assets_tests.servers.web_server import WebServer
-from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
 
 FIRST, SECOND = RELEASES
 EARLIEST = "2023-06-04"
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
-    return everything_built(tmp_path_factory)
 
 
 @pytest.fixture

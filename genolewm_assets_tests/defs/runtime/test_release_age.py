@@ -21,7 +21,7 @@ from genolewm_assets.defs.runtime.release_age import (
     offered_by_listing,
     recorded_releases,
 )
-from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
 
 FIRST, SECOND = RELEASES
@@ -37,11 +37,6 @@ FOLLOWING_CLINVAR = {
     "packages/split",
     "packages/current",
 }
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
-    return everything_built(tmp_path_factory)
 
 
 @pytest.fixture

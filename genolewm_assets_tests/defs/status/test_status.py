@@ -38,16 +38,11 @@ from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.releases import register_releases
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets_tests.command_line import run
-from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, RELEASES
 
 NEW = "2025-06-01"
 HOSTILE = "[bold]x[/bold] |a| `b` <script>alert(1)</script> \x1b[31m[link=file:///etc]\n# **t** \u202e"
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
-    return everything_built(tmp_path_factory)
 
 
 @pytest.fixture
