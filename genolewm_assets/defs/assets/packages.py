@@ -90,6 +90,7 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
             intervals=pq.read_table(holdouts.file("intervals.parquet")),
             alleles=pq.read_table(holdouts.file("alleles.parquet")),
             corpus_rows=pq.read_table(holdouts.file("corpus.parquet")),
+            similar=pq.read_table(holdouts.file("similar.parquet")),
             haplotypes=pq.read_table(holdouts.file("haplotypes.parquet")),
             holdout_counts=holdouts.manifest.counts,
             policy=policy,
@@ -220,7 +221,7 @@ packages_split = GatedAsset(
     card; it refers to the cached states. Separate code checks that its training split contains nothing held out.
     """,
     kinds={"parquet", "huggingface"},
-    code_version="3",
+    code_version="4",
     place=lambda workspace, release: read_latest(workspace.root.path, release).path,
     deps=(
         *RELEASE_DEPS,

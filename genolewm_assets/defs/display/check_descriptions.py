@@ -92,6 +92,10 @@ _HOLDOUTS: Mapping[str, str] = {
     "alleles_in_stretches_named": (
         "For every holdout, source and contig, the table lists as many alleles as overlap the held-out intervals."
     ),
+    "similar_windows_excluded": (
+        "Every corpus window that is similar to held-out sequence, other than by repeats, is excluded; every place that "
+        "it is similar to is held out."
+    ),
     "contigs_held_out_whole": "Every contig that the policy holds out is held out from its first base to its last.",
     "haplotype_share_in_bounds": (
         "Haplotype blocks remove the share of windows that the policy requests, within 0.3 percentage points, or less "

@@ -16,7 +16,7 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Holdout
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import TABLES
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, TABLES
 from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema
@@ -59,6 +59,7 @@ def _stating(check: CheckResult, held: HoldoutTables, given: HoldoutInputs, poli
     n, nothing, declared = {
         "contigs_held_out_whole": (contigs, "the policy holds out no contig", True),
         "alleles_in_stretches_named": (held.intervals.num_rows, "no interval is held out", not contigs),
+        "similar_windows_excluded": (held.similar.num_rows, "no window is similar to held-out sequence", True),
         "haplotype_share_in_bounds": (windows, "no contig has a window", False),
         "haplotypes_as_carried": (held.haplotypes.num_rows, "no haplotype block is held out", True),
     }.get(check.name, (rows, "nothing is held out", not contigs))
@@ -165,6 +166,21 @@ def _alleles(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) 
     ]
 
 
+def _similar(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
+    """Find similar windows of the corpus that are not excluded, and places that are not held out."""
+    excluded = set(zip(*(held.corpus[name].to_pylist() for name in HOLDOUT_CORPUS.key), strict=True))
+    spans, problems = _spans(held), Problems()
+    for row in held.similar.to_pylist():
+        what = f"{row['origin']} {row['record_id'] or row['contig']}:{row['window_index'] or row['start']}"
+        key = row["origin"], row["record_id"], row["window_index"], row["holdout"]
+        if row["record_id"] and row["reason"] != "repeats" and key not in excluded:
+            problems.append({**row, "problem": f"{what} is similar to held-out sequence and not excluded"})
+        held_out = spans.get((row["holdout"], row["held_contig"]), [])
+        if not any(start < row["held_end"] and row["held_start"] < end for start, end in held_out):
+            problems.append({**row, "problem": f"{what} is similar to a place that {row['holdout']} does not hold out"})
+    return problems
+
+
 def _haplotypes(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> Problems:
     """Compare the share of windows that blocks exclude with the policy; less is accepted if too few blocks exist."""
     met: set[tuple[str, int]] = set()
@@ -243,6 +259,7 @@ _CHECKS: dict[str, Callable[[HoldoutTables, HoldoutInputs, HoldoutPolicy], Probl
     "units_have_one_role": _roles,
     "contigs_held_out_whole": _contigs,
     "alleles_in_stretches_named": _alleles,
+    "similar_windows_excluded": _similar,
     "haplotype_share_in_bounds": _haplotypes,
     "haplotypes_as_carried": _carriers,
 }
@@ -252,7 +269,7 @@ HOLDOUT_CHECKS = ("schema_as_declared", *_CHECKS)
 
 
 def _tables(held: HoldoutTables) -> list[tuple[pa.Table, TableSchema]]:
-    return list(zip((held.intervals, held.alleles, held.corpus, held.haplotypes), TABLES, strict=True))
+    return list(zip((held.intervals, held.alleles, held.corpus, held.similar, held.haplotypes), TABLES, strict=True))
 
 
 def _spans(held: HoldoutTables) -> dict[tuple[str, str], list[tuple[int, int]]]:

@@ -21,6 +21,7 @@ from genolewm_assets.lewm.holdouts import (
     HOLDOUT_CORPUS,
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
+    HOLDOUT_SIMILAR,
 )
 from genolewm_assets.lewm.package_build.allele_checks import check_bench, check_training_alleles
 from genolewm_assets.lewm.package_build.epoch_checks import check_mix, check_visits
@@ -132,7 +133,7 @@ def _stating(check: CheckResult, sources: PackageSources) -> CheckResult:
 
 def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
     """Compare columns, types and nullability of every table file with its declared schema; report missing tables."""
-    nouns = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_HAPLOTYPES)
+    nouns = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_SIMILAR, HOLDOUT_HAPLOTYPES)
     declared: dict[str, TableSchema] = dict(zip(HOLDOUT_PATHS.values(), nouns, strict=True))
     declared |= {variants_path(split): PACKAGE_VARIANTS for split in Split}
     declared |= {controls_path(split): PACKAGE_CONTROLS for split in EVALUATION}

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import EVALUATION, GRCH38, Bases, ContigSet, Holdout, Split, reverse_complement
-from genolewm_assets.lewm.holdouts import HOLDOUT_HAPLOTYPES, HoldoutIndex, HoldoutPolicy, meets
+from genolewm_assets.lewm.holdouts import HOLDOUT_HAPLOTYPES, HOLDOUT_SIMILAR, HoldoutIndex, HoldoutPolicy, meets
 from genolewm_assets.lewm.package_build.bench import BenchPlan, BenchSources, plan_bench
 from genolewm_assets.lewm.package_build.emitting import windows_that_emit
 from genolewm_assets.lewm.package_build.split import (
@@ -58,8 +58,8 @@ class PackageSources:
         Parameters that the holdouts were made with.
     reference
         Function that returns the upper-case bases of a contig, by its name: ``bytes``, or pieces read on demand.
-    haplotypes
-        The holdout table ``HOLDOUT_HAPLOTYPES``.
+    similar, haplotypes
+        The holdout tables ``HOLDOUT_SIMILAR`` and ``HOLDOUT_HAPLOTYPES``.
     holdout_counts
         Counts of the holdouts' manifest.
     clinvar_t0
@@ -95,6 +95,7 @@ class PackageSources:
     corpus_rows: pa.Table
     policy: HoldoutPolicy
     reference: Callable[[str], Bases]
+    similar: pa.Table = field(default_factory=HOLDOUT_SIMILAR.empty)
     haplotypes: pa.Table = field(default_factory=HOLDOUT_HAPLOTYPES.empty)
     holdout_counts: Mapping[str, int] = field(default_factory=dict)
     clinvar_t0: Mapping[str, pa.Table] | None = None

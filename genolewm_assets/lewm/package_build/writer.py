@@ -21,6 +21,7 @@ from genolewm_assets.lewm.holdouts import (
     HOLDOUT_CORPUS,
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
+    HOLDOUT_SIMILAR,
     HoldoutIndex,
     meets,
 )
@@ -106,7 +107,9 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
 
 def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -> tuple[dict[str, int], dict[str, int]]:
     """Write all tables; return the number of rows by path, and the counts of the package."""
-    holdouts = HoldoutIndex(sources.intervals, sources.alleles, sources.corpus_rows, contigs=sources.contigs)
+    holdouts = HoldoutIndex(
+        sources.intervals, sources.alleles, sources.corpus_rows, sources.similar, contigs=sources.contigs
+    )
     plan = plan_package(sources, holdouts)
     rows = _write_windows(work_dir, sources, plan, progress)
     variants, variant_counts = _write_variants(work_dir, sources, plan, holdouts)
@@ -115,6 +118,7 @@ def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -
         ("intervals", sources.intervals, HOLDOUT_INTERVALS),
         ("alleles", sources.alleles, HOLDOUT_ALLELES),
         ("corpus", sources.corpus_rows, HOLDOUT_CORPUS),
+        ("similar", sources.similar, HOLDOUT_SIMILAR),
         ("haplotypes", sources.haplotypes, HOLDOUT_HAPLOTYPES),
     ):
         rows[HOLDOUT_PATHS[noun]] = write_package_table(work_dir / HOLDOUT_PATHS[noun], [table], schema)

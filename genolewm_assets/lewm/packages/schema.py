@@ -216,5 +216,5 @@ def controls_path(split: Split) -> str:
 
 #: Path of each holdout table, relative to the package, by the name of the table.
 HOLDOUT_PATHS: Mapping[str, str] = MappingProxyType(
-    {noun: f"holdouts/{noun}.parquet" for noun in ("intervals", "alleles", "corpus", "haplotypes")}
+    {noun: f"holdouts/{noun}.parquet" for noun in ("intervals", "alleles", "corpus", "similar", "haplotypes")}
 )

@@ -152,17 +152,28 @@ class FastaReader:
             )
         return self.contigs[name]
 
+    def read_as_written(self, name: str, start: int, end: int) -> bytes:
+        """Return the bases ``[start, end)``, 0-based, of a contig in the case of the file: lower case marks repeats.
+
+        Errors are those of :meth:`read_contig`.
+        """
+        self._length(name)
+        return self._fetch(name, start, end)
+
     def _read(self, name: str, start: int, end: int) -> bytes:
+        return self._fetch(name, start, end).upper()
+
+    def _fetch(self, name: str, start: int, end: int) -> bytes:
         where = f"{self._label} ({name})"
         with _quiet_htslib():
             try:
-                sequence = self._file.fetch(self._spelling[name], start, end).encode("latin-1").upper()
+                sequence = self._file.fetch(self._spelling[name], start, end).encode("latin-1")
             except (OSError, ValueError, KeyError) as error:
                 raise FastaError(where, f"cannot be read ({error})", remedy="Fetch the file again") from error
         if len(sequence) != end - start:
             expected, got = f"{end:,} bases, as its index states", f"{start + len(sequence):,}"
             raise FastaError(where, "wrong length", expected=expected, got=got, remedy="Remove the index files")
-        foreign = sequence.translate(None, _IUPAC)
+        foreign = sequence.translate(None, _IUPAC + _IUPAC.lower())
         if foreign:
             base = start + sequence.index(foreign[:1]) + 1
             raise FastaError(f"{where}:{base:,}", "not a nucleotide", expected="IUPAC codes", got=repr(chr(foreign[0])))
