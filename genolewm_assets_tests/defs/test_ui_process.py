@@ -14,6 +14,8 @@ from pathlib import Path
 _SERVER = """
 import signal, sys, time
 from genolewm_assets.defs import ui_process
+# What a shell starts in the background ignores SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 if "deaf" in sys.argv:
     ui_process._STOP_S = 0.2
     signal.signal(signal.SIGINT, signal.SIG_IGN)
