@@ -67,12 +67,12 @@ _WINDOWS: Mapping[str, str] = {
         "The contig has exactly the windows that RFC-0006 section 3.2 defines, in every run of A, C, G and T."
     ),
     "placements_hold": (
-        "Every placement has the columns that its kind requires, rests on stated coordinates exactly where the bases of "
-        "the reference agree with them, and is marked exact only if the reference has the same bases."
+        "Every placement has the columns that its kind requires, rests on stated coordinates exactly where the bases "
+        "of the reference agree with them, and is marked exact only if the reference has the same bases."
     ),
     "windows_cut_from_records": (
-        "Every window and its flanks equal the same interval of the source record, and only a record that states another "
-        "organism is called non-human."
+        "Every window and its flanks equal the same interval of the source record, and only a record that states "
+        "another organism is called non-human."
     ),
     "windows_follow_tiling": "Every record has exactly the windows that the tiling rules give.",
 }
@@ -96,9 +96,9 @@ _HOLDOUTS: Mapping[str, str] = {
         "For every holdout, source and contig, the table lists as many alleles as overlap the held-out intervals."
     ),
     "corpus_windows_in_doubt_named": (
-        "The corpus windows listed by place or in doubt are those that a second pass over all corpus windows finds: they "
-        "overlap a held-out interval as placed or as stated or, while a held-out contig is inconclusive, may be human and "
-        "have no confirmed coordinates."
+        "The corpus windows listed by place or in doubt are those that a second pass over all corpus windows finds: "
+        "they overlap a held-out interval as placed or as stated or, while a held-out contig is inconclusive, may be "
+        "human and have no confirmed coordinates."
     ),
     "contigs_held_out_whole": "Every contig that the policy holds out is held out from its first base to its last.",
     "haplotype_share_in_bounds": (

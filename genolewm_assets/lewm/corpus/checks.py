@@ -46,9 +46,12 @@ _WORD = re.compile(r"[a-z]{2,}|[0-9]+")
 _HUMAN = {"homo", "human", "sapiens", "hominidae", "homininae", "9606"}
 #: Words of the lineage of *Homo sapiens* (NCBI Taxonomy) above the family, and of texts that state nothing.
 _NOT_AN_ORGANISM = set(
-    "cellular organisms eukaryota eukaryote opisthokonta metazoa eumetazoa bilateria deuterostomia chordata craniata "
-    "vertebrata vertebrate gnathostomata euteleostomi sarcopterygii tetrapoda amniota mammalia mammalian theria eutheria "
-    "boreoeutheria euarchontoglires primates haplorrhini simiiformes catarrhini unknown unclassified none na".split()
+    _WORD.findall(
+        "cellular organisms eukaryota eukaryote opisthokonta metazoa eumetazoa bilateria deuterostomia chordata "
+        "craniata vertebrata vertebrate gnathostomata euteleostomi sarcopterygii tetrapoda amniota mammalia "
+        "mammalian theria eutheria boreoeutheria euarchontoglires primates haplorrhini simiiformes catarrhini "
+        "unknown unclassified none na"
+    )
 )
 
 
@@ -293,7 +296,7 @@ class _Audit:
     def _placement_holds(self, row: Row, record: CorpusRecord) -> bool:
         """Return whether a placement has the columns of its kind, is inside its contig, and is exact as stated.
 
-        The kind must be ``coordinates`` if, and only if, the bases of the reference agree with the record's coordinates.
+        The kind must be ``coordinates`` if, and only if, the bases of the reference agree with stated coordinates.
         """
         how, contig = row["placement_how"], row["placed_contig"]
         if not _has_its_columns(row) or (how != "none" and not record.maybe_human):

@@ -1,7 +1,7 @@
 """Place windows of corpus records on the reference: by stated coordinates, by alignment, or as the record states.
 
-Stated coordinates place a window only where its bases are those of the reference; otherwise the window is aligned to the
-whole reference, whatever contig is stated. The bases of the reference and the aligner are arguments;
+Stated coordinates place a window only where its bases are those of the reference; otherwise the window is aligned to
+the whole reference, whatever contig is stated. The bases of the reference and the aligner are arguments;
 ``sources.corpus.aligner`` provides both.
 """
 
@@ -36,8 +36,8 @@ _KNOWN = np.frombuffer(b"ACGT", dtype=np.uint8)
 class PlacementHow(StrEnum):
     """Evidence of a placement.
 
-    ``COORDINATES``: stated, and the bases agree. ``MAPPY``: aligned. ``STATED``: coordinates stated, not confirmed by the
-    reference, and no other place found. ``CONTIG_NAME``: only the contig is stated. ``NONE``: not placed.
+    ``COORDINATES``: stated, and the bases agree. ``MAPPY``: aligned. ``STATED``: coordinates stated, not confirmed by
+    the reference, and no other place found. ``CONTIG_NAME``: only the contig is stated. ``NONE``: not placed.
     """
 
     COORDINATES = "coordinates"

@@ -74,7 +74,7 @@ class CorpusRecord:
 
     @property
     def maybe_human(self) -> bool:
-        """Whether the record can be human: unless it states a taxon that :mod:`~genolewm_assets.lewm.corpus.taxa` lists.
+        """Whether the record can be human: unless it states a listed taxon (:mod:`~genolewm_assets.lewm.corpus.taxa`).
 
         The source states nothing: a record of ``prokaryote_evo2`` without a taxon counts as human, so that holdouts
         apply to it.

@@ -142,7 +142,14 @@ class CorpusLedger:
     def counts(self) -> dict[str, int]:
         """Return every count, zeros included, sorted by name."""
         names = ["records_in", "records_used", "windows", "short_windows", "maybe_human", "record_ids_made_unique"]
-        names += ["bases_in", "bases_lost_non_acgt", "bases_in_windows", "bases_in_no_window", "bases_duplicate", "placement_exact"]
+        names += [
+            "bases_in",
+            "bases_lost_non_acgt",
+            "bases_in_windows",
+            "bases_in_no_window",
+            "bases_duplicate",
+            "placement_exact",
+        ]
         names += [f"placed.{how}" for how in PlacementHow]
         names += [f"skipped.{reason}" for reason in SkipReason] + [f"coordinates.{verdict}" for verdict in Verdict]
         return {name: self.figures[name] for name in sorted({*names, *self.figures})}

@@ -22,6 +22,7 @@ from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, stating_compar
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema
 
+_CORPUS_KEY = ("holdout", "source", "record_id", "window_index")
 #: Rows at fault, each with the text ``problem``.
 Problems = list[dict[str, object]]
 
@@ -169,16 +170,17 @@ def _alleles(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) 
 
 def _corpus(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
     """Decide window by window which corpus windows are, or may be, held out, and compare with the table."""
-    columns = (held.corpus[name].to_pylist() for name in ("holdout", "source", "record_id", "window_index", "reason"))
-    listed = {key: reason for *key, reason in zip(*columns, strict=True) for key in [tuple(key)]}
+    keys = zip(*(held.corpus[name].to_pylist() for name in _CORPUS_KEY), strict=True)
+    listed: dict[tuple[Any, ...], str] = dict(zip(keys, held.corpus["reason"].to_pylist(), strict=True))
     by_place = {key for key, reason in listed.items() if reason in ("placed", "fail_closed")}
     bounds: defaultdict[str, dict[str, tuple[list[int], list[int]]]] = defaultdict(dict)
     for (holdout, contig), spans in _spans(held).items():
         bounds[holdout][contig] = sorted(start for start, _ in spans), sorted(end for _, end in spans)
-    doubtful = {holdout: any(_is_inconclusive(given, contig) for contig in held) for holdout, held in bounds.items()}
+    doubtful = {holdout: any(_is_inconclusive(given, contig) for contig in on) for holdout, on in bounds.items()}
     problems: Problems = []
     n = 0
-    for n, row in enumerate((row for table in given.corpus for row in table.to_pylist()), start=1):
+    for row in (row for table in given.corpus for row in table.to_pylist()):
+        n += 1
         for holdout, on in bounds.items():
             key = (holdout, row["source"], row["record_id"], row["window_index"])
             confirmed = row["placement_how"] == "coordinates"
@@ -217,9 +219,9 @@ def _is_inconclusive(given: HoldoutInputs, contig: str) -> bool:
     return bool(found[0]["acgt_bases"] < CONCLUSIVE_SHARE * GRCH38_BASES[contig])
 
 
-def _of_window(key: tuple[str, ...], reason: str | None, row: dict[str, Any]) -> dict[str, object]:
+def _of_window(key: tuple[Any, ...], reason: str | None, row: dict[str, Any]) -> dict[str, object]:
     what = "not listed" if reason is None else f"listed as {reason}"
-    facts = dict(zip(("holdout", "source", "record_id", "window_index"), key, strict=True))
+    facts = dict(zip(_CORPUS_KEY, key, strict=True))
     place = {name: row.get(name) for name in ("placement_how", "placed_contig", "placed_start", "placed_end")}
     problem = f"{' '.join(map(str, key))}: {what}, although its placement says otherwise"
     return {**facts, **place, "reason": reason, "problem": problem}

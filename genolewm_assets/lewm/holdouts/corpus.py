@@ -61,9 +61,9 @@ def hold_out_corpus(
 
     Notes
     -----
-    In doubt, a window is excluded. Coordinates that a record states count although the reference could not confirm them
-    and the window aligns elsewhere. A window of which only the contig is known, or that aligns to another contig than its
-    record states, is excluded if any part of the stated contig is held out.
+    In doubt, a window is excluded. Coordinates that a record states count although the reference could not confirm
+    them and the window aligns elsewhere. A window of which only the contig is known, or that aligns to another contig
+    than its record states, is excluded if any part of the stated contig is held out.
 
     While a contig with held-out intervals is inconclusive, every window that may be human is excluded, unless confirmed
     coordinates place it elsewhere. What a record states is not enough, nor an alignment, because it may be to a copy.

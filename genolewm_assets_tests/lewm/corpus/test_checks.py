@@ -19,7 +19,15 @@ from genolewm_assets.lewm.corpus.windows import (
     build_corpus_windows,
 )
 from genolewm_assets.store.artefacts.check_result import CheckResult
-from genolewm_assets_tests.worlds.sources.corpus import BASES, CONTIGS, SMALL, ExactAligner, gene, random_bases, read_bases
+from genolewm_assets_tests.worlds.sources.corpus import (
+    BASES,
+    CONTIGS,
+    SMALL,
+    ExactAligner,
+    gene,
+    random_bases,
+    read_bases,
+)
 
 Row = dict[str, Any]
 SPLICED = {
@@ -38,7 +46,15 @@ RECORDS: list[CorpusRecord] = [
     gene("chr20", 1_000, 1_300, record_id="short"),
     gene("chr21", 12_000, 16_000, record_id="plus"),
     gene("chr20", 0, 1, record_id="split", sequence=random_bases(3, 2_000) + b"NN" + random_bases(4, 2_100), span=None),
-    gene("chr20", 0, 1, record_id="yeast", sequence=random_bases(5, 3_000), taxonomy="Saccharomyces cerevisiae", span=None),
+    gene(
+        "chr20",
+        0,
+        1,
+        record_id="yeast",
+        sequence=random_bases(5, 3_000),
+        taxonomy="Saccharomyces cerevisiae",
+        span=None,
+    ),
     *(gene("chr20", at, at + 2_000, record_id=f"g{at}") for at in range(0, 20_000, 1_000)),
 ]
 

@@ -91,16 +91,20 @@ def test_each_window_is_compared_for_itself() -> None:
     ]
 
 
-@pytest.mark.parametrize(("known_bp", "verdict"), [(540, Verdict.CONFIRMED), (539, Verdict.UNVERIFIABLE)])
-def test_nine_tenths_of_a_window_must_be_known(known_bp: int, verdict: Verdict) -> None:
+@pytest.mark.parametrize(
+    ("known_bp", "verdict", "how"),
+    [
+        (540, Verdict.CONFIRMED, PlacementHow.COORDINATES),
+        (539, Verdict.UNVERIFIABLE, PlacementHow.STATED),
+        (0, Verdict.UNVERIFIABLE, PlacementHow.STATED),
+    ],
+)
+def test_nine_tenths_of_a_window_must_be_known(known_bp: int, verdict: Verdict, how: PlacementHow) -> None:
     # chr21 is known from 10,000 on.
     start = 10_000 - (600 - known_bp)
     sequence = random_bases(8, 600 - known_bp) + BASES["chr21"][10_000 : 10_000 + known_bp]
     record = gene("chr21", start, start + 600, sequence=sequence)
-    assert place(record, (0, 600)) == (
-        verdict,
-        Placement(PlacementHow(verdict is Verdict.CONFIRMED and "coordinates" or "stated"), "chr21", start, start + 600, "+"),
-    )
+    assert place(record, (0, 600)) == (verdict, Placement(how, "chr21", start, start + 600, "+"))
 
 
 def test_a_contig_of_grch38_that_the_genome_lacks_is_kept_by_name() -> None:
