@@ -74,7 +74,7 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
                 gnomad=gnomad,
                 clinvar=inputs.clinvar_tables(),
                 clinvar_earlier=inputs.earlier_tables(),
-                corpus=_counted(inputs, progress),
+                corpus=_CorpusPlacements(inputs, progress),
                 profile=workspace.catalog.window_profile,
                 phased=phased,
                 sequences=SequenceInputs(
@@ -134,13 +134,18 @@ def _read_phased(
     return phased, counts, CheckResult("checksum_matches_published", not differing, figures, differing)
 
 
-def _counted(inputs: ReleaseInputs, progress: Progress) -> Iterator[pa.Table]:
-    """Yield the placements of the corpus windows, and report how many have been compared."""
-    total = sum(each.manifest.counts["windows"] for each in inputs.corpus.values())
-    done = 0
-    for table in inputs.corpus_placements():
-        yield table
-        progress.advance(done := done + table.num_rows, total, "corpus windows")
+class _CorpusPlacements:
+    """Placements of the corpus windows, read anew by each iteration, which reports how many have been compared."""
+
+    def __init__(self, inputs: ReleaseInputs, progress: Progress) -> None:
+        self._inputs, self._progress = inputs, progress
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        total = sum(each.manifest.counts["windows"] for each in self._inputs.corpus.values())
+        done = 0
+        for table in self._inputs.corpus_placements():
+            yield table
+            self._progress.advance(done := done + table.num_rows, total, "corpus windows")
 
 
 def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
@@ -193,7 +198,8 @@ _GENES = of(clinvar_shard, "gene_ids", "gene_symbols")
 _BLOCK = of(gnomad_shard, *ALLELE_KEY)
 _BASES = of(corpus_windows, "sequence", "right_flank") + of(windows_index, "start", "end")
 _SIMILARITY = [name for name in HOLDOUT_SIMILAR.columns if name not in (*HOLDOUT_SIMILAR.key, "origin")]
-_PLACEMENT = of(corpus_windows, "placed_contig", "placed_start", "placed_end", "placement_how", "maybe_human")
+_PLACED = tuple(f"{how}_{part}" for how in ("placed", "stated") for part in ("contig", "start", "end"))
+_PLACEMENT = of(corpus_windows, *_PLACED, "placement_how", "maybe_human")
 
 holdouts_manifest = GatedAsset(
     key="holdouts/manifest",

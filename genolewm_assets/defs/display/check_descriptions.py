@@ -67,10 +67,13 @@ _WINDOWS: Mapping[str, str] = {
         "The contig has exactly the windows that RFC-0006 section 3.2 defines, in every run of A, C, G and T."
     ),
     "placements_hold": (
-        "Every placement has the columns that its kind requires, and is marked exact only if the reference has the "
-        "same bases."
+        "Every placement has the columns that its kind requires, rests on stated coordinates exactly where the bases "
+        "of the reference agree with them, and is marked exact only if the reference has the same bases."
     ),
-    "windows_cut_from_records": "Every window and its flanks equal the same interval of the source record.",
+    "windows_cut_from_records": (
+        "Every window and its flanks equal the same interval of the source record, and only a record that states "
+        "another organism is called non-human."
+    ),
     "windows_follow_tiling": "Every record has exactly the windows that the tiling rules give.",
 }
 
@@ -95,6 +98,11 @@ _HOLDOUTS: Mapping[str, str] = {
     "similar_windows_excluded": (
         "Every corpus window that is similar to held-out sequence, other than by repeats, is excluded; every place that "
         "it is similar to is held out."
+    ),
+    "corpus_windows_in_doubt_named": (
+        "The corpus windows listed by place or in doubt are those that a second pass over all corpus windows finds: "
+        "they overlap a held-out interval as placed or as stated or, while a held-out contig is inconclusive, may be "
+        "human and have no confirmed coordinates."
     ),
     "contigs_held_out_whole": "Every contig that the policy holds out is held out from its first base to its last.",
     "haplotype_share_in_bounds": (

@@ -127,6 +127,7 @@ _STATES: Mapping[str, str] = {
 _HOLDOUTS: Mapping[str, str] = {
     "alleles_in_stretches_named": _FAULT_OF_THE_CODE,
     "similar_windows_excluded": _FAULT_OF_THE_CODE,
+    "corpus_windows_in_doubt_named": _FAULT_OF_THE_CODE,
     "contigs_held_out_whole": (
         "See that the contigs in holdouts.contigs_validation and holdouts.contigs_test are names of the catalogue's "
         "genome, and materialise again; otherwise report the rows."

@@ -79,7 +79,8 @@ class HoldoutInputs:
         Alleles of the earlier release of the temporal holdout by contig, with the same columns; None without a temporal
         holdout.
     corpus
-        Tables or batches of corpus windows; the columns ``corpus.CORPUS_COLUMNS`` are read.
+        Tables or batches of corpus windows, the same in every iteration; the columns ``corpus.CORPUS_COLUMNS`` are
+        read.
     profile
         Size and margin of the windows.
     phased

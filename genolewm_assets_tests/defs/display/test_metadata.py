@@ -35,7 +35,7 @@ PLOTTED = {
     "clinvar/shard": {"alleles_pathogenic", "alleles_benign", "alleles_uncertain", "alleles_with_two_stars"},
     "clinvar/changes": {"added", "removed", "class_changed"},
     "windows/index": {"acgt_share_in_windows", "mean_gc"},
-    "corpus/windows": {"base_share_in_windows", "placed_share"},
+    "corpus/windows": {"base_share_in_windows", "maybe_human_share", "placed_share"},
     "embeddings/cache": {"norm_p1", "norm_median", "norm_p99"},
     "embeddings/corpus": {"norm_p1", "norm_median", "norm_p99"},
     "holdouts/manifest": {"window_share_held_out", "corpus_share_held_out", "alleles_held_out"},
