@@ -96,8 +96,8 @@ _HOLDOUTS: Mapping[str, str] = {
         "For every holdout, source and contig, the table lists as many alleles as overlap the held-out intervals."
     ),
     "similar_windows_excluded": (
-        "Every corpus window that is similar to held-out sequence, other than by repeats, is excluded; every place that "
-        "it is similar to is held out."
+        "Every corpus window that is similar to held-out sequence, other than by repeats, is excluded; every place "
+        "that a window is similar to is held out."
     ),
     "corpus_windows_in_doubt_named": (
         "The corpus windows listed by place or in doubt are those that a second pass over all corpus windows finds: "

@@ -46,8 +46,8 @@ class CorpusReason(StrEnum):
     """Why a corpus window is held out.
 
     ``placed``: the window with its flanks, as placed on the reference or as its record states, overlaps a held-out
-    interval. ``fail_closed``: the window may come from a held-out interval, and its placement cannot exclude this. ``similar``: its
-    bases are similar to held-out sequence.
+    interval. ``fail_closed``: the window may come from a held-out interval, and its placement cannot exclude this.
+    ``similar``: its bases are similar to held-out sequence.
     """
 
     PLACED = "placed"
