@@ -32,6 +32,7 @@ from genolewm_assets.lewm.holdouts import describe_temporal
 from genolewm_assets.lewm.package_build import PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
 from genolewm_assets.lewm.packages import (
     CARD,
+    PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
@@ -220,7 +221,7 @@ packages_split = GatedAsset(
     card; it refers to the cached states. Separate code checks that its training split contains nothing held out.
     """,
     kinds={"parquet", "huggingface"},
-    code_version="3",
+    code_version="4",
     place=lambda workspace, release: read_latest(workspace.root.path, release).path,
     deps=(
         *RELEASE_DEPS,
@@ -232,7 +233,7 @@ packages_split = GatedAsset(
     automation=REBUILT,
     follows_releases=True,
     table=PACKAGE_WINDOWS,
-    tables={"variants": PACKAGE_VARIANTS, "controls": PACKAGE_CONTROLS},
+    tables={"variants": PACKAGE_VARIANTS, "controls": PACKAGE_CONTROLS, "contexts": PACKAGE_CONTEXTS},
     sources={
         **same(("window_id", "window_hash", "gc", "strand"), windows_index, corpus_windows),
         "origin": of(corpus_windows, "source"),
@@ -264,6 +265,8 @@ packages_split = GatedAsset(
         "controls.sequence": _BASES,
         **_membership("controls."),
         "controls.cache_row": of(embeddings_cache, "row"),
+        **{f"contexts.{name}": of(holdouts_manifest, f"alleles.{name}") for name in ALLELE_KEY},
+        **made_here("contexts.left_context", "contexts.right_context"),
     },
     checks=PACKAGE_CHECKS,
     plan=plan_package,

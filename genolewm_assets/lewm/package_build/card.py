@@ -12,6 +12,7 @@ import yaml
 from genolewm_assets.genome import EVALUATION, Holdout, Split
 from genolewm_assets.lewm.holdouts import describe_temporal
 from genolewm_assets.lewm.packages import (
+    CONTEXTS_PATH,
     HOLDOUT_PATHS,
     REFERENCE_ORIGIN,
     SCORED,
@@ -89,7 +90,8 @@ def _front_matter(info: PackageInfo) -> dict[str, object]:
     controls = {split: (controls_path(split), info.splits[split].controls) for split in Split}
     configs = [_config("windows", windows) | {"default": True}, _config("variants", variants)]
     configs.append(_config("controls", controls))
-    configs += [_config(f"holdout_{noun}", {_UNDIVIDED: (path, rows[path])}) for noun, path in HOLDOUT_PATHS.items()]
+    undivided = {**HOLDOUT_PATHS, "contexts": CONTEXTS_PATH}
+    configs += [_config(f"holdout_{noun}", {_UNDIVIDED: (path, rows[path])}) for noun, path in undivided.items()]
     total = sum(split.windows for split in info.splits.values())
     return {
         "pretty_name": f"GenoLeWM windows and alleles, ClinVar {info.release}",
