@@ -36,11 +36,12 @@ class Redraw(StrEnum):
     """Reason why a proposal was rejected and another one drawn.
 
     ``leaves_inset``: an edit touches an edge margin, or has too little left context. ``held_out``: an edit, or several
-    edits together, make a held-out allele or, in a window without an exact placement, undo or stand beside one. ``duplicate``: the haplotype equals the window or another slot's haplotype.
-    ``no_difference``: the haplotypes do not differ in the window before its right margin, or not in the token of the
-    locus. ``too_close``: fewer than 6 bp between two edits. ``beyond_flank``: the net change of length exceeds the
-    shorter flank. ``other_reference``: the allele's ``ref`` differs from the window or extends beyond it.
-    ``outside_pooled``: an edit lies outside of the tokens that the tuple's states are averaged over.
+    edits together, make a held-out allele or, in a window without an exact placement, undo or stand beside one.
+    ``duplicate``: the haplotype equals the window or another slot's haplotype. ``no_difference``: the haplotypes do not
+    differ in the window before its right margin, or not in the token of the locus. ``too_close``: fewer than 6 bp
+    between two edits. ``beyond_flank``: the net change of length exceeds the shorter flank. ``other_reference``: the
+    allele's ``ref`` differs from the window or extends beyond it. ``outside_pooled``: an edit lies outside of the
+    tokens that the tuple's states are averaged over.
     """
 
     LEAVES_INSET = "leaves_inset"
@@ -182,9 +183,8 @@ class EditRules:
             return Redraw.OUTSIDE_POOLED
         if edited.sequence in taken:
             return Redraw.DUPLICATE
-        if not place.is_placed and self._shows_held_out(place, edited):
-            return Redraw.HELD_OUT
-        return AllowedHaplotype(edited, locus_bp, alleles)
+        shows_held_out = not place.is_placed and self._shows_held_out(place, edited)
+        return Redraw.HELD_OUT if shows_held_out else AllowedHaplotype(edited, locus_bp, alleles)
 
     def reach_bp(self, place: EditPlace, edits: tuple[RelEdit, ...]) -> tuple[int, int]:
         """Return the bases ``[low, high)`` of the window in which a further edit is pooled together with ``edits``."""

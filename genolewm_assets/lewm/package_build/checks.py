@@ -216,7 +216,7 @@ def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) ->
     given = {REFERENCE_ORIGIN: sum(table.num_rows for table in sources.windows.values())}
     given |= {source: _rows_of(table) for source, table in sources.corpus.items()}
     for origin, n in given.items():
-        outcomes = ("train", "held_out", "equal_to_held_out")
+        outcomes = ("train", "held_out", "equal_to_held_out", "beside_evaluation")
         known = sum(counts.get(f"windows.{origin}.{outcome}", 0) for outcome in outcomes)
         if not counts.get(f"windows.{origin}.in", 0) == n == known:
             wrong.append({"what": f"windows of {origin}", "expected": f"{n} in the inputs", "got": f"{known} counted"})

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from genolewm_assets.genome import EVALUATION, Bases, Split, reverse_complement
+from genolewm_assets.lewm.holdouts import Buffer
 from genolewm_assets.lewm.package_build.written_rows import WrittenRow, allele_text, read_rows, read_window_rows
 from genolewm_assets.lewm.packages import (
     CONTEXT_BP,
@@ -196,6 +197,8 @@ def check_disjoint(directory: Path, info: PackageInfo) -> CheckResult:
     """
     wrong, figures = RowsAtFault(), dict[str, int]()
     _compare_windows(directory, info, wrong, figures)
+    if info.policy.get("buffer") == Buffer.WINDOWS:
+        _compare_bases(directory, info, wrong, figures)
     validation, test = (
         {allele_text(row) for row in read_rows(directory / variants_path(s), ALLELE_KEY)} for s in EVALUATION
     )
@@ -267,6 +270,28 @@ def _compare_windows(directory: Path, info: PackageInfo, wrong: RowsAtFault, fig
     figures["windows_in_validation_and_test"] = len(both)
     for contig, start in sorted(both):
         wrong.add(contig=contig, start=start, fault="window in validation and in test")
+
+
+def _compare_bases(directory: Path, info: PackageInfo, wrong: RowsAtFault, figures: dict[str, int]) -> None:
+    """Compare the bases of placed training windows, flanks included, with those of evaluation windows and intervals."""
+    intervals = list(read_rows(directory / HOLDOUT_PATHS["intervals"], ("contig", "start", "end", "holdout", "name")))
+    areas, margin, name = {row["holdout"] for row in intervals}, info.margin_bp, "train_windows_beside_evaluation"
+    beside = [(row["contig"], HeldInterval(*(row[key] for key in HeldInterval._fields))) for row in intervals]
+    for split in EVALUATION:
+        for row in read_window_rows(directory, info, split, ["holdout", "contig", "start", "end", "window_id"]):
+            if row["holdout"] in areas:
+                span = HeldInterval(row["start"] - margin, row["end"] + margin, row["holdout"], row["window_id"])
+                beside.append((row["contig"], span))
+    near, shown = HeldIntervals(beside), ["origin", "window_id", "contig", "start", "end"]
+    figures[name] = 0
+    for row in read_window_rows(directory, info, Split.TRAIN, shown):
+        if row["start"] is None:
+            continue
+        place = row["contig"], row["start"] - margin, row["end"] + margin
+        if near.meet(*place):
+            figures[name] += 1
+            met = near.first_met(*place) if wrong.keeps_next() else {}
+            wrong.add(**row, fault="shares bases with an evaluation window or a held-out interval", **met)
 
 
 def _footprint(row: WrittenRow, info: PackageInfo) -> tuple[int, int]:
