@@ -32,6 +32,7 @@ from genolewm_assets.lewm.holdouts import describe_temporal
 from genolewm_assets.lewm.package_build import PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
 from genolewm_assets.lewm.packages import (
     CARD,
+    PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
@@ -233,7 +234,7 @@ packages_split = GatedAsset(
     automation=REBUILT,
     follows_releases=True,
     table=PACKAGE_WINDOWS,
-    tables={"variants": PACKAGE_VARIANTS, "controls": PACKAGE_CONTROLS},
+    tables={"variants": PACKAGE_VARIANTS, "controls": PACKAGE_CONTROLS, "contexts": PACKAGE_CONTEXTS},
     sources={
         **same(("window_id", "window_hash", "gc", "strand"), windows_index, corpus_windows),
         "origin": of(corpus_windows, "source"),
@@ -265,6 +266,8 @@ packages_split = GatedAsset(
         "controls.sequence": _BASES,
         **_membership("controls."),
         "controls.cache_row": of(embeddings_cache, "row"),
+        **{f"contexts.{name}": of(holdouts_manifest, f"alleles.{name}") for name in ALLELE_KEY},
+        **made_here("contexts.left_context", "contexts.right_context"),
     },
     checks=PACKAGE_CHECKS,
     plan=plan_package,

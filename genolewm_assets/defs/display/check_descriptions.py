@@ -132,6 +132,10 @@ _PACKAGES: Mapping[str, str] = {
         "Every ClinVar allele in training has the class and stars of the release that `knowledge` declares, and every "
         "one in validation and test those of the package's release."
     ),
+    "held_out_contexts_right": (
+        "Every held-out allele has one row with the 30 bases of the genome before and behind it, by which training "
+        "refuses edits that make it in windows without an exact place."
+    ),
     "mix_served": (
         "A simulated epoch of training serves the declared shares of origins of windows and of sources of edits, each "
         "within 2 percentage points."

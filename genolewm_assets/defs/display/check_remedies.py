@@ -165,6 +165,7 @@ _PACKAGES: Mapping[str, str] = {
         "Materialise clinvar/shard of the release and of T0, then packages/split. If the fault is that there is no T0, "
         "set packages.knowledge: newest in the catalogue, or name a release for the temporal holdout."
     ),
+    "held_out_contexts_right": _FAULT_OF_THE_CODE,
     "mix_served": (
         "The sources are too small for the shares that the catalogue wants. Change packages.mix, or declare what can "
         "be served with packages.mix_declared."

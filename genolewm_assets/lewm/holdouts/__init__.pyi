@@ -7,6 +7,7 @@ from .corpus import CORPUS_COLUMNS as CORPUS_COLUMNS
 from .index import HoldoutIndex as HoldoutIndex
 from .overlap import meets as meets
 from .phased import PhasedGenotypes as PhasedGenotypes
+from .policy import Buffer as Buffer
 from .policy import HoldoutPolicy as HoldoutPolicy
 from .schema import HOLDOUT_ALLELES as HOLDOUT_ALLELES
 from .schema import HOLDOUT_CORPUS as HOLDOUT_CORPUS

@@ -27,6 +27,7 @@ from genolewm_assets.lewm.package_build.allele_checks import check_bench, check_
 from genolewm_assets.lewm.package_build.epoch_checks import check_mix, check_visits
 from genolewm_assets.lewm.package_build.label_checks import check_labels
 from genolewm_assets.lewm.package_build.leakage_checks import (
+    check_contexts,
     check_disjoint,
     check_no_allele,
     check_no_corpus_row,
@@ -35,7 +36,9 @@ from genolewm_assets.lewm.package_build.leakage_checks import (
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.package_build.written_rows import WrittenRow, read_rows, read_window_rows
 from genolewm_assets.lewm.packages import (
+    CONTEXTS_PATH,
     HOLDOUT_PATHS,
+    PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
@@ -58,6 +61,7 @@ PACKAGE_CHECKS = (
     "no_holdout_allele_in_train",
     "no_holdout_corpus_row_in_train",
     "splits_disjoint",
+    "held_out_contexts_right",
     "labels_as_declared",
     "counts_add_up",
     "mix_served",
@@ -100,6 +104,7 @@ def check_package(
         check_no_allele(directory),
         check_no_corpus_row(directory, info),
         check_disjoint(directory, info),
+        check_contexts(directory, sources.reference),
         check_labels(directory, info, sources),
         check_counts(directory, info, sources),
         check_mix(info),
@@ -120,6 +125,7 @@ def _stating(check: CheckResult, sources: PackageSources) -> CheckResult:
         # Whether a package needs alleles in train is not for this check to say.
         "no_holdout_allele_in_train": (("held_out_alleles",), not sources.alleles.num_rows),
         "no_holdout_corpus_row_in_train": (("windows",), not sources.corpus),
+        "held_out_contexts_right": (("held_out_alleles",), not sources.alleles.num_rows),
         "sequences_right": (("windows",), False),
         "caches_match_windows": (("with_cache",), not sources.caches),
     }.get(check.name, ((), False))
@@ -137,6 +143,7 @@ def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
     declared: dict[str, TableSchema] = dict(zip(HOLDOUT_PATHS.values(), nouns, strict=True))
     declared |= {variants_path(split): PACKAGE_VARIANTS for split in Split}
     declared |= {controls_path(split): PACKAGE_CONTROLS for split in EVALUATION}
+    declared[CONTEXTS_PATH] = PACKAGE_CONTEXTS
     problems: list[str] = []
     rows: list[dict[str, object]] = []
     for entry in info.files:
@@ -210,7 +217,7 @@ def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) ->
     given = {REFERENCE_ORIGIN: sum(table.num_rows for table in sources.windows.values())}
     given |= {source: _rows_of(table) for source, table in sources.corpus.items()}
     for origin, n in given.items():
-        outcomes = ("train", "held_out", "equal_to_held_out")
+        outcomes = ("train", "held_out", "equal_to_held_out", "beside_evaluation")
         known = sum(counts.get(f"windows.{origin}.{outcome}", 0) for outcome in outcomes)
         if not counts.get(f"windows.{origin}.in", 0) == n == known:
             wrong.append({"what": f"windows of {origin}", "expected": f"{n} in the inputs", "got": f"{known} counted"})

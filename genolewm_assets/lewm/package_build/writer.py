@@ -27,6 +27,7 @@ from genolewm_assets.lewm.holdouts import (
 )
 from genolewm_assets.lewm.package_build.card import render_card
 from genolewm_assets.lewm.package_build.checks import check_package
+from genolewm_assets.lewm.package_build.contexts import context_tables
 from genolewm_assets.lewm.package_build.emitting import alleles_inside
 from genolewm_assets.lewm.package_build.epoch import simulate_epoch
 from genolewm_assets.lewm.package_build.plan import PackagePlan, PackageSources, plan_package
@@ -41,8 +42,10 @@ from genolewm_assets.lewm.package_build.rows import (
 from genolewm_assets.lewm.package_build.split import split_alleles
 from genolewm_assets.lewm.packages import (
     CARD,
+    CONTEXTS_PATH,
     GROUP_ROWS,
     HOLDOUT_PATHS,
+    PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_FILE,
     PACKAGE_VARIANTS,
@@ -122,6 +125,8 @@ def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -
         ("haplotypes", sources.haplotypes, HOLDOUT_HAPLOTYPES),
     ):
         rows[HOLDOUT_PATHS[noun]] = write_package_table(work_dir / HOLDOUT_PATHS[noun], [table], schema)
+    contexts = context_tables(sources.alleles, sources.reference)
+    rows[CONTEXTS_PATH] = write_package_table(work_dir / CONTEXTS_PATH, contexts, PACKAGE_CONTEXTS)
     chosen = {name: n for name, n in sources.holdout_counts.items() if name.startswith(_CHOSEN)}
     return rows, {**plan.counts, **variant_counts, **chosen}
 

@@ -46,7 +46,10 @@ from .reader import open_package as open_package
 from .reader import open_tables as open_tables
 from .reader import verify_package as verify_package
 from .schema import CARD as CARD
+from .schema import CONTEXT_BP as CONTEXT_BP
+from .schema import CONTEXTS_PATH as CONTEXTS_PATH
 from .schema import HOLDOUT_PATHS as HOLDOUT_PATHS
+from .schema import PACKAGE_CONTEXTS as PACKAGE_CONTEXTS
 from .schema import PACKAGE_CONTROLS as PACKAGE_CONTROLS
 from .schema import PACKAGE_FILE as PACKAGE_FILE
 from .schema import PACKAGE_VARIANTS as PACKAGE_VARIANTS

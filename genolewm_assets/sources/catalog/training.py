@@ -122,6 +122,9 @@ class HoldoutsSection(PolicySection):
     ``temporal`` is T0 of the temporal holdout: ``off``, a release, or ``{months: N}``, the newest release at least N
     months older than the package's. The root keeps the latter until ``genolewm holdouts t0`` or a changed ``temporal``
     moves it.
+
+    ``buffer: windows`` also removes from training every window that shares bases, flanks included, with an evaluation
+    window or a held-out interval; without it the card counts them.
     """
 
     contigs_validation: Annotated[tuple[FolderName, ...], Field(strict=False)] = _HOLDOUTS.contigs_validation
@@ -136,6 +139,7 @@ class HoldoutsSection(PolicySection):
     min_stars: Annotated[int, Field(ge=0, le=4)] = _HOLDOUTS.min_stars
     validation_windows: Annotated[int, Field(gt=0)] = _HOLDOUTS.validation_windows
     seed: Annotated[int, Field(ge=0)] = _HOLDOUTS.seed
+    buffer: Literal["none", "windows"] = "none"
 
     @property
     def policy(self) -> HoldoutPolicy:
