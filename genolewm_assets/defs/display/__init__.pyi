@@ -12,6 +12,7 @@ from .column_lineage import Sources as Sources
 from .column_lineage import made_here as made_here
 from .column_lineage import of as of
 from .column_lineage import same as same
+from .entry_descriptions import describe_entries as describe_entries
 from .metadata import OWNERS as OWNERS
 from .metadata import ROW_COUNTS as ROW_COUNTS
 from .metadata import clinvar_vcf_schema as clinvar_vcf_schema

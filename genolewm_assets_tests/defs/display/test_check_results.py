@@ -117,6 +117,23 @@ def test_the_remedy_of_a_result_replaces_that_of_its_check() -> None:
     assert (shown["remedy"].value, list(shown)) == ("Do this", ["offending", "remedy", "served"])
 
 
+def test_no_figure_of_a_check_is_raw() -> None:
+    figures = {
+        "problems": [],
+        "first": ["a", "b"],
+        "served": {"edits": {"snv": 0.5}, "windows": 3},
+        "ratio": 0.1234567891,
+    }
+    shown = check_metadata(CheckResult("mix_served", passed=True, figures=figures))
+    assert (shown["problems"], shown["first"], shown["ratio"]) == ("none", "a; b", 0.123457)
+    table = shown["served"]
+    assert isinstance(table, dg.TableMetadataValue)
+    assert [record.data for record in table.records] == [
+        {"name": "edits snv", "value": 0.5},
+        {"name": "windows", "value": 3},
+    ]
+
+
 def test_rows_with_other_columns_share_a_table() -> None:
     rows = [{"pos": 3, "level": 1}, {"problem": "a", "pos": None, "level": 0.5}]
     table = check_metadata(CheckResult("mix_served", passed=False, rows=rows))["offending"]
