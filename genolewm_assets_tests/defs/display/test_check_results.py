@@ -13,7 +13,7 @@ from genolewm_assets.defs.display.check_remedies import CHECK_REMEDIES
 from genolewm_assets.defs.display.check_results import check_description, check_metadata, check_pages
 from genolewm_assets.defs.operations import JOBS
 from genolewm_assets.sources.catalog import Catalog
-from genolewm_assets.store.artefacts import NOT_RUN, CheckResult
+from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, RowsAtFault
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.referees.shown_rows import watched_checks
 
@@ -76,6 +76,15 @@ def test_rows_hold_nothing_that_a_terminal_obeys() -> None:
     (row,) = CheckResult("c", passed=False, rows=[{"id": hostile, "name": "Größe 5 %"}]).rows
     assert str(row["id"]).isprintable()
     assert row["name"] == "Größe 5 %"
+
+
+def test_rows_at_fault_are_all_counted_and_ten_are_kept() -> None:
+    wrong = RowsAtFault()
+    asked = []
+    for n in range(25):
+        asked.append(wrong.keeps_next())
+        wrong.add(n=n)
+    assert (len(wrong), [row["n"] for row in wrong], asked) == (25, list(range(10)), [True] * 10 + [False] * 15)
 
 
 def test_every_check_of_the_graph_has_a_remedy() -> None:
