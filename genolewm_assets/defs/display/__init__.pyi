@@ -1,5 +1,6 @@
 from .change_picture import draw_transitions as draw_transitions
 from .check_descriptions import CHECK_DESCRIPTIONS as CHECK_DESCRIPTIONS
+from .check_results import NO_ITEMS as NO_ITEMS
 from .check_results import OFFENDING as OFFENDING
 from .check_results import check_description as check_description
 from .check_results import check_metadata as check_metadata

@@ -13,6 +13,9 @@ from genolewm_assets.store.artefacts import CAUSE, NOT_COMPARED, NOT_RUN, REMEDY
 #: Names of the first entries of a failed check: a table of rows at fault, or why there is none; and what to do.
 OFFENDING, WHAT_TO_DO = "offending", "remedy"
 
+#: Entry of an empty list or mapping.
+NO_ITEMS = "none"
+
 _COLUMN_TYPES = {bool: "bool", int: "int", float: "float"}
 
 
@@ -84,9 +87,9 @@ def _entry(figure: object) -> Any:
         return float(f"{figure:.6g}")
     if isinstance(figure, Mapping):
         rows = [{"name": name, "value": value} for name, value in _leaves(figure)]
-        return table_of(rows) if rows else "none"
+        return table_of(rows) if rows else NO_ITEMS
     if isinstance(figure, list | tuple):
-        return "; ".join(map(str, figure)) or "none"
+        return "; ".join(map(str, figure)) or NO_ITEMS
     return figure
 
 

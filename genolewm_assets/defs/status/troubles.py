@@ -14,6 +14,7 @@ from dagster._core.instance import RUNLESS_RUN_ID
 from dagster._core.scheduler.instigation import InstigatorStatus, TickStatus
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus, AssetCheckPartitionInfo
 
+from genolewm_assets.defs.display import NO_ITEMS
 from genolewm_assets.defs.runtime import (
     BUILT_FROM_CURRENT_INPUTS,
     NEWEST_RELEASE_BUILT,
@@ -156,7 +157,7 @@ def _failed_check(
             continue
         evaluation = event.asset_check_evaluation_data
         stated = [evaluation.metadata.get(name) for name in ("reasons", "error", "problems")]
-        texts = [str(value.value) for value in stated if value is not None]
+        texts = [str(value.value) for value in stated if value is not None and value.value != NO_ITEMS]
         reason = " ".join(" ".join([*texts, evaluation.description or ""]).split()).removeprefix("- ")
         return Trouble(kind, subject, reason or "the check failed", record.create_timestamp, record.run_id, (artefact,))
     return Trouble(kind, subject, run_id=found.latest_planned_run_id, artefacts=(artefact,))
