@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
@@ -62,7 +63,8 @@ def _take_asset(browser: Browser, url: str) -> bytes:
     page.goto("/")
     page.get_by_text("Catalog", exact=True).first.click()
     page.get_by_role("link", name="clinvar / shard").first.click()
-    expect(page.get_by_text("One row per normalised allele of a ClinVar release")).to_be_visible()
+    for text in ("One row per normalised allele of a ClinVar release", "Latest check results", re.compile(" ago$")):
+        expect(page.get_by_text(text).first).to_be_visible()
     page.locator("tr", has=page.get_by_text("classes_by_review_stars")).get_by_text("[Show Markdown]").click()
     page.add_style_tag(content=_BESIDE)
     expect(page.locator("img[src^='data:image/svg']")).to_be_visible()

@@ -21,7 +21,7 @@ _COLUMN_TYPES = {bool: "bool", int: "int", float: "float"}
 
 def check_metadata(check: CheckResult) -> dict[str, Any]:
     """Return the metadata of a result; of a failed check the rows at fault and the remedy come before the figures."""
-    figures = {name: _entry(value) for name, value in check.figures.items()}
+    figures = {name: _entry(value) for name, value in check.figures.items() if value is not None}
     if check.passed:
         return figures
     shown = {name: value for name, value in figures.items() if name not in (OFFENDING, WHAT_TO_DO, REMEDY)}

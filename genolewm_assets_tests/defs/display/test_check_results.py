@@ -128,6 +128,7 @@ def test_the_remedy_of_a_result_replaces_that_of_its_check() -> None:
 
 def test_no_figure_of_a_check_is_raw() -> None:
     figures = {
+        "error": None,
         "problems": [],
         "first": ["a", "b"],
         "served": {"edits": {"snv": 0.5}, "windows": 3},
@@ -135,6 +136,7 @@ def test_no_figure_of_a_check_is_raw() -> None:
     }
     shown = check_metadata(CheckResult("mix_served", passed=True, figures=figures))
     assert (shown["problems"], shown["first"], shown["ratio"]) == ("none", "a; b", 0.123457)
+    assert "error" not in shown
     table = shown["served"]
     assert isinstance(table, dg.TableMetadataValue)
     assert [record.data for record in table.records] == [
