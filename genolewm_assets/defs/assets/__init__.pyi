@@ -5,8 +5,10 @@ from .current_package import packages_current as packages_current
 from .embeddings import embeddings_cache as embeddings_cache
 from .embeddings import embeddings_corpus as embeddings_corpus
 from .graph import ASSETS as ASSETS
+from .graph import DECLARATIONS as DECLARATIONS
 from .graph import GATED as GATED
 from .graph import PUBLISHING as PUBLISHING
 from .graph import leading_to as leading_to
 from .graph import platform_status as platform_status
+from .observations import ObservedSource as ObservedSource
 from .packages import packages_split as packages_split

@@ -110,14 +110,12 @@ def _when(reason: Condition, label: str) -> Condition:
 #: Built when the partition is newly missing, and again when upstream data changed.
 AUTOMATED = _when(
     _labelled(_newly_missing() | _due(), "the partition is new, or an input changed"),
-    "build a new partition, and rebuild when an input changed",
+    "build if new, rebuild if changed",
 )
 
 #: Rebuilt when upstream data changed. The first build is requested by ``refresh_release`` or by a person, because not
 #: every release is packaged.
-REBUILT = _when(
-    _labelled(~AC.missing(), "was built before") & _due(), "rebuild when an input changed, where a build exists"
-)
+REBUILT = _when(_labelled(~AC.missing(), "was built before") & _due(), "rebuild when an input changed")
 
 #: Built when upstream data changed; a missing partition alone triggers no build.
 RECOMPUTED = _when(_due(), "compute again when an input changed")

@@ -135,7 +135,8 @@ def _moved(status: Status) -> Section:
 
 def _moved_row(moved: Moved) -> tuple[str, ...]:
     what = moved.asset if moved.partition is None else f"{moved.asset}[{moved.partition}]"
-    return what, _number(moved.partitions, "partition"), ", ".join(map(_figure, moved.figures))
+    counted = _number(moved.partitions, "partition") + ("" if moved.is_all else " at least")
+    return what, counted, ", ".join(map(_figure, moved.figures))
 
 
 def _figure(figure: Figure) -> str:

@@ -109,10 +109,12 @@ PROGRESS = re.compile(
 @pytest.mark.parametrize("asset", SPECS)
 def test_an_asset_says_what_it_is_whose_and_of_what_kind(asset: str) -> None:
     spec = SPECS[asset]
-    first, *more = str(spec.description).split("\n\n")
+    said, _, entries = str(spec.description).partition("\n\nMetadata:\n\n")
+    first, *more = said.split("\n\n")
     assert re.match(r"One row per [a-z]", first, re.IGNORECASE)
     assert more, "what it is, and why it exists"
     assert all(paragraph.rstrip().endswith(".") for paragraph in (first, *more))
+    assert all(re.match("- `[^`]+`.*: [^ ]", line) for line in entries.splitlines())
     assert spec.owners == ["team:genolewm"]
     assert spec.group_name == spec.key.path[0]
     assert spec.kinds

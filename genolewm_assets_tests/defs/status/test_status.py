@@ -147,6 +147,14 @@ def test_a_later_success_makes_a_failure_good(world: BuiltWorld) -> None:
     assert read(world).is_well
 
 
+def test_what_a_failed_run_did_not_evaluate_has_not_failed(world: BuiltWorld) -> None:
+    world.register_release(NEW, header_date="2025-06-08")
+    register_releases(world.root, read_listing(str(world.folder / "clinvar")))
+    assert not world.materialize("clinvar/release", "clinvar/shard", "mito/variants", partition=NEW).success
+    found = told(read(world))
+    assert (set(found["failed"]), "stale" in found) == ({f"clinvar/release[{NEW}] and 2 more"}, False)
+
+
 def test_a_failure_of_a_contig_that_left_the_catalogue_is_no_longer_said(world: BuiltWorld) -> None:
     world.write_gnomad("chr17", world.gnomad_records("chr17", wrong_ref=45))
     assert not world.materialize("gnomad/shard", partition="chr17").success
