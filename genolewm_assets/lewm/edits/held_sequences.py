@@ -29,7 +29,8 @@ class HeldSequences:
 
     Notes
     -----
-    A 31-mer takes 9 to 10 bytes, an SNV up to 310. No array is in memory twice while they are sorted.
+    A 31-mer takes 10 to 12 bytes, an SNV up to 372. While they are read, up to twice
+    that is in use.
     """
 
     __slots__ = ("_bits", "_has_key", "_keys", "_shift")

@@ -38,7 +38,19 @@ TABLES = [
 
 #: Columns of text whose values are no closed set: names, identifiers, sequences, digests, and texts of a source.
 FREE_TEXT = {
-    *("chrom", "contig", "placed_contig", "stated_contig", "ref", "alt", "sequence", "left_flank", "right_flank"),
+    *(
+        "chrom",
+        "contig",
+        "placed_contig",
+        "stated_contig",
+        "held_contig",
+        "ref",
+        "alt",
+        "sequence",
+        "left_flank",
+        "right_flank",
+    ),
+    *("left_context", "right_context"),
     *("name", "key", "record_id", "window_id", "source_window_id", "cache_key", "unit", "cluster", "file"),
     *("md5", "circle_sha256", "haplogroup", "description", "detail", "note", "taxonomy", "filter", "grpmax", "rsid"),
     *("clnsig", "clnsig_from", "clnsig_to", "clnsig_conf", "clnsig_incl", "clnrevstat", "oncogenicity"),
