@@ -21,8 +21,7 @@ from genolewm_assets.lewm.holdouts.assembly_coverage import CONCLUSIVE_SHARE, as
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
 from genolewm_assets.lewm.holdouts.counts import count_new_labels, count_rows, count_windows
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
-from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks
-from genolewm_assets.lewm.holdouts.haplotypes import list_haplotypes
+from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks, list_haplotypes
 from genolewm_assets.lewm.holdouts.held_intervals import HeldIntervals, hold_blocks, hold_contigs, hold_genes
 from genolewm_assets.lewm.holdouts.overlap import merge_intervals
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import Bases, Holdout, IntervalArray
+from genolewm_assets.lewm.corpus import CorpusSource
 from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, HOLDOUT_SIMILAR, CorpusReason, SimilarReason
 
@@ -39,10 +40,21 @@ class WindowKey(NamedTuple):
 
 
 class Query(NamedTuple):
-    """Window to compare: its key, and the bases that trainers can see of it, upper-case ASCII."""
+    """Window to compare.
+
+    Attributes
+    ----------
+    key
+        The window.
+    bases
+        The bases that trainers can see of it, upper-case ASCII.
+    transcribed
+        Whether introns may be cut out of it.
+    """
 
     key: WindowKey
     bases: bytes
+    transcribed: bool = False
 
 
 class HeldPlace(NamedTuple):
@@ -126,7 +138,7 @@ def corpus_queries(tables: Iterable[pa.Table]) -> Iterator[Query]:
             *(table[name].to_pylist() for name in SEQUENCE_COLUMNS), strict=True
         ):
             key = WindowKey(source, record_id=record, window_index=index)
-            yield Query(key, f"{sequence}{flank}".encode())
+            yield Query(key, f"{sequence}{flank}".encode(), CorpusSource(source).is_transcribed)
 
 
 def list_similar(similar: Iterable[Similarity], held: Mapping[Holdout, Held]) -> tuple[pa.Table, Counter[str]]:

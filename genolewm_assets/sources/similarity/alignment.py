@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 
 import mappy
 import numpy as np
@@ -15,8 +16,8 @@ from genolewm_assets.sources.similarity.held_part import HeldPart
 _EQX = 0x4000000
 #: CIGAR operations, as numbers of BAM (SAM specification 1.6, §4.2).
 _INSERTION, _DELETION, _INTRON, _EQUAL, _UNEQUAL = 1, 2, 3, 7, 8
-#: Aligns genomic sequence and transcripts alike.
-_PRESET = "splice"
+#: Presets of minimap2 for genomic sequence and, by whether a sequence is transcribed, for transcripts.
+_PRESETS = {False: "asm20", True: "splice"}
 _IN_REPEAT = 8
 
 
@@ -28,31 +29,30 @@ class HeldAligner:
     part
         Held-out sequence.
     folder
-        Folder for a temporary file.
+        Folder for a temporary file, which is there as long as the aligner is used.
 
     Raises
     ------
     FastaError
-        If minimap2 cannot index the sequence.
+        From :meth:`align`, if minimap2 cannot index the sequence.
     """
 
     def __init__(self, part: HeldPart, folder: Path) -> None:
         self._part = part
-        fasta = folder / "held_out.fa"
-        part.write(fasta)
-        self._aligner = mappy.Aligner(str(fasta), preset=_PRESET, n_threads=1, extra_flags=_EQX)
-        fasta.unlink()
-        if not self._aligner:
-            raise FastaError("held-out sequence", "cannot be indexed by minimap2", remedy="Rebuild reference/genome")
+        self._fasta = folder / "held_out.fa"
+        part.write(self._fasta)
+        self._aligners: dict[bool, mappy.Aligner] = {}
+        self._indexing = Lock()
 
-    def align(self, bases: bytes) -> tuple[list[HeldPlace], float]:
+    def align(self, bases: bytes, *, transcribed: bool) -> tuple[list[HeldPlace], float]:
         """Return the places of all alignments, most equal bases outside repeats first, and the share aligned.
 
-        The share, 0 to 1, is that of the bases of the sequence that any alignment holds.
+        The share, 0 to 1, is that of the bases of the sequence that any alignment holds. Transcripts are aligned across
+        introns.
         """
         found: list[tuple[float, HeldPlace]] = []
         covered = np.zeros(len(bases), dtype=bool)
-        for hit in self._aligner.map(bases.decode("ascii")):
+        for hit in self._index(transcribed).map(bases.decode("ascii")):
             covered[hit.q_st : hit.q_en] = True
             equal, columns = self._count(hit)
             span = self._part.spans[int(hit.ctg)]
@@ -60,6 +60,17 @@ class HeldAligner:
             found.append((equal, HeldPlace(*place, equal / columns if columns else 0.0, columns)))
         found.sort(key=lambda scored: (-scored[0], scored[1]))
         return [place for _, place in found], float(covered.mean()) if covered.size else 0.0
+
+    def _index(self, transcribed: bool) -> mappy.Aligner:
+        """Return the index for a kind of sequence; it is made when the first such sequence is aligned."""
+        with self._indexing:
+            if transcribed not in self._aligners:
+                preset = _PRESETS[transcribed]
+                aligner = mappy.Aligner(str(self._fasta), preset=preset, n_threads=1, extra_flags=_EQX)
+                if not aligner:
+                    raise FastaError("held-out sequence", "minimap2 cannot index it", remedy="Rebuild reference/genome")
+                self._aligners[transcribed] = aligner
+            return self._aligners[transcribed]
 
     def _count(self, hit: mappy.Alignment) -> tuple[int, int]:
         """Return equal bases and all columns of an alignment outside repeats; a gap is one column."""

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from genolewm_assets.genome import IntervalArray
 from genolewm_assets.sources.reference import FastaReader
 
-#: Bases that are compared at once. Their table and minimap2's index take up to 35 bytes a base.
-PART_BP = 1 << 26
+#: Bases that are compared at once. Their table and minimap2's two indexes take up to 55 bytes a base.
+PART_BP = 1 << 25
 #: Bases that two parts of one interval share, so that a gene at their border is whole in one of them.
 OVERLAP_BP = 2_000_000
-#: Without a soft-masked FASTA, a 21-mer that the genome holds more often is in a repeat.
-MOST_COPIES = 16
+#: Without a soft-masked FASTA, a 21-mer that the genome holds more often is in a repeat, and so are the bases so near
+#: it, in which its copies differ.
+MOST_COPIES, REPEAT_BP = 8, 50
 
 _READ_BP = 1 << 24
 
@@ -95,8 +96,8 @@ class HeldPart:
         Parameters
         ----------
         soft_masked
-            Whether lower-case bases are the repeats. Else they are measured: 21-mers that the FASTA holds more than
-            :data:`MOST_COPIES` times. Simple sequence is a repeat in either case.
+            Whether lower-case bases are the repeats. Else they are measured, by the copies of their 21-mers in the
+            FASTA. Simple sequence is a repeat in either case.
         """
         from genolewm_assets.sources.similarity import kmer_kernels as kernels
 
@@ -111,8 +112,10 @@ class HeldPart:
         kinds = np.zeros(slots, dtype=np.uint8)
         kernels.add_kmers(codes, hashes, marks, places, kinds)
         if not soft_masked:
-            kinds[_count_copies(reader, marks, kinds) > MOST_COPIES] = kernels.REPEAT
-            kernels.mark_repeats(codes, hashes, marks, kinds)
+            counts = _count_copies(reader, marks, kinds)
+            kernels.mark_repeats(codes, hashes, marks, kinds, counts, MOST_COPIES, REPEAT_BP)
+            kinds[:] = kernels.FREE
+            kernels.add_kmers(codes, hashes, marks, places, kinds)
         return cls(known, firsts, codes, marks, places, kinds)
 
     def find_shared(self, codes: Codes, stretch: int) -> tuple[int, int, int, int]:

@@ -103,14 +103,17 @@ def count_kmers(hashes: Hashes, marks: Marks, kinds: Codes, counts: Codes) -> No
 
 
 @numba.njit(nogil=True, cache=True)
-def mark_repeats(codes: Codes, hashes: Hashes, marks: Marks, kinds: Codes) -> None:
-    """Mark every base of a 21-mer that the table holds as a repeat, in place."""
+def mark_repeats(
+    codes: Codes, hashes: Hashes, marks: Marks, kinds: Codes, counts: Codes, most: int, spread_bp: int
+) -> None:
+    """Mark the bases of every 21-mer that is counted more than ``most`` times, and those near it, in place."""
     marked = 0
     for start in range(codes.size - K + 1):
-        if hashes[start] != NO_HASH and kinds[_slot(hashes[start], marks, kinds)] == REPEAT:
-            for at in range(max(marked, start), start + K):
+        if hashes[start] != NO_HASH and counts[_slot(hashes[start], marks, kinds)] > most:
+            end = min(codes.size, start + K + spread_bp)
+            for at in range(max(marked, start - spread_bp), end):
                 codes[at] |= IN_REPEAT
-            marked = start + K
+            marked = end
 
 
 @numba.njit(nogil=True, cache=True)

@@ -6,7 +6,7 @@ A window is similar to held-out sequence if outside repeats (``held_part``)
 - chained alignments hold half of it, a tenth of it outside repeats, or
 - it shares as many 21-mers within 1,000 bp as 50 equal bases have, which is less than an audit counts as a leak.
 
-A window that shares so many 21-mers only in repeats is reported, not excluded.
+A window that is similar by repeats alone is reported, not excluded.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ MIN_IDENTITY, MIN_ALIGNED_BP = 0.90, 1_000
 MIN_CHAINED, MIN_OUTSIDE = 0.5, 0.1
 #: 21-mers of a stretch that exclude a window of 1,000 bp or more; of a shorter one in proportion, but at least 4.
 MIN_SHARED, STRETCH, _LEAST_SHARED = 30, 980, 4
-#: Shared 21-mers of a stretch with which a window is aligned: chance gives none.
-_TO_ALIGN = 3
+#: The same for 21-mers in repeats, with which a window is reported: a copy of 90 % equal bases has as many.
+MIN_REPEATED = 100
+#: Shared 21-mers of a stretch with which a window is aligned: its copy with 80 % equal bases has more.
+_TO_ALIGN = 6
 
 _ROWS, _THREADS = 64, 2
 _K = 21
@@ -104,12 +106,12 @@ def compare(part: HeldPart, aligner: HeldAligner, query: Query) -> Similarity | 
     codes = encode(query.bases)
     unique, unique_at, any_kind, any_at = part.find_shared(codes, STRETCH)
     least = max(_LEAST_SHARED, MIN_SHARED * min(1.0, (codes.size - _K + 1) / STRETCH))
-    if unique >= _TO_ALIGN:
-        places, share = aligner.align(query.bases)
+    if unique >= min(_TO_ALIGN, least):
+        places, share = aligner.align(query.bases, transcribed=query.transcribed)
         reason = _reason(places, share, len(query.bases), shares_kmers=unique >= least)
         if reason is not None:
             return Similarity(query.key, reason, (*places, _around(part, unique_at)), share, unique)
-    if any_kind >= least:
+    if any_kind >= least * MIN_REPEATED / MIN_SHARED:
         return Similarity(query.key, SimilarReason.REPEATS, (_around(part, any_at),), 0.0, any_kind)
     return None
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import Interval, Split
-from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock
-from genolewm_assets.lewm.holdouts.haplotypes import list_haplotypes
+from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock, list_haplotypes
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
 from genolewm_assets_tests.worlds.lewm.holdout_world import gnomad
