@@ -94,8 +94,8 @@ class Power:
 
     @property
     def is_enough(self) -> bool:
-        """Tell whether the stated share was found, and where one is stated, at least one leak; true of none planted."""
-        return not self.planted or not self.least_share or self.found >= max(1.0, self.least_share * self.planted)
+        """Tell whether the stated share, rounded down, was found, and at least one; true where none is stated."""
+        return not self.planted or not self.least_share or self.found >= max(1, int(self.least_share * self.planted))
 
     def __str__(self) -> str:
         return f"{self.plant} {self.found} of {self.planted}"

@@ -27,6 +27,7 @@ from genolewm_assets.lewm.packages.reader import open_package, verify_package
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
 
 OLD, NEW = "2024-01-07", "2025-01-05"
 
@@ -39,12 +40,14 @@ def root(package_root: Root, package: Published, tmp_path: Path) -> Path:
     link = next(path for path in sorted((copy / "packages").rglob("*")) if path.is_symlink())
     for release in (OLD, NEW):
         write_latest(copy, PackageRef(release, str(link.relative_to(copy)), package.manifest.sha256))
+        record_audit(copy, release, package.manifest.sha256)
     return copy
 
 
 def damage(root: Path, release: str) -> None:
-    """Record for one release a package that is not the one that lies there."""
+    """Record for one release a package, audited, that is not the one that lies there."""
     write_latest(root, PackageRef(release, read_latest(root, release).path, "0" * 64))
+    record_audit(root, release, "0" * 64)
 
 
 def test_the_newest_that_verifies_is_in_use(root: Path) -> None:
@@ -57,6 +60,7 @@ def test_the_tenth_file_of_a_day_is_newer_than_the_ninth(root: Path) -> None:
     ref = read_latest(root, NEW)
     for number in (10, 9):
         write_latest(root, replace(ref, release=f"{NEW}.{number}"))
+        record_audit(root, f"{NEW}.{number}", ref.manifest_sha256)
     assert released(root) == [f"{NEW}.10", f"{NEW}.9", NEW, OLD]
     assert move_current(root).release == f"{NEW}.10"
 

@@ -50,7 +50,10 @@ from genolewm_assets.store.artefacts import CAUSE, BuildReport, CheckResult, Pub
 from genolewm_assets.store.files import JsonValue, canonical_json, read_document, write_atomic
 from genolewm_assets.store.tables import TableSchema, check_schema, write_table
 
-_SCHEMA_AS_DECLARED, _IS_CONCLUSIVE = "schema_as_declared", "audit_is_conclusive"
+#: Check that blocks nothing.
+IS_CONCLUSIVE = "audit_is_conclusive"
+
+_SCHEMA_AS_DECLARED = "schema_as_declared"
 _TABLE, _FINDINGS, _REPORT = "audit.parquet", "findings.parquet", "report.json"
 
 
@@ -177,7 +180,7 @@ def advise_on_audit(published: Published) -> Iterator[CheckResult]:
             for power in one["power"]
             if power["planted"] and not power["least_share"] and 2 * power["found"] < power["planted"]
         ]
-    yield CheckResult(_IS_CONCLUSIVE, passed=not rows, figures={"searches": len(searches)}, rows=rows)
+    yield CheckResult(IS_CONCLUSIVE, passed=not rows, figures={"searches": len(searches)}, rows=rows)
 
 
 def describe_audit(published: Published) -> dict[str, dg.MetadataValue]:
@@ -212,7 +215,7 @@ _WINDOWS = of(packages_split, "sequence", "right_flank", "contig", "start", "end
 _ALLELES = of(packages_split, "variants.chrom", "variants.pos", "variants.ref", "variants.alt", "variants.label")
 
 packages_audit = GatedAsset(
-    key=AUDIT_ASSET,
+    key="packages/audit",
     description="""
     One row per kind of leak looked for in the package of a release: how, in how much, with which power, what was found.
 
@@ -234,7 +237,7 @@ packages_audit = GatedAsset(
         **dict.fromkeys(("n_searched", "searched", "findings", "findings.what"), _WINDOWS + _ALLELES),
     },
     checks=(_SCHEMA_AS_DECLARED, NO_LEAK_FOUND, PLANTED_LEAKS_FOUND),
-    advisories=(_IS_CONCLUSIVE,),
+    advisories=(IS_CONCLUSIVE,),
     plan=plan_audit,
     describe=describe_audit,
     advise=advise_on_audit,
