@@ -174,8 +174,8 @@ _PACKAGES: Mapping[str, str] = {
     "no_leak_found": (
         "Do not train on this package: packages/current does not move to it. The rows name what leaks, and "
         "findings.parquet in the folder rejected of the root names all. Hold it out (holdouts in the catalogue), or "
-        "take its records out of the corpus, then materialise holdouts/manifest, packages/split and packages/audit. If the "
-        "catalogue should have kept it out, report the rows: a filter is wrong."
+        "take its records out of the corpus, then materialise holdouts/manifest, packages/split and packages/audit. If "
+        "the catalogue should have kept it out, report the rows: a filter is wrong."
     ),
     "planted_leaks_found": (
         "The audit would miss leaks of the kinds of the rows, so its result says too little: packages/current does not "
