@@ -1,5 +1,6 @@
 from .audit_report import draw_audit as draw_audit
 from .audit_report import list_measured as list_measured
+from .audit_report import list_methods as list_methods
 from .audit_report import list_plants as list_plants
 from .audit_report import list_searches as list_searches
 from .change_picture import draw_transitions as draw_transitions

@@ -185,7 +185,7 @@ def advise_on_audit(published: Published) -> Iterator[CheckResult]:
 
 def describe_audit(published: Published) -> dict[str, dg.MetadataValue]:
     """Return the metadata of an audit: what is guaranteed, picture, a table of the searches, measured figures."""
-    from genolewm_assets.defs.display import draw_audit, list_measured, list_plants, list_searches
+    from genolewm_assets.defs.display import draw_audit, list_measured, list_methods, list_plants, list_searches
 
     report, counts = _read_report(published), published.manifest.counts
     searches = pq.read_table(published.file(_TABLE)).to_pylist()
@@ -201,6 +201,7 @@ def describe_audit(published: Published) -> dict[str, dg.MetadataValue]:
         "searches": list_searches(searches),
         "planted_leaks": list_plants(report),
         "measured": list_measured(report),
+        "methods": list_methods(searches),
         "package": dg.MetadataValue.text(report["package"]),
     }
 
@@ -233,8 +234,11 @@ packages_audit = GatedAsset(
     table=PACKAGE_AUDIT,
     tables={"findings": AUDIT_FINDINGS},
     sources={
-        **made_here("kind", "method", "planted", "found_planted", "power", "verdict", "reason", "findings.kind"),
-        **dict.fromkeys(("n_searched", "searched", "findings", "findings.what"), _WINDOWS + _ALLELES),
+        **made_here(
+            "kind", "method", "n_searched", "searched", "planted", "found_planted", "power", "verdict", "reason"
+        ),
+        **dict.fromkeys(("findings", "findings.what"), _WINDOWS + _ALLELES),
+        **made_here("findings.kind"),
     },
     checks=(_SCHEMA_AS_DECLARED, NO_LEAK_FOUND, PLANTED_LEAKS_FOUND),
     advisories=(IS_CONCLUSIVE,),
