@@ -130,7 +130,8 @@ _AUDITED = _labelled(
     "a package passed its audit since the last request",
 )
 _AUDIT_FAILED = _labelled(
-    AC.any_deps_match(_NEWLY_FAILED).allow(_AUDITS).since(AC.newly_requested()),
+    # Where a release fails before its package, the audit of the same run counts as failed too.
+    AC.any_deps_match(_NEWLY_FAILED & ~AC.any_deps_missing()).allow(_AUDITS).since(AC.newly_requested()),
     "a package failed its audit since the last request",
 )
 

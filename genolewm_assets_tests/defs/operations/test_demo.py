@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 #: genome, windows, corpus, gnomAD, releases, shards, changes, states of both, holdouts, packages, pointer, and of the
 #: mitochondrion genomes, tokens, variants.
-PARTITIONS = 1 + 3 + 4 + 4 + 2 + 2 + 2 + 3 + 4 + 2 + 2 + 1 + 1 + 1 + 2
+PARTITIONS = 1 + 3 + 4 + 4 + 2 + 2 + 2 + 3 + 4 + 2 + 2 + 2 + 1 + 1 + 1 + 2
 
 
 #: What a process runs: the command as people run it, and the command with less work for Dagster's databases.

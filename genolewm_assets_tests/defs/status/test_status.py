@@ -102,7 +102,7 @@ def contents(root: Path) -> Mapping[str, tuple[str, int]]:
 
 def test_all_is_well_right_after_the_builds(world: BuiltWorld) -> None:
     status = read(world)
-    assert (status.is_well, status.troubles, status.note, status.published) == (True, (), "", 33 + 1)
+    assert (status.is_well, status.troubles, status.note, status.published) == (True, (), "", 35 + 1)
     assert status.releases.served == status.releases.newest == RELEASES[-1]
     assert status.releases.served_since == pytest.approx(time.time(), abs=3_600)
     assert status.hours is not None
@@ -281,7 +281,18 @@ def test_json_has_stable_names_and_times_as_text(
     assert set(found["troubles"][0]) == {"kind", "subject", "reason", "since", "run_id", "artefacts"}
     assert found["troubles"][0]["artefacts"] == [{"asset": "clinvar/release", "partition": NEW}]
     assert set(found["releases"]) == {
-        *("newest", "age_days", "served", "served_path", "served_age_days", "served_since", "pinned", "late", "problem")
+        *(
+            "newest",
+            "age_days",
+            "served",
+            "served_path",
+            "served_age_days",
+            "served_since",
+            "pinned",
+            "late",
+            "problem",
+        ),
+        "passed_over",
     }
     assert set(found["disk"]) == {"sizes", "free_bytes", "total_bytes"}
     assert set(found["hours"]) == {"device", "day", "week", "total", "steps", "is_all"}
@@ -375,6 +386,7 @@ def test_what_reads_a_partition_follows_it() -> None:
     assert found == [
         ArtefactId("embeddings/cache", "chr17"),
         ArtefactId("packages/split", RELEASES[-1]),
+        ArtefactId("packages/audit", RELEASES[-1]),
         ArtefactId("packages/current"),
     ]
     assert with_followers(PUBLISHING, [], expected) == []
