@@ -1,3 +1,5 @@
+from .allele_searches import HeldAlleles as HeldAlleles
+from .allele_searches import search_stream as search_stream
 from .audit import audit_package as audit_package
 from .planting.plant import plant_leaks as plant_leaks
 from .planting.power import measure_power as measure_power

@@ -7,8 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from genolewm_assets.audit import AuditReport, LeakKind, Power, SearchResult, audit_package
-from genolewm_assets.audit.allele_searches import HeldAlleles, search_stream
+from genolewm_assets.audit import (
+    AuditReport,
+    HeldAlleles,
+    LeakKind,
+    Power,
+    SearchResult,
+    audit_package,
+    search_stream,
+)
 from genolewm_assets.audit.planting.plant import HOLDOUTS, PACKAGE, plant_leaks
 from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted
 from genolewm_assets.audit.reading.intervals import HeldSpans

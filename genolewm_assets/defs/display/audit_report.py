@@ -77,7 +77,7 @@ def list_searches(searches: Rows) -> dg.MetadataValue:
                 "planted_found": f"{row['found_planted']:,} of {row['planted']:,}"
                 if row["planted"]
                 else "none planted",
-                "result": row["reason"],
+                "result": row["result"],
             }
             for row in searches
         ]

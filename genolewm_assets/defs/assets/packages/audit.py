@@ -19,7 +19,7 @@ from genolewm_assets.audit import (
     measure_power,
     open_files,
 )
-from genolewm_assets.defs.assets.clinvar import clinvar_release
+from genolewm_assets.defs.assets import clinvar_release, reference_genome
 from genolewm_assets.defs.assets.packages.audit_table import (
     AUDIT_FINDINGS,
     PACKAGE_AUDIT,
@@ -27,7 +27,6 @@ from genolewm_assets.defs.assets.packages.audit_table import (
     tabulate_findings,
 )
 from genolewm_assets.defs.assets.packages.split import packages_split
-from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.display import HEADLINE, describe_published, made_here, of, plotted, share
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
@@ -235,7 +234,7 @@ packages_audit = GatedAsset(
     tables={"findings": AUDIT_FINDINGS},
     sources={
         **made_here(
-            "kind", "method", "n_searched", "searched", "planted", "found_planted", "power", "verdict", "reason"
+            "kind", "method", "n_searched", "searched", "planted", "found_planted", "power", "verdict", "result"
         ),
         **dict.fromkeys(("findings", "findings.what"), _WINDOWS + _ALLELES),
         **made_here("findings.kind"),

@@ -25,7 +25,7 @@ PACKAGE_AUDIT = TableSchema(
             column(
                 "verdict", pa.string(), "clean: all was searched; inconclusive: nothing found, not all was searched"
             ),
-            column("reason", pa.string(), "why the verdict is what it is"),
+            column("result", pa.string(), "why the verdict is what it is"),
         ]
     ),
     ("kind",),
@@ -72,5 +72,5 @@ def _row(result: SearchResult) -> dict[str, object]:
         "power": found / planted if planted else None,
         "findings": len(result.found.keys),
         "verdict": str(result.verdict),
-        "reason": result.reason,
+        "result": result.reason,
     }
