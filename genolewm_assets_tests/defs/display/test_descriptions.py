@@ -92,7 +92,7 @@ def test_an_asset_leads_to_the_line_that_declares_it(asset: Declaration) -> None
     (declaration,) = [
         node
         for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Assign) and node.lineno == link.line_number
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.lineno == link.line_number
     ]
     assert isinstance(declaration.value, ast.Call)
     stated = {word.arg: word.value for word in declaration.value.keywords}

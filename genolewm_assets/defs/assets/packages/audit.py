@@ -214,7 +214,7 @@ def _read_report(published: Published) -> dict[str, Any]:
 _WINDOWS = of(packages_split, "sequence", "right_flank", "contig", "start", "end", "record_id", "window_index")
 _ALLELES = of(packages_split, "variants.chrom", "variants.pos", "variants.ref", "variants.alt", "variants.label")
 
-packages_audit = GatedAsset(
+packages_audit: GatedAsset = GatedAsset(
     key="packages/audit",
     description="""
     One row per kind of leak looked for in the package of a release: how, in how much, with which power, what was found.
