@@ -22,6 +22,9 @@ from genolewm_assets.progress import Progress
 #: shared, the allele's neighbourhood is not the window's, as at the end of an exon.
 LEAST_ALTERED = 8
 
+#: Tuples between two reports of progress.
+_LOOK_TUPLES = 2_000
+
 _KEY = ("chrom", "pos", "ref", "alt")
 
 
@@ -41,7 +44,8 @@ class HeldAlleles:
         self.alleles = frozenset(allele if form is None else form for allele, form in normal.items())
         #: Number of alleles without a normal form.
         self.n_raw = sum(form is None for form in normal.values())
-        self._normal = [form for form in normal.values() if form is not None]
+        # Sorted, so that the FASTA is read from one end to the other.
+        self._normal = sorted(form for form in normal.values() if form is not None)
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -93,6 +97,7 @@ def search_stream(
     least_tuples: int,
     progress: Progress,
     draw: Callable[[Path], Iterable[Batch]] = draw_batches,
+    until: frozenset[str] = frozenset(),
 ) -> SearchResult:
     """Draw the training stream, and look for held-out alleles in what it emits.
 
@@ -102,6 +107,8 @@ def search_stream(
         Tuples to draw at least; 0: none, and the result is inconclusive.
     draw
         What gives the batches of a package.
+    until
+        Findings after all of which no more is drawn; none: as many tuples as are wanted are drawn.
     """
     found, counts, gaps = Found(), EmittedCounts(), list(held_alleles.gaps)
     if not least_tuples:
@@ -129,8 +136,12 @@ def search_stream(
                     waiting.setdefault(allele, edit.window)
             if len(waiting) >= BATCH:
                 settle()
-            if counts.tuples % 10_000 == 0:
+            if counts.tuples % _LOOK_TUPLES == 0:
                 progress.advance(counts.tuples, least_tuples, "tuples drawn")
+                if until:
+                    settle()
+            if until and until <= found.keys:
+                break
         settle()
     except GenoLeWMError as err:
         gaps.append(f"the stream cannot be drawn ({err})")

@@ -54,6 +54,7 @@ FREE_TEXT = {
     *("name", "key", "record_id", "window_id", "source_window_id", "cache_key", "unit", "cluster", "file"),
     *("md5", "circle_sha256", "haplogroup", "description", "detail", "note", "taxonomy", "filter", "grpmax", "rsid"),
     *("clnsig", "clnsig_from", "clnsig_to", "clnsig_conf", "clnsig_incl", "clnrevstat", "oncogenicity"),
+    *("method", "searched", "result", "what"),
     *("somatic_impact", "variant_type", "consequence", "conditions", "hgvs"),
 }
 
@@ -107,7 +108,7 @@ def test_an_asset_leads_to_the_line_that_declares_it(asset: Declaration) -> None
     (declaration,) = [
         node
         for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Assign) and node.lineno == link.line_number
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.lineno == link.line_number
     ]
     assert isinstance(declaration.value, ast.Call)
     stated = {word.arg: word.value for word in declaration.value.keywords}

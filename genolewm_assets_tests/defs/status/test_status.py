@@ -102,7 +102,7 @@ def contents(root: Path) -> Mapping[str, tuple[str, int]]:
 
 def test_all_is_well_right_after_the_builds(world: BuiltWorld) -> None:
     status = read(world)
-    assert (status.is_well, status.troubles, status.note, status.published) == (True, (), "", 33 + 1)
+    assert (status.is_well, status.troubles, status.note, status.published) == (True, (), "", 35 + 1)
     assert status.releases.served == status.releases.newest == RELEASES[-1]
     assert status.releases.served_since == pytest.approx(time.time(), abs=3_600)
     assert status.hours is not None
@@ -289,13 +289,14 @@ def test_json_has_stable_names_and_times_as_text(
     assert set(found["troubles"][0]) == {"kind", "subject", "reason", "since", "run_id", "artefacts"}
     assert found["troubles"][0]["artefacts"] == [{"asset": "clinvar/release", "partition": NEW}]
     assert set(found["releases"]) == {
-        *("newest", "age_days", "served", "served_path", "served_age_days", "served_since", "pinned", "late", "problem")
+        *("newest", "age_days", "served", "served_path", "served_age_days", "served_since", "pinned", "late"),
+        *("passed_over", "problem"),
     }
     assert set(found["disk"]) == {"sizes", "free_bytes", "total_bytes"}
     assert set(found["hours"]) == {"device", "day", "week", "total", "steps", "is_all"}
     assert set(found["costs"][0]) == {"what", "partitions", "seconds", "h100_seconds", "unknown"}
     assert found["time"].endswith("+00:00")
-    assert found["counts"] == {"failed": 2, "late": 1, "missing": 6, "waiting": 1}
+    assert found["counts"] == {"failed": 2, "late": 1, "missing": 7, "waiting": 1}
     assert found["well"] is False
 
 
@@ -383,6 +384,7 @@ def test_what_reads_a_partition_follows_it() -> None:
     assert found == [
         ArtefactId("embeddings/cache", "chr17"),
         ArtefactId("packages/split", RELEASES[-1]),
+        ArtefactId("packages/audit", RELEASES[-1]),
         ArtefactId("packages/current"),
     ]
     assert with_followers(PUBLISHING, [], expected) == []

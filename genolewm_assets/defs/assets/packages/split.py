@@ -9,13 +9,19 @@ from typing import Any
 import dagster as dg
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.assets.clinvar import clinvar_shard
-from genolewm_assets.defs.assets.corpus import corpus_windows
-from genolewm_assets.defs.assets.embeddings import embeddings_cache, embeddings_corpus
-from genolewm_assets.defs.assets.gnomad import gnomad_shard
-from genolewm_assets.defs.assets.holdouts import holdouts_manifest
-from genolewm_assets.defs.assets.release_inputs import RELEASE_DEPS, ReleaseInputs, check_held_out_under, holdout_policy
-from genolewm_assets.defs.assets.windows import windows_index
+from genolewm_assets.defs.assets import (
+    RELEASE_DEPS,
+    ReleaseInputs,
+    check_held_out_under,
+    clinvar_shard,
+    corpus_windows,
+    embeddings_cache,
+    embeddings_corpus,
+    gnomad_shard,
+    holdout_policy,
+    holdouts_manifest,
+    windows_index,
+)
 from genolewm_assets.defs.display import Sources, describe_published, made_here, of, plotted, same
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genolewm_assets.defs.assets.clinvar_changes import count_changes
+from genolewm_assets.defs.assets import count_changes
 from genolewm_assets.defs.runtime import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.packages import PACKAGES, Move, PackageRef, compare_packages, folder_of, open_tables
