@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Exit codes of an audit that is not clean.
 LEAK, INCONCLUSIVE = 5, 6
 
-_COLOURS = {"clean": "green", "leak": "red", "inconclusive": "yellow"}
+_COLOURS = {"clean": "green", "leak": "red", "inconclusive": "yellow", "not_applicable": "dim"}
 
 
 class _PackageFirst(TyperGroup):
@@ -48,6 +48,10 @@ FastaOption = Annotated[
     typer.Option("--reference", readable=False, help="Indexed FASTA; default: that of the package's root."),
 ]
 
+HoldoutsOption = Annotated[
+    Path | None, typer.Option("--holdouts", help="Folder of holdout tables; default: the package's own.")
+]
+
 
 @audit_app.command("run")
 def audit(
@@ -60,9 +64,7 @@ def audit(
     clinvar_t0: Annotated[
         Path | None, typer.Option("--clinvar-t0", readable=False, help="ClinVar VCF of T0, for `knowledge: T0`.")
     ] = None,
-    holdouts: Annotated[
-        Path | None, typer.Option("--holdouts", help="Folder of holdout tables; default: the package's own.")
-    ] = None,
+    holdouts: HoldoutsOption = None,
     tuples: Annotated[
         int, typer.Option("--tuples", min=0, help="Training tuples to draw at least; 0: none.")
     ] = 1_000_000,
@@ -103,9 +105,11 @@ def audit(
                 package,
                 fasta,
                 number=power,
+                holdouts=holdouts,
                 clinvar=vcf,
                 clinvar_t0=vcf_t0,
                 least_tuples=tuples,
+                before=report,
                 progress=progress,
             )
             report = report.with_power(found)
@@ -125,6 +129,7 @@ def plant(
     number: Annotated[int, typer.Option("--number", min=1, help="Leaks of each kind.")] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of every random choice.")] = 0,
     reference: FastaOption = None,
+    holdouts: HoldoutsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a copy of a package with planted leaks to OUT/package, and the holdouts to audit it by to OUT/holdouts.
@@ -133,8 +138,8 @@ def plant(
     """
     from genolewm_assets.audit import find_fasta, open_files, plant_leaks
 
-    fasta = reference or find_fasta(open_files(package))
-    planted, failed = plant_leaks(package, output, fasta, kind or (), number=number, seed=seed)
+    fasta = reference or find_fasta(open_files(package, holdouts))
+    planted, failed = plant_leaks(package, output, fasta, kind or (), number=number, seed=seed, holdouts=holdouts)
     if as_json:
         out.print_json(json.dumps({"planted": [asdict(one) for one in planted], "not_planted": failed}))
         return
@@ -155,7 +160,7 @@ def _print_report(report: AuditReport, *, as_json: bool) -> None:
     for result in report:
         searched = ", ".join(f"{number:,} {unit}" for unit, number in result.searched.items())
         found = ", ".join(map(str, result.power)) or "not measured"
-        verdict = Text(str(result.verdict), style=_COLOURS[str(result.verdict)])
+        verdict = Text(str(result.verdict).replace("_", " "), style=_COLOURS[str(result.verdict)])
         table.add_row(Text(result.kind.words), verdict, Text(searched), Text(found), Text(result.reason))
     out.print(table)
     for result in report:

@@ -12,7 +12,7 @@ from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference, keys
 from genolewm_assets.audit.normal_alleles import BATCH, BCFTOOLS, Allele, normalise_alleles
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.intervals import HeldSpans
-from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
+from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, PackageFiles
 from genolewm_assets.audit.reading.reference import Reference, encode
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.errors import GenoLeWMError
@@ -26,22 +26,30 @@ _KEY = ("chrom", "pos", "ref", "alt")
 
 
 class HeldAlleles:
-    """The held-out alleles of a package in bcftools' normal form.
+    """The held-out alleles of a package, and those that it evaluates with, in bcftools' normal form.
 
     Parameters
     ----------
     files
-        The package; ``holdouts/alleles.parquet`` is read.
+        The package; ``holdouts/alleles.parquet`` and the alleles of validation and test are read.
     """
 
     def __init__(self, files: PackageFiles, reference: Reference) -> None:
         stated = {_allele(row) for row in files.holdout_rows("alleles", _KEY)}
+        for split in EVALUATION:
+            stated |= {_allele(row) for row in files.variants(split, _KEY)}
         normal = normalise_alleles(stated, reference)
+        self._normal_of = normal
         #: Held-out alleles; those without a normal form as they are written.
         self.alleles = frozenset(allele if form is None else form for allele, form in normal.items())
         #: Number of alleles without a normal form.
         self.n_raw = sum(form is None for form in normal.values())
         self._normal = [form for form in normal.values() if form is not None]
+
+    def form(self, row: dict[str, object]) -> Allele:
+        """Return the normal form of a held-out allele; as it is written where there is none."""
+        allele = _allele(row)
+        return self._normal_of[allele] or allele
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -75,9 +83,12 @@ def search_training_alleles(
             if form in held_alleles.alleles or within:
                 found.add(str(form), source=source, stated=str(stated), in_held_interval=bool(within))
     gaps = (f"{raw:,} training alleles do not fit the FASTA and have no normal form",) if raw else ()
+    if not (held_alleles.alleles or held.contigs):
+        gaps = (*gaps, "no allele and no interval is held out")
     return SearchResult(
         LeakKind.HELD_ALLELE,
-        f"alleles of training, whatever their source, by {BCFTOOLS}, against held-out alleles and intervals",
+        f"alleles of training, whatever their source, by {BCFTOOLS}, against the alleles and intervals of holdouts "
+        "and the alleles of evaluation",
         {"alleles": n, "held-out alleles": len(held_alleles.alleles)},
         found,
         (*held_alleles.gaps, *gaps),
@@ -136,6 +147,10 @@ def search_stream(
         gaps.append(f"the stream cannot be drawn ({err})")
     if missing := len(windows - counts.windows):
         gaps.append(f"{missing:,} training windows were not drawn in {counts.tuples:,} tuples")
+    if strangers := len(counts.windows - windows):
+        gaps.append(f"{strangers:,} windows drawn are in no file of training windows")
+    if counts.tuples > counts.unplaced and not n_alleles:
+        gaps.append("no tuple with a place changes a base")
     if counts.elsewhere:
         gaps.append(f"{len(counts.elsewhere):,} windows drawn are not the FASTA's bases at their place")
     return _stream_result(found, counts, n_alleles, gaps)

@@ -69,7 +69,7 @@ def audit_package(
         stream = search_stream(
             files, reference, held, held_alleles, least_tuples=least_tuples, progress=progress, draw=draw
         )
-        duplicates, shared = search_duplicates(files)
+        duplicates, shared = search_duplicates(files, held_alleles)
         labels = tuple(search_labels(files, clinvar, clinvar_t0))
     results = (*places, similar, alleles, stream, *duplicates, *labels)
     return AuditReport(str(package), files.release, results, {**flanks, **shared})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def read_classes(vcf: Path, wanted: set[int]) -> dict[int, str]:
                 if int(fields[2]) in wanted:
                     info = dict(item.partition("=")[::2] for item in fields[7].split(";"))
                     found[int(fields[2])] = class_of(info.get("CLNSIG", ""))
-    except (OSError, EOFError, ValueError, IndexError) as err:
+    except (OSError, EOFError, ValueError, IndexError, zlib.error) as err:
         raise VcfError(f"{vcf}:{at}", f"cannot be read ({err})", remedy="Name a ClinVar VCF") from err
     return found
 
@@ -92,7 +93,9 @@ def _compare(files: PackageFiles, splits: tuple[str, ...], vcf: Path | None, kin
         if row["label"] is not None and row["label"] != published:
             key = f"{row['chrom']}:{row['pos']}:{row['ref']}:{row['alt']}"
             found.add(key, split=split, label=row["label"], published=published, clinvar_id=row["clinvar_id"])
-    return SearchResult(kind, method, {"labels": len(rows)}, found)
+    labelled = sum(row["label"] is not None for _, row in rows)
+    absent = "" if labelled else "no allele has a ClinVar label"
+    return SearchResult(kind, method, {"labels": labelled}, found, absent=absent)
 
 
 def _published(row: dict[str, object], classes: Mapping[int, str]) -> str | None:

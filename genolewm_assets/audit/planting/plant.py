@@ -28,7 +28,14 @@ _JSON: dict[str, Any] = {"sort_keys": True, "indent": 2, "ensure_ascii": False}
 
 
 def plant_leaks(
-    package: Path, out: Path, fasta: Path, kinds: Sequence[str] = (), *, number: int = 1, seed: int = 0
+    package: Path,
+    out: Path,
+    fasta: Path,
+    kinds: Sequence[str] = (),
+    *,
+    number: int = 1,
+    seed: int = 0,
+    holdouts: Path | None = None,
 ) -> tuple[tuple[Planted, ...], dict[str, str]]:
     """Write ``out/package``, a copy of a package with planted leaks, and ``out/holdouts``, what it is to be audited by.
 
@@ -46,6 +53,8 @@ def plant_leaks(
         Leaks of each kind.
     seed
         Seed of every random choice.
+    holdouts
+        Folder of the holdout tables that count; None: the package's own.
 
     Returns
     -------
@@ -68,7 +77,7 @@ def plant_leaks(
         )
     if out.exists():
         raise InputError(str(out), "exists already", remedy="Name a folder that does not exist")
-    files = open_files(package)
+    files = open_files(package, holdouts)
     shards = sorted(files.directory.glob(f"data/{TRAIN}-*.parquet"))
     if not shards:
         raise MissingResourceError(f"{files.directory}/data", "holds no windows of train", remedy="Name a package")

@@ -18,14 +18,17 @@ def measure_power(
     fasta: Path,
     *,
     number: int,
+    holdouts: Path | None = None,
     clinvar: Path | None = None,
     clinvar_t0: Path | None = None,
     least_tuples: int,
+    before: AuditReport | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> dict[LeakKind, tuple[Power, ...]]:
     """Plant ``number`` leaks of each kind in copies of a package, audit these, and count what is found.
 
-    Parameters are those of :func:`audit_package`. The copies lie in the system's temporary folder meanwhile.
+    Parameters are those of :func:`audit_package`; ``before`` is the audit of the package itself, whose findings are not
+    counted as planted leaks. The copies lie in the system's temporary folder meanwhile.
 
     Returns
     -------
@@ -38,7 +41,7 @@ def measure_power(
     for kinds, tuples in ((shown, 0), (EMITTED_PLANTS, least_tuples)):
         with tempfile.TemporaryDirectory(prefix="genolewm-audit-") as folder:
             out = Path(folder) / "planted"
-            planted, failed = plant_leaks(package, out, fasta, kinds, number=number)
+            planted, failed = plant_leaks(package, out, fasta, kinds, number=number, holdouts=holdouts)
             report = audit_package(
                 out / PACKAGE,
                 fasta,
@@ -48,18 +51,26 @@ def measure_power(
                 least_tuples=tuples,
                 progress=progress,
             )
-        for one in count_found(planted, report):
+        for one in count_found(planted, report, before):
             power[one[0]].append(one[1])
         for name in failed:
             power[PLANTS[name].kind].append(Power(name, 0, 0))
     return {kind: tuple(each) for kind, each in power.items()}
 
 
-def count_found(planted: Iterable[Planted], report: AuditReport) -> Iterator[tuple[LeakKind, Power]]:
-    """Yield, by kind of leak and of plant, how many of the planted leaks a report has."""
+def count_found(
+    planted: Iterable[Planted], report: AuditReport, before: AuditReport | None = None
+) -> Iterator[tuple[LeakKind, Power]]:
+    """Yield, by kind of leak and of plant, how many of the planted leaks a report has.
+
+    What was found ``before`` anything was planted is left out: it tells nothing of the search.
+    """
+    known = {(result.kind, key) for result in before or () for key in result.found.keys}
     keys = {result.kind: result.found.keys for result in report}
     tried: defaultdict[tuple[LeakKind, str], list[bool]] = defaultdict(list)
     for one in planted:
+        if (one.kind, one.key) in known:
+            continue
         tried[one.kind, one.plant].append(one.key in keys.get(one.kind, ()))
     for (kind, plant), found in tried.items():
         yield kind, Power(plant, len(found), sum(found))

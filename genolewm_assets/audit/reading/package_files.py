@@ -14,9 +14,19 @@ import pyarrow.parquet as pq
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
+EVALUATION = (VALIDATION, TEST)
 
 _BATCH_ROWS = 256
 _REMEDY = "Name the folder of a package"
+_AGAIN = "Copy the package again"
+_INTEGERS = frozenset({"start", "end", "pos", "window_index", "clinvar_id"})
+_WINDOW_TEXTS = frozenset({"contig", "strand", "origin", "record_id", "window_id", "sequence"})
+_FLANKS = frozenset({"left_flank", "right_flank"})
+_ALLELE_TEXTS = frozenset({"chrom", "ref", "alt", "source", "holdout", "role", "label"})
+_TEXTS = _WINDOW_TEXTS | _FLANKS | _ALLELE_TEXTS
+#: Columns without a null, of every table; of a holdout table also its contig, start and end.
+_ALWAYS = frozenset({"origin", "window_id", "sequence", "chrom", "pos", "ref", "alt"}) | _FLANKS
+_OF_INTERVALS = frozenset({"contig", "start", "end"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,7 @@ class PackageFiles:
 
     def holdout_rows(self, noun: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the rows of a holdout table."""
-        yield from _rows(self.holdouts / f"{noun}.parquet", columns)
+        yield from _rows(self.holdouts / f"{noun}.parquet", columns, _ALWAYS | _OF_INTERVALS)
 
 
 def open_files(package: Path, holdouts: Path | None = None) -> PackageFiles:
@@ -88,26 +98,49 @@ def open_files(package: Path, holdouts: Path | None = None) -> PackageFiles:
     except OSError as err:
         raise MissingResourceError(str(package), f"cannot be read ({err})", remedy=_REMEDY) from err
     except ValueError as err:
-        raise CorruptResourceError(str(path), f"is no JSON ({err})", remedy="Copy the package again") from err
+        raise CorruptResourceError(str(path), f"is no JSON ({err})", remedy=_AGAIN) from err
     if not isinstance(record, dict):
-        raise CorruptResourceError(str(path), "is no JSON object", remedy="Copy the package again")
+        raise CorruptResourceError(str(path), "is no JSON object", remedy=_AGAIN)
     return PackageFiles(directory, (directory / "holdouts" if holdouts is None else holdouts).resolve(), record)
 
 
-def _rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _rows(path: Path, columns: Sequence[str], never_null: frozenset[str] = _ALWAYS) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a Parquet file; raise unless its columns are there, of their kind, and filled."""
     try:
         with pq.ParquetFile(path) as file:
-            missing = [name for name in columns if name not in file.schema_arrow.names]
-            if missing:
-                raise CorruptResourceError(
-                    str(path), f"lacks the column {missing[0]!r}", remedy="Audit a package of format 2"
-                )
+            for name in columns:
+                _check_column(path, file.schema_arrow, name)
             for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+                _check_filled(path, batch, never_null.intersection(columns))
                 yield from batch.to_pylist()
     except FileNotFoundError as err:
         raise MissingResourceError(str(path), "is missing", remedy=_REMEDY) from err
-    except pa.ArrowInvalid as err:
-        raise CorruptResourceError(str(path), f"is no Parquet file ({err})", remedy="Copy the package again") from err
+    except CorruptResourceError:
+        raise
+    except (OSError, pa.ArrowException) as err:
+        raise CorruptResourceError(str(path), f"cannot be read as Parquet ({err})", remedy=_AGAIN) from err
+
+
+def _check_filled(path: Path, batch: pa.RecordBatch, names: frozenset[str]) -> None:
+    empty = sorted(name for name in names if batch[name].null_count)
+    if empty:
+        raise CorruptResourceError(str(path), f"has a row without {empty[0]!r}", remedy=_AGAIN)
+
+
+def _check_column(path: Path, schema: pa.Schema, name: str) -> None:
+    if name not in schema.names:
+        raise CorruptResourceError(str(path), f"lacks the column {name!r}", remedy="Audit a package of format 2")
+    kind = schema.field(name).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    wrong = (name in _INTEGERS and not pa.types.is_integer(kind)) or (
+        name in _TEXTS and not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind))
+    )
+    if wrong:
+        expected = "an integer" if name in _INTEGERS else "text"
+        raise CorruptResourceError(
+            str(path), f"has another kind of {name!r}", expected=expected, got=str(kind), remedy=_AGAIN
+        )
 
 
 def window_key(row: dict[str, Any]) -> str:
