@@ -14,10 +14,12 @@ from typer.core import TyperGroup
 
 from genolewm_assets.artefact_commands import JsonOption, PackagePath
 from genolewm_assets.console import ConsoleProgress, err, out
+from genolewm_assets.errors import InputError, UnknownTermError
 
 if TYPE_CHECKING:
-    from genolewm_assets.audit import AuditReport, SearchResult
+    from genolewm_assets.audit import AuditReport, Layout, SearchResult
 
+_PACKAGE = "package"
 #: Exit codes of an audit that is not clean.
 LEAK, INCONCLUSIVE = 5, 6
 
@@ -53,6 +55,11 @@ HoldoutsOption = Annotated[
 ]
 
 
+LayoutOption = Annotated[
+    str | None, typer.Option("--layout", help="`package` or `geno-lewm`; default: what the folder is.")
+]
+
+
 @audit_app.command("run")
 def audit(
     package: PackagePath,
@@ -71,30 +78,29 @@ def audit(
     power: Annotated[
         int, typer.Option("--power", min=0, help="Leaks of each kind to plant in a copy and look for; 0: none.")
     ] = 0,
+    layout: LayoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look for every kind of leak in a package; exit with 5 for a leak, 6 if something could not be searched.
 
+    DIR may also be a data folder of geno-lewm 0.2.1; name the FASTA, the holdouts and the VCF that count.
+
     Example: `genolewm audit data/packages/2026-02-26/0a1b2c3d4e5f --power 20`
     """
-    from genolewm_assets.audit import (
-        audit_package,
-        earlier_release,
-        find_clinvar,
-        find_fasta,
-        measure_power,
-        open_files,
-    )
+    from genolewm_assets.audit import audit_package, measure_power
 
-    files = open_files(package, holdouts)
-    fasta = reference or find_fasta(files)
-    vcf = clinvar or find_clinvar(files, files.release)
-    vcf_t0 = clinvar_t0 or find_clinvar(files, earlier_release(files))
+    found_layout = _layout_of(package, layout)
+    if power and found_layout != _PACKAGE:
+        raise InputError(
+            "--power", f"plants in packages only, {package} is one of {found_layout}", remedy="Leave it out"
+        )
+    fasta, vcf, vcf_t0 = _files_beside(package, found_layout, holdouts, (reference, clinvar, clinvar_t0))
     with ConsoleProgress(err) as progress:
         report = audit_package(
             package,
             fasta,
             holdouts=holdouts,
+            layout=found_layout,
             clinvar=vcf,
             clinvar_t0=vcf_t0,
             least_tuples=tuples,
@@ -116,6 +122,34 @@ def audit(
     _print_report(report, as_json=as_json)
     if report.verdict != "clean":
         raise typer.Exit(LEAK if report.verdict == "leak" else INCONCLUSIVE)
+
+
+def _layout_of(package: Path, stated: str | None) -> Layout:
+    from genolewm_assets.audit import Layout, find_layout
+
+    if stated is not None and stated not in list(Layout):
+        known = " or ".join(map(repr, map(str, Layout)))
+        raise UnknownTermError("--layout", "is unknown", expected=known, got=repr(stated))
+    return find_layout(package) if stated is None else Layout(stated)
+
+
+def _files_beside(
+    package: Path, layout: Layout, holdouts: Path | None, stated: tuple[Path | None, Path | None, Path | None]
+) -> tuple[Path, Path | None, Path | None]:
+    """Return the FASTA and the VCFs of the release and of T0: as stated, or else those of the package's root."""
+    from genolewm_assets.audit import earlier_release, find_clinvar, find_fasta, open_files
+
+    reference, clinvar, clinvar_t0 = stated
+    if layout != _PACKAGE:
+        if reference is None:
+            raise InputError("--reference", f"is needed for a folder of {layout}", remedy="Name an indexed FASTA")
+        return reference, clinvar, clinvar_t0
+    files = open_files(package, holdouts)
+    return (
+        reference or find_fasta(files),
+        clinvar or find_clinvar(files, files.release),
+        clinvar_t0 or find_clinvar(files, earlier_release(files)),
+    )
 
 
 @audit_app.command("plant")

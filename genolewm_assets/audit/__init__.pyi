@@ -1,6 +1,8 @@
 from .audit import audit_package as audit_package
 from .planting.plant import plant_leaks as plant_leaks
 from .planting.power import measure_power as measure_power
+from .reading.layouts import Layout as Layout
+from .reading.layouts import find_layout as find_layout
 from .reading.package_files import open_files as open_files
 from .reading.root_files import earlier_release as earlier_release
 from .reading.root_files import find_clinvar as find_clinvar

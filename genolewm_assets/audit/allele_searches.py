@@ -115,8 +115,8 @@ def search_stream(
         What gives the batches of a package.
     """
     found, counts, gaps = Found(), EmittedCounts(), list(held_alleles.gaps)
-    if not least_tuples:
-        return _stream_result(found, counts, 0, ["the stream was not drawn"])
+    if files.without_stream or not least_tuples:
+        return _stream_result(found, counts, 0, [files.without_stream or "the stream was not drawn"])
     altered = held_alleles.altered_kmers(reference)
     windows = {row["window_id"] for row in files.windows(TRAIN, ("window_id",))}
     waiting: dict[Allele, str] = {}

@@ -11,7 +11,7 @@ from genolewm_assets.audit.emitted import Batch, draw_batches
 from genolewm_assets.audit.labels import search_labels
 from genolewm_assets.audit.places import search_places
 from genolewm_assets.audit.reading.intervals import HeldSpans
-from genolewm_assets.audit.reading.package_files import open_files
+from genolewm_assets.audit.reading.layouts import Layout, open_layout
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import AuditReport
 from genolewm_assets.audit.similarity import search_similarity
@@ -26,6 +26,7 @@ def audit_package(
     fasta: Path,
     *,
     holdouts: Path | None = None,
+    layout: Layout | None = None,
     clinvar: Path | None = None,
     clinvar_t0: Path | None = None,
     least_tuples: int = LEAST_TUPLES,
@@ -42,6 +43,8 @@ def audit_package(
         The indexed reference FASTA.
     holdouts
         Folder of the holdout tables that count; None: the package's own.
+    layout
+        Layout of the folder; None: the one that it has.
     clinvar, clinvar_t0
         ClinVar VCF of the package's release, and of T0; without them labels are not compared.
     least_tuples
@@ -58,7 +61,7 @@ def audit_package(
     VcfError
         If a ClinVar VCF cannot be read.
     """
-    files = open_files(package, holdouts)
+    files = open_layout(package, fasta, holdouts, layout)
     with Reference(fasta) as reference:
         held = HeldSpans.of_package(files)
         places, flanks = search_places(files, reference, held)

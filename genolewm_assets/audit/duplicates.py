@@ -42,7 +42,7 @@ def search_duplicates(
     -----
     A holdout without intervals holds out alleles only: its windows train by design and are not compared.
     """
-    of_intervals = {row["holdout"] for row in files.holdout_rows("intervals", ("holdout",))}
+    of_intervals = files.compared_holdouts()
     sequences: dict[str, dict[bytes, set[str]]] = {split: defaultdict(set) for split in EVALUATION}
     places, n = list[Span](), dict.fromkeys((TRAIN, VALIDATION, TEST), 0)
     for split in EVALUATION:

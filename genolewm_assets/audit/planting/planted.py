@@ -12,7 +12,7 @@ import numpy as np
 
 from genolewm_assets.audit import LeakKind
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span
-from genolewm_assets.audit.reading.package_files import TEST, TRAIN, PackageFiles, window_key
+from genolewm_assets.audit.reading.package_files import TEST, TRAIN, OwnFiles, window_key
 from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
 from genolewm_assets.errors import MissingResourceError
 
@@ -76,7 +76,7 @@ class Plant(NamedTuple):
 class Field:
     """What plants are made from: the rows of a package, its reference and a random generator."""
 
-    def __init__(self, files: PackageFiles, reference: Reference, rng: np.random.Generator, columns: list[str]) -> None:
+    def __init__(self, files: OwnFiles, reference: Reference, rng: np.random.Generator, columns: list[str]) -> None:
         self.reference, self.rng = reference, rng
         self.windows = [row for row, _ in zip(files.windows(TRAIN, columns), range(5_000), strict=False)]
         self.placed = [row for row in self.windows if row["origin"] == "reference" and row["strand"] == "+"]
@@ -153,7 +153,7 @@ class Field:
         )
 
 
-def _columns(files: PackageFiles, table: str, folder: object = None) -> list[str]:
+def _columns(files: OwnFiles, table: str, folder: object = None) -> list[str]:
     import pyarrow.parquet as pq
 
     path = files.directory / f"{table}.parquet" if folder is None else files.holdouts / f"{table.split('/')[1]}.parquet"
