@@ -18,6 +18,7 @@ from genolewm_assets.errors import InputError, UnknownTermError
 
 if TYPE_CHECKING:
     from genolewm_assets.audit import AuditReport, Layout, SearchResult
+    from genolewm_assets.encoders import CausalLMStateEncoder
 
 _PACKAGE = "package"
 #: Exit codes of an audit that is not clean.
@@ -58,6 +59,11 @@ HoldoutsOption = Annotated[
 LayoutOption = Annotated[
     str | None, typer.Option("--layout", help="`package` or `geno-lewm`; default: what the folder is.")
 ]
+EncoderOption = Annotated[
+    str | None,
+    typer.Option("--encoder", help="Folder of a causal language model: also compare states of edited windows."),
+]
+LayerOption = Annotated[int, typer.Option("--layer", help="Hidden state of --encoder, as in the catalogue.")]
 
 
 @audit_app.command("run")
@@ -79,6 +85,8 @@ def audit(
         int, typer.Option("--power", min=0, help="Leaks of each kind to plant in a copy and look for; 0: none.")
     ] = 0,
     layout: LayoutOption = None,
+    encoder: EncoderOption = None,
+    layer: LayerOption = -1,
     as_json: JsonOption = False,
 ) -> None:
     """Look for every kind of leak in a package; exit with 5 for a leak, 6 if something could not be searched.
@@ -105,6 +113,7 @@ def audit(
             clinvar_t0=vcf_t0,
             least_tuples=tuples,
             progress=progress,
+            encoder=None if encoder is None else _load_encoder(encoder, layer).encode_edited,
         )
         if power:
             found = measure_power(
@@ -122,6 +131,12 @@ def audit(
     _print_report(report, as_json=as_json)
     if report.verdict != "clean":
         raise typer.Exit(LEAK if report.verdict == "leak" else INCONCLUSIVE)
+
+
+def _load_encoder(model: str, layer: int) -> CausalLMStateEncoder:
+    from genolewm_assets.encoders import CausalLMStateEncoder
+
+    return CausalLMStateEncoder(Path(model).resolve(), layer=layer, device="auto")
 
 
 def _layout_of(package: Path, stated: str | None) -> Layout:

@@ -104,8 +104,8 @@ def search_stream(
     least_tuples: int,
     progress: Progress,
     draw: Callable[[Path], Iterable[Batch]] = draw_batches,
-) -> SearchResult:
-    """Draw the training stream, and look for held-out alleles in what it emits.
+) -> tuple[SearchResult, SearchResult]:
+    """Draw the training stream, and look for held-out alleles and for edits that were not made in what it emits.
 
     Parameters
     ----------
@@ -113,6 +113,11 @@ def search_stream(
         Tuples to draw at least; 0: none, and the result is inconclusive.
     draw
         What gives the batches of a package.
+
+    Returns
+    -------
+    tuple
+        Results for ``recreated_allele`` and ``false_edit``.
     """
     found, counts, gaps = Found(), EmittedCounts(), list(held_alleles.gaps)
     if files.without_stream or not least_tuples:
@@ -156,7 +161,16 @@ def search_stream(
     return _stream_result(found, counts, n_alleles, gaps)
 
 
-def _stream_result(found: Found, counts: EmittedCounts, n_alleles: int, gaps: list[str]) -> SearchResult:
+def _stream_result(
+    found: Found, counts: EmittedCounts, n_alleles: int, gaps: list[str]
+) -> tuple[SearchResult, SearchResult]:
+    edits = SearchResult(
+        LeakKind.FALSE_EDIT,
+        "first token in which the edited window differs from the unedited one, against the stated token and blocks",
+        {"tuples": counts.tuples},
+        counts.false_edits,
+        tuple(gaps) if not counts.tuples else (),
+    )
     return SearchResult(
         LeakKind.RECREATED_ALLELE,
         f"emitted tokens decoded and compared with the FASTA, each difference and neighbouring ones joined, by "
@@ -164,7 +178,7 @@ def _stream_result(found: Found, counts: EmittedCounts, n_alleles: int, gaps: li
         {"tuples": counts.tuples, "alleles": n_alleles, "tuples without a place": counts.unplaced},
         found,
         tuple(gaps),
-    )
+    ), edits
 
 
 def _note(found: Found, allele: Allele, window: str, held: HeldSpans, held_alleles: HeldAlleles) -> None:

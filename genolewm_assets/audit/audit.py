@@ -15,6 +15,7 @@ from genolewm_assets.audit.reading.layouts import Layout, open_layout
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import AuditReport
 from genolewm_assets.audit.similarity import search_similarity
+from genolewm_assets.audit.states import Encode, search_states
 from genolewm_assets.progress import NO_PROGRESS, Progress
 
 #: Tuples of the training stream that an audit draws.
@@ -32,6 +33,7 @@ def audit_package(
     least_tuples: int = LEAST_TUPLES,
     progress: Progress = NO_PROGRESS,
     draw: Callable[[Path], Iterable[Batch]] = draw_batches,
+    encoder: Encode | None = None,
 ) -> AuditReport:
     """Look for every kind of leak in a package.
 
@@ -51,6 +53,8 @@ def audit_package(
         Tuples of the training stream to draw at least; 0: the stream is not drawn.
     draw
         What gives the batches of a package.
+    encoder
+        Gives the block states of windows, to compare those of edited and unedited ones; None: they are not compared.
 
     Raises
     ------
@@ -74,5 +78,6 @@ def audit_package(
         )
         duplicates, shared = search_duplicates(files, held_alleles)
         labels = tuple(search_labels(files, clinvar, clinvar_t0))
-    results = (*places, similar, alleles, stream, *duplicates, *labels)
+    states = search_states(files, encoder, progress=progress)
+    results = (*places, similar, alleles, *stream, *duplicates, *labels, states)
     return AuditReport(str(package), files.release, results, {**flanks, **shared})

@@ -34,10 +34,12 @@ class LeakKind(StrEnum):
     HELD_SEQUENCE = "held_sequence"
     HELD_ALLELE = "held_allele"
     RECREATED_ALLELE = "recreated_allele"
+    FALSE_EDIT = "false_edit"
     DUPLICATE = "duplicate"
     SHARED_EVALUATION = "shared_evaluation"
     WRONG_LABEL = "wrong_label"
     LATE_LABEL = "late_label"
+    STATE_MISMATCH = "state_mismatch"
 
     @property
     def words(self) -> str:

@@ -17,7 +17,7 @@ def test_clean(audited: AuditedWorld, monkeypatch: pytest.MonkeyPatch, capfd: py
     assert run(monkeypatch, "audit", audited.package, *words) == 0
     first = capfd.readouterr().out.splitlines()[0]
     assert first == (
-        "Of 9 kinds of leak, 9 were looked for in full and not found; the power was not measured (--power)."
+        "Of 10 kinds of leak, 10 were looked for in full and not found; the power was not measured (--power)."
     )
     assert run(monkeypatch, "audit", "--json", "--power", 2, audited.package, *words) == 0
     report = json.loads(capfd.readouterr().out)
@@ -42,7 +42,7 @@ def test_leak_and_uncertain(
     again = lines[-1].removeprefix("Audit it: genolewm ").split()
     assert run(monkeypatch, *again, "--tuples", 0) == 5
     shown = capfd.readouterr().out
-    assert "found: held sequence, held allele; not certain: recreated allele, wrong label" in shown
+    assert "found: held sequence, held allele; not certain: recreated allele, false edit, wrong label" in shown
     assert "planted.copy_95" in shown
     assert run(monkeypatch, "audit", audited.package, "--reference", audited.fasta, "--tuples", 0) == 6
     capfd.readouterr()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -202,8 +204,6 @@ def test_searches_that_do_not_apply_decide_nothing() -> None:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_long_shared_stretch_does_not_hide_a_copy(order: int) -> None:
-    import numpy as np
-
     # 31 shared 31-mers in a row are not enough; 30 of them in three places, 2 kb away, are.
     held = np.zeros(4_000, dtype=np.uint8)
     held[100:131] = 1
@@ -224,16 +224,11 @@ def test_a_repeat_hides_nothing_of_another_stretch(tmp_path: Path) -> None:
 
 
 def test_windows_that_no_file_has_are_not_certain(audited: AuditedWorld) -> None:
-    from types import SimpleNamespace
-
-    import numpy as np
-
     text = world.SEQUENCES["chr17"][3_000:3_600].decode()
-    one = SimpleNamespace(
-        window_id="w", origin="reference", contig="chr17", window_start=3_000, strand="+", source_window=text
-    )
+    place = {"contig": "chr17", "window_start": 3_000, "strand": "+", "locus_token": 0}
+    one = SimpleNamespace(window_id="w", origin="reference", source_window=text, **place)
     tokens = encode(text).reshape(-1, 6) @ 4 ** np.arange(5, -1, -1)
-    batch = SimpleNamespace(tuples=[one], target_tokens=tokens.astype(np.int16)[None])
+    batch = SimpleNamespace(tuples=[one], target_tokens=tokens.astype(np.int16)[None], block_tokens=64)
     stream = audit(audited, audited.package, least_tuples=1, draw=lambda package: [batch])[LeakKind.RECREATED_ALLELE]
     assert "1 windows drawn are in no file of training windows" in stream.gaps
     assert "no tuple with a place changes a base" in stream.gaps
