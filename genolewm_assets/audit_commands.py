@@ -17,8 +17,8 @@ from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.errors import InputError, UnknownTermError
 
 if TYPE_CHECKING:
-    from genolewm_assets.audit import AuditReport, Layout, SearchResult
-    from genolewm_assets.encoders import CausalLMStateEncoder
+    from genolewm_assets.audit import AuditReport, Layout, Membership, SearchResult
+    from genolewm_assets.encoders import CausalLMLoss, CausalLMStateEncoder
 
 _PACKAGE = "package"
 #: Exit codes of an audit that is not clean.
@@ -63,6 +63,10 @@ EncoderOption = Annotated[
     str | None,
     typer.Option("--encoder", help="Folder of a causal language model: also compare states of edited windows."),
 ]
+MembershipOption = Annotated[
+    int,
+    typer.Option("--membership", min=0, help="Held-out windows whose loss by --encoder is compared with matched ones."),
+]
 LayerOption = Annotated[int, typer.Option("--layer", help="Hidden state of --encoder, as in the catalogue.")]
 
 
@@ -87,6 +91,7 @@ def audit(
     layout: LayoutOption = None,
     encoder: EncoderOption = None,
     layer: LayerOption = -1,
+    membership: MembershipOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Look for every kind of leak in a package; exit with 5 for a leak, 6 if something could not be searched.
@@ -95,9 +100,11 @@ def audit(
 
     Example: `genolewm audit data/packages/2026-02-26/0a1b2c3d4e5f --power 20`
     """
-    from genolewm_assets.audit import audit_package, measure_power
+    from genolewm_assets.audit import audit_package, measure_membership, measure_power
 
     found_layout = _layout_of(package, layout)
+    if membership and encoder is None:
+        raise InputError("--membership", "needs a model", expected="--encoder FOLDER", remedy="Name one")
     if power and found_layout != _PACKAGE:
         raise InputError(
             "--power", f"plants in packages only, {package} is one of {found_layout}", remedy="Leave it out"
@@ -128,7 +135,19 @@ def audit(
                 progress=progress,
             )
             report = report.with_power(found)
-    _print_report(report, as_json=as_json)
+        signal = None
+        if membership and encoder is not None:
+            loss = _load_loss(encoder)
+            signal = measure_membership(
+                package,
+                fasta,
+                loss.nats_per_base,
+                number=membership,
+                holdouts=holdouts,
+                layout=found_layout,
+                progress=progress,
+            )
+    _print_report(report, signal, as_json=as_json)
     if report.verdict != "clean":
         raise typer.Exit(LEAK if report.verdict == "leak" else INCONCLUSIVE)
 
@@ -137,6 +156,12 @@ def _load_encoder(model: str, layer: int) -> CausalLMStateEncoder:
     from genolewm_assets.encoders import CausalLMStateEncoder
 
     return CausalLMStateEncoder(Path(model).resolve(), layer=layer, device="auto")
+
+
+def _load_loss(model: str) -> CausalLMLoss:
+    from genolewm_assets.encoders import CausalLMLoss
+
+    return CausalLMLoss(Path(model).resolve(), device="auto")
 
 
 def _layout_of(package: Path, stated: str | None) -> Layout:
@@ -200,9 +225,10 @@ def plant(
     out.print(words, markup=False, highlight=False, soft_wrap=True)
 
 
-def _print_report(report: AuditReport, *, as_json: bool) -> None:
+def _print_report(report: AuditReport, signal: Membership | None, *, as_json: bool) -> None:
     if as_json:
-        out.print_json(json.dumps(report.as_dict()))
+        shown = {} if signal is None else {"membership": signal.as_dict()}
+        out.print_json(json.dumps(report.as_dict() | shown))
         return
     out.print(report.headline, markup=False, highlight=False, soft_wrap=True)
     table = Table("kind", "verdict", "searched", "planted leaks found", "result")
@@ -216,6 +242,8 @@ def _print_report(report: AuditReport, *, as_json: bool) -> None:
         _print_rows(result)
     for what, number in report.measured.items():
         out.print(f"{number:,} {what}", markup=False, highlight=False, soft_wrap=True)
+    if signal is not None:
+        out.print(str(signal), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_rows(result: SearchResult) -> None:

@@ -1,4 +1,6 @@
 from .audit import audit_package as audit_package
+from .membership import Membership as Membership
+from .membership import measure_membership as measure_membership
 from .planting.plant import plant_leaks as plant_leaks
 from .planting.power import measure_power as measure_power
 from .reading.layouts import Layout as Layout
