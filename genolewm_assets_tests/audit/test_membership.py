@@ -20,8 +20,7 @@ from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
 
-#: Windows of the small world differ in GC by chance, by up to 0.05.
-pytestmark = pytest.mark.filterwarnings("error")
+BLOCKS = (world.BLOCK_VALIDATION, world.BLOCK_TEST)
 
 
 def window(gc: float, repeats: float, *, at: int = 0, size: int = 60) -> _Window:
@@ -29,8 +28,9 @@ def window(gc: float, repeats: float, *, at: int = 0, size: int = 60) -> _Window
 
 
 def knows_held_out(sequences: Sequence[str]) -> Floats:
-    """Give a lower loss to what stands on a held-out contig."""
-    held = world.SEQUENCES["chr20"].decode() + world.SEQUENCES["chr21"].decode()
+    """Give a lower loss to what stands on a held-out contig or in the reach of a held-out block."""
+    blocks = [world.SEQUENCES["chr17"][start - 1_200 : end + 1_200] for start, end in BLOCKS]
+    held = b"N".join([world.SEQUENCES["chr20"], world.SEQUENCES["chr21"], *blocks]).decode()
     return np.array([1.2 if text in held else 1.3 for text in sequences])
 
 
@@ -82,7 +82,10 @@ def test_windows_of_repeats_are_matched_with_their_like(audited: AuditedWorld, t
     texts = {name: text.decode() for name, text in world.SEQUENCES.items()}
     masked = texts | {name: texts[name].lower() for name in ("chr20", "chr21")}
     fasta = write_fasta(tmp_path / "masked.fa", masked)
-    assert measure_membership(audited.package, fasta, knows_held_out, number=20).pairs == 0
+    everything = measure_membership(audited.package, audited.fasta, knows_held_out, number=20)
+    unmasked = measure_membership(audited.package, fasta, knows_held_out, number=20)
+    # Windows of the held-out blocks of chr17 are left.
+    assert 0 < unmasked.pairs < everything.pairs / 2
 
 
 @pytest.fixture(scope="module")
