@@ -17,7 +17,7 @@ from benchmarks.stopwatch import serve_tasks
 
 
 def _split(folder: Path) -> Callable[[], int]:
-    from genolewm_assets.defs.assets.packages import describe_package, packages_split, record_latest
+    from genolewm_assets.defs.assets.packages.split import describe_package, packages_split, record_latest
     from genolewm_assets.progress import NO_PROGRESS
     from genolewm_assets.store.artefacts import build
 

@@ -9,7 +9,9 @@ from .reading.package_files import open_files as open_files
 from .reading.root_files import earlier_release as earlier_release
 from .reading.root_files import find_clinvar as find_clinvar
 from .reading.root_files import find_fasta as find_fasta
+from .report import AUDIT_VERSION as AUDIT_VERSION
 from .report import AuditReport as AuditReport
 from .report import LeakKind as LeakKind
 from .report import Power as Power
 from .report import SearchResult as SearchResult
+from .report import Verdict as Verdict

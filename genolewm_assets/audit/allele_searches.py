@@ -22,6 +22,9 @@ from genolewm_assets.progress import Progress
 #: shared, the allele's neighbourhood is not the window's, as at the end of an exon.
 LEAST_ALTERED = 8
 
+#: Tuples between two reports of progress.
+_LOOK_TUPLES = 2_000
+
 _KEY = ("chrom", "pos", "ref", "alt")
 
 
@@ -44,7 +47,8 @@ class HeldAlleles:
         self.alleles = frozenset(allele if form is None else form for allele, form in normal.items())
         #: Number of alleles without a normal form.
         self.n_raw = sum(form is None for form in normal.values())
-        self._normal = [form for form in normal.values() if form is not None]
+        # Sorted, so that the FASTA is read from one end to the other.
+        self._normal = sorted(form for form in normal.values() if form is not None)
 
     def form(self, row: dict[str, object]) -> Allele:
         """Return the normal form of a held-out allele; as it is written where there is none."""
@@ -104,6 +108,7 @@ def search_stream(
     least_tuples: int,
     progress: Progress,
     draw: Callable[[Path], Iterable[Batch]] = draw_batches,
+    until: frozenset[str] = frozenset(),
 ) -> tuple[SearchResult, SearchResult]:
     """Draw the training stream, and look for held-out alleles and for edits that were not made in what it emits.
 
@@ -113,6 +118,8 @@ def search_stream(
         Tuples to draw at least; 0: none, and the result is inconclusive.
     draw
         What gives the batches of a package.
+    until
+        Findings after all of which no more is drawn; none: as many tuples as are wanted are drawn.
 
     Returns
     -------
@@ -145,20 +152,28 @@ def search_stream(
                     waiting.setdefault(allele, edit.window)
             if len(waiting) >= BATCH:
                 settle()
-            if counts.tuples % 10_000 == 0:
+            if counts.tuples % _LOOK_TUPLES == 0:
                 progress.advance(counts.tuples, least_tuples, "tuples drawn")
+                if until:
+                    settle()
+            if until and until <= found.keys:
+                break
         settle()
     except GenoLeWMError as err:
         gaps.append(f"the stream cannot be drawn ({err})")
-    if missing := len(windows - counts.windows):
-        gaps.append(f"{missing:,} training windows were not drawn in {counts.tuples:,} tuples")
-    if strangers := len(counts.windows - windows):
-        gaps.append(f"{strangers:,} windows drawn are in no file of training windows")
-    if counts.tuples > counts.unplaced and not n_alleles:
-        gaps.append("no tuple with a place changes a base")
-    if counts.elsewhere:
-        gaps.append(f"{len(counts.elsewhere):,} windows drawn are not the FASTA's bases at their place")
+    gaps += _stream_gaps(counts, windows, n_alleles)
     return _stream_result(found, counts, n_alleles, gaps)
+
+
+def _stream_gaps(counts: EmittedCounts, windows: set[str], n_alleles: int) -> Iterator[str]:
+    if missing := len(windows - counts.windows):
+        yield f"{missing:,} training windows were not drawn in {counts.tuples:,} tuples"
+    if strangers := len(counts.windows - windows):
+        yield f"{strangers:,} windows drawn are in no file of training windows"
+    if counts.tuples > counts.unplaced and not n_alleles:
+        yield "no tuple with a place changes a base"
+    if counts.elsewhere:
+        yield f"{len(counts.elsewhere):,} windows drawn are not the FASTA's bases at their place"
 
 
 def _stream_result(

@@ -199,7 +199,7 @@ def test_searches_that_do_not_apply_decide_nothing() -> None:
 
     assert report("", "none held out").verdict is Verdict.CLEAN
     assert report("none held out").verdict is Verdict.INCONCLUSIVE
-    assert "Of 1 kinds of leak, 1 were" in report("", "none held out").headline
+    assert "not certain" not in report("", "none held out").headline
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -20,6 +20,7 @@ RELEASE_ASSETS = (
     "mito/variants",
     "holdouts/manifest",
     "packages/split",
+    "packages/audit",
 )
 STATES = ("embeddings/cache", "embeddings/corpus")
 

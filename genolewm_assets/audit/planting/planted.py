@@ -67,10 +67,11 @@ class Harvest:
 
 
 class Plant(NamedTuple):
-    """How a kind of leak is planted, and what an audit must call it."""
+    """How a kind of leak is planted, what an audit must call it, and which share of them it is to find."""
 
     kind: LeakKind
     make: Callable[[Field, Harvest], None]
+    least_share: float = 0.9
 
 
 class Field:
@@ -336,7 +337,10 @@ PLANTS: Mapping[str, Plant] = MappingProxyType(
             LeakKind.HELD_SEQUENCE, _copy("reverse_complement", lambda _, codes: reverse_complement(codes))
         ),
         "copy_95": Plant(LeakKind.HELD_SEQUENCE, _copy("copy_95", lambda field, codes: field.mutate(codes, 0.95))),
-        "copy_90": Plant(LeakKind.HELD_SEQUENCE, _copy("copy_90", lambda field, codes: field.mutate(codes, 0.90))),
+        # A copy may keep fewer 31-mers than the threshold, and more of them may be of repeats.
+        "copy_90": Plant(
+            LeakKind.HELD_SEQUENCE, _copy("copy_90", lambda field, codes: field.mutate(codes, 0.90)), least_share=0.5
+        ),
         "chimera": Plant(LeakKind.HELD_SEQUENCE, _copy("chimera", _chimera)),
         "spliced_transcript": Plant(LeakKind.HELD_SEQUENCE, _copy("spliced_transcript", _spliced)),
         "paralogue": Plant(LeakKind.HELD_SEQUENCE, _paralogue),
@@ -345,7 +349,7 @@ PLANTS: Mapping[str, Plant] = MappingProxyType(
         "shifted_allele": Plant(LeakKind.HELD_ALLELE, _shifted_allele),
         "other_source_allele": Plant(LeakKind.HELD_ALLELE, _other_source_allele),
         "late_label": Plant(LeakKind.HELD_ALLELE, _late_label),
-        "two_snvs": Plant(LeakKind.RECREATED_ALLELE, _two_snvs),
+        "two_snvs": Plant(LeakKind.RECREATED_ALLELE, _two_snvs, least_share=0.5),
         "duplicate": Plant(LeakKind.DUPLICATE, _duplicate),
         "shared_evaluation": Plant(LeakKind.SHARED_EVALUATION, _shared_evaluation),
         "wrong_label": Plant(LeakKind.WRONG_LABEL, _wrong_label),

@@ -1,7 +1,6 @@
 from .clinvar import clinvar_release as clinvar_release
 from .clinvar import clinvar_shard as clinvar_shard
 from .clinvar_changes import clinvar_changes as clinvar_changes
-from .current_package import packages_current as packages_current
 from .embeddings import embeddings_cache as embeddings_cache
 from .embeddings import embeddings_corpus as embeddings_corpus
 from .graph import ASSETS as ASSETS
@@ -9,4 +8,6 @@ from .graph import GATED as GATED
 from .graph import PUBLISHING as PUBLISHING
 from .graph import leading_to as leading_to
 from .graph import platform_status as platform_status
-from .packages import packages_split as packages_split
+from .packages.audit import packages_audit as packages_audit
+from .packages.current import packages_current as packages_current
+from .packages.split import packages_split as packages_split

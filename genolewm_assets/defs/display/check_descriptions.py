@@ -106,6 +106,10 @@ _HOLDOUTS: Mapping[str, str] = {
 }
 
 _PACKAGES: Mapping[str, str] = {
+    "audit_is_conclusive": (
+        "Every search of the audit had all that it needs, such as whole held-out contigs in the FASTA. Blocks nothing: "
+        "a search that is not certain found no leak in what it could search."
+    ),
     "bench_alleles_scored": (
         "Read from the written package, every ClinVar allele of an evaluation labelled P, LP, B or LB with the review "
         "stars of the policy is shown exactly once, or stated with the reason why no window shows it, and no label has "
@@ -124,6 +128,13 @@ _PACKAGES: Mapping[str, str] = {
         "A simulated epoch of training serves the declared shares of origins of windows and of sources of edits, each "
         "within 2 percentage points."
     ),
+    "no_leak_found": (
+        "Code that shares nothing with the filters read the package and the FASTA, drew the training stream, and found "
+        "no held-out interval, record, sequence or allele, no window of an evaluation and no wrong label."
+    ),
+    "planted_leaks_found": (
+        "Of each kind of leak that was planted in a copy of the package, the audit found at least the stated share."
+    ),
     "no_holdout_allele_in_train": (
         "The training split contains no allele that is listed as held out or overlaps a held-out interval."
     ),
@@ -134,8 +145,8 @@ _PACKAGES: Mapping[str, str] = {
         "The footprint of no reference window of the training split overlaps a held-out interval."
     ),
     "package_verifies": (
-        "Names and sizes of all files of the package in use and of its caches are as recorded; files modified since "
-        "have the recorded SHA-256."
+        "The latest audit of the package in use passed. Names and sizes of all its files and of its caches are as "
+        "recorded; files modified since have the recorded SHA-256."
     ),
     "sequences_right": (
         "Every window has the SHA-256 of its row, consists of ACGT only and, if it is a reference window, equals the "

@@ -2,7 +2,7 @@
 
 The text is a function of the two packages and of the ClinVar tables: it names no time, no run and no folder outside the
 root. Not here: the comparison (``lewm.packages.diff``, ``variants.changes``), where the report is kept
-(``assets.package_report``).
+(``assets.packages.move_report``).
 """
 
 from __future__ import annotations

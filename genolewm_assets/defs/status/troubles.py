@@ -15,7 +15,6 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from genolewm_assets.defs.runtime import (
     BUILT_FROM_CURRENT_INPUTS,
-    NEWEST_RELEASE_BUILT,
     UNFINISHED,
     WAITING,
     PublishingAsset,
@@ -107,7 +106,7 @@ def failed_checks(
     expected: Mapping[str, Sequence[str | None]],
     reported: set[str],
 ) -> Iterator[Trouble]:
-    """Yield the checks whose latest evaluation failed; ``built_from_current_inputs`` tells what is stale.
+    """Yield the blocking checks whose latest evaluation failed; ``built_from_current_inputs`` tells what is stale.
 
     Parameters
     ----------
@@ -115,7 +114,7 @@ def failed_checks(
         Ids of failed runs that are reported themselves: the checks that they failed say nothing more.
     """
     for asset in assets:
-        names = [name for name in (*asset.check_names, *asset.advisory_names) if name != NEWEST_RELEASE_BUILT]
+        names = (*asset.check_names, BUILT_FROM_CURRENT_INPUTS)
         keys = [dg.AssetCheckKey(dg.AssetKey(asset.path), name) for name in names]
         found = instance.event_log_storage.get_asset_check_partition_info(keys)
         failed = [

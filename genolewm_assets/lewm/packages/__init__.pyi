@@ -1,3 +1,7 @@
+from .audits import AUDIT_ASSET as AUDIT_ASSET
+from .audits import NO_LEAK_FOUND as NO_LEAK_FOUND
+from .audits import PLANTED_LEAKS_FOUND as PLANTED_LEAKS_FOUND
+from .audits import audit_location as audit_location
 from .diff import PackageDiff as PackageDiff
 from .diff import compare_packages as compare_packages
 from .diff import diff_packages as diff_packages
@@ -32,6 +36,7 @@ from .pointer import current_folder as current_folder
 from .pointer import find_current as find_current
 from .pointer import folder_of as folder_of
 from .pointer import move_current as move_current
+from .pointer import passed_over as passed_over
 from .pointer import pin_release as pin_release
 from .pointer import read_current as read_current
 from .pointer import read_current_version as read_current_version

@@ -194,6 +194,10 @@ class PackagesSection(PolicySection):
 
     A package whose training windows contain no gnomAD allele or no P or LP ClinVar allele, although the sources have
     some, is refused; with ``without_alleles`` it is accepted and its card says so.
+
+    ``audit_tuples`` is the number of training tuples that ``packages/audit`` draws at least; it draws more if that is
+    what it takes to see every window once. ``audit_planted`` is the number of leaks of each kind that it plants in a
+    copy to see how many it finds.
     """
 
     mix: dict[str, Share] | None = None
@@ -203,6 +207,8 @@ class PackagesSection(PolicySection):
     without_alleles: bool = False
     max_visits: Annotated[int, Field(gt=0)] = MAX_VISITS
     knowledge: Literal["newest", "T0"] = "newest"
+    audit_tuples: Annotated[int, Field(gt=0)] = 1_000_000
+    audit_planted: Annotated[int, Field(gt=0)] = 20
 
     @property
     def policy(self) -> PackageMix:

@@ -40,6 +40,7 @@ FREE_TEXT = {
     *("name", "key", "record_id", "window_id", "source_window_id", "cache_key", "unit", "cluster", "file"),
     *("md5", "circle_sha256", "haplogroup", "description", "detail", "note", "taxonomy", "filter", "grpmax", "rsid"),
     *("clnsig", "clnsig_from", "clnsig_to", "clnsig_conf", "clnsig_incl", "clnrevstat", "oncogenicity"),
+    *("method", "searched", "reason", "what"),
     *("somatic_impact", "variant_type", "consequence", "conditions", "hgvs"),
 }
 

@@ -16,7 +16,7 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.display.check_descriptions import CHECK_DESCRIPTIONS
 from genolewm_assets.defs.display.column_lineage import column_lineage
-from genolewm_assets.defs.display.metadata import in_reading_order, list_files, plotted, share
+from genolewm_assets.defs.display.metadata import HEADLINE, in_reading_order, list_files, plotted, share
 from genolewm_assets.defs.runtime import run_log
 from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets_tests.pictures import PICTURES, parse
@@ -39,6 +39,7 @@ PLOTTED = {
     "embeddings/cache": {"norm_p1", "norm_median", "norm_p99"},
     "embeddings/corpus": {"norm_p1", "norm_median", "norm_p99"},
     "holdouts/manifest": {"window_share_held_out", "corpus_share_held_out", "alleles_held_out"},
+    "packages/audit": {"power", "tuples_drawn", "training_windows"},
     "packages/split": {
         "train_windows",
         "validation_windows",
@@ -77,6 +78,7 @@ STEPS: list[tuple[str, tuple[str | None, ...]]] = [
     ("embeddings/corpus", CORPUS),
     ("holdouts/manifest", RELEASES[1:]),
     ("packages/split", RELEASES[1:]),
+    ("packages/audit", RELEASES[1:]),
     ("packages/current", (None,)),
     ("mito/genomes", (None,)),
     ("mito/tokens", (None,)),
@@ -267,8 +269,10 @@ def test_entries_come_in_reading_order() -> None:
         "share": dg.MetadataValue.float(0.5),
         "predecessor": dg.MetadataValue.text("2024-01-07"),
         "dagster/partition_row_count": dg.MetadataValue.int(12),
+        "headline": dg.MetadataValue.text("No leak was found."),
     }
     assert list(in_reading_order(given)) == [
+        "headline",
         "dagster/partition_row_count",
         "alleles",
         "share",
@@ -290,7 +294,8 @@ def test_a_materialisation_shows_rows_and_figures_then_pictures_then_the_rest(
 ) -> None:
     entries: dict[str, dg.MetadataValue] = built[asset, partition].metadata["_"]
     names = list(entries)
-    assert names[0] in {"dagster/row_count", "dagster/partition_row_count"}
+    assert next(name for name in names if name != HEADLINE) in {"dagster/row_count", "dagster/partition_row_count"}
+    assert names.count(HEADLINE) == (names[0] == HEADLINE) == (asset == "packages/audit")
     if (asset, partition) == ("clinvar/changes", RELEASES[0]):
         return  # there is none before it to compare with
     pictures = [names.index(name) for name in PICTURES[asset]]
