@@ -13,6 +13,7 @@ import numpy as np
 from genolewm_assets.audit.normal_alleles import Allele
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
+from genolewm_assets.audit.report import Found
 
 _TOKEN_BP = 6
 #: Bases of every token, from its index: base 4 digits, most significant first.
@@ -36,6 +37,20 @@ class Batch(Protocol):
     @property
     def target_tokens(self) -> Any:
         """int16, shape (tuples, tokens): 6-mers of the edited windows; -1 past the end of a shorter one."""
+        ...
+
+    @property
+    def block_tokens(self) -> int:
+        """DNA tokens of a block that states are pooled by."""
+        ...
+
+
+class StateBatch(Batch, Protocol):
+    """A batch with the states of the unedited windows."""
+
+    @property
+    def source_states(self) -> Any:
+        """float32, shape (tuples, hidden): pooled over the blocks that the tuple names; None without a cache."""
         ...
 
 
@@ -73,6 +88,8 @@ class EmittedCounts:
         Windows whose unedited bases are not those of the reference where they are said to stand.
     windows
         ``window_id`` of every window drawn.
+    false_edits
+        Tuples whose edited window is the unedited one, or first differs from it elsewhere than they say.
     """
 
     tuples: int = 0
@@ -80,6 +97,7 @@ class EmittedCounts:
     entangled: int = 0
     elsewhere: set[str] = field(default_factory=set)
     windows: set[str] = field(default_factory=set)
+    false_edits: Found = field(default_factory=Found)
 
 
 def draw_batches(package: Path) -> Iterator[Batch]:
@@ -95,6 +113,20 @@ def draw_batches(package: Path) -> Iterator[Batch]:
         dataset = joined if epoch % 2 else usual
         dataset.set_epoch(epoch)
         yield from dataset
+
+
+def draw_state_batches(package: Path) -> Iterator[StateBatch]:
+    """Yield the batches of an epoch of training with seed 0, with source states if there are caches."""
+    from genolewm_assets.lewm import GenoLeWMDataset
+
+    dataset = GenoLeWMDataset(package, with_states=False)
+    yield from GenoLeWMDataset(package) if dataset.package.info.caches else dataset
+
+
+def bases_of(tokens: Any) -> Codes:
+    """Return the bases that the tokens of a window spell."""
+    bases: Codes = _BASES_OF_TOKEN[tokens[tokens >= 0]].reshape(-1)
+    return bases
 
 
 def read_edits(
@@ -136,14 +168,15 @@ def _edits_of(batch: Batch, reference: Reference, counts: EmittedCounts) -> Iter
             if not np.array_equal(unedited, expected[: unedited.size]):
                 counts.elsewhere.add(one.window_id)
                 expected = unedited
-        edited = _BASES_OF_TOKEN[tokens[tokens >= 0]].reshape(-1)
+        edited = bases_of(tokens)
         n = find_differences(edited, expected, found)
         placed = one.contig is not None and one.window_id not in counts.elsewhere
         counts.unplaced += not placed
         counts.entangled += n < 0
+        _check_edit(one, int(found[0, 2]) if n else None, int(batch.block_tokens), counts.false_edits)
         first, last = (found[0, 2], found[n - 1, 2] + found[n - 1, 3]) if n > 0 else (0, edited.size)
         alleles = tuple(_alleles(one, edited, expected, found[:n].tolist())) if placed and n > 0 else ()
-        yield EmittedEdit(_name(one), alleles, edited[max(0, first - 30) : last + 30] if n else edited[:0])
+        yield EmittedEdit(name_of(one), alleles, edited[max(0, first - 30) : last + 30] if n else edited[:0])
 
 
 def _expected(one: Any, reference: Reference) -> Codes:
@@ -157,7 +190,22 @@ def _expected(one: Any, reference: Reference) -> Codes:
     return unmasked(reference.fetch(contig, start, end + _BEHIND_BP))
 
 
-def _name(one: Any) -> str:
+def _check_edit(one: Any, base: int | None, block_tokens: int, false_edits: Found) -> None:
+    """Note a tuple whose first differing base, None if there is none, is not where it and its pooled blocks say."""
+    key = f"{name_of(one)} token {one.locus_token}"
+    if base is None:
+        false_edits.add(key, differs="nowhere")
+        return
+    token = base // _TOKEN_BP
+    if token != one.locus_token:
+        false_edits.add(key, differs=f"at token {token}")
+    elif not one.block_start <= token // block_tokens < one.block_stop:
+        blocks = f"[{one.block_start}, {one.block_stop})"
+        false_edits.add(key, pooled_blocks=blocks, block_of_edit=token // block_tokens)
+
+
+def name_of(one: Any) -> str:
+    """Return the text that names the window of a tuple."""
     return f"{one.origin} {one.window_id}" if one.contig is None else f"{one.origin} {one.contig}:{one.window_start}"
 
 

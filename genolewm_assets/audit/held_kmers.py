@@ -108,17 +108,24 @@ def held_tables(reference: Reference, spans: Sequence[Span], *, soft_masked: boo
         table = KmerTable.of(keys if soft_masked else keys.copy())
         if not soft_masked:
             frequent = table.keys[count_in_reference(table, reference) > MOST_COPIES]
-            table = KmerTable.of(_outside(keys, frequent))
+            table = KmerTable.of(_outside(keys, np.cumsum([0, *(span.end - span.start for span in part)]), frequent))
         yield table
 
 
-def _outside(keys: Keys, frequent: Keys) -> Keys:
-    """Return the keys of a sequence that are more than :data:`REPEAT_BP` from a frequent one."""
+def _outside(keys: Keys, bounds: npt.NDArray[np.int64], frequent: Keys) -> Keys:
+    """Return the keys of sequences that are more than :data:`REPEAT_BP` from a frequent one of the same sequence.
+
+    Parameters
+    ----------
+    bounds
+        Where the first sequence begins, and where each ends.
+    """
     at = np.searchsorted(frequent, keys)
     near = np.flatnonzero(frequent[np.minimum(at, frequent.size - 1)] == keys) if frequent.size else at[:0]
     steps = np.zeros(keys.size + 1, dtype=np.int32)
-    np.add.at(steps, np.maximum(0, near - REPEAT_BP), 1)
-    np.add.at(steps, np.minimum(keys.size, near + REPEAT_BP + 1), -1)
+    behind = np.searchsorted(bounds, near, side="right")
+    np.add.at(steps, np.maximum(bounds[behind - 1], near - REPEAT_BP), 1)
+    np.add.at(steps, np.minimum(bounds[behind], near + REPEAT_BP + 1), -1)
     outside: Keys = keys[np.cumsum(steps)[:-1] == 0]
     return outside
 

@@ -114,9 +114,11 @@ def densest_stretch(held: npt.NDArray[np.uint8], size: int) -> tuple[int, int, i
     -------
     tuple
         Shared 31-mers; most that follow one another; and of the ``size`` neighbouring 31-mers with the most shared
-        ones: their first base, how many are shared, and in how many places that are 31 bp or more apart.
+        ones: their first base, how many are shared, and in how many places that are 31 bp or more apart. Those with
+        two places or more come before those with one, however many are shared.
     """
     total = longest = run = best = best_start = now = 0
+    last, before_place, best_places = -K, -1, 0
     for at in range(held.size):
         run = run + 1 if held[at] else 0
         longest = max(longest, run)
@@ -124,8 +126,13 @@ def densest_stretch(held: npt.NDArray[np.uint8], size: int) -> tuple[int, int, i
         now += held[at]
         if at >= size:
             now -= held[at - size]
-        if now > best:
-            best, best_start = now, max(0, at - size + 1)
+        if held[at]:
+            # The shared 31-mer before the newest place tells whether the stretch has a second one.
+            before_place = last if at - last >= K else before_place
+            last = at
+        of_two = 1 if before_place >= max(0, at - size + 1) else 0
+        if of_two > best_places or (of_two == best_places and now > best):
+            best_places, best, best_start = of_two, now, max(0, at - size + 1)
     places, last = 0, -K
     for at in range(best_start, min(held.size, best_start + size)):
         if held[at]:

@@ -23,12 +23,13 @@ class Verdict(StrEnum):
     """Outcome of one search.
 
     ``clean``: all was searched and nothing found. ``leak``: something was found. ``inconclusive``: nothing was found,
-    but not all could be searched.
+    but not all could be searched. ``not_applicable``: a package of its kind has nothing that could leak so.
     """
 
     CLEAN = "clean"
     LEAK = "leak"
     INCONCLUSIVE = "inconclusive"
+    NOT_APPLICABLE = "not_applicable"
 
 
 class LeakKind(StrEnum):
@@ -40,10 +41,12 @@ class LeakKind(StrEnum):
     HELD_SEQUENCE = "held_sequence"
     HELD_ALLELE = "held_allele"
     RECREATED_ALLELE = "recreated_allele"
+    FALSE_EDIT = "false_edit"
     DUPLICATE = "duplicate"
     SHARED_EVALUATION = "shared_evaluation"
     WRONG_LABEL = "wrong_label"
     LATE_LABEL = "late_label"
+    STATE_MISMATCH = "state_mismatch"
 
     @property
     def words(self) -> str:
@@ -117,6 +120,8 @@ class SearchResult:
         What could not be searched; each a sentence without its full stop.
     power
         Share of planted leaks found, by kind of plant; empty where it was not measured.
+    absent
+        Why the package has nothing to search, a sentence without its full stop; empty where it has.
     """
 
     kind: LeakKind
@@ -125,12 +130,15 @@ class SearchResult:
     found: Found
     gaps: tuple[str, ...] = ()
     power: tuple[Power, ...] = ()
+    absent: str = ""
 
     @property
     def verdict(self) -> Verdict:
         """A leak is a leak even where not all was searched."""
         if self.found.keys:
             return Verdict.LEAK
+        if self.absent:
+            return Verdict.NOT_APPLICABLE
         return Verdict.INCONCLUSIVE if self.gaps or not any(self.searched.values()) else Verdict.CLEAN
 
     @property
@@ -138,6 +146,8 @@ class SearchResult:
         """Why the verdict is what it is, for people."""
         if self.found.keys:
             return f"{len(self.found.keys):,} found"
+        if self.absent:
+            return self.absent
         if self.gaps:
             return "; ".join(self.gaps)
         return "nothing found" if any(self.searched.values()) else "there was nothing to search"
@@ -186,9 +196,13 @@ class AuditReport:
 
     @property
     def verdict(self) -> Verdict:
-        """``leak`` if any search found one, else ``inconclusive`` if any could not search all, else ``clean``."""
+        """``leak`` if any search found one, else ``inconclusive`` if any could not search all, else ``clean``.
+
+        Searches that do not apply decide nothing; if none applies, the audit is inconclusive.
+        """
         verdicts = {result.verdict for result in self.results}
-        return next((each for each in (Verdict.LEAK, Verdict.INCONCLUSIVE) if each in verdicts), Verdict.CLEAN)
+        order = (Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.CLEAN)
+        return next((each for each in order if each in verdicts), Verdict.INCONCLUSIVE)
 
     @property
     def n_windows(self) -> int:

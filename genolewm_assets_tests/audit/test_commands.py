@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from genolewm_assets.console import out
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
 
@@ -32,8 +33,8 @@ def test_clean(audited: AuditedWorld, monkeypatch: pytest.MonkeyPatch, capfd: py
 def test_leak_and_uncertain(
     audited: AuditedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "planted"
-    words = ("audit", "plant", audited.package, out, "--reference", audited.fasta)
+    folder = tmp_path / "planted"
+    words = ("audit", "plant", audited.package, folder, "--reference", audited.fasta)
     assert run(monkeypatch, *words, "--kind", "copy_95", "--kind", "padded_allele") == 0
     lines = capfd.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == ["copy_95", "padded_allele", "Audit it"]
@@ -43,7 +44,7 @@ def test_leak_and_uncertain(
     assert run(monkeypatch, *again, "--tuples", 0) == 5
     shown = capfd.readouterr().out
     assert "Leaks were found (1 of held sequence, 1 of held allele) in 56 training windows and 0 tuples" in shown
-    assert "; not certain: recreated allele, wrong label; " in shown
+    assert "; not certain: recreated allele, false edit, wrong label; " in shown
     assert "planted.copy_95" in shown
     assert run(monkeypatch, "audit", audited.package, "--reference", audited.fasta, "--tuples", 0) == 6
     capfd.readouterr()
@@ -58,3 +59,8 @@ def test_a_root_without_a_fasta(
     assert "has no reference FASTA beside it" in capfd.readouterr().err
     assert run(monkeypatch, "audit", tmp_path) == 4
     assert "Name the folder of a package" in capfd.readouterr().err
+
+
+def test_alleles_are_printed_as_they_are(capfd: pytest.CaptureFixture[str]) -> None:
+    out.print("chr21:951:T:A: source gnomad", markup=False, soft_wrap=True)
+    assert capfd.readouterr().out == "chr21:951:T:A: source gnomad\n"

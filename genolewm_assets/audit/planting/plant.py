@@ -37,6 +37,7 @@ def plant_leaks(
     *,
     number: int = 1,
     seed: int = 0,
+    holdouts: Path | None = None,
     linked: bool = False,
 ) -> tuple[tuple[Planted, ...], dict[str, str]]:
     """Write ``out/package``, a copy of a package with planted leaks, and ``out/holdouts``, what it is to be audited by.
@@ -55,6 +56,8 @@ def plant_leaks(
         Leaks of each kind.
     seed
         Seed of every random choice.
+    holdouts
+        Folder of the holdout tables that count; None: the package's own.
     linked
         Whether tables without a planted leak may be hard links to those of the package: for a copy that nobody changes.
 
@@ -79,7 +82,7 @@ def plant_leaks(
         )
     if out.exists():
         raise InputError(str(out), "exists already", remedy="Name a folder that does not exist")
-    files = open_files(package)
+    files = open_files(package, holdouts)
     shards = sorted(files.directory.glob(f"data/{TRAIN}-*.parquet"))
     if not shards:
         raise MissingResourceError(f"{files.directory}/data", "holds no windows of train", remedy="Name a package")

@@ -29,9 +29,11 @@ def measure_power(
     fasta: Path,
     *,
     number: int,
+    holdouts: Path | None = None,
     clinvar: Path | None = None,
     clinvar_t0: Path | None = None,
     least_tuples: int,
+    before: AuditReport | None = None,
     folder: Path | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> dict[LeakKind, tuple[Power, ...]]:
@@ -39,6 +41,8 @@ def measure_power(
 
     Parameters
     ----------
+    before
+        Audit of the package itself; what it found is not counted as a planted leak.
     folder
         Folder in which the copies lie meanwhile; None: the system's for temporary files. On the package's file system
         tables without a planted leak are linked and take no room.
@@ -55,7 +59,7 @@ def measure_power(
     for kinds in (shown, EMITTED_PLANTS):
         with tempfile.TemporaryDirectory(prefix="genolewm-audit-", dir=folder) as name:
             out = Path(name) / "planted"
-            planted, failed = plant_leaks(package, out, fasta, kinds, number=number, linked=True)
+            planted, failed = plant_leaks(package, out, fasta, kinds, number=number, holdouts=holdouts, linked=True)
             results = (
                 # What is not emitted shows without the stream.
                 audit_package(
@@ -70,7 +74,7 @@ def measure_power(
                 if kinds is shown
                 else _draw(out, fasta, planted, least_tuples, progress)
             )
-        for kind, one in count_found(planted, results):
+        for kind, one in count_found(planted, results, before):
             power[kind].append(one)
         for name in failed:
             power[PLANTS[name].kind].append(Power(name, 0, 0))
@@ -83,7 +87,7 @@ def _draw(
     """Draw the stream of a package with planted leaks until all are found, or as many tuples as the audit draws."""
     files = open_files(out / PACKAGE, out / HOLDOUTS)
     with Reference(fasta) as reference:
-        result = search_stream(
+        result, _ = search_stream(
             files,
             reference,
             HeldSpans.of_package(files),
@@ -96,12 +100,20 @@ def _draw(
 
 
 def count_found(
-    planted: Iterable[Planted], results: AuditReport | Iterable[SearchResult]
+    planted: Iterable[Planted],
+    results: AuditReport | Iterable[SearchResult],
+    before: AuditReport | None = None,
 ) -> Iterator[tuple[LeakKind, Power]]:
-    """Yield, by kind of leak and of plant, how many of the planted leaks results have."""
+    """Yield, by kind of leak and of plant, how many of the planted leaks results have.
+
+    What was found ``before`` anything was planted is left out: it tells nothing of the search.
+    """
+    known = {(result.kind, key) for result in before or () for key in result.found.keys}
     keys = {result.kind: result.found.keys for result in results}
     tried: defaultdict[tuple[LeakKind, str], list[bool]] = defaultdict(list)
     for one in planted:
+        if (one.kind, one.key) in known:
+            continue
         tried[one.kind, one.plant].append(one.key in keys.get(one.kind, ()))
     for (kind, plant), found in tried.items():
         yield kind, Power(plant, len(found), sum(found), PLANTS[plant].least_share)

@@ -15,17 +15,19 @@ import pysam
 from genolewm_assets.audit.reading.contig_names import assembled_bases, canonical_name
 from genolewm_assets.errors import FastaError
 
-#: Bases as codes: A 0, C 1, G 2, T 3, other 4, and 8 added to a lower-case (soft-masked) one.
+#: Bases as codes: A 0, C 1, G 2, T and U 3, other 4, and 8 added to a lower-case (soft-masked) one.
 Codes: TypeAlias = npt.NDArray[np.uint8]
 
 OTHER, MASKED = 4, 8
 _CODE_OF_BYTE = np.full(256, OTHER, dtype=np.uint8)
-for _code, _letter in enumerate(b"ACGT"):
+for _code, _letter in (*enumerate(b"ACGT"), (3, ord("U"))):
     _CODE_OF_BYTE[_letter], _CODE_OF_BYTE[_letter + 32] = _code, _code + MASKED
 _LETTER_OF_CODE = np.frombuffer(b"ACGTN", dtype=np.uint8)
 
 #: Bases read at once when a whole contig is walked.
 _CHUNK_BP = 1 << 23
+#: Share of lower-case bases from which on, and up to which, lower case is taken to mean repeats.
+_LEAST_MASKED, _MOST_MASKED = 0.05, 0.9
 #: Bases of a block that short reads are cut from, and blocks that are kept: 32 MB.
 _BLOCK_BP, _BLOCKS = 1 << 17, 256
 
@@ -131,8 +133,13 @@ class Reference:
             yield self.fetch(contig, max(0, start - overlap), min(length, start + _CHUNK_BP))
 
     def has_soft_mask(self) -> bool:
-        """Tell whether any base is in lower case."""
-        return any((codes >= MASKED).any() for contig in self for codes in self.chunks(contig, 0))
+        """Tell whether lower case marks repeats: 5 % to 90 % of the known bases are in lower case."""
+        known = masked = 0
+        for contig in self:
+            for codes in self.chunks(contig, 0):
+                known += int(np.count_nonzero(unmasked(codes) < OTHER))
+                masked += int(np.count_nonzero(codes >= MASKED))
+        return _LEAST_MASKED * known <= masked <= _MOST_MASKED * known and masked > 0
 
     def assembled_share(self, contig: str) -> float:
         """Return the share, 0 to 1, of a contig's bases in GRCh38 that the file holds; 0 if it lacks the contig.

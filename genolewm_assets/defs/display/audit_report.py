@@ -18,7 +18,8 @@ from genolewm_assets.defs.display.pictures import BLUE, GREEN, GREY, VERMILION, 
 _WIDTH_IN, _TITLE_PT, _TEXT_PT = 560 / 96, 10.0, 8.5
 #: Share from which the text stands inside its bar.
 _WIDE = 0.4
-_VERDICT_COLOURS = {"clean": GREEN, "inconclusive": GREY, "leak": VERMILION}
+_VERDICT_COLOURS = {"clean": GREEN, "inconclusive": GREY, "leak": VERMILION, "not_applicable": "#DDDDDD"}
+_VERDICT_WORDS = {"clean": "no leak", "inconclusive": "not certain", "not_applicable": "does not apply"}
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -63,7 +64,7 @@ def draw_audit(searches: Rows) -> dg.MetadataValue:
 def _verdict(row: Mapping[str, Any]) -> str:
     if row["findings"]:
         return f"{row['findings']:,} leaks"
-    return "no leak" if row["verdict"] == "clean" else "not certain"
+    return _VERDICT_WORDS[row["verdict"]]
 
 
 def list_searches(searches: Rows) -> dg.MetadataValue:
@@ -72,7 +73,7 @@ def list_searches(searches: Rows) -> dg.MetadataValue:
         [
             {
                 "kind": row["kind"].replace("_", " "),
-                "verdict": row["verdict"],
+                "verdict": row["verdict"].replace("_", " "),
                 "searched": row["searched"],
                 "planted_found": f"{row['found_planted']:,} of {row['planted']:,}"
                 if row["planted"]

@@ -15,6 +15,8 @@ from genolewm_assets.lewm.package_build.sharing import FLANKS, FLANKS_MOST_BP, S
 from genolewm_assets.lewm.packages import (
     CONTEXTS_PATH,
     HOLDOUT_PATHS,
+    NOT_STATED,
+    PRETRAINED_ON,
     REFERENCE_ORIGIN,
     SCORED,
     Knowledge,
@@ -44,8 +46,9 @@ _VERIFY = """\
 Coordinates: `start`, `end` are 0-based half-open, `pos` is 1-based as in VCF."""
 
 _LIMITS = """\
-- The encoder whose states a predictor learns from was itself pretrained on the human genome, held-out contigs included:
-  these holdouts bound what the predictor has seen, not what the encoder has.
+- What the encoder whose states a predictor learns from was itself pretrained on: {pretrained_on}. These holdouts bound
+  what the predictor has seen, not what the encoder has; `genolewm audit DIR --encoder MODEL --membership 200` measures
+  whether an encoder finds held-out windows easier than training windows like them.
 - `validation` is for watching training; `test` has its own files and its own digest, and is for the final figure.
 - Flagged windows touch a segmental duplication or an excluded region of the reference: report results on them apart
   (columns `segmental_duplication`, `excluded_region`; null where the catalogue has no such track).
@@ -77,10 +80,14 @@ def render_card(info: PackageInfo) -> str:
         f"## Training windows\n\n{_origins(info)}\n\n{_shared(info)}\n\n{_mix(info)}\n\n{_training_alleles(info)}",
         f"## Made from\n\n{_provenance(info)}",
         f"## Use\n\n{_use(info)}\n\n{_VERIFY}",
-        f"## Limits\n\n{_LIMITS}",
+        f"## Limits\n\n{_limits(info)}",
         f"## Terms\n\n{_TERMS}",
     ]
     return f"---\n{front}---\n\n" + "\n\n".join(sections) + "\n"
+
+
+def _limits(info: PackageInfo) -> str:
+    return _LIMITS.replace("{pretrained_on}", info.sources.get(PRETRAINED_ON, NOT_STATED))
 
 
 def _front_matter(info: PackageInfo) -> dict[str, object]:

@@ -54,11 +54,13 @@ from .schema import CARD as CARD
 from .schema import CONTEXT_BP as CONTEXT_BP
 from .schema import CONTEXTS_PATH as CONTEXTS_PATH
 from .schema import HOLDOUT_PATHS as HOLDOUT_PATHS
+from .schema import NOT_STATED as NOT_STATED
 from .schema import PACKAGE_CONTEXTS as PACKAGE_CONTEXTS
 from .schema import PACKAGE_CONTROLS as PACKAGE_CONTROLS
 from .schema import PACKAGE_FILE as PACKAGE_FILE
 from .schema import PACKAGE_VARIANTS as PACKAGE_VARIANTS
 from .schema import PACKAGE_WINDOWS as PACKAGE_WINDOWS
+from .schema import PRETRAINED_ON as PRETRAINED_ON
 from .schema import REFERENCE_ORIGIN as REFERENCE_ORIGIN
 from .schema import SCORED as SCORED
 from .schema import STRATA as STRATA

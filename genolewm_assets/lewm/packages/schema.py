@@ -23,6 +23,8 @@ PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "2.1"
 PACKAGE_FILE = "package.json"
 CHECKSUMS = "SHA256SUMS"
 CARD = "README.md"
+#: Name, among the sources of a package, of what its encoder was pretrained on; and the text where nobody says.
+PRETRAINED_ON, NOT_STATED = "encoder pretrained on", "not stated"
 
 #: Value of ``origin`` for reference windows; for corpus windows it is the name of the corpus source.
 REFERENCE_ORIGIN = "reference"

@@ -10,7 +10,15 @@ from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.holdouts import HoldoutPolicy, TemporalSetting
-from genolewm_assets.lewm.packages import EDIT_SHARES, MAX_VISITS, POSSIBLE, PackageMix, Shares, window_shares
+from genolewm_assets.lewm.packages import (
+    EDIT_SHARES,
+    MAX_VISITS,
+    NOT_STATED,
+    POSSIBLE,
+    PackageMix,
+    Shares,
+    window_shares,
+)
 from genolewm_assets.lewm.states import BLOCK_TOKENS
 from genolewm_assets.sources.catalog.fields import FolderName, PolicySection, Section, Share, refusal
 from genolewm_assets.variants import ReleaseKey
@@ -18,6 +26,10 @@ from genolewm_assets.variants import ReleaseKey
 #: Hub id by the name that a catalogue may give instead.
 MODEL_PRESETS: Mapping[str, str] = {"carbon-500m": "HuggingFaceBio/Carbon-500M"}
 
+#: What the authors of a model say that it was pretrained on, by hub id.
+_PRETRAINING: Mapping[str, str] = {
+    MODEL_PRESETS["carbon-500m"]: "a corpus that holds the human genome, held-out contigs included"
+}
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HOLDOUTS = HoldoutPolicy()
 
@@ -62,6 +74,8 @@ class EncoderSection(Section):
 
     If the model's own code may run, ``trusted_code`` repeats the value of ``model``. ``carbon-500m`` needs none: it is
     a Llama, and its 6-mers are read from its ``dna_config.json``. The device is not part of the catalogue.
+
+    ``pretrained_on`` says, for the card of packages, what the model was pretrained on; states do not depend on it.
     """
 
     model: str | None = None
@@ -70,6 +84,12 @@ class EncoderSection(Section):
     block_tokens: Annotated[int, Field(gt=0)] = BLOCK_TOKENS
     dtype: Literal["float16", "float32"] = "float16"
     trusted_code: str | None = None
+    pretrained_on: Annotated[str | None, Field(min_length=1, max_length=300, pattern=r"^[^|\r\n]+$")] = None
+
+    @property
+    def pretraining(self) -> str:
+        """What the model was pretrained on, for the card of a package; ``not stated`` where nobody says."""
+        return self.pretrained_on or _PRETRAINING.get(self.source or "", NOT_STATED)
 
     @property
     def source(self) -> str | None:
@@ -89,7 +109,7 @@ class EncoderSection(Section):
     @property
     def settings(self) -> dict[str, Any]:
         """What identifies the states besides the model, as arguments of ``encoders.read_identity``."""
-        return {**self.model_dump(exclude={"model"}), "trusted_code": self.trusted_source}
+        return {**self.model_dump(exclude={"model", "pretrained_on"}), "trusted_code": self.trusted_source}
 
     @property
     def summary(self) -> str:

@@ -23,7 +23,10 @@ PACKAGE_AUDIT = TableSchema(
             nullable("power", pa.float64(), "found_planted / planted, 0 to 1; null where none was planted"),
             column("findings", pa.int64(), "leaks that were found in the package itself"),
             column(
-                "verdict", pa.string(), "clean: all was searched; inconclusive: nothing found, not all was searched"
+                "verdict",
+                pa.string(),
+                "clean: all was searched; inconclusive: nothing found, not all was searched; not_applicable: the "
+                "package has nothing of the kind",
             ),
             column("result", pa.string(), "why the verdict is what it is"),
         ]

@@ -43,6 +43,7 @@ from genolewm_assets.lewm.packages import (
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
     PACKAGES,
+    PRETRAINED_ON,
     STRATA,
     CacheRef,
     Knowledge,
@@ -151,8 +152,8 @@ def _versions(workspace: Workspace, release: str) -> dict[str, str]:
     catalog = workspace.catalog
     gnomad = {f"gnomad[{contig}]": entry.release for contig, entry in catalog.gnomad.sources.items()}
     phased = {f"haplotypes[{contig}]": entry.release for contig, entry in catalog.haplotypes.sources.items()}
-    encoder = workspace.encoder_identity
-    return {"genome": catalog.genome.name, "clinvar": release, "encoder": encoder.model_id, **gnomad, **phased}
+    encoder = {"encoder": workspace.encoder_identity.model_id, PRETRAINED_ON: catalog.encoder.pretraining}
+    return {"genome": catalog.genome.name, "clinvar": release, **encoder, **gnomad, **phased}
 
 
 def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
