@@ -235,6 +235,7 @@ def test_a_second_ui_of_a_root_is_refused_until_the_first_has_ended(
         ({"pid_namespace": "pid:[1]"}, f"end it on {os.uname().nodename}"),
         ({"host": "other"}, "end it on other"),
     ],
+    ids=["ours", "another start", "another namespace", "another host"],
 )
 def test_a_process_id_is_named_only_where_it_is_one_of_ours(changed: dict[str, str], end: str, tmp_path: Path) -> None:
     owner = replace(LeaseOwner.of_this_process(), **changed)
