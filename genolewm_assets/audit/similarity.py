@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from genolewm_assets.audit.held_kmers import MOST_COPIES, KmerTable, held_tables
+from genolewm_assets.audit.held_kmers import MOST_COPIES, REPEAT_K, KmerTable, held_tables
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles, window_key
 from genolewm_assets.audit.reading.reference import OTHER, Reference, encode, unmasked
@@ -87,7 +87,7 @@ def search_similarity(
                     )
                 if n_windows % 1_000 == 0:
                     progress.advance(n_windows, None, "windows compared with held-out sequence")
-    repeats = "soft-masked bases" if soft_masked else f"31-mers that the FASTA holds over {MOST_COPIES} times"
+    repeats = "soft-masked bases" if soft_masked else f"{REPEAT_K}-mers that the FASTA holds over {MOST_COPIES} times"
     return SearchResult(
         LeakKind.HELD_SEQUENCE,
         f"exact 31-mers, both strands, without {repeats} and simple sequence; {LONGEST_RUN} in a row, or "

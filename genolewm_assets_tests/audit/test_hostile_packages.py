@@ -215,7 +215,7 @@ def test_a_long_shared_stretch_does_not_hide_a_copy(order: int) -> None:
 
 def test_a_repeat_hides_nothing_of_another_stretch(tmp_path: Path) -> None:
     unit, other = world.simulate(1, 300).decode(), world.simulate(2, 300).decode()
-    spacers = [world.simulate(10 + at, 200).decode() for at in range(7)]
+    spacers = [world.simulate(10 + at, 200).decode() for at in range(12)]
     text = other + spacers[0] + "".join(unit + spacer for spacer in spacers[1:])
     with Reference(write_fasta(tmp_path / "genome.fa", {"chr1": text})) as reference:
         spans = [Span("chr1", 500, 800), Span("chr1", 0, 300)]

@@ -15,7 +15,7 @@ import pytest
 from genolewm_assets.audit import LeakKind, audit_package
 from genolewm_assets.audit.allele_searches import HeldAlleles, search_stream
 from genolewm_assets.audit.reading.intervals import HeldSpans
-from genolewm_assets.audit.reading.package_files import PackageFiles
+from genolewm_assets.audit.reading.package_files import OwnFiles
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import Verdict
 from genolewm_assets.genome import RelEdit, Variant, encode_kmers, encode_sequence, normalise, reverse_complement
@@ -115,7 +115,7 @@ def search(case: Case, shown: tuple[str, str], audited: AuditedWorld, folder: Pa
     """Return what the audit finds in a stream that shows one window, with the allele of the case held out."""
     row = {name: [getattr(case.allele, name)] for name in ("pos", "ref", "alt")} | {"chrom": ["chr17"]}
     pq.write_table(pa.table(row), folder / "alleles.parquet")
-    files = PackageFiles(audited.package, folder, {})
+    files = OwnFiles(audited.package, folder, {})
     before, after = shown
     place = {"contig": None, "window_start": None, "strand": None, "origin": "mrna_evo2", "window_id": "w"}
     tokens = encode_kmers(encode_sequence(after), k=6, stride=6).astype(np.int16)

@@ -21,6 +21,9 @@ OVERLAP_BP = 2_000_000
 #: it, in which its copies differ.
 MOST_COPIES, REPEAT_BP = 8, 50
 
+#: Shares of a FASTA's bases from which on, and up to which, lower case is taken for its repeats.
+MASKED_SHARES = 0.05, 0.9
+
 _READ_BP = 1 << 24
 
 Codes = NDArray[np.uint8]
@@ -62,8 +65,13 @@ def divide(held: Mapping[str, IntervalArray], part_bp: int, overlap_bp: int) -> 
 
 
 def is_soft_masked(reader: FastaReader) -> bool:
-    """Tell whether any base of the FASTA is in lower case."""
-    return any((encode(piece) & 8).any() for piece in _pieces(reader, 0))
+    """Tell whether lower case marks the repeats of the FASTA: it does unless too few or nearly all bases have it."""
+    known = lower = 0
+    for piece in _pieces(reader, 0):
+        codes = encode(piece)
+        known += int(np.count_nonzero(codes & 4 == 0))
+        lower += int(np.count_nonzero(codes & 12 == 8))
+    return MASKED_SHARES[0] * known <= lower <= MASKED_SHARES[1] * known and lower > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,8 @@ class HeldPart:
         pieces = [encode(reader.read_as_written(*span) + b"N") for span in known]
         firsts = np.cumsum([0, *map(len, pieces)], dtype=np.int64)[:-1]
         codes = np.concatenate([encode(b""), *pieces])
+        if not soft_masked:
+            codes &= np.uint8(7)
         hashes = np.empty(codes.size, dtype=np.uint64)
         kernels.hash_kmers(codes, hashes)
         slots = 1 << max(4, int(codes.size * 2 - 1).bit_length())
