@@ -119,9 +119,10 @@ def search(case: Case, shown: tuple[str, str], audited: AuditedWorld, folder: Pa
     before, after = shown
     place = {"contig": None, "window_start": None, "strand": None, "origin": "mrna_evo2", "window_id": "w"}
     tokens = encode_kmers(encode_sequence(after), k=6, stride=6).astype(np.int16)
-    batch = SimpleNamespace(tuples=[SimpleNamespace(source_window=before, **place)], target_tokens=tokens[None])
+    one = SimpleNamespace(source_window=before, locus_token=BEFORE // 6, block_start=0, block_stop=9, **place)
+    batch = SimpleNamespace(tuples=[one], target_tokens=tokens[None], block_tokens=64)
     with Reference(audited.fasta) as reference:
-        result = search_stream(
+        result, _ = search_stream(
             files,
             reference,
             HeldSpans([]),
