@@ -68,21 +68,23 @@ def _verdict(row: Mapping[str, Any]) -> str:
 
 
 def list_searches(searches: Rows) -> dg.MetadataValue:
-    """Return one row per kind of leak: verdict, how much was searched, planted leaks found, result."""
+    """Return one row per kind of leak: verdict and what was found, how much was searched, planted leaks found."""
     return table_of(
         [
             {
                 "kind": row["kind"].replace("_", " "),
-                "verdict": row["verdict"].replace("_", " "),
+                "verdict": _outcome(row),
                 "searched": row["searched"],
-                "planted_found": f"{row['found_planted']:,} of {row['planted']:,}"
-                if row["planted"]
-                else "none planted",
-                "result": row["result"],
+                "planted": f"{row['found_planted']:,} of {row['planted']:,} found" if row["planted"] else "none",
             }
             for row in searches
         ]
     )
+
+
+def _outcome(row: Mapping[str, Any]) -> str:
+    verdict = str(row["verdict"]).replace("_", " ")
+    return verdict if verdict == "clean" else f"{verdict}: {row['result']}"
 
 
 def list_methods(searches: Rows) -> dg.MetadataValue:

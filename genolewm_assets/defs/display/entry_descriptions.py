@@ -82,6 +82,7 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "corpus/windows": {
         "records_used": "records of the source of which there are windows",
         "base_share_in_windows": "share of the bases of all records that windows cover, 0 to 1",
+        "maybe_human_share": "share of the windows whose record may be human, 0 to 1",
         "placed_share": "share of the windows with a place on the reference, 0 to 1",
         "placements": "windows by how they were placed",
         **_PUBLISHED,
@@ -94,6 +95,9 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
             "share of the reference and of the corpus windows that training must not see, 0 to 1"
         ),
         "alleles_held_out": "rows of the table of alleles: one per allele and holdout",
+        "windows_similar, windows_similar_by_repeats": (
+            "windows that are similar to held-out sequence and excluded; and those that are similar by repeats alone"
+        ),
         "composition": "windows and alleles by holdout and split",
         **_PUBLISHED,
     },
@@ -109,8 +113,22 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         **_CARD,
         **_PUBLISHED,
     },
+    "packages/audit": {
+        "headline": "what is guaranteed, and how sure that is",
+        "power": "share of the planted leaks that the audit finds, 0 to 1",
+        "tuples_drawn": "tuples of the training stream that were searched",
+        "training_windows": "windows of training; all were searched, and each was drawn",
+        "power_and_findings": "planted leaks and findings by kind of leak, as a picture",
+        "searches": "by kind of leak: the verdict, in how much was searched, planted leaks found",
+        "planted_leaks": "planted leaks by kind of plant, and how many of them were found",
+        "measured": "what the package shares with its holdouts by design",
+        "methods": "how each kind of leak was looked for",
+        "package": "the package that was audited",
+        **_PUBLISHED,
+    },
     "packages/current": {
         "release, path, manifest_sha256": "the package in use",
+        "not_in_use": "why packages of newer releases are not in use",
         "pinned": "whether a person chose it",
         "before": "the package that was in use before",
         "clinvar_added, clinvar_removed, clinvar_reclassified": "alleles of ClinVar that differ since then",

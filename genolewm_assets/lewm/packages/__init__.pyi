@@ -36,7 +36,7 @@ from .pointer import current_folder as current_folder
 from .pointer import find_current as find_current
 from .pointer import folder_of as folder_of
 from .pointer import move_current as move_current
-from .pointer import passed_over as passed_over
+from .pointer import not_in_use as not_in_use
 from .pointer import pin_release as pin_release
 from .pointer import read_current as read_current
 from .pointer import read_current_version as read_current_version

@@ -246,7 +246,7 @@ def find_current(root: Path) -> PackageRef:
     return _choose(root, read_pin(root), lambda ref: _check_records(root, ref))[0]
 
 
-def passed_over(root: Path) -> Mapping[str, str]:
+def not_in_use(root: Path) -> Mapping[str, str]:
     """Return why the latest package of a release that would come first is not in use, by release, newest first.
 
     Only records and manifests are read.
@@ -255,7 +255,7 @@ def passed_over(root: Path) -> Mapping[str, str]:
 
 
 def _choose(root: Path, pin: str | None, check: Callable[[PackageRef], None]) -> tuple[PackageRef, _Refused]:
-    """Return the package to use and the releases that were passed over; raises as :func:`choose_current`."""
+    """Return the package to use, and why newer ones are not in use; raises as :func:`choose_current`."""
     chosen, refused = _choose_any(root, pin, check)
     if chosen is not None:
         return chosen, refused

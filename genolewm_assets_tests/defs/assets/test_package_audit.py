@@ -143,7 +143,7 @@ def test_a_leak_is_shown_and_publishes_nothing_and_the_pointer_stays(world: Buil
     moved = world.materialize("packages/current")
     assert moved.success
     assert read_current(world.root) == used
-    over = str(shown(moved, "packages__current")["passed_over"].value)
+    over = str(shown(moved, "packages__current")["not_in_use"].value)
     assert over.startswith(
         f"- ClinVar {SECOND}: packages/audit[{SECOND}]: the audit of the package failed: no_leak_found"
     )
@@ -166,7 +166,7 @@ def test_a_package_built_again_is_used_after_it_is_audited_again(world: BuiltWor
     moved = world.materialize("packages/current")
     assert moved.success
     assert read_current(world.root) == used
-    assert "another build of the release is" in str(shown(moved, "packages__current")["passed_over"].value)
+    assert "another build of the release is" in str(shown(moved, "packages__current")["not_in_use"].value)
 
     requested, _ = automation.tick()
     assert requested["packages/audit"] == {SECOND}

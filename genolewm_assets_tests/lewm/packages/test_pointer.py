@@ -16,8 +16,8 @@ from genolewm_assets.lewm.packages.pointer import (
     current_folder,
     find_current,
     move_current,
+    not_in_use,
     open_current,
-    passed_over,
     pin_release,
     read_current,
     read_latest,
@@ -211,7 +211,7 @@ def test_a_package_without_an_audit_is_passed_over_and_cannot_be_pinned(root: Pa
     (root / "audits" / NEW).unlink()
     assert move_current(root).release == OLD
     assert find_current(root).release == OLD
-    (why,) = passed_over(root).values()
+    (why,) = not_in_use(root).values()
     assert why == f"packages/audit[{NEW}]: the package is not audited. Materialise packages/audit for {NEW}."
     with pytest.raises(MissingResourceError, match=f"is not audited. Materialise packages/audit for {NEW}"):
         pin_release(root, NEW)
@@ -245,10 +245,10 @@ def test_a_package_whose_latest_audit_failed_is_left(root: Path, package: Publis
         pin_release(root, NEW)
     assert find_current(root).release == OLD
     assert move_current(root).release == OLD, "the published audit of before does not save it"
-    assert "the audit of the package failed: no_leak_found" in passed_over(root)[NEW]
+    assert "the audit of the package failed: no_leak_found" in not_in_use(root)[NEW]
     record_audit(root, NEW, package.manifest.sha256)
     assert move_current(root).release == NEW
-    assert passed_over(root) == {}
+    assert not_in_use(root) == {}
 
 
 def test_the_package_in_use_stays_while_a_later_build_of_its_release_is_not_audited(root: Path) -> None:
@@ -257,7 +257,7 @@ def test_the_package_in_use_stays_while_a_later_build_of_its_release_is_not_audi
     assert move_current(root) == find_current(root) == used
     record_audit(root, NEW, "2" * 64, passed=False)
     assert move_current(root) == used
-    assert "the audit of the package failed" in passed_over(root)[NEW]
+    assert "the audit of the package failed" in not_in_use(root)[NEW]
     # A person who names the release means its latest package.
     with pytest.raises(RejectedResourceError):
         pin_release(root, NEW)

@@ -31,7 +31,7 @@ from genolewm_assets.lewm.packages import (
     find_current,
     move_current,
     next_move,
-    passed_over,
+    not_in_use,
     read_current,
     read_current_version,
     read_move,
@@ -189,7 +189,7 @@ def _describe(root: Path, move: Move, report: Report | None) -> dict[str, dg.Met
         "path": dg.MetadataValue.path(str(root / ref.path)),
         "manifest_sha256": dg.MetadataValue.text(ref.manifest_sha256),
         "before": dg.MetadataValue.text(describe_ref(move.before)),
-        **_describe_passed_over(root),
+        **_describe_not_in_use(root),
         **shown,
         "open": dg.MetadataValue.md(_OPEN.format(root=str(root))),
         "dagster/row_count": dg.MetadataValue.int(1),
@@ -197,10 +197,10 @@ def _describe(root: Path, move: Move, report: Report | None) -> dict[str, dg.Met
     }
 
 
-def _describe_passed_over(root: Path) -> dict[str, dg.MetadataValue]:
+def _describe_not_in_use(root: Path) -> dict[str, dg.MetadataValue]:
     """Return why the package of a release that would come first is not in use; nothing where there is none."""
-    lines = [f"- ClinVar {release}: {why}" for release, why in passed_over(root).items()]
-    return {"passed_over": dg.MetadataValue.md("\n".join(lines))} if lines else {}
+    lines = [f"- ClinVar {release}: {why}" for release, why in not_in_use(root).items()]
+    return {"not_in_use": dg.MetadataValue.md("\n".join(lines))} if lines else {}
 
 
 def _announce(move: Move, report: Report | None, run_id: str) -> None:
