@@ -34,10 +34,14 @@ def _split(folder: Path) -> Callable[[], int]:
 
 
 def _current(folder: Path) -> Callable[[], int]:
-    from genolewm_assets.lewm.packages import move_current
+    from genolewm_assets.lewm.packages import move_current, read_latest
+    from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
+
+    root = open_root(folder).root.path
+    record_audit(root, RELEASES[-1], read_latest(root, RELEASES[-1]).manifest_sha256)
 
     def work() -> int:
-        move_current(open_root(folder).root.path)
+        move_current(root)
         return 1
 
     return work

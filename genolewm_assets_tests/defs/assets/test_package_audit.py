@@ -102,7 +102,7 @@ def test_what_is_published_names_the_package_and_has_its_tables(world: BuiltWorl
         schema.check(pq.read_schema(published.file(f"{name}.parquet")), where=name)
     rows = {row["kind"]: row for row in pq.read_table(published.file("audit.parquet")).to_pylist()}
     assert set(rows) == set(LeakKind) - {LeakKind.LATE_LABEL}
-    absent = {kind: row["reason"] for kind, row in rows.items() if row["verdict"] != "clean"}
+    absent = {kind: row["result"] for kind, row in rows.items() if row["verdict"] != "clean"}
     assert absent == {
         "held_record": "no corpus record is held out",
         "state_mismatch": "no encoder was given (--encoder); a package holds no states of edited windows",
