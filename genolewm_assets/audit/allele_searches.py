@@ -203,8 +203,14 @@ def _note(found: Found, allele: Allele, window: str, held: HeldSpans, held_allel
 
 
 def _search_bases(found: Found, edit: EmittedEdit, altered: KmerTable) -> None:
-    """Look for the 31-mers of held-out alleles where an edit cannot be told by its place."""
-    if not edit.alleles and (shared := int(altered.held(edit.changed).sum())) >= LEAST_ALTERED:
+    """Look for the 31-mers of held-out alleles where an edit cannot be told by its place.
+
+    In the unedited bases too: an edit that takes a held-out allele back tells its effect as one that makes it.
+    """
+    if edit.alleles:
+        return
+    shared = max(int(altered.held(bases).sum()) for bases in (edit.changed, edit.unchanged))
+    if shared >= LEAST_ALTERED:
         found.add(edit.window, window=edit.window, shared_31mers=shared)
 
 
