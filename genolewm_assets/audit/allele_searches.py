@@ -189,7 +189,7 @@ def _stream_result(
     return SearchResult(
         LeakKind.RECREATED_ALLELE,
         f"emitted tokens decoded and compared with the FASTA, each difference and neighbouring ones joined, by "
-        f"{BCFTOOLS}; in windows without a place by the 31-mers that held-out alleles make",
+        f"{BCFTOOLS}; in windows without a place by the 31-mers that held-out alleles make, before and after the edit",
         {"tuples": counts.tuples, "alleles": n_alleles, "tuples without a place": counts.unplaced},
         found,
         tuple(gaps),

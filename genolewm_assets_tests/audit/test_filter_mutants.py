@@ -15,7 +15,7 @@ from genolewm_assets_tests.worlds.lewm.mutants import Mutant
 from genolewm_assets_tests.worlds.lewm.window_mutants import WINDOW_MUTANTS
 
 # The stream is drawn with the trainer's dataset.
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.slow]
 
 #: Without a ClinVar VCF and without an encoder.
 NOT_COMPARED = {LeakKind.WRONG_LABEL, LeakKind.STATE_MISMATCH}

@@ -15,26 +15,27 @@ from genolewm_assets.lewm.edits.held_sequences import HeldSequences
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import EditRules
 from genolewm_assets.lewm.edits.windows import WindowRecord
-from genolewm_assets.lewm.holdouts import alleles, build
+from genolewm_assets.lewm.holdouts.alleles import (
+    find_newly_labelled,
+    list_in_genes,
+    list_in_intervals,
+    list_newly_labelled,
+)
 from genolewm_assets.lewm.holdouts.index import HoldoutIndex
 from genolewm_assets.lewm.holdouts.schema import VariantOrigin
-from genolewm_assets.lewm.package_build import plan
+from genolewm_assets.lewm.package_build.split import find_regions
+from genolewm_assets.variants import allele_spans
 from genolewm_assets_tests.worlds.lewm.filtered_world import GENE_A, RUN_END, deletion, normal_text
 from genolewm_assets_tests.worlds.lewm.mutants import BUILD, HOLDOUTS, Mutant, all_of, exchange, nothing
 
 _EDITS = "genolewm_assets.lewm.edits"
 
-_NEWLY, _LIST_NEW, _IN_INTERVALS, _IN_GENES = (
-    alleles.find_newly_labelled,
-    build.list_newly_labelled,
-    build.list_in_intervals,
-    build.list_in_genes,
-)
-_SPANS, _REGIONS = alleles.allele_spans, plan.find_regions
+_NEWLY, _LIST_NEW, _IN_INTERVALS, _IN_GENES = find_newly_labelled, list_newly_labelled, list_in_intervals, list_in_genes
+_CONTAINS, _REGIONS = AlleleIndex.contains, find_regions
 
 
 def _first_base(table: pa.Table) -> tuple[Any, Any]:
-    start, _ = _SPANS(table)
+    start, _ = allele_spans(table)
     return start, start + 1
 
 
@@ -49,9 +50,7 @@ def _with_two_stars(*given: Any) -> pa.Table:
 
 
 def _trimmed(variant: Variant, _: object) -> Variant:
-    return replace(
-        variant, **dict(zip(("pos", "ref", "alt"), trim_alleles(variant.pos, variant.ref, variant.alt), strict=True))
-    )
+    return Variant(variant.chrom, *trim_alleles(variant.pos, variant.ref, variant.alt))
 
 
 def _alleles() -> Iterator[Mutant]:
@@ -116,9 +115,6 @@ class _Forward(EditPlace):
 
     def __init__(self, window: WindowRecord) -> None:
         super().__init__(replace(window, strand=window.strand and "+"))
-
-
-_CONTAINS = AlleleIndex.contains
 
 
 def _not_left_aligned(place: EditPlace, edit: RelEdit) -> RelEdit:

@@ -150,8 +150,8 @@ def _clinical_alleles() -> Iterator[tuple[Spelling, str, str | None]]:
 def _normal(spellings: Iterable[Spelling]) -> list[Row]:
     """Normalise alleles as the shards do."""
     normaliser, rows = AlleleNormaliser(lambda contig: SEQUENCES[contig.name]), list[Row]()
-    for contig, *spelling in spellings:
-        allele = normaliser.normalise(CONTIGS.resolve(contig), *spelling)
+    for contig, pos, ref, alt in spellings:
+        allele = normaliser.normalise(CONTIGS.resolve(contig), pos, ref, alt)
         assert isinstance(allele, NormalAllele)
         rows.append({"chrom": contig, **allele._asdict()})
     return rows
@@ -235,9 +235,9 @@ def _records() -> Iterator[CorpusRecord]:
         yield _record("mrna_evo2", f"new{number}", reverse_complement(bases) if number % 2 else bases)
     # A newly labelled allele stands in these.
     for number in range(2):
-        at, bases = 200, bytearray(CHR17[13_930 + number : 14_722 + number])
-        bases[at : at + 1] = other_base(chr(bases[at])).encode()
-        yield _record("mrna_evo2", f"carrier{number}", bytes(bases))
+        text, at = CHR17[13_930 + number : 14_722 + number].decode(), 200
+        carrier = text[:at] + other_base(text[at]) + text[at + 1 :]
+        yield _record("mrna_evo2", f"carrier{number}", carrier.encode())
     yield _stated(eukaryote, "nearly", "chr17", 11_200, identity=0.98)
     for number in range(4):
         yield _stated(eukaryote, f"placed_reverse{number}", "chr17", 13_754 + 20 * number, "-")

@@ -13,9 +13,12 @@ import pyarrow.compute as pc
 from genolewm_assets.audit import LeakKind
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer, Verdict
 from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
-from genolewm_assets.lewm.holdouts import build, corpus, overlap
+from genolewm_assets.lewm.holdouts import overlap
+from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
+from genolewm_assets.lewm.holdouts.held_intervals import hold_genes
 from genolewm_assets.lewm.holdouts.index import HoldoutIndex
-from genolewm_assets.lewm.holdouts.similar import Query
+from genolewm_assets.lewm.holdouts.overlap import meets
+from genolewm_assets.lewm.holdouts.similar import Query, corpus_queries
 from genolewm_assets.lewm.package_build import plan, split
 from genolewm_assets.sources.similarity import held_part, search
 from genolewm_assets_tests.worlds.lewm.filtered_world import CONTIGS, GENE_A, PROFILE
@@ -24,6 +27,9 @@ from genolewm_assets_tests.worlds.lewm.mutants import BUILD, HOLDOUTS, Mutant, M
 _MARGIN_BP = PROFILE.margin_bp
 _CORPUS, _SIMILARITY = "genolewm_assets.lewm.corpus", search.__name__
 _NEVER = 10**6
+
+_COMPARE, _CORPUS_QUERIES, _CORPUS_ROWS = search.compare, corpus_queries, hold_out_corpus
+_HOLD_GENES, _TRAINING_ROWS = hold_genes, plan._training_rows
 
 
 def _no_rows(_: object, table: pa.Table) -> np.ndarray:
@@ -47,11 +53,6 @@ def _genes_without_margin(policy: Any, components: Any, lengths: Any, window_bp:
     return _HOLD_GENES(policy, components, lengths, 0)
 
 
-_HOLD_GENES = build.hold_genes
-_MEETS = corpus.meets
-_CORPUS_ROWS = build.hold_out_corpus
-
-
 def _places() -> Iterator[Mutant]:
     first, last = f"reference chr17:{GENE_A[1] - 1}", f"reference chr17:{GENE_A[0] + 1 - 1_296}"
     kind, records = LeakKind.HELD_INTERVAL, "eukaryote_generator"
@@ -64,7 +65,7 @@ def _places() -> Iterator[Mutant]:
         f"{HOLDOUTS}.build.hold_out_corpus", lambda *given, **more: _CORPUS_ROWS(*given, **(more | {"margin_bp": 0}))
     )
     yield Mutant("flanks of records forgotten", forgotten, kind, f"{records} flank+:0")
-    one_side = exchange(f"{HOLDOUTS}.corpus.meets", lambda held, start, end: _MEETS(held, start + _MARGIN_BP, end))
+    one_side = exchange(f"{HOLDOUTS}.corpus.meets", lambda held, start, end: meets(held, start + _MARGIN_BP, end))
     yield Mutant("flank on the wrong side of records on -", one_side, kind, f"{records} flank-:0")
     fail_open = exchange(f"{HOLDOUTS}.corpus._may_come_from", lambda table, *_: np.zeros(table.num_rows, dtype=bool))
     yield Mutant("record with a contig alone is kept", fail_open, kind, f"{records} contig_only:0")
@@ -99,19 +100,20 @@ def _records() -> Iterator[Mutant]:
     yield mutant("coordinates trusted without bases", trusted, f"{records} false_place:0")
 
 
+def _without_hashes(*given: Any, **more: Any) -> Any:
+    return _TRAINING_ROWS(*given, **(more | {"held": frozenset()}))
+
+
 def _copies() -> Iterator[Mutant]:
     none = exchange(f"{BUILD}.plan.held_out_hashes", lambda *_: frozenset())
     one_strand = exchange(f"{plan.__name__}.reverse_complement", bytes)
-    of_reference = "reference chr18:16096"
+    of_reference = exchange(f"{BUILD}.plan._training_rows", _without_hashes)
     for name, mutate, finds in (
         ("equal records kept", none, "prokaryote_evo2 equal:0"),
-        ("equal reference windows kept", none, of_reference),
+        ("equal reference windows kept", of_reference, "reference chr18:16096"),
         ("hash of one strand", one_strand, "prokaryote_evo2 equal_reverse:0"),
     ):
         yield Mutant(f"{name}; similarity off", mutate, LeakKind.DUPLICATE, finds, similarity=False)
-
-
-_COMPARE, _CORPUS_QUERIES = search.compare, build.corpus_queries
 
 
 def _along_the_reference(*given: Any) -> Any:
