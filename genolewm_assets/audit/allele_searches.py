@@ -189,7 +189,7 @@ def _stream_result(
     return SearchResult(
         LeakKind.RECREATED_ALLELE,
         f"emitted tokens decoded and compared with the FASTA, each difference and neighbouring ones joined, by "
-        f"{BCFTOOLS}; in windows without a place by the 31-mers that held-out alleles make",
+        f"{BCFTOOLS}; in windows without a place by the 31-mers that held-out alleles make, before and after the edit",
         {"tuples": counts.tuples, "alleles": n_alleles, "tuples without a place": counts.unplaced},
         found,
         tuple(gaps),
@@ -203,8 +203,14 @@ def _note(found: Found, allele: Allele, window: str, held: HeldSpans, held_allel
 
 
 def _search_bases(found: Found, edit: EmittedEdit, altered: KmerTable) -> None:
-    """Look for the 31-mers of held-out alleles where an edit cannot be told by its place."""
-    if not edit.alleles and (shared := int(altered.held(edit.changed).sum())) >= LEAST_ALTERED:
+    """Look for the 31-mers of held-out alleles where an edit cannot be told by its place.
+
+    In the unedited bases too: an edit that takes a held-out allele back tells its effect as one that makes it.
+    """
+    if edit.alleles:
+        return
+    shared = max(int(altered.held(bases).sum()) for bases in (edit.changed, edit.unchanged))
+    if shared >= LEAST_ALTERED:
         found.add(edit.window, window=edit.window, shared_31mers=shared)
 
 

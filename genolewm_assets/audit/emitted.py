@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genolewm_assets.audit.normal_alleles import Allele
 from genolewm_assets.audit.reading.contig_names import canonical_name
@@ -65,13 +66,14 @@ class EmittedEdit:
     alleles
         Differences, and what neighbouring ones make together, as alleles of the reference; empty where the window has
         no place there.
-    changed
-        The edited bases from 30 before the first difference to 30 behind the last.
+    changed, unchanged
+        The edited bases from 30 before the first difference to 30 behind the last, and the unedited ones there.
     """
 
     window: str
     alleles: tuple[Allele, ...]
     changed: Codes
+    unchanged: Codes
 
 
 @dataclass(slots=True)
@@ -174,9 +176,18 @@ def _edits_of(batch: Batch, reference: Reference, counts: EmittedCounts) -> Iter
         counts.unplaced += not placed
         counts.entangled += n < 0
         _check_edit(one, int(found[0, 2]) if n else None, int(batch.block_tokens), counts.false_edits)
-        first, last = (found[0, 2], found[n - 1, 2] + found[n - 1, 3]) if n > 0 else (0, edited.size)
         alleles = tuple(_alleles(one, edited, expected, found[:n].tolist())) if placed and n > 0 else ()
-        yield EmittedEdit(name_of(one), alleles, edited[max(0, first - 30) : last + 30] if n else edited[:0])
+        yield EmittedEdit(name_of(one), alleles, _around(edited, found[:, 2:], n), _around(unedited, found[:, :2], n))
+
+
+def _around(bases: Codes, differences: NDArray[np.int64], n: int) -> Codes:
+    """Return the bases from 30 before the first of ``n`` differences to 30 behind the last; all, if ``n`` is negative.
+
+    ``differences`` are starts and lengths: int64, shape (differences, 2).
+    """
+    if n <= 0:
+        return bases if n else bases[:0]
+    return bases[max(0, differences[0, 0] - 30) : differences[n - 1].sum() + 30]
 
 
 def _expected(one: Any, reference: Reference) -> Codes:
