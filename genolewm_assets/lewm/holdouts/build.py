@@ -176,7 +176,7 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
         inconclusive={contig for contig, share in shares.items() if share < CONCLUSIVE_SHARE},
         margin_bp=inputs.profile.margin_bp,
     )
-    similar = _find_similar(inputs, held_intervals, counts)
+    similar = _find_similar(inputs, held_intervals, corpus, counts)
     corpus = _merge_corpus(corpus, similar_corpus_rows(similar))
     parts = list(_list_alleles(inputs, clinvar, held_intervals, components, policy))
     if earlier is not None:
@@ -246,26 +246,27 @@ def _list_alleles(
             yield list_in_intervals(table, VariantOrigin.CLINVAR, contig, holdout, intervals)
 
 
-def _find_similar(inputs: HoldoutInputs, intervals: HeldIntervals, counts: Counter[str]) -> pa.Table:
-    """Compare all windows with all held-out sequence; return them in the schema ``HOLDOUT_SIMILAR``, and count them."""
+def _find_similar(inputs: HoldoutInputs, intervals: HeldIntervals, placed: pa.Table, counts: Counter[str]) -> pa.Table:
+    """Compare the windows that are not excluded by place with all held-out sequence, and count those that are similar.
+
+    ``placed`` are the corpus windows that are excluded by place; the result has the schema ``HOLDOUT_SIMILAR``.
+    """
     given, held = inputs.sequences, merge_intervals(intervals.to_table())
-    found = iter(()) if given is None else given.search(held, lambda: _queries(inputs, given, held))
+    found = iter(()) if given is None else given.search(held, lambda: _queries(inputs, given, held, placed))
     similar, reasons = list_similar(found, intervals.merged())
     counts.update(reasons)
     return similar
 
 
-def _queries(inputs: HoldoutInputs, given: SequenceInputs, held: Held) -> Iterator[Query]:
+def _queries(inputs: HoldoutInputs, given: SequenceInputs, held: Held, placed: pa.Table) -> Iterator[Query]:
     reference = reference_queries(inputs.windows, given.bases, held, margin_bp=inputs.profile.margin_bp)
-    return chain(reference, corpus_queries(given.corpus()))
+    return chain(reference, corpus_queries(given.corpus(), placed))
 
 
 def _merge_corpus(placed: pa.Table, similar: pa.Table) -> pa.Table:
-    """Return both tables as one; of a window that both hold out for one holdout, the row of its place."""
-    key = list(HOLDOUT_CORPUS.key)
-    new = similar.join(placed.select(key), keys=key, join_type="left anti").select(HOLDOUT_CORPUS.columns)
-    order = [(name, "ascending") for name in key]
-    return pa.concat_tables([placed, new.cast(HOLDOUT_CORPUS.arrow)]).sort_by(order).combine_chunks()
+    """Return both tables as one, sorted."""
+    order = [(name, "ascending") for name in HOLDOUT_CORPUS.key]
+    return pa.concat_tables([placed, similar]).sort_by(order).combine_chunks()
 
 
 def _counted(corpus: Iterable[pa.Table], counts: Counter[str]) -> Iterator[pa.Table]:

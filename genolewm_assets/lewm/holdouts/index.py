@@ -15,8 +15,8 @@ from genolewm_assets.genome import GRCH38, ContigSet, IntervalArray
 from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets, merge_intervals
 from genolewm_assets.lewm.holdouts.policy import canonical_name
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, HOLDOUT_SIMILAR
-from genolewm_assets.lewm.holdouts.similar import REFERENCE, is_excluded
-from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, allele_spans, as_bools, join_columns
+from genolewm_assets.lewm.holdouts.similar import REFERENCE, corpus_keys, is_excluded
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, allele_spans, as_bools
 
 
 class HoldoutIndex:
@@ -64,7 +64,7 @@ class HoldoutIndex:
         }
         self._merged = merge_intervals(intervals)
         self._keys = pc.unique(allele_keys(alleles))
-        self._corpus_keys = pc.unique(_corpus_keys(corpus_rows))
+        self._corpus_keys = pc.unique(corpus_keys(corpus_rows))
 
     def window_is_held_out(self, contig: str, footprints: IntervalArray) -> Bools:
         """Tell which windows are excluded from training because their footprints overlap a held-out interval.
@@ -155,7 +155,7 @@ class HoldoutIndex:
         ndarray
             bool, shape (n_rows,).
         """
-        return as_bools(pc.is_in(_corpus_keys(table), value_set=self._corpus_keys))
+        return as_bools(pc.is_in(corpus_keys(table), value_set=self._corpus_keys))
 
     def _intervals_of(self, contig: str) -> IntervalArray:
         return self._merged.get(canonical_name(contig, self._contigs), NO_INTERVALS)
@@ -168,11 +168,6 @@ class HoldoutIndex:
             rows = np.flatnonzero(as_bools(pc.equal(table["chrom"], contig)))
             found[rows] = meets(merged, start[rows], end[rows])
         return found
-
-
-def _corpus_keys(table: pa.Table) -> pa.Array:
-    index = pc.cast(table["window_index"], pa.string())
-    return join_columns(table["source"], index, table["record_id"])
 
 
 def _check_normal_form(table: pa.Table) -> None:

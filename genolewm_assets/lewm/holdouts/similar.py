@@ -19,6 +19,7 @@ from genolewm_assets.genome import Bases, Holdout, IntervalArray
 from genolewm_assets.lewm.corpus import CorpusSource
 from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, HOLDOUT_SIMILAR, CorpusReason, SimilarReason
+from genolewm_assets.variants import join_columns
 
 #: Origin of a window of the reference in the table of similar windows; a corpus window has its source.
 REFERENCE = "reference"
@@ -131,9 +132,19 @@ def reference_queries(
             yield Query(WindowKey(REFERENCE, contig, int(start[row])), sequence[int(start[row]) : int(end[row])])
 
 
-def corpus_queries(tables: Iterable[pa.Table]) -> Iterator[Query]:
-    """Yield the corpus windows of tables with :data:`SEQUENCE_COLUMNS`, each with the flank behind it."""
+def corpus_keys(table: pa.Table) -> pa.Array:
+    """Return one text for each corpus window of a table with the columns source, record_id and window_index."""
+    return join_columns(table["source"], pc.cast(table["window_index"], pa.string()), table["record_id"])
+
+
+def corpus_queries(tables: Iterable[pa.Table], excluded: pa.Table) -> Iterator[Query]:
+    """Yield the corpus windows of tables with :data:`SEQUENCE_COLUMNS`, each with the flank behind it.
+
+    Windows of ``excluded``, schema ``HOLDOUT_CORPUS``, are left out: they are excluded by their place.
+    """
+    known = pc.unique(corpus_keys(excluded))
     for table in tables:
+        table = table.filter(pc.invert(pc.is_in(corpus_keys(table), value_set=known)))  # noqa: PLW2901
         for source, record, index, sequence, flank in zip(
             *(table[name].to_pylist() for name in SEQUENCE_COLUMNS), strict=True
         ):

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from genolewm_assets.genome import Holdout, IntervalArray
 from genolewm_assets.lewm.holdouts import (
+    HOLDOUT_CORPUS,
     HOLDOUT_SIMILAR,
     Held,
     HeldPlace,
@@ -103,10 +104,14 @@ def test_what_trainers_can_see_of_a_window_is_asked_for() -> None:
     ]
     columns = {"record_id": ["a", "b"], "window_index": [0, 1], "sequence": ["ACG", "GGT"], "right_flank": ["TT", ""]}
     table = pa.table({"source": ["mrna_evo2", "prokaryote_evo2"], **columns})
-    assert list(corpus_queries([table])) == [
+    both = [
         Query(WindowKey("mrna_evo2", record_id="a"), b"ACGTT", transcribed=True),
         Query(WindowKey("prokaryote_evo2", record_id="b", window_index=1), b"GGT"),
     ]
+    assert list(corpus_queries([table], HOLDOUT_CORPUS.empty())) == both
+    placed = {"source": ["mrna_evo2"], "record_id": ["a"], "window_index": [0], "holdout": ["holdout-chr"]}
+    excluded = pa.table(placed | {"reason": ["placed"]}, schema=HOLDOUT_CORPUS.arrow)
+    assert list(corpus_queries([table], excluded)) == both[1:]
 
 
 def test_holdouts_list_what_the_search_finds_and_their_checks_compare_it() -> None:
