@@ -124,14 +124,14 @@ def _along_the_reference(*given: Any) -> Any:
 def _choosing(choose: Callable[[Query], Query | None]) -> Mutate:
     """Return what changes or leaves out corpus windows before they are compared."""
 
-    def queries(tables: Iterable[pa.Table]) -> Iterator[Query]:
-        return (chosen for query in _CORPUS_QUERIES(tables) if (chosen := choose(query)) is not None)
+    def queries(tables: Iterable[pa.Table], excluded: pa.Table) -> Iterator[Query]:
+        return (chosen for query in _CORPUS_QUERIES(tables, excluded) if (chosen := choose(query)) is not None)
 
     return exchange(f"{HOLDOUTS}.build.corpus_queries", queries)
 
 
-def _maybe_human(tables: Iterable[pa.Table]) -> Iterator[Query]:
-    return _CORPUS_QUERIES(table.filter(table["maybe_human"]) for table in tables)
+def _maybe_human(tables: Iterable[pa.Table], excluded: pa.Table) -> Iterator[Query]:
+    return _CORPUS_QUERIES((table.filter(table["maybe_human"]) for table in tables), excluded)
 
 
 def _only_aligned(similar: pa.Table) -> pa.ChunkedArray:
