@@ -96,9 +96,14 @@ def _search_evaluation(
         for span in spans[holdout, VALIDATION]:
             if shared := of_test.shared_bp(*span):
                 found.add(f"{holdout} {span.contig}:{span.start}-{span.end}", shared_bp=shared)
+    tested = HeldSpans(span for (_, role), of_role in spans.items() if role == TEST for span in of_role)
+    for row in files.windows(VALIDATION, (*_COLUMNS, "holdout")):
+        if row["start"] is not None and (shared := tested.shared_bp(*emitted_span(row))):
+            found.add(f"{row['holdout']} {window_key(row)}", shared_bp=shared)
     return SearchResult(
         LeakKind.SHARED_EVALUATION,
-        "windows, alleles in normal form and intervals of one holdout that are in validation and in test",
+        "windows, alleles in normal form and intervals of one holdout that are in validation and in test; windows of "
+        "validation on intervals of test of any holdout",
         {"windows": n[VALIDATION] + n[TEST], "alleles": len(alleles[VALIDATION]) + len(alleles[TEST])},
         found,
     )

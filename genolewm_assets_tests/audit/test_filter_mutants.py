@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,14 @@ from genolewm_assets.audit import AuditReport, LeakKind, audit_package
 from genolewm_assets.audit.report import Verdict
 from genolewm_assets_tests.worlds.lewm.allele_mutants import ALLELE_MUTANTS
 from genolewm_assets_tests.worlds.lewm.filtered_world import Inputs, build_package, make_inputs
-from genolewm_assets_tests.worlds.lewm.mutants import Mutant
+from genolewm_assets_tests.worlds.lewm.mutants import STREAM_TUPLES, Mutant, Mutate
 from genolewm_assets_tests.worlds.lewm.window_mutants import WINDOW_MUTANTS
 
-# The stream is drawn with the trainer's dataset.
-pytestmark = [pytest.mark.model, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 #: Without a ClinVar VCF and without an encoder.
 NOT_COMPARED = {LeakKind.WRONG_LABEL, LeakKind.STATE_MISMATCH}
-Control = Callable[[Mutant | None], tuple[Path, AuditReport]]
+Control = Callable[[bool, Mutate | None, int], tuple[Path, AuditReport]]
 
 
 @pytest.fixture(scope="module")
@@ -32,35 +32,38 @@ def audit(package: Path, inputs: Inputs, least_tuples: int, holdouts: Path | Non
 
 
 @pytest.fixture(scope="module")
-def control(inputs: Inputs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+def control(inputs: Inputs, tmp_path_factory: pytest.TempPathFactory) -> Control:
     """Return what builds and audits the package without a mistake, once per set of other filters that are off."""
-    made: dict[tuple[bool, object], tuple[Path, AuditReport]] = {}
 
-    def make(mutant: Mutant | None) -> tuple[Path, AuditReport]:
-        key = (True, None) if mutant is None else (mutant.similarity, mutant.others_off)
-        if key not in made:
-            with pytest.MonkeyPatch.context() as patch:
-                if key[1] is not None:
-                    key[1](patch)
-                package = build_package(inputs, tmp_path_factory.mktemp("control"), patch, similarity=key[0])
-            made[key] = package, audit(package, inputs, 3_000)
-        return made[key]
+    @cache
+    def make(similarity: bool, others_off: Mutate | None, least_tuples: int) -> tuple[Path, AuditReport]:
+        with pytest.MonkeyPatch.context() as patch:
+            if others_off is not None:
+                others_off(patch)
+            package = build_package(inputs, tmp_path_factory.mktemp("control"), patch, similarity=similarity)
+        return package, audit(package, inputs, least_tuples)
 
-    yield make
+    return make
 
 
+def parameter(mutant: Mutant) -> object:
+    """Return the parameter of a test; where the stream is drawn, with the trainer's dataset, the test is marked so."""
+    return pytest.param(mutant, id=mutant.name, marks=[pytest.mark.model] if mutant.least_tuples else [])
+
+
+@pytest.mark.model
 def test_with_every_filter_nothing_is_found(control: Control) -> None:
-    _, report = control(None)
+    _, report = control(True, None, STREAM_TUPLES)
     results = {result.kind: (result.verdict, result.reason) for result in report if result.kind not in NOT_COMPARED}
     assert results == dict.fromkeys(results, (Verdict.CLEAN, "nothing found"))
     assert len(results) == 9
 
 
-@pytest.mark.parametrize("mutant", (*WINDOW_MUTANTS, *ALLELE_MUTANTS), ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [parameter(one) for one in (*WINDOW_MUTANTS, *ALLELE_MUTANTS)])
 def test_a_mistake_is_found(
     mutant: Mutant, inputs: Inputs, control: Control, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sound, report = control(mutant)
+    sound, report = control(mutant.similarity, mutant.others_off, mutant.least_tuples)
     assert [key for key in report[mutant.kind].found.keys if mutant.finds in key] == []
     with monkeypatch.context() as patch:
         if mutant.others_off is not None:

@@ -143,6 +143,16 @@ def test_what_the_audit_would_find_is_refused(name: str, strand: str, audited: A
     assert apply(CASES[name], strand, filtered=True) is Redraw.HELD_OUT
 
 
+@pytest.mark.parametrize("strand", ["+", "-"])
+@pytest.mark.parametrize("name", CASES)
+def test_an_allele_that_an_edit_takes_back_is_found(
+    name: str, strand: str, audited: AuditedWorld, tmp_path: Path
+) -> None:
+    shown = apply(CASES[name], strand, filtered=False)
+    assert not isinstance(shown, Redraw)
+    assert search(CASES[name], (shown[1], shown[0]), audited, tmp_path) == {"mrna_evo2 w"}
+
+
 def test_the_filter_is_stricter_than_the_audit_at_the_end_of_an_exon(audited: AuditedWorld, tmp_path: Path) -> None:
     last_base = snv(SITE + 1)
     shown = apply(last_base, "+", filtered=False)

@@ -18,7 +18,7 @@ Mutate: TypeAlias = Callable[[Patch], None]
 
 HOLDOUTS, BUILD = "genolewm_assets.lewm.holdouts", "genolewm_assets.lewm.package_build"
 #: Tuples that are drawn where the stream leaks.
-_TUPLES = 3_000
+STREAM_TUPLES = 3_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Mutant:
     @property
     def least_tuples(self) -> int:
         """Tuples to draw at least."""
-        return _TUPLES if self.kind is LeakKind.RECREATED_ALLELE else 0
+        return STREAM_TUPLES if self.kind is LeakKind.RECREATED_ALLELE else 0
 
 
 def exchange(target: str, value: object) -> Mutate:
