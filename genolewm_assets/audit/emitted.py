@@ -64,8 +64,8 @@ class EmittedEdit:
     window
         Text that names the window.
     alleles
-        Differences, and what neighbouring ones make together, as alleles of the reference; empty where the window has
-        no place there.
+        Differences, less than a token apart taken as one, and what neighbouring ones make together, as alleles of the
+        reference; empty where the window has no place there.
     changed, unchanged
         The edited bases from 30 before the first difference to 30 behind the last, and the unedited ones there.
     """
@@ -221,13 +221,28 @@ def name_of(one: Any) -> str:
 
 
 def _alleles(one: Any, edited: Codes, expected: Codes, differences: list[list[int]]) -> Iterator[Allele]:
-    """Yield every difference, and all that neighbouring ones make together, as alleles of the reference."""
-    for first in range(len(differences)):
-        for last in range(first, len(differences)):
-            start, at = differences[first][0], differences[first][2]
-            end, stop = sum(differences[last][:2]), sum(differences[last][2:])
+    """Yield every variant, and all that neighbouring ones make together, as alleles of the reference."""
+    variants = _variants(differences)
+    for first, ((start, _), (at, _)) in enumerate(variants):
+        for (_, end), (_, stop) in variants[first:]:
             if end - start <= _LONGEST_JOINED:
                 yield _allele(one, expected, edited, (start, end), (at, stop))
+
+
+def _variants(differences: list[list[int]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Return the bases lost and gained by each variant: differences less than a token apart are one.
+
+    A multi-nucleotide variant is an allele of its own, not the single-base ones that it can be cut into; and where a
+    deletion with an insertion is cut depends on the alignment.
+    """
+    merged: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for start, n_lost, at, n_gained in differences:
+        lost, gained = (start, start + n_lost), (at, at + n_gained)
+        if merged and start - merged[-1][0][1] < _TOKEN_BP:
+            lost, gained = (merged[-1][0][0], lost[1]), (merged[-1][1][0], gained[1])
+            merged.pop()
+        merged.append((lost, gained))
+    return merged
 
 
 def _allele(one: Any, expected: Codes, edited: Codes, lost: tuple[int, int], gained: tuple[int, int]) -> Allele:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets.audit.allele_searches import HeldAlleles
 from genolewm_assets.audit.duplicates import search_duplicates
 from genolewm_assets.audit.places import search_places
 from genolewm_assets.audit.reading.intervals import HeldSpans
@@ -70,7 +71,7 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     files = open_files(folder / "package")
     with Reference(fasta) as reference:
         places, flanks = search_places(files, reference, HeldSpans.of_package(files))
-    duplicates, shared = search_duplicates(files)
+        duplicates, shared = search_duplicates(files, HeldAlleles(files, reference))
     found = {result.kind: len(result.found.keys) for result in (*places, *duplicates)}
     return Built(folder / "package", world.failed(report.checks), {**flanks, **shared}, found)
 
