@@ -123,8 +123,8 @@ RECOMPUTED = _when(_due(), "compute again when an input changed")
 #: An audit that passed changed with the package that it audited; a package without one cannot be chosen.
 _AUDITS = dg.AssetSelection.assets(["packages", "audit"])
 
-# One condition for both: Dagster would file what two of the same form remember in one place. Where a release fails before
-# its package, the audit of the same run counts as failed too.
+# One condition for both: Dagster would file what two of the same form remember in one place. Where a release fails
+# before its package, the audit of the same run counts as failed too.
 _AUDITED = _labelled(
     AC.any_deps_match(_CHANGED | (_NEWLY_FAILED & ~AC.any_deps_missing())).allow(_AUDITS).since(AC.newly_requested()),
     "a package passed or failed its audit since the last request",

@@ -3,7 +3,7 @@
 ::
 
     <root>/packages/reports/<move>.md      the report, Markdown with embedded pictures
-    <root>/packages/reports/<move>.json    its figures, and the SHA-256 of both; absent where something could not be compared
+    <root>/packages/reports/<move>.json    its figures, and a SHA-256 of both; absent where something was not compared
 
 Not here: its text (``display.package_report``).
 """
