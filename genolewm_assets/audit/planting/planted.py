@@ -88,7 +88,7 @@ class Field:
         rows = files.windows(TEST, ("sequence", "holdout"))
         self.tests = [row["sequence"] for row in rows if row["holdout"] in of_intervals]
         self.held = HeldSpans.of_package(files)
-        self.margin_bp = int(files.record["margin_bp"])
+        self.margin_bp, self.knowledge = int(files.record["margin_bp"]), files.knowledge
         if not self.windows:
             raise MissingResourceError(
                 f"{files.directory}/data", "holds no windows of train", remedy="Plant in a package that trains"
@@ -322,7 +322,9 @@ def _wrong_label(field: Field, harvest: Harvest) -> None:
     row = field.variants[at]
     harvest.labels[at] = "B" if row["label"] == "P" else "P"
     key = f"{row['chrom']}:{row['pos']}:{row['ref']}:{row['alt']}"
-    harvest.planted.append(Planted("wrong_label", LeakKind.WRONG_LABEL, key))
+    # Where training knows T0 only, its labels are compared with those of T0.
+    kind = LeakKind.LATE_LABEL if field.knowledge == "T0" else LeakKind.WRONG_LABEL
+    harvest.planted.append(Planted("wrong_label", kind, key))
 
 
 #: What plants a leak of each kind, by name.
