@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pysam
 
+from benchmarks.leakage.tables import leakage_table
 from benchmarks.mito.tables import mito_tables
 from benchmarks.packages.memory_tables import package_memory_table
 from benchmarks.steps.window_memory import window_memory_table
@@ -27,7 +28,7 @@ from benchmarks.vcf.tables import Setting, scaling_table, speed_table
 from genolewm_assets.genome import PROFILES
 from genolewm_assets.lewm.windows.table import build_window_table
 
-PARTS = ("speed", "scaling", "memory", "windows", "store", "mito", "spellings")
+PARTS = ("speed", "scaling", "memory", "windows", "store", "mito", "spellings", "leakage")
 
 
 def window_table(runs: int) -> Iterator[str]:
@@ -95,6 +96,8 @@ def _tables(part: str, given: argparse.Namespace, setting: Setting) -> Iterator[
         yield from spelling_table(setting, shrink=given.shrink)
     if part == "store":
         yield from store_tables(setting, shrink=given.shrink)
+    if part == "leakage":
+        yield from leakage_table(setting, shrink=given.shrink)
     if part == "mito":
         yield from mito_tables(given.runs, shrink=given.shrink)
     for kind in given.kinds if part in {"speed", "scaling"} else ():

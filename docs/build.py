@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from genolewm_assets.defs.assets.packages import audit_table
 from genolewm_assets.encoders import state_cache
 from genolewm_assets.lewm.corpus import windows as corpus_windows
 from genolewm_assets.lewm.holdouts import schema as holdout_schema
@@ -22,6 +23,7 @@ MODULES = (
     state_cache,
     holdout_schema,
     package_schema,
+    audit_table,
     genome_table,
     token_store,
     variant_schema,

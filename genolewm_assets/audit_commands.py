@@ -14,14 +14,17 @@ from typer.core import TyperGroup
 
 from genolewm_assets.artefact_commands import JsonOption, PackagePath
 from genolewm_assets.console import ConsoleProgress, err, out
+from genolewm_assets.errors import InputError, UnknownTermError
 
 if TYPE_CHECKING:
-    from genolewm_assets.audit import AuditReport, SearchResult
+    from genolewm_assets.audit import AuditReport, Layout, Membership, SearchResult
+    from genolewm_assets.encoders import CausalLMLoss, CausalLMStateEncoder
 
+_PACKAGE = "package"
 #: Exit codes of an audit that is not clean.
 LEAK, INCONCLUSIVE = 5, 6
 
-_COLOURS = {"clean": "green", "leak": "red", "inconclusive": "yellow"}
+_COLOURS = {"clean": "green", "leak": "red", "inconclusive": "yellow", "not_applicable": "dim"}
 
 
 class _PackageFirst(TyperGroup):
@@ -48,6 +51,24 @@ FastaOption = Annotated[
     typer.Option("--reference", readable=False, help="Indexed FASTA; default: that of the package's root."),
 ]
 
+HoldoutsOption = Annotated[
+    Path | None, typer.Option("--holdouts", help="Folder of holdout tables; default: the package's own.")
+]
+
+
+LayoutOption = Annotated[
+    str | None, typer.Option("--layout", help="`package` or `geno-lewm`; default: what the folder is.")
+]
+EncoderOption = Annotated[
+    str | None,
+    typer.Option("--encoder", help="Folder of a causal language model: also compare states of edited windows."),
+]
+MembershipOption = Annotated[
+    int,
+    typer.Option("--membership", min=0, help="Held-out windows whose loss by --encoder is compared with matched ones."),
+]
+LayerOption = Annotated[int, typer.Option("--layer", help="Hidden state of --encoder, as in the catalogue.")]
+
 
 @audit_app.command("run")
 def audit(
@@ -60,58 +81,115 @@ def audit(
     clinvar_t0: Annotated[
         Path | None, typer.Option("--clinvar-t0", readable=False, help="ClinVar VCF of T0, for `knowledge: T0`.")
     ] = None,
-    holdouts: Annotated[
-        Path | None, typer.Option("--holdouts", help="Folder of holdout tables; default: the package's own.")
-    ] = None,
+    holdouts: HoldoutsOption = None,
     tuples: Annotated[
         int, typer.Option("--tuples", min=0, help="Training tuples to draw at least; 0: none.")
     ] = 1_000_000,
     power: Annotated[
         int, typer.Option("--power", min=0, help="Leaks of each kind to plant in a copy and look for; 0: none.")
     ] = 0,
+    layout: LayoutOption = None,
+    encoder: EncoderOption = None,
+    layer: LayerOption = -1,
+    membership: MembershipOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Look for every kind of leak in a package; exit with 5 for a leak, 6 if something could not be searched.
 
+    DIR may also be a data folder of geno-lewm 0.2.1; name the FASTA, the holdouts and the VCF that count.
+
     Example: `genolewm audit data/packages/2026-02-26/0a1b2c3d4e5f --power 20`
     """
-    from genolewm_assets.audit import (
-        audit_package,
-        earlier_release,
-        find_clinvar,
-        find_fasta,
-        measure_power,
-        open_files,
-    )
+    from genolewm_assets.audit import audit_package, measure_membership, measure_power
 
-    files = open_files(package, holdouts)
-    fasta = reference or find_fasta(files)
-    vcf = clinvar or find_clinvar(files, files.release)
-    vcf_t0 = clinvar_t0 or find_clinvar(files, earlier_release(files))
+    found_layout = _layout_of(package, layout)
+    if membership and encoder is None:
+        raise InputError("--membership", "needs a model", expected="--encoder FOLDER", remedy="Name one")
+    if power and found_layout != _PACKAGE:
+        raise InputError(
+            "--power", f"plants in packages only, {package} is one of {found_layout}", remedy="Leave it out"
+        )
+    fasta, vcf, vcf_t0 = _files_beside(package, found_layout, holdouts, (reference, clinvar, clinvar_t0))
     with ConsoleProgress(err) as progress:
         report = audit_package(
             package,
             fasta,
             holdouts=holdouts,
+            layout=found_layout,
             clinvar=vcf,
             clinvar_t0=vcf_t0,
             least_tuples=tuples,
             progress=progress,
+            encoder=None if encoder is None else _load_encoder(encoder, layer).encode_edited,
         )
         if power:
             found = measure_power(
                 package,
                 fasta,
                 number=power,
+                holdouts=holdouts,
                 clinvar=vcf,
                 clinvar_t0=vcf_t0,
                 least_tuples=tuples,
+                before=report,
                 progress=progress,
             )
             report = report.with_power(found)
-    _print_report(report, as_json=as_json)
+        signal = None
+        if membership and encoder is not None:
+            loss = _load_loss(encoder)
+            signal = measure_membership(
+                package,
+                fasta,
+                loss.nats_per_base,
+                number=membership,
+                holdouts=holdouts,
+                layout=found_layout,
+                progress=progress,
+            )
+    _print_report(report, signal, as_json=as_json)
     if report.verdict != "clean":
         raise typer.Exit(LEAK if report.verdict == "leak" else INCONCLUSIVE)
+
+
+def _load_encoder(model: str, layer: int) -> CausalLMStateEncoder:
+    from genolewm_assets.encoders import CausalLMStateEncoder
+
+    return CausalLMStateEncoder(Path(model).resolve(), layer=layer, device="auto")
+
+
+def _load_loss(model: str) -> CausalLMLoss:
+    from genolewm_assets.encoders import CausalLMLoss
+
+    return CausalLMLoss(Path(model).resolve(), device="auto")
+
+
+def _layout_of(package: Path, stated: str | None) -> Layout:
+    from genolewm_assets.audit import Layout, find_layout
+
+    if stated is not None and stated not in list(Layout):
+        known = " or ".join(map(repr, map(str, Layout)))
+        raise UnknownTermError("--layout", "is unknown", expected=known, got=repr(stated))
+    return find_layout(package) if stated is None else Layout(stated)
+
+
+def _files_beside(
+    package: Path, layout: Layout, holdouts: Path | None, stated: tuple[Path | None, Path | None, Path | None]
+) -> tuple[Path, Path | None, Path | None]:
+    """Return the FASTA and the VCFs of the release and of T0: as stated, or else those of the package's root."""
+    from genolewm_assets.audit import earlier_release, find_clinvar, find_fasta, open_files
+
+    reference, clinvar, clinvar_t0 = stated
+    if layout != _PACKAGE:
+        if reference is None:
+            raise InputError("--reference", f"is needed for a folder of {layout}", remedy="Name an indexed FASTA")
+        return reference, clinvar, clinvar_t0
+    files = open_files(package, holdouts)
+    return (
+        reference or find_fasta(files),
+        clinvar or find_clinvar(files, files.release),
+        clinvar_t0 or find_clinvar(files, earlier_release(files)),
+    )
 
 
 @audit_app.command("plant")
@@ -125,6 +203,7 @@ def plant(
     number: Annotated[int, typer.Option("--number", min=1, help="Leaks of each kind.")] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of every random choice.")] = 0,
     reference: FastaOption = None,
+    holdouts: HoldoutsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a copy of a package with planted leaks to OUT/package, and the holdouts to audit it by to OUT/holdouts.
@@ -133,8 +212,8 @@ def plant(
     """
     from genolewm_assets.audit import find_fasta, open_files, plant_leaks
 
-    fasta = reference or find_fasta(open_files(package))
-    planted, failed = plant_leaks(package, output, fasta, kind or (), number=number, seed=seed)
+    fasta = reference or find_fasta(open_files(package, holdouts))
+    planted, failed = plant_leaks(package, output, fasta, kind or (), number=number, seed=seed, holdouts=holdouts)
     if as_json:
         out.print_json(json.dumps({"planted": [asdict(one) for one in planted], "not_planted": failed}))
         return
@@ -146,22 +225,25 @@ def plant(
     out.print(words, markup=False, highlight=False, soft_wrap=True)
 
 
-def _print_report(report: AuditReport, *, as_json: bool) -> None:
+def _print_report(report: AuditReport, signal: Membership | None, *, as_json: bool) -> None:
     if as_json:
-        out.print_json(json.dumps(report.as_dict()))
+        shown = {} if signal is None else {"membership": signal.as_dict()}
+        out.print_json(json.dumps(report.as_dict() | shown))
         return
     out.print(report.headline, markup=False, highlight=False, soft_wrap=True)
     table = Table("kind", "verdict", "searched", "planted leaks found", "result")
     for result in report:
         searched = ", ".join(f"{number:,} {unit}" for unit, number in result.searched.items())
         found = ", ".join(map(str, result.power)) or "not measured"
-        verdict = Text(str(result.verdict), style=_COLOURS[str(result.verdict)])
+        verdict = Text(str(result.verdict).replace("_", " "), style=_COLOURS[str(result.verdict)])
         table.add_row(Text(result.kind.words), verdict, Text(searched), Text(found), Text(result.reason))
     out.print(table)
     for result in report:
         _print_rows(result)
     for what, number in report.measured.items():
         out.print(f"{number:,} {what}", markup=False, highlight=False, soft_wrap=True)
+    if signal is not None:
+        out.print(str(signal), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_rows(result: SearchResult) -> None:

@@ -142,6 +142,8 @@ def demo(
         results = _walk(walk, walk.steps(), progress)
         results.append(walk.follow())
         progress.say(results[-1].line())
+        if any(result.outcome != "current" for result in results):
+            walk.report()
     _print_results(results, as_json=as_json)
     if not as_json:
         summary = f"Outputs: {root}. Open the UI: {shlex.join(_ui_words(root, catalog))}"

@@ -8,8 +8,9 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-out = Console()
-err = Console(stderr=True)
+# Without emoji: `:A:` in an allele is none.
+out = Console(emoji=False)
+err = Console(stderr=True, emoji=False)
 
 #: Seconds between two progress lines when the output is not a terminal.
 _LINE_INTERVAL_S = 10.0

@@ -22,6 +22,7 @@ PICTURES = {
     "embeddings/cache": {"state_norms"},
     "embeddings/corpus": {"state_norms"},
     "holdouts/manifest": {"composition"},
+    "packages/audit": {"power_and_findings"},
     "packages/split": {"splits", "source_mix", "edit_mix"},
 }
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from genolewm_assets import ui_server
 from genolewm_assets.errors import BusyError, RootError
 from genolewm_assets.launch import WORKING_FOLDER, prepare_environment, ui_command
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.locks import LeaseOwner
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
 from genolewm_assets_tests.places import REPOSITORY
@@ -223,6 +225,23 @@ def test_a_second_ui_of_a_root_is_refused_until_the_first_has_ended(
         assert started.value.args == (ui_command(port),)
         with ui_server.serving(root / "dagster", port):
             pass
+
+
+@pytest.mark.parametrize(
+    ("changed", "end"),
+    [
+        ({}, f"end it (kill {os.getpid()})"),
+        ({"boot_id": "another start"}, f"end it on {os.uname().nodename}"),
+        ({"pid_namespace": "pid:[1]"}, f"end it on {os.uname().nodename}"),
+        ({"host": "other"}, "end it on other"),
+    ],
+    ids=["ours", "another start", "another namespace", "another host"],
+)
+def test_a_process_id_is_named_only_where_it_is_one_of_ours(changed: dict[str, str], end: str, tmp_path: Path) -> None:
+    owner = replace(LeaseOwner.of_this_process(), **changed)
+    home, url = tmp_path / "root/dagster", ui_server.url_of(3000)
+    assert str(ui_server._served(home, replace(owner, note=url))).endswith(f"Open {url}, or {end} and run this again.")
+    assert str(ui_server._served(home, owner)).endswith(f"{end.capitalize()} and run this again.")
 
 
 @pytest.mark.usefixtures("no_servers")

@@ -17,7 +17,7 @@ from benchmarks.stopwatch import serve_tasks
 
 
 def _split(folder: Path) -> Callable[[], int]:
-    from genolewm_assets.defs.assets.packages import describe_package, packages_split, record_latest
+    from genolewm_assets.defs.assets.packages.split import describe_package, packages_split, record_latest
     from genolewm_assets.progress import NO_PROGRESS
     from genolewm_assets.store.artefacts import build
 
@@ -34,10 +34,14 @@ def _split(folder: Path) -> Callable[[], int]:
 
 
 def _current(folder: Path) -> Callable[[], int]:
-    from genolewm_assets.lewm.packages import move_current
+    from genolewm_assets.lewm.packages import move_current, read_latest
+    from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
+
+    root = open_root(folder).root.path
+    record_audit(root, RELEASES[-1], read_latest(root, RELEASES[-1]).manifest_sha256)
 
     def work() -> int:
-        move_current(open_root(folder).root.path)
+        move_current(root)
         return 1
 
     return work

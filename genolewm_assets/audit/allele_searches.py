@@ -12,7 +12,7 @@ from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference, keys
 from genolewm_assets.audit.normal_alleles import BATCH, BCFTOOLS, Allele, normalise_alleles
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.intervals import HeldSpans
-from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
+from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, PackageFiles
 from genolewm_assets.audit.reading.reference import Reference, encode
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.errors import GenoLeWMError
@@ -22,26 +22,38 @@ from genolewm_assets.progress import Progress
 #: shared, the allele's neighbourhood is not the window's, as at the end of an exon.
 LEAST_ALTERED = 8
 
+#: Tuples between two reports of progress.
+_LOOK_TUPLES = 2_000
+
 _KEY = ("chrom", "pos", "ref", "alt")
 
 
 class HeldAlleles:
-    """The held-out alleles of a package in bcftools' normal form.
+    """The held-out alleles of a package, and those that it evaluates with, in bcftools' normal form.
 
     Parameters
     ----------
     files
-        The package; ``holdouts/alleles.parquet`` is read.
+        The package; ``holdouts/alleles.parquet`` and the alleles of validation and test are read.
     """
 
     def __init__(self, files: PackageFiles, reference: Reference) -> None:
         stated = {_allele(row) for row in files.holdout_rows("alleles", _KEY)}
+        for split in EVALUATION:
+            stated |= {_allele(row) for row in files.variants(split, _KEY)}
         normal = normalise_alleles(stated, reference)
+        self._normal_of = normal
         #: Held-out alleles; those without a normal form as they are written.
         self.alleles = frozenset(allele if form is None else form for allele, form in normal.items())
         #: Number of alleles without a normal form.
         self.n_raw = sum(form is None for form in normal.values())
-        self._normal = [form for form in normal.values() if form is not None]
+        # Sorted, so that the FASTA is read from one end to the other.
+        self._normal = sorted(form for form in normal.values() if form is not None)
+
+    def form(self, row: dict[str, object]) -> Allele:
+        """Return the normal form of a held-out allele; as it is written where there is none."""
+        allele = _allele(row)
+        return self._normal_of[allele] or allele
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -75,9 +87,12 @@ def search_training_alleles(
             if form in held_alleles.alleles or within:
                 found.add(str(form), source=source, stated=str(stated), in_held_interval=bool(within))
     gaps = (f"{raw:,} training alleles do not fit the FASTA and have no normal form",) if raw else ()
+    if not (held_alleles.alleles or held.contigs):
+        gaps = (*gaps, "no allele and no interval is held out")
     return SearchResult(
         LeakKind.HELD_ALLELE,
-        f"alleles of training, whatever their source, by {BCFTOOLS}, against held-out alleles and intervals",
+        f"alleles of training, whatever their source, by {BCFTOOLS}, against the alleles and intervals of holdouts "
+        "and the alleles of evaluation",
         {"alleles": n, "held-out alleles": len(held_alleles.alleles)},
         found,
         (*held_alleles.gaps, *gaps),
@@ -93,8 +108,9 @@ def search_stream(
     least_tuples: int,
     progress: Progress,
     draw: Callable[[Path], Iterable[Batch]] = draw_batches,
-) -> SearchResult:
-    """Draw the training stream, and look for held-out alleles in what it emits.
+    until: frozenset[str] = frozenset(),
+) -> tuple[SearchResult, SearchResult]:
+    """Draw the training stream, and look for held-out alleles and for edits that were not made in what it emits.
 
     Parameters
     ----------
@@ -102,10 +118,17 @@ def search_stream(
         Tuples to draw at least; 0: none, and the result is inconclusive.
     draw
         What gives the batches of a package.
+    until
+        Findings after all of which no more is drawn; none: as many tuples as are wanted are drawn.
+
+    Returns
+    -------
+    tuple
+        Results for ``recreated_allele`` and ``false_edit``.
     """
     found, counts, gaps = Found(), EmittedCounts(), list(held_alleles.gaps)
-    if not least_tuples:
-        return _stream_result(found, counts, 0, ["the stream was not drawn"])
+    if files.without_stream or not least_tuples:
+        return _stream_result(found, counts, 0, [files.without_stream or "the stream was not drawn"])
     altered = held_alleles.altered_kmers(reference)
     windows = {row["window_id"] for row in files.windows(TRAIN, ("window_id",))}
     waiting: dict[Allele, str] = {}
@@ -129,27 +152,48 @@ def search_stream(
                     waiting.setdefault(allele, edit.window)
             if len(waiting) >= BATCH:
                 settle()
-            if counts.tuples % 10_000 == 0:
+            if counts.tuples % _LOOK_TUPLES == 0:
                 progress.advance(counts.tuples, least_tuples, "tuples drawn")
+                if until:
+                    settle()
+            if until and until <= found.keys:
+                break
         settle()
     except GenoLeWMError as err:
         gaps.append(f"the stream cannot be drawn ({err})")
-    if missing := len(windows - counts.windows):
-        gaps.append(f"{missing:,} training windows were not drawn in {counts.tuples:,} tuples")
-    if counts.elsewhere:
-        gaps.append(f"{len(counts.elsewhere):,} windows drawn are not the FASTA's bases at their place")
+    gaps += _stream_gaps(counts, windows, n_alleles)
     return _stream_result(found, counts, n_alleles, gaps)
 
 
-def _stream_result(found: Found, counts: EmittedCounts, n_alleles: int, gaps: list[str]) -> SearchResult:
+def _stream_gaps(counts: EmittedCounts, windows: set[str], n_alleles: int) -> Iterator[str]:
+    if missing := len(windows - counts.windows):
+        yield f"{missing:,} training windows were not drawn in {counts.tuples:,} tuples"
+    if strangers := len(counts.windows - windows):
+        yield f"{strangers:,} windows drawn are in no file of training windows"
+    if counts.tuples > counts.unplaced and not n_alleles:
+        yield "no tuple with a place changes a base"
+    if counts.elsewhere:
+        yield f"{len(counts.elsewhere):,} windows drawn are not the FASTA's bases at their place"
+
+
+def _stream_result(
+    found: Found, counts: EmittedCounts, n_alleles: int, gaps: list[str]
+) -> tuple[SearchResult, SearchResult]:
+    edits = SearchResult(
+        LeakKind.FALSE_EDIT,
+        "first token in which the edited window differs from the unedited one, against the stated token and blocks",
+        {"tuples": counts.tuples},
+        counts.false_edits,
+        tuple(gaps) if not counts.tuples else (),
+    )
     return SearchResult(
         LeakKind.RECREATED_ALLELE,
         f"emitted tokens decoded and compared with the FASTA, each difference and neighbouring ones joined, by "
-        f"{BCFTOOLS}; in windows without a place by the 31-mers that held-out alleles make",
+        f"{BCFTOOLS}; in windows without a place by the 31-mers that held-out alleles make, before and after the edit",
         {"tuples": counts.tuples, "alleles": n_alleles, "tuples without a place": counts.unplaced},
         found,
         tuple(gaps),
-    )
+    ), edits
 
 
 def _note(found: Found, allele: Allele, window: str, held: HeldSpans, held_alleles: HeldAlleles) -> None:
@@ -159,8 +203,14 @@ def _note(found: Found, allele: Allele, window: str, held: HeldSpans, held_allel
 
 
 def _search_bases(found: Found, edit: EmittedEdit, altered: KmerTable) -> None:
-    """Look for the 31-mers of held-out alleles where an edit cannot be told by its place."""
-    if not edit.alleles and (shared := int(altered.held(edit.changed).sum())) >= LEAST_ALTERED:
+    """Look for the 31-mers of held-out alleles where an edit cannot be told by its place.
+
+    In the unedited bases too: an edit that takes a held-out allele back tells its effect as one that makes it.
+    """
+    if edit.alleles:
+        return
+    shared = max(int(altered.held(bases).sum()) for bases in (edit.changed, edit.unchanged))
+    if shared >= LEAST_ALTERED:
         found.add(edit.window, window=edit.window, shared_31mers=shared)
 
 

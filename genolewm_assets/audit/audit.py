@@ -11,10 +11,11 @@ from genolewm_assets.audit.emitted import Batch, draw_batches
 from genolewm_assets.audit.labels import search_labels
 from genolewm_assets.audit.places import search_places
 from genolewm_assets.audit.reading.intervals import HeldSpans
-from genolewm_assets.audit.reading.package_files import open_files
+from genolewm_assets.audit.reading.layouts import Layout, open_layout
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import AuditReport
 from genolewm_assets.audit.similarity import search_similarity
+from genolewm_assets.audit.states import Encode, search_states
 from genolewm_assets.progress import NO_PROGRESS, Progress
 
 #: Tuples of the training stream that an audit draws.
@@ -26,11 +27,13 @@ def audit_package(
     fasta: Path,
     *,
     holdouts: Path | None = None,
+    layout: Layout | None = None,
     clinvar: Path | None = None,
     clinvar_t0: Path | None = None,
     least_tuples: int = LEAST_TUPLES,
     progress: Progress = NO_PROGRESS,
     draw: Callable[[Path], Iterable[Batch]] = draw_batches,
+    encoder: Encode | None = None,
 ) -> AuditReport:
     """Look for every kind of leak in a package.
 
@@ -42,12 +45,16 @@ def audit_package(
         The indexed reference FASTA.
     holdouts
         Folder of the holdout tables that count; None: the package's own.
+    layout
+        Layout of the folder; None: the one that it has.
     clinvar, clinvar_t0
         ClinVar VCF of the package's release, and of T0; without them labels are not compared.
     least_tuples
         Tuples of the training stream to draw at least; 0: the stream is not drawn.
     draw
         What gives the batches of a package.
+    encoder
+        Gives the block states of windows, to compare those of edited and unedited ones; None: they are not compared.
 
     Raises
     ------
@@ -58,7 +65,7 @@ def audit_package(
     VcfError
         If a ClinVar VCF cannot be read.
     """
-    files = open_files(package, holdouts)
+    files = open_layout(package, fasta, holdouts, layout)
     with Reference(fasta) as reference:
         held = HeldSpans.of_package(files)
         places, flanks = search_places(files, reference, held)
@@ -69,7 +76,8 @@ def audit_package(
         stream = search_stream(
             files, reference, held, held_alleles, least_tuples=least_tuples, progress=progress, draw=draw
         )
-        duplicates, shared = search_duplicates(files)
+        duplicates, shared = search_duplicates(files, held_alleles)
         labels = tuple(search_labels(files, clinvar, clinvar_t0))
-    results = (*places, similar, alleles, stream, *duplicates, *labels)
+    states = search_states(files, encoder, progress=progress)
+    results = (*places, similar, alleles, *stream, *duplicates, *labels, states)
     return AuditReport(str(package), files.release, results, {**flanks, **shared})

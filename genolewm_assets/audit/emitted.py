@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genolewm_assets.audit.normal_alleles import Allele
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
+from genolewm_assets.audit.report import Found
 
 _TOKEN_BP = 6
 #: Bases of every token, from its index: base 4 digits, most significant first.
@@ -38,6 +40,20 @@ class Batch(Protocol):
         """int16, shape (tuples, tokens): 6-mers of the edited windows; -1 past the end of a shorter one."""
         ...
 
+    @property
+    def block_tokens(self) -> int:
+        """DNA tokens of a block that states are pooled by."""
+        ...
+
+
+class StateBatch(Batch, Protocol):
+    """A batch with the states of the unedited windows."""
+
+    @property
+    def source_states(self) -> Any:
+        """float32, shape (tuples, hidden): pooled over the blocks that the tuple names; None without a cache."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class EmittedEdit:
@@ -48,15 +64,16 @@ class EmittedEdit:
     window
         Text that names the window.
     alleles
-        Differences, and what neighbouring ones make together, as alleles of the reference; empty where the window has
-        no place there.
-    changed
-        The edited bases from 30 before the first difference to 30 behind the last.
+        Differences, less than a token apart taken as one, and what neighbouring ones make together, as alleles of the
+        reference; empty where the window has no place there.
+    changed, unchanged
+        The edited bases from 30 before the first difference to 30 behind the last, and the unedited ones there.
     """
 
     window: str
     alleles: tuple[Allele, ...]
     changed: Codes
+    unchanged: Codes
 
 
 @dataclass(slots=True)
@@ -73,6 +90,8 @@ class EmittedCounts:
         Windows whose unedited bases are not those of the reference where they are said to stand.
     windows
         ``window_id`` of every window drawn.
+    false_edits
+        Tuples whose edited window is the unedited one, or first differs from it elsewhere than they say.
     """
 
     tuples: int = 0
@@ -80,6 +99,7 @@ class EmittedCounts:
     entangled: int = 0
     elsewhere: set[str] = field(default_factory=set)
     windows: set[str] = field(default_factory=set)
+    false_edits: Found = field(default_factory=Found)
 
 
 def draw_batches(package: Path) -> Iterator[Batch]:
@@ -95,6 +115,20 @@ def draw_batches(package: Path) -> Iterator[Batch]:
         dataset = joined if epoch % 2 else usual
         dataset.set_epoch(epoch)
         yield from dataset
+
+
+def draw_state_batches(package: Path) -> Iterator[StateBatch]:
+    """Yield the batches of an epoch of training with seed 0, with source states if there are caches."""
+    from genolewm_assets.lewm import GenoLeWMDataset
+
+    dataset = GenoLeWMDataset(package, with_states=False)
+    yield from GenoLeWMDataset(package) if dataset.package.info.caches else dataset
+
+
+def bases_of(tokens: Any) -> Codes:
+    """Return the bases that the tokens of a window spell."""
+    bases: Codes = _BASES_OF_TOKEN[tokens[tokens >= 0]].reshape(-1)
+    return bases
 
 
 def read_edits(
@@ -136,14 +170,24 @@ def _edits_of(batch: Batch, reference: Reference, counts: EmittedCounts) -> Iter
             if not np.array_equal(unedited, expected[: unedited.size]):
                 counts.elsewhere.add(one.window_id)
                 expected = unedited
-        edited = _BASES_OF_TOKEN[tokens[tokens >= 0]].reshape(-1)
+        edited = bases_of(tokens)
         n = find_differences(edited, expected, found)
         placed = one.contig is not None and one.window_id not in counts.elsewhere
         counts.unplaced += not placed
         counts.entangled += n < 0
-        first, last = (found[0, 2], found[n - 1, 2] + found[n - 1, 3]) if n > 0 else (0, edited.size)
+        _check_edit(one, int(found[0, 2]) if n else None, int(batch.block_tokens), counts.false_edits)
         alleles = tuple(_alleles(one, edited, expected, found[:n].tolist())) if placed and n > 0 else ()
-        yield EmittedEdit(_name(one), alleles, edited[max(0, first - 30) : last + 30] if n else edited[:0])
+        yield EmittedEdit(name_of(one), alleles, _around(edited, found[:, 2:], n), _around(unedited, found[:, :2], n))
+
+
+def _around(bases: Codes, differences: NDArray[np.int64], n: int) -> Codes:
+    """Return the bases from 30 before the first of ``n`` differences to 30 behind the last; all, if ``n`` is negative.
+
+    ``differences`` are starts and lengths: int64, shape (differences, 2).
+    """
+    if n <= 0:
+        return bases if n else bases[:0]
+    return bases[max(0, differences[0, 0] - 30) : differences[n - 1].sum() + 30]
 
 
 def _expected(one: Any, reference: Reference) -> Codes:
@@ -157,18 +201,48 @@ def _expected(one: Any, reference: Reference) -> Codes:
     return unmasked(reference.fetch(contig, start, end + _BEHIND_BP))
 
 
-def _name(one: Any) -> str:
+def _check_edit(one: Any, base: int | None, block_tokens: int, false_edits: Found) -> None:
+    """Note a tuple whose first differing base, None if there is none, is not where it and its pooled blocks say."""
+    key = f"{name_of(one)} token {one.locus_token}"
+    if base is None:
+        false_edits.add(key, differs="nowhere")
+        return
+    token = base // _TOKEN_BP
+    if token != one.locus_token:
+        false_edits.add(key, differs=f"at token {token}")
+    elif not one.block_start <= token // block_tokens < one.block_stop:
+        blocks = f"[{one.block_start}, {one.block_stop})"
+        false_edits.add(key, pooled_blocks=blocks, block_of_edit=token // block_tokens)
+
+
+def name_of(one: Any) -> str:
+    """Return the text that names the window of a tuple."""
     return f"{one.origin} {one.window_id}" if one.contig is None else f"{one.origin} {one.contig}:{one.window_start}"
 
 
 def _alleles(one: Any, edited: Codes, expected: Codes, differences: list[list[int]]) -> Iterator[Allele]:
-    """Yield every difference, and all that neighbouring ones make together, as alleles of the reference."""
-    for first in range(len(differences)):
-        for last in range(first, len(differences)):
-            start, at = differences[first][0], differences[first][2]
-            end, stop = sum(differences[last][:2]), sum(differences[last][2:])
+    """Yield every variant, and all that neighbouring ones make together, as alleles of the reference."""
+    variants = _variants(differences)
+    for first, ((start, _), (at, _)) in enumerate(variants):
+        for (_, end), (_, stop) in variants[first:]:
             if end - start <= _LONGEST_JOINED:
                 yield _allele(one, expected, edited, (start, end), (at, stop))
+
+
+def _variants(differences: list[list[int]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Return the bases lost and gained by each variant: differences less than a token apart are one.
+
+    A multi-nucleotide variant is an allele of its own, not the single-base ones that it can be cut into; and where a
+    deletion with an insertion is cut depends on the alignment.
+    """
+    merged: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for start, n_lost, at, n_gained in differences:
+        lost, gained = (start, start + n_lost), (at, at + n_gained)
+        if merged and start - merged[-1][0][1] < _TOKEN_BP:
+            lost, gained = (merged[-1][0][0], lost[1]), (merged[-1][1][0], gained[1])
+            merged.pop()
+        merged.append((lost, gained))
+    return merged
 
 
 def _allele(one: Any, expected: Codes, edited: Codes, lost: tuple[int, int], gained: tuple[int, int]) -> Allele:

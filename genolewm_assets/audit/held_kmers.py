@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.audit.reading.intervals import Span
-from genolewm_assets.audit.reading.reference import Codes, Reference
+from genolewm_assets.audit.reading.reference import MASKED, Codes, Reference, unmasked
 
-#: A 31-mer that the reference holds more often counts as a repeat, where the FASTA is not soft-masked.
-MOST_COPIES = 4
-#: Bases on both sides of such a 31-mer that count as the same repeat: other copies of it differ there.
-REPEAT_BP = 150
+#: Where the FASTA is not soft-masked, a k-mer of this length that it holds more often is a repeat.
+REPEAT_K, MOST_COPIES = 21, 8
+#: Bases on both sides of such a k-mer that count as the same repeat: other copies of it differ there.
+REPEAT_BP = 50
 #: Bases of held-out sequence whose 31-mers are held in memory at once: 16 bytes each while they are sorted.
 PART_BP = 1 << 26
 
@@ -77,14 +77,16 @@ def keys_of(codes: Codes, *, skip_masked: bool = False, skip_simple: bool = Fals
     return keys
 
 
-def count_in_reference(table: KmerTable, reference: Reference) -> npt.NDArray[np.uint8]:
-    """Return how often the reference holds each 31-mer of a table, on either strand, at most 255."""
-    from genolewm_assets.audit.kmer_kernels import K, count_keys
+def count_in_reference(table: KmerTable, reference: Reference, k: int = 31) -> npt.NDArray[np.uint8]:
+    """Return how often the reference holds each k-mer of a table, on either strand, at most 255."""
+    from genolewm_assets.audit.kmer_kernels import count_keys, kmer_keys
 
     counts = np.zeros(table.keys.size, dtype=np.uint8)
     for contig in reference:
-        for codes in reference.chunks(contig, K - 1):
-            count_keys(keys_of(codes), table.keys, table.firsts, table.shift, counts)
+        for codes in reference.chunks(contig, k - 1):
+            keys = np.empty(codes.size, dtype=np.uint64)
+            kmer_keys(codes, False, False, keys, k)
+            count_keys(keys, table.keys, table.firsts, table.shift, counts)
     return counts
 
 
@@ -94,33 +96,35 @@ def held_tables(reference: Reference, spans: Sequence[Span], *, soft_masked: boo
     Parameters
     ----------
     soft_masked
-        Whether repeats are the FASTA's lower-case bases; else they are 31-mers that it holds more than
+        Whether repeats are the FASTA's lower-case bases; else they are k-mers that it holds more than
         :data:`MOST_COPIES` times. Simple sequence is left out in either case.
     """
+    for part in _parts(spans):
+        sequences = [reference.fetch(*span) for span in part]
+        if not soft_masked:
+            sequences = [unmasked(codes) for codes in sequences]
+            _mask_repeats(sequences, reference)
+        yield KmerTable.of(np.concatenate([keys_of(codes, skip_masked=True, skip_simple=True) for codes in sequences]))
+
+
+def _mask_repeats(sequences: Sequence[Codes], reference: Reference) -> None:
+    """Mark the bases within :data:`REPEAT_BP` of a frequent k-mer as masked, in place."""
     from genolewm_assets.audit.kmer_kernels import kmer_keys
 
-    for part in _parts(spans):
-        keys, at = np.empty(sum(span.end - span.start for span in part), dtype=np.uint64), 0
-        for span in part:
-            size = span.end - span.start
-            kmer_keys(reference.fetch(*span), soft_masked, True, keys[at : at + size])
-            at += size
-        table = KmerTable.of(keys if soft_masked else keys.copy())
-        if not soft_masked:
-            frequent = table.keys[count_in_reference(table, reference) > MOST_COPIES]
-            table = KmerTable.of(_outside(keys, frequent))
-        yield table
-
-
-def _outside(keys: Keys, frequent: Keys) -> Keys:
-    """Return the keys of a sequence that are more than :data:`REPEAT_BP` from a frequent one."""
-    at = np.searchsorted(frequent, keys)
-    near = np.flatnonzero(frequent[np.minimum(at, frequent.size - 1)] == keys) if frequent.size else at[:0]
-    steps = np.zeros(keys.size + 1, dtype=np.int32)
-    np.add.at(steps, np.maximum(0, near - REPEAT_BP), 1)
-    np.add.at(steps, np.minimum(keys.size, near + REPEAT_BP + 1), -1)
-    outside: Keys = keys[np.cumsum(steps)[:-1] == 0]
-    return outside
+    found = [np.empty(codes.size, dtype=np.uint64) for codes in sequences]
+    for codes, keys in zip(sequences, found, strict=True):
+        kmer_keys(codes, False, False, keys, REPEAT_K)
+    table = KmerTable.of(np.concatenate(found))
+    frequent = table.keys[count_in_reference(table, reference, REPEAT_K) > MOST_COPIES]
+    if not frequent.size:
+        return
+    for codes, keys in zip(sequences, found, strict=True):
+        at = np.minimum(np.searchsorted(frequent, keys), frequent.size - 1)
+        near = np.flatnonzero(frequent[at] == keys)
+        steps = np.zeros(codes.size + 1, dtype=np.int32)
+        np.add.at(steps, np.maximum(0, near - REPEAT_BP), 1)
+        np.add.at(steps, np.minimum(codes.size, near + REPEAT_K + REPEAT_BP), -1)
+        codes[np.cumsum(steps)[:-1] > 0] |= MASKED
 
 
 def _parts(spans: Iterable[Span]) -> Iterator[list[Span]]:

@@ -16,14 +16,14 @@ NO_KEY = np.uint64(0xFFFFFFFFFFFFFFFF)
 #: Fewest different 3-mers (of 29) that a 31-mer of ordinary complexity has; random ones have about 23.
 _LEAST_TRIMERS = 12
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_LOW_62 = np.uint64((1 << 62) - 1)
 
 Keys = npt.NDArray[np.uint64]
 
 
 @numba.njit(nogil=True, cache=True)
-def kmer_keys(codes: npt.NDArray[np.uint8], skip_masked: bool, skip_simple: bool, keys: Keys) -> None:
-    """Write the key of the 31-mer that begins at every base into ``keys``, shape (n_bases,)."""
+def kmer_keys(codes: npt.NDArray[np.uint8], skip_masked: bool, skip_simple: bool, keys: Keys, k: int = K) -> None:
+    """Write the key of the k-mer that begins at every base into ``keys``, shape (n_bases,); simple ones are 31-mers."""
+    low, top = (np.uint64(1) << np.uint64(2 * k)) - np.uint64(1), np.uint64(2 * (k - 1))
     forward, backward = np.uint64(0), np.uint64(0)
     run = 0
     keys[:] = NO_KEY
@@ -33,14 +33,14 @@ def kmer_keys(codes: npt.NDArray[np.uint8], skip_masked: bool, skip_simple: bool
         if code & 4 or (skip_masked and code & 8):
             run = 0
             continue
-        forward = ((forward << np.uint64(2)) | base) & _LOW_62
-        backward = (backward >> np.uint64(2)) | ((np.uint64(3) - base) << np.uint64(2 * (K - 1)))
+        forward = ((forward << np.uint64(2)) | base) & low
+        backward = (backward >> np.uint64(2)) | ((np.uint64(3) - base) << top)
         run += 1
-        if run < K or (skip_simple and _is_simple(forward)):
+        if run < k or (skip_simple and _is_simple(forward)):
             continue
         key = min(forward, backward)
         key = (key ^ (key >> np.uint64(29))) * _FACTOR
-        keys[at - K + 1] = key ^ (key >> np.uint64(32))
+        keys[at - k + 1] = key ^ (key >> np.uint64(32))
 
 
 @numba.njit(nogil=True, cache=True)
@@ -114,9 +114,11 @@ def densest_stretch(held: npt.NDArray[np.uint8], size: int) -> tuple[int, int, i
     -------
     tuple
         Shared 31-mers; most that follow one another; and of the ``size`` neighbouring 31-mers with the most shared
-        ones: their first base, how many are shared, and in how many places that are 31 bp or more apart.
+        ones: their first base, how many are shared, and in how many places that are 31 bp or more apart. Those with
+        two places or more come before those with one, however many are shared.
     """
     total = longest = run = best = best_start = now = 0
+    last, before_place, best_places = -K, -1, 0
     for at in range(held.size):
         run = run + 1 if held[at] else 0
         longest = max(longest, run)
@@ -124,8 +126,13 @@ def densest_stretch(held: npt.NDArray[np.uint8], size: int) -> tuple[int, int, i
         now += held[at]
         if at >= size:
             now -= held[at - size]
-        if now > best:
-            best, best_start = now, max(0, at - size + 1)
+        if held[at]:
+            # The shared 31-mer before the newest place tells whether the stretch has a second one.
+            before_place = last if at - last >= K else before_place
+            last = at
+        of_two = 1 if before_place >= max(0, at - size + 1) else 0
+        if of_two > best_places or (of_two == best_places and now > best):
+            best_places, best, best_start = of_two, now, max(0, at - size + 1)
     places, last = 0, -K
     for at in range(best_start, min(held.size, best_start + size)):
         if held[at]:

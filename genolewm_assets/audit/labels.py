@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -40,8 +41,8 @@ def class_of(clnsig: str) -> str:
     return next(iter(classes)) if len(classes) == 1 else _JOINED.get(classes, "OTHER")
 
 
-def read_classes(vcf: Path, wanted: set[int]) -> dict[int, str]:
-    """Return the class of the wanted VariationIDs that a ClinVar VCF has.
+def read_classes(vcf: Path, wanted: set[int], *, by_allele: bool = False) -> dict[int, str]:
+    """Return the class of the wanted VariationIDs, or else AlleleIDs, that a ClinVar VCF has.
 
     Raises
     ------
@@ -57,10 +58,13 @@ def read_classes(vcf: Path, wanted: set[int]) -> dict[int, str]:
                 if line.startswith("#"):
                     continue
                 fields = line.rstrip("\n").split("\t")
-                if int(fields[2]) in wanted:
-                    info = dict(item.partition("=")[::2] for item in fields[7].split(";"))
-                    found[int(fields[2])] = class_of(info.get("CLNSIG", ""))
-    except (OSError, EOFError, ValueError, IndexError) as err:
+                if not by_allele and int(fields[2]) not in wanted:
+                    continue
+                info = dict(item.partition("=")[::2] for item in fields[7].split(";"))
+                identity = int(info.get("ALLELEID", -1)) if by_allele else int(fields[2])
+                if identity in wanted:
+                    found[identity] = class_of(info.get("CLNSIG", ""))
+    except (OSError, EOFError, ValueError, IndexError, zlib.error) as err:
         raise VcfError(f"{vcf}:{at}", f"cannot be read ({err})", remedy="Name a ClinVar VCF") from err
     return found
 
@@ -81,18 +85,24 @@ def search_labels(files: PackageFiles, clinvar: Path | None, clinvar_t0: Path | 
 
 
 def _compare(files: PackageFiles, splits: tuple[str, ...], vcf: Path | None, kind: LeakKind, name: str) -> SearchResult:
-    method = f"labels of {', '.join(splits)} against CLNSIG of {name}, by VariationID"
+    method = f"labels of {', '.join(splits)} against CLNSIG of {name}, by {files.label_key}"
     if vcf is None:
         return SearchResult(kind, method, {"labels": 0}, Found(), (f"{name} was not given",))
     rows = [(split, row) for split in splits for row in files.variants(split, _COLUMNS) if row["source"] == "clinvar"]
-    classes = read_classes(vcf, {row["clinvar_id"] for _, row in rows if row["clinvar_id"] is not None})
-    found = Found()
+    wanted = {row["clinvar_id"] for _, row in rows if row["clinvar_id"] is not None}
+    classes = read_classes(vcf, wanted, by_allele=files.label_key == "AlleleID")
+    found, unnamed = Found(), 0
     for split, row in rows:
         published = _published(row, classes)
-        if row["label"] is not None and row["label"] != published:
+        if row["label"] is not None and row["clinvar_id"] is None and files.label_key != "VariationID":
+            unnamed += 1
+        elif row["label"] is not None and row["label"] != published:
             key = f"{row['chrom']}:{row['pos']}:{row['ref']}:{row['alt']}"
             found.add(key, split=split, label=row["label"], published=published, clinvar_id=row["clinvar_id"])
-    return SearchResult(kind, method, {"labels": len(rows)}, found)
+    labelled = sum(row["label"] is not None for _, row in rows)
+    absent = "" if labelled else "no allele has a ClinVar label"
+    gaps = (f"{unnamed:,} labels have no {files.label_key}",) if unnamed else ()
+    return SearchResult(kind, method, {"labels": labelled}, found, gaps, absent=absent)
 
 
 def _published(row: dict[str, object], classes: Mapping[int, str]) -> str | None:

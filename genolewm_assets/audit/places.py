@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.contig_names import canonical_name, is_known
 from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_span, left_flank_span
 from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles, window_key
 from genolewm_assets.audit.reading.reference import Codes, Reference, encode, reverse_complement, unmasked
@@ -46,10 +46,12 @@ def search_places(
         for row in files.holdout_rows("corpus", ("source", "record_id", "window_index"))
     }
     on_held, elsewhere, records, n = Found(), Found(), Found(), Counter[str]()
-    unknown = set[str]()
+    unknown, nameless = set[str](), set[str]()
     for row in files.windows(TRAIN, _COLUMNS):
         key = window_key(row)
         n["windows"] += 1
+        if row["contig"] is not None and _is_nameless(canonical_name(row["contig"]), reference, held):
+            nameless.add(row["contig"])
         if (row["origin"], row["record_id"], row["window_index"]) in excluded:
             records.add(key)
         if row["contig"] is None or row["start"] is None:
@@ -70,17 +72,40 @@ def search_places(
             elif differing := _differing_bp(row, reference):
                 elsewhere.add(key, contig=span.contig, start=row["start"], differing_bp=differing)
     gaps = (f"the FASTA lacks {', '.join(sorted(unknown))}",) if unknown else ()
+    not_named = (f"{_first(nameless)} is no contig of the FASTA or the holdouts",) if nameless else ()
     intervals = "stated places of windows with the flank behind them, contig names resolved, against intervals"
     return (
-        SearchResult(LeakKind.HELD_INTERVAL, intervals, {"placed windows": n["placed"]}, on_held),
+        SearchResult(
+            LeakKind.HELD_INTERVAL,
+            intervals,
+            {"placed windows": n["placed"]},
+            on_held,
+            (*not_named, *(() if held.contigs else ("no interval is held out",))),
+        ),
         SearchResult(
             LeakKind.FALSE_PLACE, "bases of windows against the FASTA", {"windows": n["exact"]}, elsewhere, gaps
         ),
-        SearchResult(LeakKind.HELD_RECORD, "keys against holdouts/corpus.parquet", {"windows": n["windows"]}, records),
+        SearchResult(
+            LeakKind.HELD_RECORD,
+            "keys against holdouts/corpus.parquet",
+            {"windows": n["windows"]},
+            records,
+            absent="" if excluded else "no corpus record is held out",
+        ),
     ), {
         "training windows whose left flank has held-out bases": n["left_flanks"],
         "most held-out bases of a left flank": n["left_flank_bp"],
     }
+
+
+def _is_nameless(contig: str, reference: Reference, held: HeldSpans) -> bool:
+    return not (contig in reference or is_known(contig) or contig in held.contigs)
+
+
+def _first(names: set[str]) -> str:
+    """Return three names, and how many there are besides."""
+    shown = sorted(names)[:3]
+    return ", ".join(shown) + (f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else "")
 
 
 def _is_held_whole(contig: str, reference: Reference, held: HeldSpans) -> bool:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+
+#: Raised when the audit of an unchanged package can find more, less or otherwise.
+AUDIT_VERSION = "1"
 
 #: Rows of a finding that a report shows.
 SHOWN_ROWS = 10
+
+#: Tuples of each window, on average, from which the stream is to show the stated share of planted leaks: with fewer,
+#: two alleles that make a leak together are seldom in one tuple.
+DRAWN_OFTEN = 20
 
 Shown = Mapping[str, object]
 
@@ -16,12 +23,13 @@ class Verdict(StrEnum):
     """Outcome of one search.
 
     ``clean``: all was searched and nothing found. ``leak``: something was found. ``inconclusive``: nothing was found,
-    but not all could be searched.
+    but not all could be searched. ``not_applicable``: a package of its kind has nothing that could leak so.
     """
 
     CLEAN = "clean"
     LEAK = "leak"
     INCONCLUSIVE = "inconclusive"
+    NOT_APPLICABLE = "not_applicable"
 
 
 class LeakKind(StrEnum):
@@ -33,10 +41,12 @@ class LeakKind(StrEnum):
     HELD_SEQUENCE = "held_sequence"
     HELD_ALLELE = "held_allele"
     RECREATED_ALLELE = "recreated_allele"
+    FALSE_EDIT = "false_edit"
     DUPLICATE = "duplicate"
     SHARED_EVALUATION = "shared_evaluation"
     WRONG_LABEL = "wrong_label"
     LATE_LABEL = "late_label"
+    STATE_MISMATCH = "state_mismatch"
 
     @property
     def words(self) -> str:
@@ -76,11 +86,19 @@ class Power:
         Name of the kind of plant (:data:`genolewm_assets.audit.PLANTS`).
     planted, found
         How many were planted, and how many of them the search found.
+    least_share
+        Share, 0 to 1, that the search is to find; 0: the share is measured, and none is stated.
     """
 
     plant: str
     planted: int
     found: int
+    least_share: float = 0.0
+
+    @property
+    def is_enough(self) -> bool:
+        """Tell whether the stated share, rounded down, was found, and at least one; true where none is stated."""
+        return not self.planted or not self.least_share or self.found >= max(1, int(self.least_share * self.planted))
 
     def __str__(self) -> str:
         return f"{self.plant} {self.found} of {self.planted}"
@@ -102,6 +120,8 @@ class SearchResult:
         What could not be searched; each a sentence without its full stop.
     power
         Share of planted leaks found, by kind of plant; empty where it was not measured.
+    absent
+        Why the package has nothing to search, a sentence without its full stop; empty where it has.
     """
 
     kind: LeakKind
@@ -110,12 +130,15 @@ class SearchResult:
     found: Found
     gaps: tuple[str, ...] = ()
     power: tuple[Power, ...] = ()
+    absent: str = ""
 
     @property
     def verdict(self) -> Verdict:
         """A leak is a leak even where not all was searched."""
         if self.found.keys:
             return Verdict.LEAK
+        if self.absent:
+            return Verdict.NOT_APPLICABLE
         return Verdict.INCONCLUSIVE if self.gaps or not any(self.searched.values()) else Verdict.CLEAN
 
     @property
@@ -123,6 +146,8 @@ class SearchResult:
         """Why the verdict is what it is, for people."""
         if self.found.keys:
             return f"{len(self.found.keys):,} found"
+        if self.absent:
+            return self.absent
         if self.gaps:
             return "; ".join(self.gaps)
         return "nothing found" if any(self.searched.values()) else "there was nothing to search"
@@ -133,7 +158,7 @@ class SearchResult:
             "kind": str(self.kind),
             "method": self.method,
             "searched": dict(self.searched),
-            "power": [{"plant": one.plant, "planted": one.planted, "found": one.found} for one in self.power],
+            "power": [asdict(one) for one in self.power],
             "findings": len(self.found.keys),
             "rows": [dict(row) for row in self.found.rows],
             "verdict": str(self.verdict),
@@ -171,37 +196,76 @@ class AuditReport:
 
     @property
     def verdict(self) -> Verdict:
-        """``leak`` if any search found one, else ``inconclusive`` if any could not search all, else ``clean``."""
+        """``leak`` if any search found one, else ``inconclusive`` if any could not search all, else ``clean``.
+
+        Searches that do not apply decide nothing; if none applies, the audit is inconclusive.
+        """
         verdicts = {result.verdict for result in self.results}
-        return next((each for each in (Verdict.LEAK, Verdict.INCONCLUSIVE) if each in verdicts), Verdict.CLEAN)
+        order = (Verdict.LEAK, Verdict.INCONCLUSIVE, Verdict.CLEAN)
+        return next((each for each in order if each in verdicts), Verdict.INCONCLUSIVE)
+
+    @property
+    def n_windows(self) -> int:
+        """Number of training windows."""
+        return self._searched(LeakKind.HELD_RECORD, "windows")
+
+    @property
+    def n_tuples(self) -> int:
+        """Number of training tuples that were drawn."""
+        return self._searched(LeakKind.RECREATED_ALLELE, "tuples")
+
+    @property
+    def planted(self) -> int:
+        """Number of leaks that were planted to measure the power."""
+        return sum(one.planted for result in self.results for one in result.power)
+
+    @property
+    def found_planted(self) -> int:
+        """Number of planted leaks that were found."""
+        return sum(one.found for result in self.results for one in result.power)
 
     @property
     def headline(self) -> str:
-        """What is guaranteed and how sure that is, in one sentence."""
-        clean = [result for result in self.results if result.verdict is Verdict.CLEAN]
-        leaks = [result.kind.words for result in self.results if result.verdict is Verdict.LEAK]
-        open_ = [result.kind.words for result in self.results if result.verdict is Verdict.INCONCLUSIVE]
-        parts = [f"Of {len(self.results)} kinds of leak, {len(clean)} were looked for in full and not found"]
-        parts += [f"found: {', '.join(leaks)}"] if leaks else []
+        """What is guaranteed, and how sure that is: what was found, in how much, and how many planted leaks."""
+        leaks = [f"{len(result.found.keys):,} of {result.kind.words}" for result in self._with(Verdict.LEAK)]
+        open_ = [result.kind.words for result in self._with(Verdict.INCONCLUSIVE)]
+        searched = f"{self.n_windows:,} training windows and {self.n_tuples:,} tuples drawn from them"
+        what = f"Leaks were found ({', '.join(leaks)})" if leaks else "No held-out sequence, allele or label was found"
+        parts = [f"{what} in {searched}"]
         parts += [f"not certain: {', '.join(open_)}"] if open_ else []
-        tried = [one for result in self.results for one in result.power]
-        planted, found = sum(one.planted for one in tried), sum(one.found for one in tried)
-        sure = f"{found:,} of {planted:,} planted leaks are found" if tried else "the power was not measured (--power)"
-        return f"{'; '.join(parts)}; {sure}."
+        power = f"{self.found_planted:,} of {self.planted:,}" if self.planted else "not measured (--power)"
+        return f"{'; '.join(parts)}; planted leaks found: {power}."
+
+    def _with(self, verdict: Verdict) -> list[SearchResult]:
+        return [result for result in self.results if result.verdict is verdict]
+
+    def _searched(self, kind: LeakKind, unit: str) -> int:
+        return sum(result.searched.get(unit, 0) for result in self.results if result.kind is kind)
 
     def with_power(self, power: Mapping[LeakKind, tuple[Power, ...]]) -> AuditReport:
-        """Return the report with the power of its searches."""
-        return replace(
-            self, results=tuple(replace(result, power=power.get(result.kind, ())) for result in self.results)
-        )
+        """Return the report with the power of its searches.
+
+        Of leaks in the stream a share is stated only where it was drawn :data:`DRAWN_OFTEN` times per window.
+        """
+        often = self.n_tuples >= DRAWN_OFTEN * self.n_windows
+        tried = {
+            kind: each if often or kind is not LeakKind.RECREATED_ALLELE else tuple(_unstated(one) for one in each)
+            for kind, each in power.items()
+        }
+        return replace(self, results=tuple(replace(one, power=tried.get(one.kind, ())) for one in self.results))
 
     def as_dict(self) -> dict[str, object]:
         """Return the report for ``--json``."""
         return {
             "package": self.package,
             "release": self.release,
+            "audit_version": AUDIT_VERSION,
             "verdict": str(self.verdict),
             "headline": self.headline,
             "results": [result.as_dict() for result in self.results],
             "measured": dict(self.measured),
         }
+
+
+def _unstated(power: Power) -> Power:
+    return replace(power, least_share=0.0)

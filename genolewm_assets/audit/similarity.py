@@ -7,10 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from genolewm_assets.audit.held_kmers import MOST_COPIES, KmerTable, held_tables
+import numpy as np
+
+from genolewm_assets.audit.held_kmers import MOST_COPIES, REPEAT_K, KmerTable, held_tables
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles, window_key
-from genolewm_assets.audit.reading.reference import Reference, encode
+from genolewm_assets.audit.reading.reference import OTHER, Reference, encode, unmasked
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.progress import Progress
 
@@ -23,8 +25,13 @@ LEAST_SHARE, STRETCH_BP = 0.019, 1_000
 LEAST_PLACES = 2
 #: Smallest share of a held-out contig's assembled bases in the FASTA with which finding nothing is conclusive.
 CONCLUSIVE_SHARE = 0.95
+#: Smallest share of a contig's known held-out bases outside the soft mask, with which finding nothing is conclusive.
+LEAST_UNMASKED = 0.1
+#: Share of a training window's 31-mers without an unknown base, with which the window counts as searched.
+LEAST_KNOWN = 0.5
 
 _THREADS, _ROWS = 2, 64
+_SPAN_BP = 1 << 23
 _Item = TypeVar("_Item")
 
 
@@ -37,6 +44,7 @@ class Similarity(NamedTuple):
     in_stretch: int
     places: int
     stretch_size: int
+    is_known: bool
 
     @property
     def is_leak(self) -> bool:
@@ -49,23 +57,26 @@ def compare(sequence: str, table: KmerTable) -> Similarity:
     """Compare a sequence with held-out sequence, both strands."""
     from genolewm_assets.audit.kmer_kernels import K, densest_stretch
 
-    held = table.held(encode(sequence))
+    codes = encode(sequence)
+    held, unknown = table.held(codes), np.flatnonzero(unmasked(codes) == OTHER)
+    known = int((np.diff(unknown, prepend=-1, append=codes.size) - K).clip(min=0).sum())
     size = max(1, min(STRETCH_BP, len(sequence)) - K + 1)
     shared, longest_run, start, in_stretch, places = densest_stretch(held, size)
-    return Similarity(shared, longest_run, start, in_stretch, places, size)
+    return Similarity(shared, longest_run, start, in_stretch, places, size, known >= LEAST_KNOWN * held.size)
 
 
 def search_similarity(
     files: PackageFiles, reference: Reference, held: HeldSpans, *, soft_masked: bool, progress: Progress
 ) -> SearchResult:
     """Compare every training window, with the flank behind it, with all held-out sequence."""
-    found, n_windows, n_kmers = Found(), 0, 0
+    found, n_windows, n_kmers, n_unknown = Found(), 0, 0, 0
     with ThreadPoolExecutor(_THREADS) as pool:
         for table in held_tables(reference, list(held), soft_masked=soft_masked):
-            n_windows = 0
+            n_windows = n_unknown = 0
             n_kmers += table.keys.size
             for key, similarity in _compare_all(files, table, pool):
                 n_windows += 1
+                n_unknown += not similarity.is_known
                 if similarity.is_leak:
                     found.add(
                         key,
@@ -76,14 +87,14 @@ def search_similarity(
                     )
                 if n_windows % 1_000 == 0:
                     progress.advance(n_windows, None, "windows compared with held-out sequence")
-    repeats = "soft-masked bases" if soft_masked else f"31-mers that the FASTA holds over {MOST_COPIES} times"
+    repeats = "soft-masked bases" if soft_masked else f"{REPEAT_K}-mers that the FASTA holds over {MOST_COPIES} times"
     return SearchResult(
         LeakKind.HELD_SEQUENCE,
         f"exact 31-mers, both strands, without {repeats} and simple sequence; {LONGEST_RUN} in a row, or "
         f"{LEAST_SHARE:.1%} of {STRETCH_BP:,} bp (a copy of 88 % identity)",
         {"windows": n_windows, "held-out 31-mers": n_kmers},
         found,
-        tuple(_incomplete(reference, held.contigs)),
+        tuple(_gaps(reference, held, n_unknown, soft_masked=soft_masked)),
     )
 
 
@@ -106,8 +117,27 @@ def _batches(items: Iterable[_Item], size: int) -> Iterator[tuple[_Item, ...]]:
         yield part
 
 
-def _incomplete(reference: Reference, contigs: Iterable[str]) -> Iterator[str]:
-    for contig in contigs:
+def _gaps(reference: Reference, held: HeldSpans, n_unknown: int, *, soft_masked: bool) -> Iterator[str]:
+    if not held.contigs:
+        yield "no interval is held out"
+    if n_unknown:
+        yield f"of {n_unknown:,} training windows most 31-mers have an unknown base"
+    for contig in held.contigs:
         share = reference.assembled_share(contig)
         if share < CONCLUSIVE_SHARE:
             yield f"the FASTA has {share:.1%} of the assembled bases of {contig}"
+            continue
+        if behind := sum(max(0, span.end - reference.length(contig)) for span in held if span.contig == contig):
+            yield f"{behind:,} held-out bases lie behind the end of {contig} in the FASTA"
+        if soft_masked and (outside := _unmasked_share(reference, held, contig)) < LEAST_UNMASKED:
+            yield f"{outside:.1%} of the held-out bases of {contig} are outside the soft mask"
+
+
+def _unmasked_share(reference: Reference, held: HeldSpans, contig: str) -> float:
+    known = outside = 0
+    for span in held:
+        for start in range(span.start, span.end if span.contig == contig else span.start, _SPAN_BP):
+            codes = reference.fetch(contig, start, min(span.end, start + _SPAN_BP))
+            known += int(np.count_nonzero(unmasked(codes) < OTHER))
+            outside += int(np.count_nonzero(codes < OTHER))
+    return outside / known if known else 1.0

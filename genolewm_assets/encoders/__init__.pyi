@@ -1,4 +1,5 @@
 from .causal_lm import CausalLMStateEncoder as CausalLMStateEncoder
+from .causal_lm_loss import CausalLMLoss as CausalLMLoss
 from .identity import EncoderIdentity as EncoderIdentity
 from .identity import read_identity as read_identity
 from .model_files import ask_hub as ask_hub

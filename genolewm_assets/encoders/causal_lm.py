@@ -74,7 +74,7 @@ class CausalLMStateEncoder:
         files = locate_model(model, revision=revision, trusted_code=trusted_code)
         self._identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype)
         self._where = f"encoder {files.model_id}"
-        self._device = _usable_device(device, self._where)
+        self._device = usable_device(device, self._where)
         for name, count in (("batch_windows", batch_windows), ("cpu_threads", cpu_threads)):
             if count < 1:
                 raise ConfigurationError(
@@ -85,7 +85,7 @@ class CausalLMStateEncoder:
         self._tokens = DnaTokens.from_tokenizer_files(files.folder)
         if files.code_trusted:
             _check_tokenizer(files, self._tokens)
-        self._model = _load_model(files).to(self._device)
+        self._model = load_model(files).to(self._device)
         self._check_vocabulary()
 
     @property
@@ -156,7 +156,7 @@ class CausalLMStateEncoder:
     def _hidden_states(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return float32 states, shape (n_windows, n_tokens, hidden), tags included."""
         last = self._identity.layer == self._model.config.num_hidden_layers
-        with _plain_float32(self._device.type, self._cpu_threads):
+        with plain_float32(self._device.type, self._cpu_threads):
             output = self._model(
                 input_ids=torch.from_numpy(ids).to(self._device),
                 use_cache=False,
@@ -193,11 +193,14 @@ class CausalLMStateEncoder:
                 )
 
 
-def _load_model(files: ModelFiles) -> Any:
-    """Load the weights as float32, without the network and without output on the terminal."""
+def load_model(files: ModelFiles, kind: Any = transformers.AutoModel) -> Any:
+    """Load the weights as float32, without the network and without output on the terminal.
+
+    ``kind`` is a class of transformers: a model that gives states, or one with a head that predicts tokens.
+    """
     try:
         with _silent_loading():
-            model, report = transformers.AutoModel.from_pretrained(
+            model, report = kind.from_pretrained(
                 files.folder,
                 dtype=torch.float32,
                 local_files_only=True,
@@ -252,7 +255,8 @@ def _check_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
         )
 
 
-def _usable_device(device: str, where: str) -> torch.device:
+def usable_device(device: str, where: str) -> torch.device:
+    """Return the torch device of a name; raise ConfigurationError if it cannot be used."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -309,7 +313,7 @@ def store_states(states: NDArray[np.float32], dtype: StateDtype, *, where: str) 
 
 
 @contextmanager
-def _plain_float32(device_type: str, cpu_threads: int) -> Iterator[None]:
+def plain_float32(device_type: str, cpu_threads: int) -> Iterator[None]:
     """Compute in full float32, even if the calling program has enabled autocast, TF32 or bfloat16 products."""
     backends: Any = torch.backends
     products = (backends.cuda.matmul, backends.mkldnn.matmul)
@@ -328,7 +332,7 @@ def _plain_float32(device_type: str, cpu_threads: int) -> Iterator[None]:
 
 @contextmanager
 def _silent_loading() -> Iterator[None]:
-    """Suppress progress bars, warnings and reports of transformers; :func:`_load_model` raises the errors in them."""
+    """Suppress progress bars, warnings and reports of transformers; :func:`load_model` raises the errors in them."""
     log: Any = transformers.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     with warnings.catch_warnings():

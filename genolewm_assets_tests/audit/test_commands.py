@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from genolewm_assets.console import out
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
 
@@ -16,7 +17,8 @@ def test_clean(audited: AuditedWorld, monkeypatch: pytest.MonkeyPatch, capfd: py
     assert run(monkeypatch, "audit", audited.package, *words) == 0
     first = capfd.readouterr().out.splitlines()[0]
     assert first == (
-        "Of 9 kinds of leak, 9 were looked for in full and not found; the power was not measured (--power)."
+        "No held-out sequence, allele or label was found in 55 training windows and 2,272 tuples drawn from them; "
+        "planted leaks found: not measured (--power)."
     )
     assert run(monkeypatch, "audit", "--json", "--power", 2, audited.package, *words) == 0
     report = json.loads(capfd.readouterr().out)
@@ -25,14 +27,14 @@ def test_clean(audited: AuditedWorld, monkeypatch: pytest.MonkeyPatch, capfd: py
     power = {one["plant"]: one["planted"] for row in report["results"] for one in row["power"]}
     assert len(power) == 20
     assert set(power.values()) == {2}
-    assert "of 40 planted leaks are found." in report["headline"]
+    assert report["headline"].endswith(" of 40.")
 
 
 def test_leak_and_uncertain(
     audited: AuditedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "planted"
-    words = ("audit", "plant", audited.package, out, "--reference", audited.fasta)
+    folder = tmp_path / "planted"
+    words = ("audit", "plant", audited.package, folder, "--reference", audited.fasta)
     assert run(monkeypatch, *words, "--kind", "copy_95", "--kind", "padded_allele") == 0
     lines = capfd.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == ["copy_95", "padded_allele", "Audit it"]
@@ -41,7 +43,8 @@ def test_leak_and_uncertain(
     again = lines[-1].removeprefix("Audit it: genolewm ").split()
     assert run(monkeypatch, *again, "--tuples", 0) == 5
     shown = capfd.readouterr().out
-    assert "found: held sequence, held allele; not certain: recreated allele, wrong label" in shown
+    assert "Leaks were found (1 of held sequence, 1 of held allele) in 56 training windows and 0 tuples" in shown
+    assert "; not certain: recreated allele, false edit, wrong label; " in shown
     assert "planted.copy_95" in shown
     assert run(monkeypatch, "audit", audited.package, "--reference", audited.fasta, "--tuples", 0) == 6
     capfd.readouterr()
@@ -56,3 +59,8 @@ def test_a_root_without_a_fasta(
     assert "has no reference FASTA beside it" in capfd.readouterr().err
     assert run(monkeypatch, "audit", tmp_path) == 4
     assert "Name the folder of a package" in capfd.readouterr().err
+
+
+def test_alleles_are_printed_as_they_are(capfd: pytest.CaptureFixture[str]) -> None:
+    out.print("chr21:951:T:A: source gnomad", markup=False, soft_wrap=True)
+    assert capfd.readouterr().out == "chr21:951:T:A: source gnomad\n"

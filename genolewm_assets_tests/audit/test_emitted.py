@@ -38,8 +38,11 @@ def genome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Refe
 def one_tuple(window: str, target: str, start: int | None, strand: str | None) -> SimpleNamespace:
     place = {"contig": None if start is None else "chr17", "window_start": start, "strand": strand}
     tokens = encode_kmers(encode_sequence(target), k=6, stride=6).astype(np.int16)
+    differing = [at for at, (old, new) in enumerate(zip(window, target, strict=True)) if old != new]
+    place |= {"locus_token": differing[0] // 6 if differing else 0, "block_start": 0, "block_stop": 2}
     single = SimpleNamespace(window_id="w", origin="reference", source_window=window, **place)
-    return SimpleNamespace(tuples=[single], target_tokens=np.concatenate([tokens, [-1, -1]])[None])
+    padded = np.concatenate([tokens, [-1, -1]])[None]
+    return SimpleNamespace(tuples=[single], target_tokens=padded, block_tokens=64)
 
 
 def edits_of(rng: np.random.Generator, window: str) -> tuple[RelEdit, ...]:

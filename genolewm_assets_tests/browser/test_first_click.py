@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from genolewm_assets_tests.browser.readme_pictures import take_pictures
 from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
+from genolewm_assets_tests.servers.programs import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +33,9 @@ def test_one_click_builds_everything_and_releases_follow(browser: Browser, tmp_p
         wait_until(lambda: any(tick.skip_reason for tick in graphql.ticks(SENSOR)), "a tick of the sensor")
         assert f"{FIRST} waits for reference/genome" in str(graphql.ticks(SENSOR)[-1].skip_reason)
 
+        # Who forgot that the UI runs is told where; its page goes on as if nothing had been.
+        page.goto("/")
+        a_second_ui_is_refused(server)
         launch_everything(page)
         expect(page.get_by_text(re.compile("^(Success|Failure)$")).first).to_be_visible(timeout=BUILT_WITHIN_MS)
         expect(page.get_by_text("Success", exact=True).first).to_be_visible()
@@ -43,6 +48,7 @@ def test_one_click_builds_everything_and_releases_follow(browser: Browser, tmp_p
         assert {run.tags["dagster/partition"] for run in requested if run.job == REFRESH} == {"2024-01-07", FIRST}
         assert graphql.runs(job=REFRESH, tags={"dagster/sensor_name": SENSOR}) == []
         shows_package(page, FIRST)
+        take_pictures(browser, server.url)
 
         publish(server)
         wait_until(lambda: release_in_use(server) == NEXT, f"the package of {NEXT}")
@@ -72,9 +78,17 @@ def open_ui(browser: Browser, server: LiveServer) -> Page:
     return context.new_page()
 
 
+def a_second_ui_is_refused(server: LiveServer) -> None:
+    """Start ``genolewm ui`` on the root that is served: it ends, and says what holds the root and where."""
+    command = [sys.executable, "-m", "genolewm_assets", "ui", "--root", str(server.root), "--port", str(free_port())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert f"{server.root}: the UI of this root is already served at {server.url} by process " in done.stderr
+    assert f"Open {server.url}, or end it (kill " in done.stderr
+
+
 def launch_everything(page: Page) -> None:
-    """Launch ``build_everything`` as its description says."""
-    page.goto("/")
+    """From any page, launch ``build_everything`` as its description says."""
     page.get_by_text("Jobs", exact=True).first.click()
     page.get_by_text("build_everything", exact=True).first.click()
     expect(page.get_by_text("from an empty root to packages/current with one click on Launch Run")).to_be_visible()

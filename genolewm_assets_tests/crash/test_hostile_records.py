@@ -27,6 +27,7 @@ from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
 from genolewm_assets_tests.worlds.lewm.package_world import RELEASE
+from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
 
 DEEP = "[" * 200_000 + "]" * 200_000
 #: Values that no field of a record may have, as JSON.
@@ -41,6 +42,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = folder / "root"
     link = package.parent.parent / package.name.rpartition(".")[0]
     write_latest(root, PackageRef(RELEASE, str(link.relative_to(root)), read_manifest(package).sha256))
+    record_audit(root, RELEASE, read_manifest(package).sha256)
     pin_release(root, RELEASE)
     return root
 

@@ -20,6 +20,7 @@ RELEASE_ASSETS = (
     "mito/variants",
     "holdouts/manifest",
     "packages/split",
+    "packages/audit",
 )
 STATES = ("embeddings/cache", "embeddings/corpus")
 
@@ -73,8 +74,10 @@ def a_new_release_is_packaged_and_taken(server: LiveServer, world: ReleaseWorld)
     for asset in RELEASE_ASSETS:
         assert graphql.partition_statuses(asset)[world.new] == "materialized"
         checks = graphql.check_statuses(asset).items()
-        # The age of releases is a state of the whole asset, which the daily job tells.
-        statuses = {name: found.get(world.new) for name, found in checks if name != "newest_release_built"}
+        # The age of releases is a state of the whole asset, which the daily job tells; an audit of so few tuples and
+        # of a part of a genome is not conclusive.
+        not_asked = {"newest_release_built", "audit_is_conclusive"}
+        statuses = {name: found.get(world.new) for name, found in checks if name not in not_asked}
         assert set(statuses.values()) == {"succeeded"}, (asset, statuses)
         # Automation may look at the release again while it is being made; it then finds it as it is.
         assert len({each.metadata["path"] for each in graphql.materializations(asset, world.new)}) == 1

@@ -52,7 +52,7 @@ def real(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> RealRoo
     assert bytes_of(root) == before
     again = run_demo(root, "shared_data_all_genes")
     rebuilt = {asset for (asset, _), outcome in again.items() if outcome == "built"}
-    assert rebuilt == {"holdouts/manifest", "packages/split", "packages/current"}
+    assert rebuilt == {"holdouts/manifest", "packages/split", "packages/audit", "packages/current"}
     return RealRoot(root, without, packages(root))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import Bases, Contig
-from genolewm_assets.sources.reference.fasta import ContigPieces
+from genolewm_assets.sources.reference.contig_pieces import ContigPieces
 from genolewm_assets.store.tables import spool as batch_spool
 from genolewm_assets.variants.ledger import AlleleLedger
 from genolewm_assets.variants.normal_form import AlleleNormaliser

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,15 @@ _JSON: dict[str, Any] = {"sort_keys": True, "indent": 2, "ensure_ascii": False}
 
 
 def plant_leaks(
-    package: Path, out: Path, fasta: Path, kinds: Sequence[str] = (), *, number: int = 1, seed: int = 0
+    package: Path,
+    out: Path,
+    fasta: Path,
+    kinds: Sequence[str] = (),
+    *,
+    number: int = 1,
+    seed: int = 0,
+    holdouts: Path | None = None,
+    linked: bool = False,
 ) -> tuple[tuple[Planted, ...], dict[str, str]]:
     """Write ``out/package``, a copy of a package with planted leaks, and ``out/holdouts``, what it is to be audited by.
 
@@ -46,6 +56,10 @@ def plant_leaks(
         Leaks of each kind.
     seed
         Seed of every random choice.
+    holdouts
+        Folder of the holdout tables that count; None: the package's own.
+    linked
+        Whether tables without a planted leak may be hard links to those of the package: for a copy that nobody changes.
 
     Returns
     -------
@@ -68,7 +82,7 @@ def plant_leaks(
         )
     if out.exists():
         raise InputError(str(out), "exists already", remedy="Name a folder that does not exist")
-    files = open_files(package)
+    files = open_files(package, holdouts)
     shards = sorted(files.directory.glob(f"data/{TRAIN}-*.parquet"))
     if not shards:
         raise MissingResourceError(f"{files.directory}/data", "holds no windows of train", remedy="Name a package")
@@ -80,7 +94,7 @@ def plant_leaks(
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as work:
         unfinished = Path(work) / out.name
         copy, truth = unfinished / PACKAGE, unfinished / HOLDOUTS
-        shutil.copytree(files.directory, copy)
+        shutil.copytree(files.directory, copy, copy_function=_link if linked else shutil.copy2)
         shutil.copytree(files.holdouts, truth)
         _add_rows(copy / "data" / shards[-1].name, harvest.windows)
         _change_variants(copy / f"variants/{TRAIN}.parquet", harvest)
@@ -89,6 +103,15 @@ def plant_leaks(
         (unfinished / LIST).write_text(json.dumps([asdict(one) for one in harvest.planted], **_JSON) + "\n")
         unfinished.rename(out)
     return tuple(harvest.planted), failed
+
+
+def _link(source: str, target: str) -> None:
+    """Link a table, where the file system can; copy other files."""
+    if source.endswith(".parquet"):
+        with suppress(OSError):
+            os.link(source, target)
+            return
+    shutil.copy2(source, target)
 
 
 def _add_rows(path: Path, rows: list[Row]) -> None:
@@ -111,6 +134,7 @@ def _change_variants(path: Path, harvest: Harvest) -> None:
 
 
 def _write(path: Path, table: pa.Table) -> None:
+    path.unlink()  # it may be a link to the package's own
     pq.write_table(table, path, row_group_size=_GROUP_ROWS)
 
 

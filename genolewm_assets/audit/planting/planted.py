@@ -12,8 +12,9 @@ import numpy as np
 
 from genolewm_assets.audit import LeakKind
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span
-from genolewm_assets.audit.reading.package_files import TEST, TRAIN, PackageFiles, window_key
+from genolewm_assets.audit.reading.package_files import TEST, TRAIN, OwnFiles, window_key
 from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
+from genolewm_assets.errors import MissingResourceError
 
 Row: TypeAlias = dict[str, Any]
 
@@ -66,16 +67,17 @@ class Harvest:
 
 
 class Plant(NamedTuple):
-    """How a kind of leak is planted, and what an audit must call it."""
+    """How a kind of leak is planted, what an audit must call it, and which share of them it is to find."""
 
     kind: LeakKind
     make: Callable[[Field, Harvest], None]
+    least_share: float = 0.9
 
 
 class Field:
     """What plants are made from: the rows of a package, its reference and a random generator."""
 
-    def __init__(self, files: PackageFiles, reference: Reference, rng: np.random.Generator, columns: list[str]) -> None:
+    def __init__(self, files: OwnFiles, reference: Reference, rng: np.random.Generator, columns: list[str]) -> None:
         self.reference, self.rng = reference, rng
         self.windows = [row for row, _ in zip(files.windows(TRAIN, columns), range(5_000), strict=False)]
         self.placed = [row for row in self.windows if row["origin"] == "reference" and row["strand"] == "+"]
@@ -86,9 +88,13 @@ class Field:
         rows = files.windows(TEST, ("sequence", "holdout"))
         self.tests = [row["sequence"] for row in rows if row["holdout"] in of_intervals]
         self.held = HeldSpans.of_package(files)
-        self.margin_bp = int(files.record["margin_bp"])
-        longest = max(span.end - span.start for span in self.held)
-        size = min(max(row["window_bp"] for row in self.windows), longest)
+        self.margin_bp, self.knowledge = int(files.record["margin_bp"]), files.knowledge
+        if not self.windows:
+            raise MissingResourceError(
+                f"{files.directory}/data", "holds no windows of train", remedy="Plant in a package that trains"
+            )
+        size = max(row["window_bp"] for row in self.windows)
+        size = min([size, max((span.end - span.start for span in self.held), default=size)])
         self.window_bp = size // _TOKEN_BP * _TOKEN_BP
 
     def random(self, size: int) -> str:
@@ -99,7 +105,7 @@ class Field:
         """Return a random held-out stretch without an unknown base, and its bases."""
         spans = [span for span in self.held if span.end - span.start >= size and span.contig in self.reference]
         for _ in range(1_000):
-            span = spans[int(self.rng.integers(len(spans)))]
+            span = self.pick(spans)
             start = int(self.rng.integers(span.start, span.end - size + 1))
             codes = unmasked(self.reference.fetch(span.contig, start, start + size))
             if codes.max() < 4:
@@ -148,7 +154,7 @@ class Field:
         )
 
 
-def _columns(files: PackageFiles, table: str, folder: object = None) -> list[str]:
+def _columns(files: OwnFiles, table: str, folder: object = None) -> list[str]:
     import pyarrow.parquet as pq
 
     path = files.directory / f"{table}.parquet" if folder is None else files.holdouts / f"{table.split('/')[1]}.parquet"
@@ -169,7 +175,7 @@ def _alias_contig(field: Field, harvest: Harvest) -> None:
 def _flank_overlap(field: Field, harvest: Harvest) -> None:
     room = field.window_bp + field.margin_bp
     span = field.pick([span for span in field.held if span.start > room and span.contig in field.reference])
-    start = span.start - field.window_bp - int(field.rng.integers(field.margin_bp))
+    start = span.start - field.window_bp - int(field.rng.integers(max(1, field.margin_bp)))
     row = field.reference_window("flank", span.contig, start)
     _plant_window("flank_overlap", harvest, row, LeakKind.HELD_INTERVAL)
 
@@ -277,8 +283,8 @@ def _held_row(field: Field, chrom: str, pos: int, ref: str, alt: str) -> Row:
 def _shifted_allele(field: Field, harvest: Harvest) -> None:
     for _ in range(1_000):
         row, at = _in_window(field)
-        before, base, again = row["sequence"][at - 1 : at + 2]
-        if before != base == again:
+        before, base, again = row["sequence"][at - 1 : at + 2].upper()
+        if before != base == again and {before, base} <= set(_BASES):
             held = _held_row(field, row["contig"], row["start"] + at, before + base, before)
             harvest.held_alleles.append(held)
             stated = _variant(field, held, pos=held["pos"] + 1, ref=base + again, alt=base)
@@ -287,8 +293,13 @@ def _shifted_allele(field: Field, harvest: Harvest) -> None:
 
 
 def _two_snvs(field: Field, harvest: Harvest) -> None:
-    row, at = _in_window(field)
-    ref = row["sequence"][at : at + 8]
+    for _ in range(1_000):
+        row, at = _in_window(field)
+        ref = row["sequence"][at : at + 8].upper()
+        if set(ref) <= set(_BASES):
+            break
+    else:
+        raise LookupError("no known bases in a training window")
     first, last = (_BASES[(_BASES.index(base) + 1) % 4] for base in (ref[0], ref[-1]))
     pos = row["start"] + at + 1
     held = _held_row(field, row["contig"], pos, ref, first + ref[1:-1] + last)
@@ -311,7 +322,9 @@ def _wrong_label(field: Field, harvest: Harvest) -> None:
     row = field.variants[at]
     harvest.labels[at] = "B" if row["label"] == "P" else "P"
     key = f"{row['chrom']}:{row['pos']}:{row['ref']}:{row['alt']}"
-    harvest.planted.append(Planted("wrong_label", LeakKind.WRONG_LABEL, key))
+    # Where training knows T0 only, its labels are compared with those of T0.
+    kind = LeakKind.LATE_LABEL if field.knowledge == "T0" else LeakKind.WRONG_LABEL
+    harvest.planted.append(Planted("wrong_label", kind, key))
 
 
 #: What plants a leak of each kind, by name.
@@ -326,7 +339,10 @@ PLANTS: Mapping[str, Plant] = MappingProxyType(
             LeakKind.HELD_SEQUENCE, _copy("reverse_complement", lambda _, codes: reverse_complement(codes))
         ),
         "copy_95": Plant(LeakKind.HELD_SEQUENCE, _copy("copy_95", lambda field, codes: field.mutate(codes, 0.95))),
-        "copy_90": Plant(LeakKind.HELD_SEQUENCE, _copy("copy_90", lambda field, codes: field.mutate(codes, 0.90))),
+        # A copy may keep fewer 31-mers than the threshold, and more of them may be of repeats.
+        "copy_90": Plant(
+            LeakKind.HELD_SEQUENCE, _copy("copy_90", lambda field, codes: field.mutate(codes, 0.90)), least_share=0.5
+        ),
         "chimera": Plant(LeakKind.HELD_SEQUENCE, _copy("chimera", _chimera)),
         "spliced_transcript": Plant(LeakKind.HELD_SEQUENCE, _copy("spliced_transcript", _spliced)),
         "paralogue": Plant(LeakKind.HELD_SEQUENCE, _paralogue),
@@ -335,7 +351,7 @@ PLANTS: Mapping[str, Plant] = MappingProxyType(
         "shifted_allele": Plant(LeakKind.HELD_ALLELE, _shifted_allele),
         "other_source_allele": Plant(LeakKind.HELD_ALLELE, _other_source_allele),
         "late_label": Plant(LeakKind.HELD_ALLELE, _late_label),
-        "two_snvs": Plant(LeakKind.RECREATED_ALLELE, _two_snvs),
+        "two_snvs": Plant(LeakKind.RECREATED_ALLELE, _two_snvs, least_share=0.5),
         "duplicate": Plant(LeakKind.DUPLICATE, _duplicate),
         "shared_evaluation": Plant(LeakKind.SHARED_EVALUATION, _shared_evaluation),
         "wrong_label": Plant(LeakKind.WRONG_LABEL, _wrong_label),

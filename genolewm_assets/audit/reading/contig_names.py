@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _NAME = re.compile(r"(?:chr)?0?([0-9]{1,2}|x|y|mt?)", re.IGNORECASE)
+_CANONICAL = re.compile(r"chr(?:[1-9]|1[0-9]|2[0-2]|X|Y|M)")
 _ACCESSION = re.compile(r"nc_0000([0-9]{2})\.[0-9]+", re.IGNORECASE)
 # GenBank numbers the chromosomes of GRCh38 from CM000663 on.
 _GENBANK, _FIRST_GENBANK = re.compile(r"cm000(6[6-8][0-9])\.[0-9]+", re.IGNORECASE), 662
@@ -46,6 +47,11 @@ def canonical_name(spelling: str) -> str:
         name = found[1].upper()
         return f"chr{'M' if name == 'MT' else name}"
     return text
+
+
+def is_known(name: str) -> bool:
+    """Tell whether a canonical name is that of a human chromosome."""
+    return _CANONICAL.fullmatch(name) is not None
 
 
 def assembled_bases(length: int) -> int | None:

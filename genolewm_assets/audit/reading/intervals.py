@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.package_files import PackageFiles
+from genolewm_assets.errors import CorruptResourceError
 
 
 class Span(NamedTuple):
@@ -41,9 +42,15 @@ class HeldSpans:
 
     @classmethod
     def of_package(cls, files: PackageFiles) -> HeldSpans:
-        """Read the intervals that a package is audited against."""
+        """Read the intervals that a package is audited against.
+
+        Raises
+        ------
+        CorruptResourceError
+            If an interval ends before it starts.
+        """
         rows = files.holdout_rows("intervals", ("contig", "start", "end"))
-        return cls(Span(canonical_name(row["contig"]), row["start"], row["end"]) for row in rows)
+        return cls(_held_span(row) for row in rows)
 
     def __iter__(self) -> Iterator[Span]:
         for contig, starts in self._starts.items():
@@ -64,17 +71,32 @@ class HeldSpans:
         return shared
 
 
+def _held_span(row: dict[str, Any]) -> Span:
+    span = Span(canonical_name(row["contig"]), row["start"], row["end"])
+    if span.end < span.start:
+        raise CorruptResourceError(
+            "holdouts/intervals.parquet",
+            "has an interval that ends before it starts",
+            expected="start <= end, 0-based half-open",
+            got=f"{span.contig}:{span.start}-{span.end}",
+            remedy="Correct the holdouts",
+        )
+    return span
+
+
 def emitted_span(row: dict[str, Any]) -> Span:
     """Return the bases that a placed window can show a trainer: the window, and the flank that deletions draw from."""
     contig, reach = canonical_name(row["contig"]), len(row["right_flank"])
-    if row["strand"] == "-":
-        return Span(contig, row["start"] - reach, row["end"])
-    return Span(contig, row["start"], row["end"] + reach)
+    # Where the strand is not known, the flank may lie on either side.
+    before, behind = (0 if row["strand"] == "+" else reach), (0 if row["strand"] == "-" else reach)
+    end = row["start"] + len(row["sequence"]) if row["end"] is None else row["end"]
+    return Span(contig, row["start"] - before, end + behind)
 
 
 def left_flank_span(row: dict[str, Any]) -> Span:
     """Return the place of the left flank of a placed window, which trainers see with another ``length_policy`` only."""
     contig, reach = canonical_name(row["contig"]), len(row["left_flank"])
     if row["strand"] == "-":
-        return Span(contig, row["end"], row["end"] + reach)
+        end = row["start"] + len(row["sequence"]) if row["end"] is None else row["end"]
+        return Span(contig, end, end + reach)
     return Span(contig, row["start"] - reach, row["start"])

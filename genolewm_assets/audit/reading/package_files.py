@@ -1,4 +1,4 @@
-"""Files of a package, read by their documented names and columns (docs/data_model.md)."""
+"""Files of a package by their documented names and columns (docs/data_model.md), and what a search asks of any."""
 
 from __future__ import annotations
 
@@ -6,22 +6,91 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 
+Row: TypeAlias = dict[str, Any]
+
+#: File that describes a package.
+RECORD = "package.json"
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
+EVALUATION = (VALIDATION, TEST)
 
 _BATCH_ROWS = 256
 _REMEDY = "Name the folder of a package"
+_AGAIN = "Copy the package again"
+_INTEGERS = frozenset({"start", "end", "pos", "window_index", "clinvar_id", "start_bp", "end_bp"})
+_WINDOW_TEXTS = frozenset({"contig", "strand", "origin", "record_id", "window_id", "sequence"})
+_FLANKS = frozenset({"left_flank", "right_flank"})
+_ALLELE_TEXTS = frozenset({"chrom", "ref", "alt", "source", "holdout", "role", "label"})
+_TEXTS = _WINDOW_TEXTS | _FLANKS | _ALLELE_TEXTS
+#: Columns without a null, of every table; of a holdout table also its contig, start and end.
+_ALWAYS = (
+    frozenset({"origin", "window_id", "sequence", "chrom", "pos", "ref", "alt"}) | _FLANKS | {"start_bp", "end_bp"}
+)
+_OF_INTERVALS = frozenset({"contig", "start", "end"})
+
+
+class PackageFiles(Protocol):
+    """What searches read, whatever the layout of the folder.
+
+    Rows have the columns of docs/data_model.md; a layout that lacks one gives None.
+    """
+
+    @property
+    def directory(self) -> Path:
+        """Folder of the package."""
+        ...
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What the package says of itself."""
+        ...
+
+    @property
+    def release(self) -> str:
+        """ClinVar release of the package."""
+        ...
+
+    @property
+    def knowledge(self) -> str:
+        """Release whose labels training uses: ``newest`` or ``T0``."""
+        ...
+
+    @property
+    def without_stream(self) -> str:
+        """Why the stream of tuples cannot be drawn; empty if it can."""
+        ...
+
+    @property
+    def label_key(self) -> str:
+        """What ``clinvar_id`` is: ``VariationID`` or ``AlleleID``."""
+        ...
+
+    def compared_holdouts(self) -> set[str]:
+        """Return the holdouts whose windows must not train: those of intervals."""
+        ...
+
+    def windows(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
+        """Yield the rows of a split's windows in file order."""
+        ...
+
+    def variants(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
+        """Yield the rows of a split's alleles."""
+        ...
+
+    def holdout_rows(self, noun: str, columns: Sequence[str]) -> Iterator[Row]:
+        """Yield the rows of a holdout table: ``intervals``, ``alleles`` or ``corpus``."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class PackageFiles:
-    """The files of a package, and the holdouts that it is audited against.
+class OwnFiles:
+    """The files of a package of this platform, and the holdouts that it is audited against.
 
     Attributes
     ----------
@@ -47,24 +116,38 @@ class PackageFiles:
         """Release whose labels training uses: ``newest`` or ``T0``."""
         return str(self.record.get("knowledge", "newest"))
 
-    def windows(self, split: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    @property
+    def without_stream(self) -> str:
+        """Nothing: trainers can draw it."""
+        return ""
+
+    @property
+    def label_key(self) -> str:
+        """What ``clinvar_id`` is."""
+        return "VariationID"
+
+    def compared_holdouts(self) -> set[str]:
+        """Return the holdouts of intervals; a holdout without intervals holds out alleles, and its windows train."""
+        return {row["holdout"] for row in self.holdout_rows("intervals", ("holdout",))}
+
+    def windows(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
         """Yield the rows of a split's windows in file order."""
         paths = sorted(self.directory.glob(f"data/{split}-*.parquet"))
         if not paths:
             raise MissingResourceError(f"{self.directory}/data", f"holds no windows of {split}", remedy=_REMEDY)
         for path in paths:
-            yield from _rows(path, columns)
+            yield from read_rows(path, columns)
 
-    def variants(self, split: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def variants(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
         """Yield the rows of a split's alleles."""
-        yield from _rows(self.directory / f"variants/{split}.parquet", columns)
+        yield from read_rows(self.directory / f"variants/{split}.parquet", columns)
 
-    def holdout_rows(self, noun: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def holdout_rows(self, noun: str, columns: Sequence[str]) -> Iterator[Row]:
         """Yield the rows of a holdout table."""
-        yield from _rows(self.holdouts / f"{noun}.parquet", columns)
+        yield from read_holdouts(self.holdouts, noun, columns)
 
 
-def open_files(package: Path, holdouts: Path | None = None) -> PackageFiles:
+def open_files(package: Path, holdouts: Path | None = None) -> OwnFiles:
     """Open a package.
 
     Parameters
@@ -82,32 +165,68 @@ def open_files(package: Path, holdouts: Path | None = None) -> PackageFiles:
         If ``package.json`` is no JSON object.
     """
     directory = package.resolve()
-    path = directory / "package.json"
+    path = directory / RECORD
     try:
         record = json.loads(path.read_bytes())
     except OSError as err:
         raise MissingResourceError(str(package), f"cannot be read ({err})", remedy=_REMEDY) from err
     except ValueError as err:
-        raise CorruptResourceError(str(path), f"is no JSON ({err})", remedy="Copy the package again") from err
+        raise CorruptResourceError(str(path), f"is no JSON ({err})", remedy=_AGAIN) from err
     if not isinstance(record, dict):
-        raise CorruptResourceError(str(path), "is no JSON object", remedy="Copy the package again")
-    return PackageFiles(directory, (directory / "holdouts" if holdouts is None else holdouts).resolve(), record)
+        raise CorruptResourceError(str(path), "is no JSON object", remedy=_AGAIN)
+    return OwnFiles(directory, (directory / "holdouts" if holdouts is None else holdouts).resolve(), record)
 
 
-def _rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+def read_holdouts(folder: Path, noun: str, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the rows of a holdout table of this platform; see :func:`read_rows`."""
+    yield from read_rows(folder / f"{noun}.parquet", columns, _ALWAYS | _OF_INTERVALS)
+
+
+def read_rows(path: Path, columns: Sequence[str], never_null: frozenset[str] = _ALWAYS) -> Iterator[Row]:
+    """Yield the rows of a Parquet file.
+
+    Raises
+    ------
+    MissingResourceError
+        If it is missing.
+    CorruptResourceError
+        If it cannot be read, or a column is missing, of another kind, or empty where it must not be.
+    """
     try:
         with pq.ParquetFile(path) as file:
-            missing = [name for name in columns if name not in file.schema_arrow.names]
-            if missing:
-                raise CorruptResourceError(
-                    str(path), f"lacks the column {missing[0]!r}", remedy="Audit a package of format 2"
-                )
+            for name in columns:
+                _check_column(path, file.schema_arrow, name)
             for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+                _check_filled(path, batch, never_null.intersection(columns))
                 yield from batch.to_pylist()
     except FileNotFoundError as err:
         raise MissingResourceError(str(path), "is missing", remedy=_REMEDY) from err
-    except pa.ArrowInvalid as err:
-        raise CorruptResourceError(str(path), f"is no Parquet file ({err})", remedy="Copy the package again") from err
+    except CorruptResourceError:
+        raise
+    except (OSError, pa.ArrowException) as err:
+        raise CorruptResourceError(str(path), f"cannot be read as Parquet ({err})", remedy=_AGAIN) from err
+
+
+def _check_filled(path: Path, batch: pa.RecordBatch, names: frozenset[str]) -> None:
+    empty = sorted(name for name in names if batch[name].null_count)
+    if empty:
+        raise CorruptResourceError(str(path), f"has a row without {empty[0]!r}", remedy=_AGAIN)
+
+
+def _check_column(path: Path, schema: pa.Schema, name: str) -> None:
+    if name not in schema.names:
+        raise CorruptResourceError(str(path), f"lacks the column {name!r}", remedy="Audit a package of format 2")
+    kind = schema.field(name).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    wrong = (name in _INTEGERS and not pa.types.is_integer(kind)) or (
+        name in _TEXTS and not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind))
+    )
+    if wrong:
+        expected = "an integer" if name in _INTEGERS else "text"
+        raise CorruptResourceError(
+            str(path), f"has another kind of {name!r}", expected=expected, got=str(kind), remedy=_AGAIN
+        )
 
 
 def window_key(row: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
@@ -14,17 +15,21 @@ import pysam
 from genolewm_assets.audit.reading.contig_names import assembled_bases, canonical_name
 from genolewm_assets.errors import FastaError
 
-#: Bases as codes: A 0, C 1, G 2, T 3, other 4, and 8 added to a lower-case (soft-masked) one.
+#: Bases as codes: A 0, C 1, G 2, T and U 3, other 4, and 8 added to a lower-case (soft-masked) one.
 Codes: TypeAlias = npt.NDArray[np.uint8]
 
 OTHER, MASKED = 4, 8
 _CODE_OF_BYTE = np.full(256, OTHER, dtype=np.uint8)
-for _code, _letter in enumerate(b"ACGT"):
+for _code, _letter in (*enumerate(b"ACGT"), (3, ord("U"))):
     _CODE_OF_BYTE[_letter], _CODE_OF_BYTE[_letter + 32] = _code, _code + MASKED
 _LETTER_OF_CODE = np.frombuffer(b"ACGTN", dtype=np.uint8)
 
 #: Bases read at once when a whole contig is walked.
 _CHUNK_BP = 1 << 23
+#: Share of lower-case bases from which on, and up to which, lower case is taken to mean repeats.
+_LEAST_MASKED, _MOST_MASKED = 0.05, 0.9
+#: Bases of a block that short reads are cut from, and blocks that are kept: 32 MB.
+_BLOCK_BP, _BLOCKS = 1 << 17, 256
 
 
 def encode(sequence: str) -> Codes:
@@ -75,6 +80,7 @@ class Reference:
             if canonical_name(name) in self._names:
                 raise FastaError(str(path), f"holds {canonical_name(name)} twice", remedy="Name a FASTA of one genome")
             self._names[canonical_name(name)] = name
+        self._block = lru_cache(maxsize=_BLOCKS)(self._read_block)
 
     def __enter__(self) -> Self:
         return self
@@ -104,8 +110,21 @@ class Reference:
         if contig in self._names and start < end:
             first, last = max(0, start), min(end, self.length(contig))
             if first < last:
-                codes[first - start : last - start] = encode(self._file.fetch(self._names[contig], first, last))
+                codes[first - start : last - start] = self._read(contig, first, last)
         return codes
+
+    def _read(self, contig: str, first: int, last: int) -> Codes:
+        block = first // _BLOCK_BP
+        if last - first > _BLOCK_BP or (last - 1) // _BLOCK_BP > block + 1:
+            return encode(self._file.fetch(self._names[contig], first, last))
+        codes = self._block(contig, block)
+        if last > (block + 1) * _BLOCK_BP:
+            codes = np.concatenate([codes, self._block(contig, block + 1)])
+        return codes[first - block * _BLOCK_BP : last - block * _BLOCK_BP]
+
+    def _read_block(self, contig: str, block: int) -> Codes:
+        end = min(self.length(contig), (block + 1) * _BLOCK_BP)
+        return encode(self._file.fetch(self._names[contig], block * _BLOCK_BP, end))
 
     def chunks(self, contig: str, overlap: int) -> Iterator[Codes]:
         """Yield the codes of a contig in pieces; each but the first repeats the last ``overlap`` bases before it."""
@@ -114,8 +133,13 @@ class Reference:
             yield self.fetch(contig, max(0, start - overlap), min(length, start + _CHUNK_BP))
 
     def has_soft_mask(self) -> bool:
-        """Tell whether any base is in lower case."""
-        return any((codes >= MASKED).any() for contig in self for codes in self.chunks(contig, 0))
+        """Tell whether lower case marks repeats: 5 % to 90 % of the known bases are in lower case."""
+        known = masked = 0
+        for contig in self:
+            for codes in self.chunks(contig, 0):
+                known += int(np.count_nonzero(unmasked(codes) < OTHER))
+                masked += int(np.count_nonzero(codes >= MASKED))
+        return _LEAST_MASKED * known <= masked <= _MOST_MASKED * known and masked > 0
 
     def assembled_share(self, contig: str) -> float:
         """Return the share, 0 to 1, of a contig's bases in GRCh38 that the file holds; 0 if it lacks the contig.

@@ -64,6 +64,7 @@ def describe_corpus_windows(published: Published) -> dict[str, dg.MetadataValue]
         **plotted(
             records_used=counts["records_used"],
             base_share_in_windows=share(counts["bases_in_windows"], counts["bases_in"]),
+            maybe_human_share=share(counts["maybe_human"], counts["windows"]),
             placed_share=share(counts["windows"] - placed[PlacementHow.NONE], counts["windows"]),
         ),
         "placements": draw_placements(placed, source=str(published.artefact.partition)),
@@ -76,10 +77,10 @@ corpus_windows = GatedAsset(
     One row per window of the pretraining corpus, with its placement on the reference if one was found.
 
     The encoder was trained on these sequences, so its states are most reliable here. The placement decides which
-    windows the holdouts exclude from training.
+    windows the holdouts exclude from training; what a record states of itself counts only where the bases agree.
     """,
     kinds={"parquet", "minimap2"},
-    code_version="2",
+    code_version="3",
     place=lambda _, source: f"corpus/{source}",
     deps=(on_every_partition(reference_genome), on_every_partition(corpus_source)),
     partitions=BY_CORPUS_SOURCE,

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from genolewm_assets.defs.assets.clinvar import clinvar_release, clinvar_shard
 from genolewm_assets.defs.assets.clinvar_changes import clinvar_changes
 from genolewm_assets.defs.assets.corpus import corpus_windows
-from genolewm_assets.defs.assets.current_package import packages_current
 from genolewm_assets.defs.assets.embeddings import embeddings_cache, embeddings_corpus
 from genolewm_assets.defs.assets.gnomad import gnomad_shard
 from genolewm_assets.defs.assets.holdouts import holdouts_manifest
@@ -21,7 +20,9 @@ from genolewm_assets.defs.assets.observations import (
     mito_source,
     reference_source,
 )
-from genolewm_assets.defs.assets.packages import packages_split
+from genolewm_assets.defs.assets.packages.audit import packages_audit
+from genolewm_assets.defs.assets.packages.current import packages_current
+from genolewm_assets.defs.assets.packages.split import packages_split
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.runtime import GatedAsset, PublishingAsset
@@ -45,6 +46,7 @@ DECLARATIONS = (
     embeddings_corpus,
     holdouts_manifest,
     packages_split,
+    packages_audit,
     packages_current,
     mito_genomes,
     mito_tokens,

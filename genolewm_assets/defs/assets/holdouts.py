@@ -13,6 +13,7 @@ from genolewm_assets.defs.assets.corpus import corpus_windows
 from genolewm_assets.defs.assets.gnomad import gnomad_shard
 from genolewm_assets.defs.assets.observations import haplotype_source, haplotype_sources
 from genolewm_assets.defs.assets.release_inputs import RELEASE_DEPS, ReleaseInputs, holdout_policy
+from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.display import describe_published, made_here, of, plotted, same, share
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
@@ -31,9 +32,12 @@ from genolewm_assets.lewm.holdouts import (
     HOLDOUT_CORPUS,
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
+    HOLDOUT_SIMILAR,
     CorpusReason,
     HoldoutInputs,
     PhasedGenotypes,
+    SequenceInputs,
+    SimilarReason,
     build_holdouts,
     check_holdouts,
     describe_temporal,
@@ -41,6 +45,8 @@ from genolewm_assets.lewm.holdouts import (
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.haplotypes import read_phased
+from genolewm_assets.sources.reference import FastaReader
+from genolewm_assets.sources.similarity import SequenceSearch
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import write_table
@@ -59,24 +65,30 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
     def write(work: Path) -> BuildReport:
         gnomad = inputs.gnomad_tables()
         phased, counts, checksum = _read_phased(workspace, inputs, sources, gnomad, progress)
-        given = HoldoutInputs(
-            contigs=workspace.contigs,
-            genome=pq.read_table(inputs.genome.file("contigs.parquet")),
-            windows=inputs.window_tables(),
-            gnomad=gnomad,
-            clinvar=inputs.clinvar_tables(),
-            clinvar_earlier=inputs.earlier_tables(),
-            corpus=_counted(inputs, progress),
-            profile=workspace.catalog.window_profile,
-            phased=phased,
-        )
-        held = build_holdouts(given, policy)
+        fasta = inputs.genome.file("genome.fa.gz")
+        with FastaReader(fasta, workspace.contigs) as reader:
+            given = HoldoutInputs(
+                contigs=workspace.contigs,
+                genome=pq.read_table(inputs.genome.file("contigs.parquet")),
+                windows=inputs.window_tables(),
+                gnomad=gnomad,
+                clinvar=inputs.clinvar_tables(),
+                clinvar_earlier=inputs.earlier_tables(),
+                corpus=_CorpusPlacements(inputs, progress),
+                profile=workspace.catalog.window_profile,
+                phased=phased,
+                sequences=SequenceInputs(
+                    SequenceSearch(reader, progress=progress), reader.open_contig, inputs.corpus_sequences
+                ),
+            )
+            held = build_holdouts(given, policy)
         rows = {
             f"{noun}.parquet": write_table([table], work / f"{noun}.parquet", schema)
             for noun, table, schema in (
                 ("intervals", held.intervals, HOLDOUT_INTERVALS),
                 ("alleles", held.alleles, HOLDOUT_ALLELES),
                 ("corpus", held.corpus, HOLDOUT_CORPUS),
+                ("similar", held.similar, HOLDOUT_SIMILAR),
                 ("haplotypes", held.haplotypes, HOLDOUT_HAPLOTYPES),
             )
         }
@@ -122,13 +134,18 @@ def _read_phased(
     return phased, counts, CheckResult("checksum_matches_published", not differing, figures, differing)
 
 
-def _counted(inputs: ReleaseInputs, progress: Progress) -> Iterator[pa.Table]:
-    """Yield the placements of the corpus windows, and report how many have been compared."""
-    total = sum(each.manifest.counts["windows"] for each in inputs.corpus.values())
-    done = 0
-    for table in inputs.corpus_placements():
-        yield table
-        progress.advance(done := done + table.num_rows, total, "corpus windows")
+class _CorpusPlacements:
+    """Placements of the corpus windows, read anew by each iteration, which reports how many have been compared."""
+
+    def __init__(self, inputs: ReleaseInputs, progress: Progress) -> None:
+        self._inputs, self._progress = inputs, progress
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        total = sum(each.manifest.counts["windows"] for each in self._inputs.corpus.values())
+        done = 0
+        for table in self._inputs.corpus_placements():
+            yield table
+            self._progress.advance(done := done + table.num_rows, total, "corpus windows")
 
 
 def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
@@ -136,6 +153,7 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
     from genolewm_assets.defs.display import PART_COLOURS, draw_composition
 
     counts = published.manifest.counts
+    by_repeats = _similar(counts, SimilarReason.REPEATS)
     alleles = pq.read_table(published.file("alleles.parquet"), columns=["holdout", "role"])
     held = Counter(zip(*(alleles[name].to_pylist() for name in ("holdout", "role")), strict=True))
     panels: dict[str, dict[str, dict[str, int]]] = {
@@ -151,6 +169,8 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
             window_share_held_out=share(counts["windows.held_out"], counts["windows"]),
             corpus_share_held_out=share(counts["corpus_windows.held_out"], counts.get("corpus_windows", 0)),
             alleles_held_out=alleles.num_rows,
+            windows_similar=sum(_similar(counts, reason) for reason in SimilarReason) - by_repeats,
+            windows_similar_by_repeats=by_repeats,
         ),
         "composition": draw_composition(
             panels, title=title, parts={part: PART_COLOURS[part] for part in (*EVALUATION, _NO_ROLE)}
@@ -166,24 +186,33 @@ def _describe_t0(published: Published) -> dict[str, dg.MetadataValue]:
     return {"temporal": dg.MetadataValue.text(describe_temporal(policy, str(release)))}
 
 
+def _similar(counts: Mapping[str, int], reason: SimilarReason) -> int:
+    return sum(counts[f"similar.{kind}.{reason}"] for kind in ("reference", "corpus"))
+
+
 def _corpus_windows(counts: Mapping[str, int], holdout: Holdout) -> int:
     return sum(counts[f"corpus_windows.{holdout}.{reason}"] for reason in CorpusReason)
 
 
 _GENES = of(clinvar_shard, "gene_ids", "gene_symbols")
 _BLOCK = of(gnomad_shard, *ALLELE_KEY)
-_PLACEMENT = of(corpus_windows, "placed_contig", "placed_start", "placed_end", "placement_how", "maybe_human")
+_BASES = of(corpus_windows, "sequence", "right_flank") + of(windows_index, "start", "end")
+_SIMILARITY = [name for name in HOLDOUT_SIMILAR.columns if name not in (*HOLDOUT_SIMILAR.key, "origin")]
+_PLACED = tuple(f"{how}_{part}" for how in ("placed", "stated") for part in ("contig", "start", "end"))
+_PLACEMENT = of(corpus_windows, *_PLACED, "placement_how", "maybe_human")
 
 holdouts_manifest = GatedAsset(
     key="holdouts/manifest",
     description="""
-    One row per interval, allele or corpus window that is excluded from training, and per haplotype of a held-out block.
+    One row per interval, allele or window that is excluded from training, and per haplotype of a held-out block.
+
+    A window is excluded by its place, or because its bases are similar to held-out sequence, wherever it is from.
 
     Scores on held-out data are valid only if no other spelling, overlapping window or copy of that data was trained on.
     `packages/split` filters by these tables and checks its splits against them.
     """,
-    kinds={"parquet"},
-    code_version="2",
+    kinds={"parquet", "minimap2"},
+    code_version="3",
     place=lambda _, release: f"holdouts/{release}",
     deps=(*RELEASE_DEPS, on_every_partition(haplotype_source)),
     partitions=BY_PACKAGED_RELEASE,
@@ -193,6 +222,7 @@ holdouts_manifest = GatedAsset(
         "intervals": HOLDOUT_INTERVALS,
         "alleles": HOLDOUT_ALLELES,
         "corpus": HOLDOUT_CORPUS,
+        "similar": HOLDOUT_SIMILAR,
         "haplotypes": HOLDOUT_HAPLOTYPES,
     },
     sources={
@@ -208,8 +238,13 @@ holdouts_manifest = GatedAsset(
         "alleles.unit": _GENES + _BLOCK,
         "alleles.reason": of(clinvar_shard, "label", "stars", "gene_ids"),
         **same(("source", "record_id", "window_index"), corpus_windows, noun="corpus."),
-        "corpus.holdout": _PLACEMENT,
-        "corpus.reason": _PLACEMENT,
+        "corpus.holdout": _PLACEMENT + _BASES,
+        "corpus.reason": _PLACEMENT + _BASES,
+        "similar.origin": of(corpus_windows, "source"),
+        **same(("contig", "start"), windows_index, noun="similar."),
+        **same(("record_id", "window_index"), corpus_windows, noun="similar."),
+        **made_here("similar.holdout"),
+        **{f"similar.{name}": _BASES + _GENES + _BLOCK for name in _SIMILARITY},
         **made_here("haplotypes.role", "haplotypes.number", "haplotypes.phased", "haplotypes.n_carriers"),
         "haplotypes.contig": of(gnomad_shard, "chrom"),
         "haplotypes.unit": _BLOCK,

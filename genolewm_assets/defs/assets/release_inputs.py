@@ -17,7 +17,7 @@ from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.runtime import GatedAsset, Workspace, on_every_partition, on_same_key
 from genolewm_assets.errors import MissingResourceError, ResourceError
-from genolewm_assets.lewm.holdouts import CORPUS_COLUMNS, HoldoutPolicy, TemporalChoice
+from genolewm_assets.lewm.holdouts import CORPUS_COLUMNS, SEQUENCE_COLUMNS, HoldoutPolicy, TemporalChoice
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import Published
 from genolewm_assets.store.files import normal_json
@@ -159,6 +159,13 @@ class ReleaseInputs:
         """Yield the placements of the corpus windows batch by batch, without their sequences."""
         for dataset in self.corpus_datasets().values():
             for batch in dataset.to_batches(columns=list(CORPUS_COLUMNS)):
+                yield pa.table(batch)
+
+    def corpus_sequences(self) -> Iterator[pa.Table]:
+        """Yield the sequences of the corpus windows batch by batch."""
+        for dataset in self.corpus_datasets().values():
+            # These rows are wide: the default read-ahead would hold gigabytes in memory.
+            for batch in dataset.to_batches(columns=list(SEQUENCE_COLUMNS), batch_size=2_048, batch_readahead=2):
                 yield pa.table(batch)
 
 

@@ -1,5 +1,11 @@
+from .audit_report import draw_audit as draw_audit
+from .audit_report import list_measured as list_measured
+from .audit_report import list_methods as list_methods
+from .audit_report import list_plants as list_plants
+from .audit_report import list_searches as list_searches
 from .change_picture import draw_transitions as draw_transitions
 from .check_descriptions import CHECK_DESCRIPTIONS as CHECK_DESCRIPTIONS
+from .check_results import NO_ITEMS as NO_ITEMS
 from .check_results import OFFENDING as OFFENDING
 from .check_results import check_description as check_description
 from .check_results import check_metadata as check_metadata
@@ -12,6 +18,8 @@ from .column_lineage import Sources as Sources
 from .column_lineage import made_here as made_here
 from .column_lineage import of as of
 from .column_lineage import same as same
+from .entry_descriptions import describe_entries as describe_entries
+from .metadata import HEADLINE as HEADLINE
 from .metadata import OWNERS as OWNERS
 from .metadata import ROW_COUNTS as ROW_COUNTS
 from .metadata import clinvar_vcf_schema as clinvar_vcf_schema

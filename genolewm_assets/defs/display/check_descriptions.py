@@ -67,10 +67,13 @@ _WINDOWS: Mapping[str, str] = {
         "The contig has exactly the windows that RFC-0006 section 3.2 defines, in every run of A, C, G and T."
     ),
     "placements_hold": (
-        "Every placement has the columns that its kind requires, and is marked exact only if the reference has the "
-        "same bases."
+        "Every placement has the columns that its kind requires, rests on stated coordinates exactly where the bases "
+        "of the reference agree with them, and is marked exact only if the reference has the same bases."
     ),
-    "windows_cut_from_records": "Every window and its flanks equal the same interval of the source record.",
+    "windows_cut_from_records": (
+        "Every window and its flanks equal the same interval of the source record, and only a record that states "
+        "another organism is called non-human."
+    ),
     "windows_follow_tiling": "Every record has exactly the windows that the tiling rules give.",
 }
 
@@ -92,6 +95,15 @@ _HOLDOUTS: Mapping[str, str] = {
     "alleles_in_stretches_named": (
         "For every holdout, source and contig, the table lists as many alleles as overlap the held-out intervals."
     ),
+    "similar_windows_excluded": (
+        "Every corpus window that is similar to held-out sequence, other than by repeats, is excluded; every place "
+        "that a window is similar to is held out."
+    ),
+    "corpus_windows_in_doubt_named": (
+        "The corpus windows listed by place or in doubt are those that a second pass over all corpus windows finds: "
+        "they overlap a held-out interval as placed or as stated or, while a held-out contig is inconclusive, may be "
+        "human and have no confirmed coordinates."
+    ),
     "contigs_held_out_whole": "Every contig that the policy holds out is held out from its first base to its last.",
     "haplotype_share_in_bounds": (
         "Haplotype blocks remove the share of windows that the policy requests, within 0.3 percentage points, or less "
@@ -106,6 +118,10 @@ _HOLDOUTS: Mapping[str, str] = {
 }
 
 _PACKAGES: Mapping[str, str] = {
+    "audit_is_conclusive": (
+        "Every search of the audit had all that it needs, such as whole held-out contigs in the FASTA. Blocks nothing: "
+        "a search that is not certain found no leak in what it could search."
+    ),
     "bench_alleles_scored": (
         "Read from the written package, every ClinVar allele of an evaluation labelled P, LP, B or LB with the review "
         "stars of the policy is shown exactly once, or stated with the reason why no window shows it, and no label has "
@@ -120,9 +136,20 @@ _PACKAGES: Mapping[str, str] = {
         "Every ClinVar allele in training has the class and stars of the release that `knowledge` declares, and every "
         "one in validation and test those of the package's release."
     ),
+    "held_out_contexts_right": (
+        "Every held-out allele has one row with the 30 bases of the genome before and behind it, by which training "
+        "refuses edits that make it in windows without an exact place."
+    ),
     "mix_served": (
         "A simulated epoch of training serves the declared shares of origins of windows and of sources of edits, each "
         "within 2 percentage points."
+    ),
+    "no_leak_found": (
+        "Code that shares nothing with the filters read the package and the FASTA, drew the training stream, and found "
+        "no held-out interval, record, sequence or allele, no window of an evaluation and no wrong label."
+    ),
+    "planted_leaks_found": (
+        "Of each kind of leak that was planted in a copy of the package, the audit found at least the stated share."
     ),
     "no_holdout_allele_in_train": (
         "The training split contains no allele that is listed as held out or overlaps a held-out interval."
@@ -134,8 +161,8 @@ _PACKAGES: Mapping[str, str] = {
         "The footprint of no reference window of the training split overlaps a held-out interval."
     ),
     "package_verifies": (
-        "Names and sizes of all files of the package in use and of its caches are as recorded; files modified since "
-        "have the recorded SHA-256."
+        "The latest audit of the package in use passed. Names and sizes of all its files and of its caches are as "
+        "recorded; files modified since have the recorded SHA-256."
     ),
     "sequences_right": (
         "Every window has the SHA-256 of its row, consists of ACGT only and, if it is a reference window, equals the "

@@ -126,6 +126,8 @@ _STATES: Mapping[str, str] = {
 
 _HOLDOUTS: Mapping[str, str] = {
     "alleles_in_stretches_named": _FAULT_OF_THE_CODE,
+    "similar_windows_excluded": _FAULT_OF_THE_CODE,
+    "corpus_windows_in_doubt_named": _FAULT_OF_THE_CODE,
     "contigs_held_out_whole": (
         "See that the contigs in holdouts.contigs_validation and holdouts.contigs_test are names of the catalogue's "
         "genome, and materialise again; otherwise report the rows."
@@ -150,6 +152,10 @@ _LEAK = (
 )
 
 _PACKAGES: Mapping[str, str] = {
+    "audit_is_conclusive": (
+        "Give the audit what the rows name: a FASTA with whole contigs, the ClinVar VCF of the release, or more tuples "
+        "(packages.audit_tuples). Nothing needs doing if the genome is meant to be partial."
+    ),
     "bench_alleles_scored": (
         "The bench would miss or repeat the alleles of the rows. Materialise holdouts/manifest, then packages/split; "
         "report rows that come back."
@@ -163,15 +169,28 @@ _PACKAGES: Mapping[str, str] = {
         "Materialise clinvar/shard of the release and of T0, then packages/split. If the fault is that there is no T0, "
         "set packages.knowledge: newest in the catalogue, or name a release for the temporal holdout."
     ),
+    "held_out_contexts_right": _FAULT_OF_THE_CODE,
     "mix_served": (
         "The sources are too small for the shares that the catalogue wants. Change packages.mix, or declare what can "
         "be served with packages.mix_declared."
+    ),
+    "no_leak_found": (
+        "Do not train on this package: packages/current does not move to it. The rows name what leaks, and "
+        "findings.parquet in the folder rejected of the root names all. Hold it out (holdouts in the catalogue), or "
+        "take its records out of the corpus, then materialise holdouts/manifest, packages/split and packages/audit. If "
+        "the catalogue should have kept it out, report the rows: a filter is wrong."
+    ),
+    "planted_leaks_found": (
+        "The audit would miss leaks of the kinds of the rows, so its result says too little: packages/current does not "
+        "move. Raise packages.audit_planted if chance may be the reason, and packages.audit_tuples if two_snvs is "
+        "among the rows; otherwise report them."
     ),
     "no_holdout_allele_in_train": _LEAK,
     "no_holdout_corpus_row_in_train": _LEAK,
     "no_holdout_window_in_train": _LEAK,
     "package_verifies": (
-        "Materialise packages/split of the release of the row again, or pin another one: genolewm package pin RELEASE."
+        "Do what the row says: materialise packages/split of its release again, then packages/audit, or pin another "
+        "release: genolewm package pin RELEASE."
     ),
     "sequences_right": (
         "Materialise windows/index and corpus/windows of the contigs and sources of the rows, then packages/split; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -13,15 +13,19 @@ from genolewm_assets.store.artefacts import CAUSE, NOT_COMPARED, NOT_RUN, REMEDY
 #: Names of the first entries of a failed check: a table of rows at fault, or why there is none; and what to do.
 OFFENDING, WHAT_TO_DO = "offending", "remedy"
 
+#: Entry of an empty list or mapping.
+NO_ITEMS = "none"
+
 _COLUMN_TYPES = {bool: "bool", int: "int", float: "float"}
 
 
 def check_metadata(check: CheckResult) -> dict[str, Any]:
     """Return the metadata of a result; of a failed check the rows at fault and the remedy come before the figures."""
+    figures = {name: _entry(value) for name, value in check.figures.items() if value is not None}
     if check.passed:
-        return dict(check.figures)
-    figures = {name: value for name, value in check.figures.items() if name not in (OFFENDING, WHAT_TO_DO, REMEDY)}
-    return {**failure_entries(check), **figures}
+        return figures
+    shown = {name: value for name, value in figures.items() if name not in (OFFENDING, WHAT_TO_DO, REMEDY)}
+    return {**failure_entries(check), **shown}
 
 
 def failure_entries(check: CheckResult) -> dict[str, dg.MetadataValue]:
@@ -75,6 +79,27 @@ def failed_checks(checks: Sequence[CheckResult]) -> list[CheckResult]:
     """Return the failed checks, those first that have rows at fault; checks that could not run are left out."""
     failed = [check for check in checks if not check.passed]
     return [check for check in failed if check.rows] or failed
+
+
+def _entry(figure: object) -> Any:
+    """Return a figure as an entry that is read without opening a dialog: lists as texts, mappings as tables."""
+    if isinstance(figure, float):
+        return float(f"{figure:.6g}")
+    if isinstance(figure, Mapping):
+        rows = [{"name": name, "value": value} for name, value in _leaves(figure)]
+        return table_of(rows) if rows else NO_ITEMS
+    if isinstance(figure, list | tuple):
+        return "; ".join(map(str, figure)) or NO_ITEMS
+    return figure
+
+
+def _leaves(figure: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the values of a mapping of mappings; their names are joined by a space."""
+    for name, value in figure.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{name} ")
+        else:
+            yield f"{above}{name}", value
 
 
 def _cell(value: object) -> str | int | float | None:

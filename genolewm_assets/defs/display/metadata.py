@@ -21,6 +21,9 @@ OWNERS = ["team:genolewm"]
 #: Entries with the number of rows of an asset without partitions, and of a partition.
 ROW_COUNTS = ("dagster/row_count", "dagster/partition_row_count")
 
+#: Entry that says in one sentence what a person wants to know first.
+HEADLINE = "headline"
+
 #: Entries that say where the files are, and whether a run wrote them.
 _PLACE = ("path", "dagster/uri", "dagster/size_bytes", "reused", "files")
 
@@ -112,13 +115,15 @@ def describe_published(published: Published, *, rows: int | None = None) -> dict
 def in_reading_order(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata as a person reads it, because the UI shows entries in the given order.
 
-    Rows, then figures and short texts, pictures, tables and longer texts, all counts, the place on disk, raw documents,
-    and what the UI shows elsewhere (columns, lineage). Entries of one kind keep their order.
+    The headline, rows, then figures and short texts, pictures, tables and longer texts, all counts, the place on disk,
+    raw documents, and what the UI shows elsewhere (columns, lineage). Entries of one kind keep their order.
     """
     return dict(sorted(metadata.items(), key=lambda entry: _reading_rank(*entry)))
 
 
 def _reading_rank(name: str, value: object) -> int:
+    if name == HEADLINE:
+        return -1
     if name in ROW_COUNTS:
         return 0
     if name in _PLACE:

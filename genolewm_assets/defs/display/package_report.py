@@ -2,7 +2,7 @@
 
 The text is a function of the two packages and of the ClinVar tables: it names no time, no run and no folder outside the
 root. Not here: the comparison (``lewm.packages.diff``, ``variants.changes``), where the report is kept
-(``assets.package_report``).
+(``assets.packages.move_report``).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _packages(move: Move) -> str:
 
 
 def _not_compared(facts: MoveFacts) -> str:
-    return f"## Benches and training\n\nThe packages were not compared: {facts.problems['package']}."
+    return f"## Benches and training\n\nThe packages were not compared: {_code(facts.problems['package'])}."
 
 
 def _clinvar(facts: MoveFacts) -> str:
@@ -128,7 +128,7 @@ def _clinvar(facts: MoveFacts) -> str:
         return f"## ClinVar\n\nBoth packages are of ClinVar {after}."
     head = f"## ClinVar {before} to {after}"
     if facts.clinvar is None:
-        return f"{head}\n\nThe releases were not compared: {facts.problems['clinvar']}."
+        return f"{head}\n\nThe releases were not compared: {_code(facts.problems['clinvar'])}."
     n = facts.clinvar
     text = (
         f"{_count(n['added'], 'allele')} appeared, **{n['removed']:,}** disappeared and **{n['class_changed']:,}** got "
@@ -282,7 +282,7 @@ def _count(n: int, noun: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return text of a catalogue as code that neither ends its cell nor is taken for Markdown."""
+    """Return text of a catalogue or an error as code that neither ends its cell nor is taken for Markdown."""
     return "`" + " ".join(text.replace("`", "'").replace("|", "/").split()) + "`"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from urllib.parse import urlsplit, urlunsplit
 
 import dagster as dg
@@ -39,7 +40,7 @@ FACTS = dg.TableSchema(
             "size_bytes", "int", description="size of a local file or of a remote one without published MD5"
         ),
         dg.TableColumn("version", "string", description="ETag, else modification time, of a remote file without MD5"),
-        dg.TableColumn("modified_ns", "int", description="modification time of a local file, ns since 1970"),
+        dg.TableColumn("modified", "string", description="modification time of a local file, UTC"),
         dg.TableColumn("expected_md5", "string", description="MD5 that a local file must have when it is read"),
         dg.TableColumn("revision", "string", description="commit or tag that the catalogue pins for the file"),
     ]
@@ -85,7 +86,11 @@ def _place(file: StatedFile) -> dict[str, dg.MetadataValue]:
 
 
 def _shown(facts: Mapping[str, str | int]) -> dict[str, str | int]:
-    return {name: _without_secrets(value) if isinstance(value, str) else value for name, value in facts.items()}
+    """Return the facts as a row of :data:`FACTS`; of the modification time the data version has nanoseconds."""
+    shown = {name: _without_secrets(value) if isinstance(value, str) else value for name, value in facts.items()}
+    if isinstance(modified_ns := shown.pop("modified_ns", None), int):
+        shown["modified"] = datetime.fromtimestamp(modified_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return shown
 
 
 def _without_secrets(place: str) -> str:
@@ -98,9 +103,10 @@ def _without_secrets(place: str) -> str:
 
 def _as_table(files: Mapping[str, StatedFile]) -> dg.MetadataValue:
     """Return the first files, and how many more there are; a fact that no file has is no column."""
-    known = [column for column in FACTS.columns if any(column.name in file.facts for file in files.values())]
+    stated = {name: _shown(file.facts) for name, file in files.items()}
+    known = [column for column in FACTS.columns if any(column.name in facts for facts in stated.values())]
     columns = [dg.TableColumn("name", "string"), *known]
-    rows = [{"name": name, **_shown(file.facts)} for name, file in list(files.items())[:_FILES_SHOWN]]
+    rows: list[dict[str, str | int]] = [{"name": name, **facts} for name, facts in list(stated.items())[:_FILES_SHOWN]]
     if more := len(files) - len(rows):
         rows.append({"name": f"and {more:,} more"})
     records = [dg.TableRecord({column.name: row.get(column.name) for column in columns}) for row in rows]

@@ -14,6 +14,7 @@ import dagster as dg
 
 from genolewm_assets.defs.assets import GATED, packages_current
 from genolewm_assets.defs.operations.build_inputs import describe_missing, is_recorded, missing_inputs
+from genolewm_assets.defs.operations.observe_job import observe_new_sources
 from genolewm_assets.defs.operations.release_job import (
     RELEASE_ASSETS,
     built_for,
@@ -270,7 +271,10 @@ class Builder:
 
 @dg.op
 def build_stages(context: dg.OpExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]) -> dg.Output[None]:
-    """Request every run that is needed, stage after stage, and wait for it."""
+    """Request every run that is needed, and wait for it.
+
+    Runs follow each other stage after stage.
+    """
     _check_queue(context.instance)
 
     held = can_hold(context.instance)
@@ -285,6 +289,7 @@ def build_stages(context: dg.OpExecutionContext, workspace: dg.ResourceParam[Wor
         releases = register_offered(opened, context.instance)
     except GenoLeWMError as err:
         raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}) from err
+    observe_new_sources(opened, context.instance, context.log.warning)
     builder = Builder(opened, context.instance, queue, partial(release_run, context.instance), context.log.info)
     stages = plan_stages(opened, context.instance, releases)
     tasks = [task for stage in stages for lane in stage for task in lane]

@@ -12,7 +12,7 @@ import dagster as dg
 import tenacity
 from pydantic import BaseModel, Field, ValidationError
 
-from genolewm_assets.defs.assets import clinvar_changes, clinvar_shard, packages_split
+from genolewm_assets.defs.assets import clinvar_changes, clinvar_shard, packages_audit
 from genolewm_assets.defs.operations.build_everything import BUILD_EVERYTHING
 from genolewm_assets.defs.operations.build_inputs import describe_missing, inputs_of, is_published, missing_inputs
 from genolewm_assets.defs.operations.release_job import UNPACKAGED_ASSETS, built_for, refresh_release_job
@@ -333,7 +333,7 @@ def clinvar_release_schedule(
     """Once a week, request refresh_release for the newest ClinVar release if it is not built yet.
 
     This replaces the sensor where it is off, and repeats runs that failed for a temporary reason. A release is built if
-    its package is published or, if the catalogue does not package it, its shard.
+    its package is published and audited or, if the catalogue does not package it, its shard.
     """
     try:
         opened = workspace.open()
@@ -349,7 +349,7 @@ def clinvar_release_schedule(
     key = state.offered[-1]
     # A newer published release counts too: if its checksum cannot be read today, no older release must be requested.
     for release in state.known:
-        product = packages_split if opened.is_packaged(release.key) else clinvar_shard
+        product = packages_audit if opened.is_packaged(release.key) else clinvar_shard
         if not is_before(release.key, key) and is_published(opened, product, release.key):
             return dg.SkipReason(f"{product.key}[{release.key}] is published: {state}")
     running = f"a run for {key} is in progress" if _count_runs(context.instance, key, UNFINISHED) else None

@@ -122,7 +122,10 @@ class Evaluations:
 def compare_with_sources(
     context: dg.OpExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
-    """Report ``built_from_current_inputs`` of each partition, and ``newest_release_built`` of what follows ClinVar."""
+    """Compare every partition with what a build of now reads.
+
+    Reports built_from_current_inputs of each partition, and newest_release_built of what follows ClinVar.
+    """
     opened, evaluations = workspace.open(), Evaluations(context.instance)
     states: Counter[str] = Counter()
     for found in survey_root(opened, context.instance):

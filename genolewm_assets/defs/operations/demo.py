@@ -18,9 +18,17 @@ from typing import Literal, Self, TypeAlias
 
 import dagster as dg
 
-from genolewm_assets.defs.assets import GATED, embeddings_cache, embeddings_corpus, leading_to, packages_current
+from genolewm_assets.defs.assets import (
+    GATED,
+    embeddings_cache,
+    embeddings_corpus,
+    leading_to,
+    packages_current,
+    platform_status,
+)
 from genolewm_assets.defs.display import OFFENDING, row_text
 from genolewm_assets.defs.operations.build_inputs import is_recorded, rows_recorded
+from genolewm_assets.defs.operations.observe_job import observe_new_sources
 from genolewm_assets.defs.operations.release_job import register_offered
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
@@ -179,8 +187,12 @@ class Demo:
                     storage.free_concurrency_slots_for_run(run_id)
 
     def steps(self) -> Steps:
-        """Return every (asset, partition) in dependency order, except ``packages/current`` (see :meth:`follow`)."""
+        """Return every (asset, partition) in dependency order, except ``packages/current`` (see :meth:`follow`).
+
+        Before that the releases on offer are registered, and the sources are observed.
+        """
         releases = register_offered(self.workspace, self.instance)
+        observe_new_sources(self.workspace, self.instance, self.say)
         listed: Mapping[Partitioning, Sequence[str]] = {
             BY_RELEASE: releases,
             BY_PACKAGED_RELEASE: [key for key in releases if self.workspace.is_packaged(key)],
@@ -227,6 +239,10 @@ class Demo:
                 return PartitionResult(artefact, "current", time.monotonic() - started, 1, 1, 1)
         failure = self._materialise(artefact, 1, started)
         return failure or PartitionResult(artefact, "built", time.monotonic() - started, 1, 1, 1)
+
+    def report(self) -> None:
+        """Write the page of the morning, ``platform/status``."""
+        self._materialise(ArtefactId(platform_status.key), 0, time.monotonic())
 
     def _materialise(self, artefact: ArtefactId, checks: int, started: float) -> PartitionResult | None:
         """Run one asset for one partition; return the failure, or None on success."""

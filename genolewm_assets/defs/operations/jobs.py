@@ -30,7 +30,10 @@ class RebuildConfig(dg.Config):
 
 @dg.op
 def request_backfill(context: dg.OpExecutionContext, config: RebuildConfig) -> dg.Output[None]:
-    """Request a backfill of every partition of every asset that carries the H100 tag."""
+    """Request a backfill of every partition of states.
+
+    They are the assets that carry the H100 tag.
+    """
     # An asset job takes one kind of partitions, but these assets have two, contigs and corpus sources; a backfill takes
     # both. Dagster has no public function that requests a backfill. These imports take 0.4 s.
     from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset

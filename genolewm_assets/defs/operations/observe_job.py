@@ -1,10 +1,17 @@
-"""``observe_sources``: records the current version of each file outside the root, once a day."""
+"""``observe_sources``: records the current version of each file outside the root, once a day.
+
+The first versions are recorded before the first build (:func:`observe_new_sources`): automation takes the first one
+that it meets for a change, and would request every build again.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import dagster as dg
 
-from genolewm_assets.defs.runtime import SOURCES, report_failure
+from genolewm_assets.defs.assets import DECLARATIONS, ObservedSource
+from genolewm_assets.defs.runtime import SOURCES, Workspace, report_failure
 
 observe_sources_job = dg.define_asset_job(
     "observe_sources",
@@ -20,3 +27,23 @@ observe_sources_schedule = dg.ScheduleDefinition(
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Observe the source files daily, at the cost of a few small requests.",
 )
+
+
+def observe_new_sources(workspace: Workspace, instance: dg.DagsterInstance, say: Callable[[str], object]) -> None:
+    """Record the current version of each source that was never observed.
+
+    Parameters
+    ----------
+    say
+        Receives one line for a source whose files cannot be observed; what reads them will say more.
+    """
+    for source in DECLARATIONS:
+        if not isinstance(source, ObservedSource):
+            continue
+        if instance.fetch_observations(dg.AssetKey(source.path), limit=1).records:
+            continue
+        try:
+            for observation in source.observe(workspace):
+                instance.report_runless_asset_event(observation)
+        except dg.Failure as err:
+            say(f"{source.key} was not observed: {' '.join(str(err.description).split())}")

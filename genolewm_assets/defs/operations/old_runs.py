@@ -141,7 +141,10 @@ class RunHistory:
 
 @dg.op
 def delete_superseded_runs(context: dg.OpExecutionContext, config: PurgeConfig) -> dg.Output[None]:
-    """Delete old, superseded runs with their events and captured output, and count them."""
+    """Delete old, superseded runs, and count them.
+
+    Their events and captured output are deleted with them.
+    """
     history = RunHistory(context.instance)
     counts = Counter(deleted=0, kept=0)
     cutoff = datetime.now(UTC) - timedelta(days=config.older_than_days)

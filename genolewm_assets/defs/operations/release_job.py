@@ -19,8 +19,8 @@ refresh_release_job = dg.define_asset_job(
     selection=dg.AssetSelection.assets(*(dg.AssetKey(key.split("/")) for key in RELEASE_ASSETS)),
     tags={REFRESH_TAG: "true"},
     description=(
-        "Build all assets of one ClinVar release: download, shard, changes, mitochondrial variants, holdouts and "
-        "package. One release per run."
+        "Build all assets of one ClinVar release: download, shard, changes, mitochondrial variants, holdouts, package "
+        "and its audit. One release per run."
     ),
 )
 

@@ -122,7 +122,10 @@ def _key(artefact: ArtefactId) -> dg.AssetKey:
 def verify_files(
     context: dg.OpExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
-    """Compare every file of the root with its manifest; fail at the end if a published file is damaged or missing."""
+    """Compare every file of the root with its manifest.
+
+    Fails at the end if a published file is damaged or missing.
+    """
     opened = workspace.open()
     checks = PartitionChecks(opened, context.instance)
     # Each evaluation is yielded at once, so that an interrupted run keeps its results. It belongs to this run, because

@@ -110,26 +110,33 @@ def _when(reason: Condition, label: str) -> Condition:
 #: Built when the partition is newly missing, and again when upstream data changed.
 AUTOMATED = _when(
     _labelled(_newly_missing() | _due(), "the partition is new, or an input changed"),
-    "build a new partition, and rebuild when an input changed",
+    "build if new, rebuild if changed",
 )
 
 #: Rebuilt when upstream data changed. The first build is requested by ``refresh_release`` or by a person, because not
 #: every release is packaged.
-REBUILT = _when(
-    _labelled(~AC.missing(), "was built before") & _due(), "rebuild when an input changed, where a build exists"
-)
+REBUILT = _when(_labelled(~AC.missing(), "was built before") & _due(), "rebuild when an input changed")
 
 #: Built when upstream data changed; a missing partition alone triggers no build.
 RECOMPUTED = _when(_due(), "compute again when an input changed")
 
-_PACKAGE_CHANGED = _labelled(_UPSTREAM_CHANGED.since(AC.newly_requested()), "a package changed since the last request")
+#: An audit that passed changed with the package that it audited; a package without one cannot be chosen.
+_AUDITS = dg.AssetSelection.assets(["packages", "audit"])
 
-#: Built when it is newly missing or any package changed. ``GATE`` does not apply, and a release that is missing, failed
-#: or in progress does not delay it, because its build verifies the package it selects. Another package may change
-#: during that verification, so a change counts as handled only when the asset is requested after it.
+# One condition for both: Dagster would file what two of the same form remember in one place. Where a release fails
+# before its package, the audit of the same run counts as failed too.
+_AUDITED = _labelled(
+    AC.any_deps_match(_CHANGED | (_NEWLY_FAILED & ~AC.any_deps_missing())).allow(_AUDITS).since(AC.newly_requested()),
+    "a package passed or failed its audit since the last request",
+)
+
+#: Built when it is newly missing, or any package passed or failed its audit: after a failed one it chooses no package
+#: that is known to leak, and its page says so. ``GATE`` does not apply, and a release that is missing, failed or in
+#: progress does not delay it, because its build verifies the package it selects. Another package may change during that
+#: verification, so a change counts as handled only when the asset is requested after it.
 FOLLOWING = _labelled(
-    _labelled(_newly_missing() | _PACKAGE_CHANGED, "nothing is in use yet, or a package changed") & _IDLE,
-    "follow every new or changed package",
+    _labelled(_newly_missing() | _AUDITED, "nothing is in use yet, or a package was audited") & _IDLE,
+    "follow every audit of a package",
 )
 
 _ON_GPU = dg.AssetSelection.tag(*next(iter(H100_ASSET_TAGS.items())))

@@ -40,7 +40,7 @@ class CodePlace:
             Web address of the folder that holds the package, in the version that is installed, without its last ``/``.
         """
         file = Path(self.file)
-        label = f"{file.name}:{self.line}"  # the panel of the UI has room for no more
+        label = f"{file.stem}:{self.line}"  # the panel of the UI has room for about 20 characters
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)
             if source_url is None or not file.is_relative_to(_ABOVE):

@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from genolewm_assets.defs.display import CHECK_DESCRIPTIONS, OWNERS, Sources, definition_metadata
+from genolewm_assets.defs.display import CHECK_DESCRIPTIONS, OWNERS, Sources, definition_metadata, describe_entries
 from genolewm_assets.defs.runtime.code_place import CodePlace, place_of_caller
 from genolewm_assets.defs.runtime.failure_hook import report_failure
 from genolewm_assets.defs.runtime.op_tags import H100_ASSET_TAGS, H100_OP_TAGS, H100_POOL
@@ -30,7 +30,8 @@ class Declaration:
     key
         ``domain/noun``; the domain is the asset's group in the UI.
     description
-        Starts with "One row per"; a second paragraph says why the asset exists. May be indented.
+        Starts with "One row per"; a second paragraph says why the asset exists. May be indented. The UI shows after it
+        what the entries of the metadata mean (``display.entry_descriptions``).
     kinds
         Formats and libraries that the graph shows, at most three.
     code_version
@@ -116,7 +117,7 @@ class Declaration:
         """Return the arguments that ``dg.asset`` and ``dg.AssetSpec`` have in common."""
         return {
             "key": self.path,
-            "description": inspect.cleandoc(self.description),
+            "description": f"{inspect.cleandoc(self.description)}\n\n{describe_entries(self.key)}".rstrip(),
             "deps": self.deps,
             "partitions_def": self.partitions.definition,
             "automation_condition": self.automation,

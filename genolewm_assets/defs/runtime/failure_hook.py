@@ -75,7 +75,7 @@ def _report_skipped_checks(context: dg.HookContext, report: Report) -> None:
                     passed=False,
                     severity=dg.AssetCheckSeverity.WARN,
                     description=f"not evaluated: {report['asset']}, which this asset reads, was not built",
-                    metadata={"run_id": context.run_id},
+                    metadata={"run": dg.MetadataValue.dagster_run(context.run_id)},
                     blocking=graph.get_check_spec(check).blocking,
                     partition=report["partition"],
                 )

@@ -5,7 +5,7 @@ results are recorded for the partition, the work directory is kept under ``rejec
 published.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +114,10 @@ class GatedAsset(PublishingAsset):
         place.
     array_store
         Whether the asset is an array store, which verifies a checksum with each batch it reads.
+    advisories
+        Names of checks of the contents that block nothing.
+    advise
+        Returns the results of ``advisories`` for the published artefact.
     surface, resumable
         As in ``store.BuildPlan``.
     """
@@ -122,6 +126,8 @@ class GatedAsset(PublishingAsset):
     plan: Callable[[Workspace, str, Progress], Plan]
     describe: Callable[[Published], dict[str, dg.MetadataValue]]
     after: Callable[[Workspace, BuildPlan, Published], dict[str, dg.MetadataValue]] | None = None
+    advisories: tuple[str, ...] = ()
+    advise: Callable[[Published], Iterable[CheckResult]] = lambda _: ()
     shelf: str | None = None
     array_store: bool = False
     surface: bool = False
@@ -131,6 +137,11 @@ class GatedAsset(PublishingAsset):
     def check_names(self) -> tuple[str, ...]:
         """Names of all checks of the asset, the standing ones first."""
         return (*STANDING_CHECKS, *self.checks)
+
+    @property
+    def advisory_names(self) -> tuple[str, ...]:
+        """Names of the checks that block nothing, those of the contents first."""
+        return (*self.advisories, *super().advisory_names)
 
     def step(self) -> Callable[..., Any]:
         """Return the function that the step runs: ``body``, or the build of the run's partition."""
@@ -265,6 +276,7 @@ class GatedAsset(PublishingAsset):
                 # The files were hashed while they were written or, if reused, again now.
                 self._as_dagster(_bytes_match(published.manifest)),
                 *map(self._as_dagster, published.manifest.checks),
+                *(self._as_dagster(check, dg.AssetCheckSeverity.WARN) for check in self.advise(published)),
                 *self.advice(workspace, Currency(published.artefact, "current"), context.instance),
             ],
         )
@@ -303,7 +315,7 @@ class GatedAsset(PublishingAsset):
         Without a result Dagster shows such a check as failed. As a warning it does not look like one, and the gate
         stays closed, because a check that has not passed keeps it closed whatever its severity.
         """
-        for name in self.check_names:
+        for name in (*self.check_names, *self.advisories):
             if name not in evaluated:
                 yield dg.AssetCheckResult(
                     passed=False,
@@ -313,9 +325,12 @@ class GatedAsset(PublishingAsset):
                     description=NOT_EVALUATED,
                 )
 
-    def _as_dagster(self, check: CheckResult) -> dg.AssetCheckResult:
+    def _as_dagster(
+        self, check: CheckResult, severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
+    ) -> dg.AssetCheckResult:
         return dg.AssetCheckResult(
             passed=check.passed,
+            severity=severity,
             asset_key=self.path,
             check_name=check.name,
             metadata=check_metadata(check),

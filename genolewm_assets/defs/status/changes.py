@@ -58,12 +58,15 @@ class Moved:
         The newest one that changed, of an asset whose partitions are releases; else None.
     partitions
         Number of partitions with other data than before.
+    is_all
+        Whether these are all; an asset with more builds than are looked at has others.
     """
 
     asset: str
     partition: str | None
     partitions: int
     figures: tuple[Figure, ...]
+    is_all: bool = True
 
 
 def find_moved(instance: dg.DagsterInstance, assets: Iterable[PublishingAsset], since: float) -> Iterator[Moved]:
@@ -72,28 +75,36 @@ def find_moved(instance: dg.DagsterInstance, assets: Iterable[PublishingAsset], 
     Those whose figures are told by name come first.
     """
     for asset in sorted(assets, key=lambda each: each.key not in {**_DIFFERENCES, **_FIGURES}):
-        changed = list(_changed(instance, asset, since))
+        latest, is_all = _latest(instance, asset, since)
+        changed = list(_changed(instance, asset, latest, since))
         if not changed:
             continue
         releases = in_order(str(new.partition_key) for new, _ in changed)
-        if asset.partitions.by == "clinvar_release" and releases:
-            shown = [pair for pair in changed if pair[0].partition_key == releases[-1]]
-            yield Moved(asset.key, releases[-1], len(changed), _figures(asset.key, shown))
-        else:
-            yield Moved(asset.key, None, len(changed), _figures(asset.key, changed))
+        newest = releases[-1] if asset.partitions.by == "clinvar_release" and releases else None
+        shown = changed if newest is None else [pair for pair in changed if pair[0].partition_key == newest]
+        yield Moved(asset.key, newest, len(changed), _figures(asset.key, shown), is_all)
 
 
 _Pair = tuple[dg.EventLogRecord, dg.EventLogRecord | None]
 
 
-def _changed(instance: dg.DagsterInstance, asset: PublishingAsset, since: float) -> Iterator[_Pair]:
-    """Yield the latest materialisation of each partition with other data than before, and the one before."""
-    key = dg.AssetKey(asset.path)
-    recent = instance.fetch_materializations(dg.AssetRecordsFilter(key, after_timestamp=since), limit=_LOOK_BACK)
+def _latest(instance: dg.DagsterInstance, asset: PublishingAsset, since: float) -> tuple[list[dg.EventLogRecord], bool]:
+    """Return the latest materialisation of each partition since a time, newest first, and whether these are all."""
+    wanted = dg.AssetRecordsFilter(dg.AssetKey(asset.path), after_timestamp=since)
+    recent = instance.fetch_materializations(wanted, limit=_LOOK_BACK).records
     latest: dict[str | None, dg.EventLogRecord] = {}
-    for record in recent.records:
+    for record in recent:
         latest.setdefault(record.partition_key, record)
-    for partition, record in list(latest.items())[:_COMPARED]:
+    return list(latest.values())[:_COMPARED], len(recent) < _LOOK_BACK and len(latest) <= _COMPARED
+
+
+def _changed(
+    instance: dg.DagsterInstance, asset: PublishingAsset, latest: Iterable[dg.EventLogRecord], since: float
+) -> Iterator[_Pair]:
+    """Yield the materialisations with other data than before, and the one before."""
+    key = dg.AssetKey(asset.path)
+    for record in latest:
+        partition = record.partition_key
         before = _before(instance, key, partition, since)
         if before is not None and _data_version(before) == _data_version(record):
             continue

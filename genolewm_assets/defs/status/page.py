@@ -95,6 +95,7 @@ def _release_rows(status: Status) -> Iterator[tuple[str, str]]:
     found = status.releases
     newest = "none is known" if found.newest is None else f"{found.newest}, {_days(found.age_days)} old"
     yield "newest release", newest
+    yield from (("not in use", line) for line in found.not_in_use)
     if found.served is None:
         yield _SERVES, "no package is in use"
         return
@@ -135,7 +136,8 @@ def _moved(status: Status) -> Section:
 
 def _moved_row(moved: Moved) -> tuple[str, ...]:
     what = moved.asset if moved.partition is None else f"{moved.asset}[{moved.partition}]"
-    return what, _number(moved.partitions, "partition"), ", ".join(map(_figure, moved.figures))
+    counted = _number(moved.partitions, "partition") + ("" if moved.is_all else " at least")
+    return what, counted, ", ".join(map(_figure, moved.figures))
 
 
 def _figure(figure: Figure) -> str:

@@ -11,7 +11,7 @@ import dagster as dg
 
 from genolewm_assets.defs.runtime import PublishingAsset, Workspace, judge_age, recorded_releases, seen_releases
 from genolewm_assets.errors import GenoLeWMError, MissingResourceError
-from genolewm_assets.lewm.packages import read_current, read_pin
+from genolewm_assets.lewm.packages import not_in_use, read_current, read_pin
 from genolewm_assets.variants import ReleaseKey, in_order
 
 #: Asset that names the package in use.
@@ -41,6 +41,8 @@ class Releases:
         Release that a person pinned.
     late
         Why the package in use is late; empty if it is not.
+    not_in_use
+        Why the packages of releases that would come first are not in use, one line each.
     problem
         Why one of these could not be read; empty if all could.
     """
@@ -53,6 +55,7 @@ class Releases:
     served_since: float | None = None
     pinned: str | None = None
     late: str = ""
+    not_in_use: tuple[str, ...] = ()
     problem: str = ""
 
 
@@ -66,6 +69,7 @@ def read_releases(
     newest = in_order(known.keys)[-1] if known.keys else None
     try:
         facts["pinned"] = read_pin(root)
+        facts["not_in_use"] = tuple(not_in_use(root).values())
         used = read_current(root)
         facts |= {"served": used.release, "served_path": used.path, "served_age_days": _age(used.release, now)}
         facts["served_since"] = _chosen(instance, pointer, used.manifest_sha256) if instance else None

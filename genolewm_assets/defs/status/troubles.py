@@ -10,12 +10,13 @@ import dagster as dg
 
 # Dagster has no public names for the state of checks by partition and for ticks; its UI uses these.
 from dagster._core.event_api import PartitionKeyFilter
+from dagster._core.instance import RUNLESS_RUN_ID
 from dagster._core.scheduler.instigation import InstigatorStatus, TickStatus
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus, AssetCheckPartitionInfo
 
+from genolewm_assets.defs.display import NO_ITEMS
 from genolewm_assets.defs.runtime import (
     BUILT_FROM_CURRENT_INPUTS,
-    NEWEST_RELEASE_BUILT,
     UNFINISHED,
     WAITING,
     PublishingAsset,
@@ -107,22 +108,26 @@ def failed_checks(
     expected: Mapping[str, Sequence[str | None]],
     reported: set[str],
 ) -> Iterator[Trouble]:
-    """Yield the checks whose latest evaluation failed; ``built_from_current_inputs`` tells what is stale.
+    """Yield the blocking checks whose latest evaluation failed; ``built_from_current_inputs`` tells what is stale.
 
     Parameters
     ----------
     reported
         Ids of failed runs that are reported themselves: the checks that they failed say nothing more.
+
+    Notes
+    -----
+    Results that belong to no run are of checks that a failed run did not evaluate (``runtime.failure_hook``).
     """
     for asset in assets:
-        names = [name for name in (*asset.check_names, *asset.advisory_names) if name != NEWEST_RELEASE_BUILT]
+        names = (*asset.check_names, BUILT_FROM_CURRENT_INPUTS)
         keys = [dg.AssetCheckKey(dg.AssetKey(asset.path), name) for name in names]
         found = instance.event_log_storage.get_asset_check_partition_info(keys)
         failed = [
             each
             for each in found
             if each.latest_execution_status is AssetCheckExecutionRecordStatus.FAILED
-            and each.latest_planned_run_id not in reported
+            and each.latest_planned_run_id not in {*reported, RUNLESS_RUN_ID}
             and each.partition_key in {None, *expected[asset.key]}
         ]
         for number, each in enumerate(failed):
@@ -151,7 +156,7 @@ def _failed_check(
             continue
         evaluation = event.asset_check_evaluation_data
         stated = [evaluation.metadata.get(name) for name in ("reasons", "error", "problems")]
-        texts = [str(value.value) for value in stated if value is not None]
+        texts = [str(value.value) for value in stated if value is not None and value.value != NO_ITEMS]
         reason = " ".join(" ".join([*texts, evaluation.description or ""]).split()).removeprefix("- ")
         return Trouble(kind, subject, reason or "the check failed", record.create_timestamp, record.run_id, (artefact,))
     return Trouble(kind, subject, run_id=found.latest_planned_run_id, artefacts=(artefact,))

@@ -1,7 +1,8 @@
-"""Place windows of corpus records on the reference: by stated coordinates, by alignment, or by contig name alone.
+"""Place windows of corpus records on the reference: by stated coordinates, by alignment, or as the record states.
 
-Stated coordinates are used unless the reference contradicts them. The bases of the reference and the aligner are
-arguments; ``sources.corpus.aligner`` provides both.
+Stated coordinates place a window only where its bases are those of the reference; otherwise the window is aligned to
+the whole reference, whatever contig is stated. The bases of the reference and the aligner are arguments;
+``sources.corpus.aligner`` provides both.
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ from genolewm_assets.lewm.corpus.records import CorpusRecord
 ReferenceBases = Callable[[str, int, int], bytes]
 Span = tuple[int, int]
 
-#: Coordinates are confirmed if the record equals the reference in at least this share of the bases known in both.
+#: Coordinates are confirmed if the bases equal the reference's in at least this share of those known in both.
 MIN_AGREEMENT = 0.95
-# With fewer bases known in both, coordinates can be neither confirmed nor refuted.
+#: Share of a window that must be known in both, for its coordinates to be confirmed; as of an alignment.
+MIN_KNOWN = 0.9
+#: Of a spliced record only the outer exons can be compared; they must be at least this share of it, and known.
+MIN_KNOWN_SPLICED = 0.5
+# With fewer bases known in both, coordinates are not refuted.
 _MIN_KNOWN_BASES = 20
 _KNOWN = np.frombuffer(b"ACGT", dtype=np.uint8)
 
@@ -31,19 +36,22 @@ _KNOWN = np.frombuffer(b"ACGT", dtype=np.uint8)
 class PlacementHow(StrEnum):
     """Evidence of a placement.
 
-    ``CONTIG_NAME``: the contig is stated, the position is unknown. ``NONE``: not placed.
+    ``COORDINATES``: stated, and the bases agree. ``MAPPY``: aligned. ``STATED``: coordinates stated, not confirmed by
+    the reference, and no other place found. ``CONTIG_NAME``: only the contig is stated. ``NONE``: not placed.
     """
 
     COORDINATES = "coordinates"
     MAPPY = "mappy"
+    STATED = "stated"
     CONTIG_NAME = "contig_name"
     NONE = "none"
 
 
 class Verdict(StrEnum):
-    """Result of comparing a record's stated coordinates with the reference.
+    """Result of comparing the coordinates that a record states for a window with the reference.
 
-    ``UNVERIFIABLE``: the genome lacks the contig, or too few bases are known to compare.
+    ``UNVERIFIABLE``: the genome lacks the contig, or too few bases are known to compare. ``REFUTED``: the bases differ,
+    or the coordinates do not fit the record or the contig.
     """
 
     NOT_STATED = "not_stated"
@@ -64,8 +72,8 @@ class Placement:
     contig
         Canonical name; None: not placed.
     start, end
-        0-based half-open on ``contig``; None: position unknown. Of a spliced record placed by coordinates, those of
-        the whole record.
+        0-based half-open on ``contig``; None: position unknown. Of a spliced record placed as it states, those of the
+        whole record.
     strand
         ``-`` if the window is the reverse complement of the reference, else ``+``; None: position unknown.
     spliced
@@ -75,6 +83,9 @@ class Placement:
     identity, coverage
         Of an alignment, 0 to 1: share of matching columns, and share of the window's bases that are aligned; else
         None.
+    stated_contig, stated_start, stated_end
+        Of an alignment: what the record states and the alignment does not replace. Coordinates that could not be
+        compared, or the name of another contig; else None.
     """
 
     how: PlacementHow
@@ -86,20 +97,21 @@ class Placement:
     exact: bool = False
     identity: float | None = None
     coverage: float | None = None
+    stated_contig: str | None = None
+    stated_start: int | None = None
+    stated_end: int | None = None
 
 
 class WindowAligner(Protocol):
     """Finds the unique place of a sequence on the reference."""
 
-    def align(self, sequence: bytes, *, contig: str | None) -> Placement | None:
-        """Return the place of a sequence, or None if there is no place or more than one.
+    def align(self, sequence: bytes) -> Placement | None:
+        """Return the place of a sequence on any contig, or None if there is no place or more than one.
 
         Parameters
         ----------
         sequence
             Upper-case bases.
-        contig
-            Canonical name of the only contig to search; None: all.
 
         Returns
         -------
@@ -119,14 +131,14 @@ class CorpusPlacer:
     bases
         Returns bases of an interval of the reference.
     aligner
-        Places windows that may be human and have no usable coordinates; None: such windows are not aligned.
+        Places windows that may be human and have no confirmed coordinates; None: such windows are not aligned.
     """
 
     contigs: ContigSet
     bases: ReferenceBases
     aligner: WindowAligner | None = None
 
-    def place(self, record: CorpusRecord, windows: Sequence[Span]) -> tuple[Verdict, list[Placement]]:
+    def place(self, record: CorpusRecord, windows: Sequence[Span]) -> list[tuple[Verdict, Placement]]:
         """Place the windows of a record.
 
         Parameters
@@ -138,25 +150,24 @@ class CorpusPlacer:
 
         Returns
         -------
-        tuple
-            The verdict on the record's coordinates, and one placement per window.
+        list of tuple
+            Of each window, the verdict on its stated coordinates, and its placement.
 
         Notes
         -----
         A record of another organism is not placed, because its ``chr17`` is not the reference's.
         """
         if not record.maybe_human:
-            return Verdict.NOT_STATED, [Placement(PlacementHow.NONE, spliced=record.spliced)] * len(windows)
+            return [(Verdict.NOT_STATED, Placement(PlacementHow.NONE, spliced=record.spliced))] * len(windows)
         contig = self._canonical(record.contig)
-        verdict = self._judge(record, contig)
-        if verdict in (Verdict.CONFIRMED, Verdict.UNVERIFIABLE):
-            found = [_by_coordinates(record, contig, window) for window in windows]
-        else:
-            found = [self._by_sequence(record, contig, window) for window in windows]
-        return verdict, [
-            replace(placement, exact=self._is_exact(record.sequence[start:end], placement))
-            for (start, end), placement in zip(windows, found, strict=True)
-        ]
+        # A spliced record is compared once: where its inner exons are is not known.
+        whole = self._judge(record, contig)
+        verdicts = [whole or self._compare_window(record, contig, window) for window in windows]
+        placed = []
+        for (start, end), verdict in zip(windows, verdicts, strict=True):
+            found = self._place(record, contig, (start, end), verdict)
+            placed.append((verdict, replace(found, exact=self._is_exact(record.sequence[start:end], found))))
+        return placed
 
     def _canonical(self, name: str | None) -> str | None:
         """Return the canonical name of a contig in the genome or, if the genome lacks it, in GRCh38.
@@ -170,7 +181,8 @@ class CorpusPlacer:
                 continue
         return None
 
-    def _judge(self, record: CorpusRecord, contig: str | None) -> Verdict:
+    def _judge(self, record: CorpusRecord, contig: str | None) -> Verdict | None:
+        """Return the verdict that holds for all windows; None: it depends on the bases of each."""
         if record.span is None:
             return Verdict.NOT_STATED
         if contig is None:
@@ -184,38 +196,41 @@ class CorpusPlacer:
             return Verdict.UNVERIFIABLE
         if end > self.contigs[contig].length:
             return Verdict.REFUTED
-        return self._compare_bases(record, contig)
+        return self._compare_outer_exons(record, contig) if record.spliced else None
 
-    def _compare_bases(self, record: CorpusRecord, contig: str) -> Verdict:
-        """Compare a record, or the outer exons of a transcript, with the reference over the bases known in both."""
+    def _compare_outer_exons(self, record: CorpusRecord, contig: str) -> Verdict:
+        """Compare the outer exons of a transcript with both ends of its span; without junctions, nothing."""
         (start, end), size = record.span or (0, 0), len(record.sequence)
-        first, last = (size, size) if not record.spliced else (0, size)
-        if record.junctions:
-            first, last = record.junctions[0], record.junctions[-1]
+        first, last = (record.junctions[0], record.junctions[-1]) if record.junctions else (0, size)
         head, tail = record.sequence[:first], record.sequence[last:]
         if record.strand == "-":
             genomic = reverse_complement(self.bases(contig, end - first, end))
             genomic += reverse_complement(self.bases(contig, start, start + len(tail)))
         else:
             genomic = self.bases(contig, start, start + first) + self.bases(contig, end - len(tail), end)
-        reference, observed = np.frombuffer(genomic, np.uint8), np.frombuffer(head + tail, np.uint8)
-        known = np.isin(reference, _KNOWN) & np.isin(observed, _KNOWN)
-        if np.count_nonzero(known) < _MIN_KNOWN_BASES:
-            return Verdict.UNVERIFIABLE
-        agreement = np.count_nonzero(reference[known] == observed[known]) / np.count_nonzero(known)
-        return Verdict.CONFIRMED if agreement >= MIN_AGREEMENT else Verdict.REFUTED
+        return _compare(head + tail, genomic, enough=MIN_KNOWN_SPLICED * size)
 
-    def _by_sequence(self, record: CorpusRecord, contig: str | None, window: Span) -> Placement:
-        """Place a window by alignment, or by its contig's name alone.
+    def _compare_window(self, record: CorpusRecord, contig: str | None, window: Span) -> Verdict:
+        stated = _as_stated(record, contig, window, PlacementHow.STATED)
+        genomic = self.bases(str(contig), stated.start or 0, stated.end or 0)
+        observed = record.sequence[slice(*window)]
+        enough = MIN_KNOWN * len(observed)
+        return _compare(observed, reverse_complement(genomic) if stated.strand == "-" else genomic, enough=enough)
 
-        A window is aligned unless it states a contig that the genome lacks.
-        """
-        if self.aligner is not None and (contig is None or contig in self.contigs):
-            found = self.aligner.align(record.sequence[slice(*window)], contig=contig)
-            if found is not None:
-                return found
+    def _place(self, record: CorpusRecord, contig: str | None, window: Span, verdict: Verdict) -> Placement:
+        """Place a window by confirmed coordinates, else by alignment to all contigs, else as the record states."""
+        if verdict is Verdict.CONFIRMED:
+            return _as_stated(record, contig, window, PlacementHow.COORDINATES)
         how = PlacementHow.NONE if contig is None else PlacementHow.CONTIG_NAME
-        return Placement(how, contig, spliced=record.spliced)
+        stated = Placement(how, contig, spliced=record.spliced)
+        if verdict is Verdict.UNVERIFIABLE:
+            stated = _as_stated(record, contig, window, PlacementHow.STATED)
+        found = None if self.aligner is None else self.aligner.align(record.sequence[slice(*window)])
+        if found is None:
+            return stated
+        if stated.how is PlacementHow.CONTIG_NAME and stated.contig == found.contig:
+            return found
+        return replace(found, stated_contig=stated.contig, stated_start=stated.start, stated_end=stated.end)
 
     def _is_exact(self, sequence: bytes, placement: Placement) -> bool:
         contig, start, end = placement.contig, placement.start, placement.end
@@ -227,11 +242,21 @@ class CorpusPlacer:
         return sequence == (reverse_complement(genomic) if placement.strand == "-" else genomic)
 
 
-def _by_coordinates(record: CorpusRecord, contig: str | None, window: Span) -> Placement:
+def _compare(observed: bytes, genomic: bytes, *, enough: float) -> Verdict:
+    """Compare bases of equal number; at least ``enough`` must be known in both for them to be confirmed."""
+    reference, own = np.frombuffer(genomic, np.uint8), np.frombuffer(observed, np.uint8)
+    known = np.isin(reference, _KNOWN) & np.isin(own, _KNOWN)
+    n, agreeing = np.count_nonzero(known), np.count_nonzero(known & (reference == own))
+    if n >= _MIN_KNOWN_BASES and agreeing < MIN_AGREEMENT * n:
+        return Verdict.REFUTED
+    return Verdict.CONFIRMED if n >= max(enough, _MIN_KNOWN_BASES) else Verdict.UNVERIFIABLE
+
+
+def _as_stated(record: CorpusRecord, contig: str | None, window: Span, how: PlacementHow) -> Placement:
     """Place a window inside the record's span; a window of a spliced record gets the whole span."""
     start, end = record.span or (0, 0)
     strand = record.strand or "+"
     if record.spliced:
-        return Placement(PlacementHow.COORDINATES, contig, start, end, strand, spliced=True)
+        return Placement(how, contig, start, end, strand, spliced=True)
     left = end - window[1] if strand == "-" else start + window[0]
-    return Placement(PlacementHow.COORDINATES, contig, left, left + window[1] - window[0], strand)
+    return Placement(how, contig, left, left + window[1] - window[0], strand)

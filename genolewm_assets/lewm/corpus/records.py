@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from genolewm_assets.lewm.corpus.taxa import states_non_human
+
 
 class CorpusSource(StrEnum):
     """The four configurations of the pretraining corpus."""
@@ -47,7 +49,7 @@ class CorpusRecord:
     sequence
         ASCII, upper-case, U replaced by T; may hold symbols other than ACGT. In the gene's orientation, 5' to 3'.
     taxonomy
-        Organism as stated; None: not stated.
+        Organism or lineage as stated; None: not stated.
     contig
         Contig name as spelt in the record; None: not stated.
     span
@@ -72,13 +74,12 @@ class CorpusRecord:
 
     @property
     def maybe_human(self) -> bool:
-        """Whether the record can be human: unless its source is prokaryotic or it states another organism.
+        """Whether the record can be human: unless it states a listed taxon (:mod:`~genolewm_assets.lewm.corpus.taxa`).
 
-        A record without a stated organism counts as human, so that holdouts apply to it.
+        The source states nothing: a record of ``prokaryote_evo2`` without a taxon counts as human, so that holdouts
+        apply to it.
         """
-        if self.source is CorpusSource.PROKARYOTE_EVO2:
-            return False
-        return self.taxonomy is None or "homo sapiens" in self.taxonomy.lower()
+        return self.taxonomy is None or not states_non_human(self.taxonomy)
 
     @property
     def spliced(self) -> bool:

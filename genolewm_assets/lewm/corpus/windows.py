@@ -44,7 +44,7 @@ CORPUS_WINDOWS = TableSchema(
             column("window_hash", pa.binary(32), "SHA-256 of sequence; not unique"),
             column("window_id", pa.string(), "first 32 hex digits of window_hash"),
             column("gc", pa.float32(), "share of G and C, 0 to 1"),
-            column("maybe_human", pa.bool_(), "false only where the record names another organism"),
+            column("maybe_human", pa.bool_(), "false only where the record states a listed taxon that is not human"),
             column("spliced", pa.bool_(), "introns are, or may be, cut out: the place may hold more bases"),
             column("placement_how", pa.string(), "one of the closed set PlacementHow"),
             nullable("placed_contig", pa.string(), "canonical contig name"),
@@ -52,14 +52,22 @@ CORPUS_WINDOWS = TableSchema(
                 "placed_start",
                 pa.int64(),
                 "first base of the window on the reference, 0-based, flanks not counted; where it is spliced and "
-                "placed by coordinates, first base of the whole record",
+                "placed as stated (coordinates, stated), first base of the whole record",
             ),
             nullable("placed_end", pa.int64(), "end on the reference, exclusive; of the same stretch"),
             nullable("strand", pa.string(), "'-' where the window reads along the reference's other strand, else '+'"),
             column("placement_exact", pa.bool_(), "sequence is that of the reference there, base for base"),
             nullable("identity", pa.float32(), "mappy only: matching share of the aligned columns, 0 to 1"),
             nullable("coverage", pa.float32(), "mappy only: aligned share of the window's bases, 0 to 1"),
-            nullable("taxonomy", pa.string(), "organism as the record states it"),
+            nullable(
+                "stated_contig",
+                pa.string(),
+                "mappy only: contig that the record states, where it is another one or its coordinates there cannot be "
+                "compared",
+            ),
+            nullable("stated_start", pa.int64(), "mappy only: start of stated coordinates that cannot be compared"),
+            nullable("stated_end", pa.int64(), "end of the same stretch, exclusive"),
+            nullable("taxonomy", pa.string(), "organism or lineage as the record states it"),
             nullable("note", pa.string(), "the record's own note"),
         ]
     ),
@@ -133,8 +141,15 @@ class CorpusLedger:
 
     def counts(self) -> dict[str, int]:
         """Return every count, zeros included, sorted by name."""
-        names = ["records_in", "records_used", "windows", "short_windows", "record_ids_made_unique", "bases_in"]
-        names += ["bases_lost_non_acgt", "bases_in_windows", "bases_in_no_window", "bases_duplicate", "placement_exact"]
+        names = ["records_in", "records_used", "windows", "short_windows", "maybe_human", "record_ids_made_unique"]
+        names += [
+            "bases_in",
+            "bases_lost_non_acgt",
+            "bases_in_windows",
+            "bases_in_no_window",
+            "bases_duplicate",
+            "placement_exact",
+        ]
         names += [f"placed.{how}" for how in PlacementHow]
         names += [f"skipped.{reason}" for reason in SkipReason] + [f"coordinates.{verdict}" for verdict in Verdict]
         return {name: self.figures[name] for name in sorted({*names, *self.figures})}
@@ -305,11 +320,12 @@ class _Builder:
         self._figures["bases_in_no_window"] += acgt - covered
 
     def _use(self, record: CorpusRecord, record_id: str, windows: Sequence[Span]) -> None:
-        verdict, placements = self._placer.place(record, windows)
+        placements = self._placer.place(record, windows)
         self._figures["records_used"] += 1
-        self._figures[f"coordinates.{verdict}"] += 1
         self._figures["windows"] += len(windows)
-        for index, (window, placement) in enumerate(zip(windows, placements, strict=True)):
+        self._figures["maybe_human"] += len(windows) * record.maybe_human
+        for index, (window, (verdict, placement)) in enumerate(zip(windows, placements, strict=True)):
+            self._figures[f"coordinates.{verdict}"] += 1
             self._figures[f"placed.{placement.how}"] += 1
             self._figures["placement_exact"] += placement.exact
             self._figures["short_windows"] += window[1] - window[0] < self._params.profile.window_bp
@@ -353,6 +369,9 @@ def _row(
         "placement_exact": placement.exact,
         "identity": placement.identity,
         "coverage": placement.coverage,
+        "stated_contig": placement.stated_contig,
+        "stated_start": placement.stated_start,
+        "stated_end": placement.stated_end,
         "taxonomy": record.taxonomy,
         "note": record.note,
     }

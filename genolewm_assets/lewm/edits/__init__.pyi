@@ -1,6 +1,7 @@
 from .allele_index import AlleleIndex as AlleleIndex
 from .draws import DrawKey as DrawKey
 from .haplotypes import HaplotypeSampler as HaplotypeSampler
+from .held_sequences import HeldSequences as HeldSequences
 from .rules import Redraw as Redraw
 from .rules import SamplingRules as SamplingRules
 from .sampling import EditSampler as EditSampler

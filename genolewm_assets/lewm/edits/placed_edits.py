@@ -5,6 +5,7 @@ Not here: sampling of edits (``sampling``), applying edits to sequences (``genom
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -106,12 +107,30 @@ class EditPlace:
         """
         if len(edit.ref) == len(edit.alt) == 1:
             return edit.rel_pos
+        if min(len(edit.ref), len(edit.alt)) == 1 and edit.ref[0] == edit.alt[0]:
+            end = self.last_difference(edit)
+            return None if end == len(self._context) else end - max(0, len(edit.ref) - len(edit.alt))
         after = np.frombuffer(edit.alt.encode("ascii") + self._context[edit.rel_end :], dtype=np.uint8)
         before = np.frombuffer(self._context, dtype=np.uint8, offset=edit.rel_pos)
         size = min(len(before), len(after))
         differs = before[:size] != after[:size]
         at = int(differs.argmax())
         return edit.rel_pos + at if differs[at] else None
+
+    def last_difference(self, edit: RelEdit) -> int:
+        """Return the end, 0-based exclusive, of the unedited bases that an edit in normal form can be said to change.
+
+        An indel in a repeat can be said to change the repeat's end, as far as the right flank shows it.
+        """
+        if len(edit.ref) == len(edit.alt):
+            return edit.rel_end
+        # The inserted or deleted bases move right by one while the first of them recurs behind the last.
+        event = deque(max(edit.ref, edit.alt, key=len)[1:].encode("ascii"))
+        end, context = edit.rel_end, self._context
+        while end < len(context) and context[end] == event[0]:
+            event.rotate(-1)
+            end += 1
+        return end
 
     def locus_bp(self, edited: EditedWindow) -> int | None:
         """Return the 0-based base of the unedited window at which the haplotypes first differ; None if they do not.

@@ -26,6 +26,7 @@ from genolewm_assets.genome import (
     is_inset,
 )
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
+from genolewm_assets.lewm.edits.held_sequences import HeldSequences, around
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets.lewm.states import Pooling
@@ -35,11 +36,12 @@ class Redraw(StrEnum):
     """Reason why a proposal was rejected and another one drawn.
 
     ``leaves_inset``: an edit touches an edge margin, or has too little left context. ``held_out``: an edit, or several
-    edits together, make a held-out allele. ``duplicate``: the haplotype equals the window or another slot's haplotype.
-    ``no_difference``: the haplotypes do not differ in the window before its right margin, or not in the token of the
-    locus. ``too_close``: fewer than 6 bp between two edits. ``beyond_flank``: the net change of length exceeds the
-    shorter flank. ``other_reference``: the allele's ``ref`` differs from the window or extends beyond it.
-    ``outside_pooled``: an edit lies outside of the tokens that the tuple's states are averaged over.
+    edits together, make a held-out allele or, in a window without an exact placement, undo or stand beside one.
+    ``duplicate``: the haplotype equals the window or another slot's haplotype. ``no_difference``: the haplotypes do not
+    differ in the window before its right margin, or not in the token of the locus. ``too_close``: fewer than 6 bp
+    between two edits. ``beyond_flank``: the net change of length exceeds the shorter flank. ``other_reference``: the
+    allele's ``ref`` differs from the window or extends beyond it. ``outside_pooled``: an edit lies outside of the
+    tokens that the tuple's states are averaged over.
     """
 
     LEAVES_INSET = "leaves_inset"
@@ -127,12 +129,16 @@ class EditRules:
         Limits of the edits.
     held_out
         Alleles that no edit may make.
+    held_sequences
+        What tells these alleles in windows without an exact placement; None: nothing does.
     """
 
-    __slots__ = ("_held_out", "limits")
+    __slots__ = ("_held_out", "_held_sequences", "limits")
 
-    def __init__(self, limits: SamplingRules, held_out: AlleleIndex) -> None:
-        self.limits, self._held_out = limits, held_out
+    def __init__(
+        self, limits: SamplingRules, held_out: AlleleIndex, held_sequences: HeldSequences | None = None
+    ) -> None:
+        self.limits, self._held_out, self._held_sequences = limits, held_out, held_sequences
 
     def apply(
         self,
@@ -177,7 +183,8 @@ class EditRules:
             return Redraw.OUTSIDE_POOLED
         if edited.sequence in taken:
             return Redraw.DUPLICATE
-        return AllowedHaplotype(edited, locus_bp, alleles)
+        shows_held_out = not place.is_placed and self._shows_held_out(place, edited)
+        return Redraw.HELD_OUT if shows_held_out else AllowedHaplotype(edited, locus_bp, alleles)
 
     def reach_bp(self, place: EditPlace, edits: tuple[RelEdit, ...]) -> tuple[int, int]:
         """Return the bases ``[low, high)`` of the window in which a further edit is pooled together with ``edits``."""
@@ -205,6 +212,27 @@ class EditRules:
         first, after = self.limits.pooling.tokens(locus_bp // TOKEN_BP, place.window.n_tokens)
         places = map(place.first_difference, edits)
         return all(at is not None and first <= at // TOKEN_BP < after for at in places)
+
+    def _shows_held_out(self, place: EditPlace, edited: EditedWindow) -> bool:
+        """Return whether the bases that differ, or those around or between them, spell a held-out allele.
+
+        The unedited bases count too: an edit that takes a held-out allele back tells its effect as one that makes it.
+        An edit in a repeat reaches to the last place that it can be moved to.
+        """
+        held, bases, shift = self._held_sequences, place.window.sequence, edited.origin_shift
+        if held is None:
+            return False
+        if len(edited.edits) == 1:  # nearly always; the rest of this function takes three times as long
+            (edit,) = edited.edits
+            end = edit.rel_end if len(edit.ref) == len(edit.alt) else place.last_difference(edit)
+            gained = max(0, len(edit.alt) - len(edit.ref))
+            before = around(bases, edit.rel_pos, end)
+            return f"{before}N{around(edited.sequence, edit.rel_pos + shift, end + shift + gained)}" in held
+        ends = [place.last_difference(edit) for edit in edited.edits]
+        parts = [around(bases, edit.rel_pos, end) for edit, end in zip(edited.edits, ends, strict=True)]
+        gained = sum(max(0, edit.length_change) for edit in edited.edits)
+        parts.append(around(edited.sequence, edited.edits[0].rel_pos + shift, max(ends) + shift + gained))
+        return "N".join(parts) in held
 
     def _is_held_out(self, allele: EditSpec) -> bool:
         return self._held_out.contains(allele.chrom, allele.pos, allele.ref, allele.alt)

@@ -15,6 +15,7 @@ from genolewm_assets.errors import EditError
 from genolewm_assets.genome import EditedWindow, EditSpec, RelEdit
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex, Classification
 from genolewm_assets.lewm.edits.draws import DrawKey, TrainDraws
+from genolewm_assets.lewm.edits.held_sequences import HeldSequences
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
@@ -97,12 +98,18 @@ class EditSampler:
         Alleles that no edit of any source may make.
     rules
         Limits and shares; None: the defaults.
+    held_sequences
+        What tells these alleles in windows without an exact placement; None: nothing does.
     """
 
     def __init__(
-        self, real: Mapping[EditSource, AlleleIndex], held_out: AlleleIndex, rules: SamplingRules | None = None
+        self,
+        real: Mapping[EditSource, AlleleIndex],
+        held_out: AlleleIndex,
+        rules: SamplingRules | None = None,
+        held_sequences: HeldSequences | None = None,
     ) -> None:
-        self._real, self._rules = dict(real), EditRules(rules or SamplingRules(), held_out)
+        self._real, self._rules = dict(real), EditRules(rules or SamplingRules(), held_out, held_sequences)
 
     def sample(
         self, window: WindowRecord, plan: Sequence[EditSource], key: DrawKey

@@ -123,6 +123,11 @@ class SplitWindows:
         return int(self._sizes[:, 1].min()) if len(self) else 0
 
     @property
+    def all_placed(self) -> bool:
+        """Whether every window has an exact place on the reference."""
+        return None not in self._contig.values
+
+    @property
     def origins(self) -> NDArray[np.str_]:
         """Origin of every window: str, shape (n_windows,)."""
         return np.array(self._origin.values, dtype=np.str_)[self._origin.code]

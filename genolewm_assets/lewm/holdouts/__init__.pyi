@@ -1,4 +1,5 @@
 from .build import HoldoutInputs as HoldoutInputs
+from .build import SequenceInputs as SequenceInputs
 from .build import build_holdouts as build_holdouts
 from .checks import HOLDOUT_CHECKS as HOLDOUT_CHECKS
 from .checks import check_holdouts as check_holdouts
@@ -6,12 +7,20 @@ from .corpus import CORPUS_COLUMNS as CORPUS_COLUMNS
 from .index import HoldoutIndex as HoldoutIndex
 from .overlap import meets as meets
 from .phased import PhasedGenotypes as PhasedGenotypes
+from .policy import Buffer as Buffer
 from .policy import HoldoutPolicy as HoldoutPolicy
 from .schema import HOLDOUT_ALLELES as HOLDOUT_ALLELES
 from .schema import HOLDOUT_CORPUS as HOLDOUT_CORPUS
 from .schema import HOLDOUT_HAPLOTYPES as HOLDOUT_HAPLOTYPES
 from .schema import HOLDOUT_INTERVALS as HOLDOUT_INTERVALS
+from .schema import HOLDOUT_SIMILAR as HOLDOUT_SIMILAR
 from .schema import CorpusReason as CorpusReason
+from .schema import SimilarReason as SimilarReason
+from .similar import SEQUENCE_COLUMNS as SEQUENCE_COLUMNS
+from .similar import Held as Held
+from .similar import HeldPlace as HeldPlace
+from .similar import Query as Query
+from .similar import Similarity as Similarity
 from .temporal import TemporalChoice as TemporalChoice
 from .temporal import TemporalSetting as TemporalSetting
 from .temporal import choose_t0 as choose_t0

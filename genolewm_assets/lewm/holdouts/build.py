@@ -1,32 +1,61 @@
-"""Build the four holdout tables and their counts from windows, alleles and corpus windows.
+"""Build the five holdout tables and their counts from windows, alleles and corpus windows.
 
-Rows are held out by position and by allele, not by sequence similarity. Not here: dividing rows into the splits of a
-package (``package_build.split``).
+Not here: comparison of sequences (``sources.similarity``), dividing rows into the splits of a package
+(``package_build.split``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import GRCH38, PROFILES, ContigSet, Holdout, WindowProfile
+from genolewm_assets.genome import GRCH38, PROFILES, Bases, ContigSet, Holdout, WindowProfile
 from genolewm_assets.lewm.holdouts.alleles import list_in_genes, list_in_intervals, list_newly_labelled
 from genolewm_assets.lewm.holdouts.assembly_coverage import CONCLUSIVE_SHARE, assembled_shares
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
 from genolewm_assets.lewm.holdouts.counts import count_new_labels, count_rows, count_windows
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
-from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks
-from genolewm_assets.lewm.holdouts.haplotypes import list_haplotypes
+from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks, list_haplotypes
 from genolewm_assets.lewm.holdouts.held_intervals import HeldIntervals, hold_blocks, hold_contigs, hold_genes
+from genolewm_assets.lewm.holdouts.overlap import merge_intervals
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, VariantOrigin
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, VariantOrigin
+from genolewm_assets.lewm.holdouts.similar import (
+    Held,
+    Query,
+    SimilaritySearch,
+    corpus_queries,
+    list_similar,
+    reference_queries,
+    similar_corpus_rows,
+)
 from genolewm_assets.variants import Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceInputs:
+    """What is compared with held-out sequence, and how.
+
+    Attributes
+    ----------
+    search
+        The search.
+    bases
+        Returns the bases of a contig.
+    corpus
+        Returns tables or batches of the corpus windows with ``similar.SEQUENCE_COLUMNS``, each time from the start.
+    """
+
+    search: SimilaritySearch
+    bases: Callable[[str], Bases]
+    corpus: Callable[[], Iterable[pa.Table]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +78,15 @@ class HoldoutInputs:
         Alleles of the earlier release of the temporal holdout by contig, with the same columns; None without a temporal
         holdout.
     corpus
-        Tables or batches of corpus windows; the columns ``corpus.CORPUS_COLUMNS`` are read.
+        Tables or batches of corpus windows, the same in every iteration; the columns ``corpus.CORPUS_COLUMNS`` are
+        read.
     profile
         Size and margin of the windows.
     phased
         Phased genotypes of the alleles of ``gnomad`` by contig. On contigs without an entry, blocks are formed by
         proximity.
+    sequences
+        Windows to compare with held-out sequence; None: windows are held out by place and by allele only.
     """
 
     contigs: ContigSet
@@ -66,6 +98,7 @@ class HoldoutInputs:
     corpus: Iterable[pa.Table] = ()
     profile: WindowProfile = PROFILES["default"]
     phased: Mapping[str, PhasedGenotypes] = field(default_factory=dict)
+    sequences: SequenceInputs | None = None
 
     @property
     def footprint_bp(self) -> int:
@@ -86,13 +119,13 @@ class HoldoutInputs:
 
 @dataclass(frozen=True, slots=True)
 class HoldoutTables:
-    """The four holdout tables and their counts.
+    """The five holdout tables and their counts.
 
     Attributes
     ----------
-    intervals, alleles, corpus, haplotypes
-        Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES``, ``HOLDOUT_CORPUS`` and ``HOLDOUT_HAPLOTYPES``, each sorted
-        by its key.
+    intervals, alleles, corpus, similar, haplotypes
+        Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES``, ``HOLDOUT_CORPUS``, ``HOLDOUT_SIMILAR`` and
+        ``HOLDOUT_HAPLOTYPES``, each sorted by its key.
     counts
         Counts for the manifest, by name (see ``counts``).
     """
@@ -100,6 +133,7 @@ class HoldoutTables:
     intervals: pa.Table
     alleles: pa.Table
     corpus: pa.Table
+    similar: pa.Table
     haplotypes: pa.Table
     counts: Mapping[str, int]
 
@@ -142,6 +176,8 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
         inconclusive={contig for contig, share in shares.items() if share < CONCLUSIVE_SHARE},
         margin_bp=inputs.profile.margin_bp,
     )
+    similar = _find_similar(inputs, held_intervals, corpus, counts)
+    corpus = _merge_corpus(corpus, similar_corpus_rows(similar))
     parts = list(_list_alleles(inputs, clinvar, held_intervals, components, policy))
     if earlier is not None:
         parts.append(list_newly_labelled(clinvar, earlier, held_intervals, components, policy))
@@ -153,7 +189,7 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     counts.update(count_rows(intervals, alleles, corpus))
     roles = {row.unit: row.role for contig in inputs.windows for row in held_intervals.of(Holdout.HAPLOTYPES, contig)}
     haplotypes = list_haplotypes(blocks, roles, inputs.gnomad, inputs.phased)
-    return HoldoutTables(intervals, alleles, corpus, haplotypes, dict(sorted(counts.items())))
+    return HoldoutTables(intervals, alleles, corpus, similar, haplotypes, dict(sorted(counts.items())))
 
 
 def _choose_blocks(inputs: HoldoutInputs, policy: HoldoutPolicy, counts: Counter[str]) -> list[HaplotypeBlock]:
@@ -208,6 +244,29 @@ def _list_alleles(
         yield list_in_genes(table, contig, intervals, components, min_stars=policy.min_stars)
         for holdout in (Holdout.CHR, Holdout.HAPLOTYPES):
             yield list_in_intervals(table, VariantOrigin.CLINVAR, contig, holdout, intervals)
+
+
+def _find_similar(inputs: HoldoutInputs, intervals: HeldIntervals, placed: pa.Table, counts: Counter[str]) -> pa.Table:
+    """Compare the windows that are not excluded by place with all held-out sequence, and count those that are similar.
+
+    ``placed`` are the corpus windows that are excluded by place; the result has the schema ``HOLDOUT_SIMILAR``.
+    """
+    given, held = inputs.sequences, merge_intervals(intervals.to_table())
+    found = iter(()) if given is None else given.search(held, lambda: _queries(inputs, given, held, placed))
+    similar, reasons = list_similar(found, intervals.merged())
+    counts.update(reasons)
+    return similar
+
+
+def _queries(inputs: HoldoutInputs, given: SequenceInputs, held: Held, placed: pa.Table) -> Iterator[Query]:
+    reference = reference_queries(inputs.windows, given.bases, held, margin_bp=inputs.profile.margin_bp)
+    return chain(reference, corpus_queries(given.corpus(), placed))
+
+
+def _merge_corpus(placed: pa.Table, similar: pa.Table) -> pa.Table:
+    """Return both tables as one, sorted."""
+    order = [(name, "ascending") for name in HOLDOUT_CORPUS.key]
+    return pa.concat_tables([placed, similar]).sort_by(order).combine_chunks()
 
 
 def _counted(corpus: Iterable[pa.Table], counts: Counter[str]) -> Iterator[pa.Table]:

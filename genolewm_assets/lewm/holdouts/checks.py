@@ -13,14 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import Holdout
+from genolewm_assets.genome import GRCH38, Holdout
+from genolewm_assets.lewm.holdouts.assembly_coverage import CONCLUSIVE_SHARE, GRCH38_BASES
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import TABLES
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, TABLES
 from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema
 
+_CORPUS_KEY = ("holdout", "source", "record_id", "window_index")
 #: Rows at fault, each with the text ``problem``.
 Problems = list[dict[str, object]]
 
@@ -33,7 +35,7 @@ def check_holdouts(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPol
     held
         Holdout tables to check.
     given
-        Inputs that the tables were built from; the corpus is not read again.
+        Inputs that the tables were built from; the corpus is iterated a second time.
     policy
         Parameters of the holdouts.
 
@@ -59,6 +61,8 @@ def _stating(check: CheckResult, held: HoldoutTables, given: HoldoutInputs, poli
     n, nothing, declared = {
         "contigs_held_out_whole": (contigs, "the policy holds out no contig", True),
         "alleles_in_stretches_named": (held.intervals.num_rows, "no interval is held out", not contigs),
+        "similar_windows_excluded": (held.similar.num_rows, "no window is similar to held-out sequence", True),
+        "corpus_windows_in_doubt_named": (held.counts.get("corpus_windows", 0), "the corpus has no window", True),
         "haplotype_share_in_bounds": (windows, "no contig has a window", False),
         "haplotypes_as_carried": (held.haplotypes.num_rows, "no haplotype block is held out", True),
     }.get(check.name, (rows, "nothing is held out", not contigs))
@@ -165,6 +169,80 @@ def _alleles(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) 
     ]
 
 
+def _similar(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
+    """Find similar windows of the corpus that are not excluded, and places that are not held out."""
+    excluded = set(zip(*(held.corpus[name].to_pylist() for name in HOLDOUT_CORPUS.key), strict=True))
+    spans, problems = _spans(held), Problems()
+    for row in held.similar.to_pylist():
+        what = f"{row['origin']} {row['record_id'] or row['contig']}:{row['window_index'] or row['start']}"
+        key = row["origin"], row["record_id"], row["window_index"], row["holdout"]
+        if row["record_id"] and row["reason"] != "repeats" and key not in excluded:
+            problems.append({**row, "problem": f"{what} is similar to held-out sequence and not excluded"})
+        held_out = spans.get((row["holdout"], row["held_contig"]), [])
+        if not any(start < row["held_end"] and row["held_start"] < end for start, end in held_out):
+            problems.append({**row, "problem": f"{what} is similar to a place that {row['holdout']} does not hold out"})
+    return problems
+
+
+def _corpus(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
+    """Decide window by window which corpus windows are, or may be, held out, and compare with the table."""
+    keys = zip(*(held.corpus[name].to_pylist() for name in _CORPUS_KEY), strict=True)
+    listed: dict[tuple[Any, ...], str] = dict(zip(keys, held.corpus["reason"].to_pylist(), strict=True))
+    by_place = {key for key, reason in listed.items() if reason in ("placed", "fail_closed")}
+    bounds: defaultdict[str, dict[str, tuple[list[int], list[int]]]] = defaultdict(dict)
+    for (holdout, contig), spans in _spans(held).items():
+        bounds[holdout][contig] = sorted(start for start, _ in spans), sorted(end for _, end in spans)
+    doubtful = {holdout: any(_is_inconclusive(given, contig) for contig in on) for holdout, on in bounds.items()}
+    problems: Problems = []
+    n = 0
+    for row in (row for table in given.corpus for row in table.to_pylist()):
+        n += 1
+        for holdout, on in bounds.items():
+            key = (holdout, row["source"], row["record_id"], row["window_index"])
+            confirmed = row["placement_how"] == "coordinates"
+            expected = _is_there(row, on, given.profile.margin_bp) or (
+                doubtful[holdout] and row["maybe_human"] and not confirmed
+            )
+            if (expected and key not in listed) or (not expected and key in by_place):
+                problems.append(_of_window(key, listed.get(key), row))
+            by_place.discard(key)
+    problems += [_of_window(key, listed[key], {}) for key in sorted(by_place)]
+    if n != (counted := held.counts.get("corpus_windows", 0)):
+        problems.append({"expected": n, "got": counted, "problem": f"{n} corpus windows, {counted} were counted"})
+    return problems
+
+
+def _is_there(row: dict[str, Any], on: dict[str, tuple[list[int], list[int]]], margin_bp: int) -> bool:
+    """Return whether a corpus window is, or may be, in a held-out interval, as placed or as stated."""
+    for contig, start, end in (
+        (row["placed_contig"], row["placed_start"], row["placed_end"]),
+        (row["stated_contig"], row["stated_start"], row["stated_end"]),
+    ):
+        if contig in on:
+            starts, ends = on[contig]
+            if start is None or bisect_left(starts, end + margin_bp) > bisect_right(ends, start - margin_bp):
+                return True
+    return False
+
+
+def _is_inconclusive(given: HoldoutInputs, contig: str) -> bool:
+    """Return whether too little of a contig's assembly is in the genome for a search to show that nothing is there."""
+    found = [row for row in given.genome.to_pylist() if row["contig"] == contig]
+    if not found:
+        return True
+    if contig not in GRCH38_BASES or found[0]["length"] != GRCH38[contig].length:
+        return False
+    return bool(found[0]["acgt_bases"] < CONCLUSIVE_SHARE * GRCH38_BASES[contig])
+
+
+def _of_window(key: tuple[Any, ...], reason: str | None, row: dict[str, Any]) -> dict[str, object]:
+    what = "not listed" if reason is None else f"listed as {reason}"
+    facts = dict(zip(_CORPUS_KEY, key, strict=True))
+    place = {name: row.get(name) for name in ("placement_how", "placed_contig", "placed_start", "placed_end")}
+    problem = f"{' '.join(map(str, key))}: {what}, although its placement says otherwise"
+    return {**facts, **place, "reason": reason, "problem": problem}
+
+
 def _haplotypes(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> Problems:
     """Compare the share of windows that blocks exclude with the policy; less is accepted if too few blocks exist."""
     met: set[tuple[str, int]] = set()
@@ -243,6 +321,8 @@ _CHECKS: dict[str, Callable[[HoldoutTables, HoldoutInputs, HoldoutPolicy], Probl
     "units_have_one_role": _roles,
     "contigs_held_out_whole": _contigs,
     "alleles_in_stretches_named": _alleles,
+    "similar_windows_excluded": _similar,
+    "corpus_windows_in_doubt_named": _corpus,
     "haplotype_share_in_bounds": _haplotypes,
     "haplotypes_as_carried": _carriers,
 }
@@ -252,7 +332,7 @@ HOLDOUT_CHECKS = ("schema_as_declared", *_CHECKS)
 
 
 def _tables(held: HoldoutTables) -> list[tuple[pa.Table, TableSchema]]:
-    return list(zip((held.intervals, held.alleles, held.corpus, held.haplotypes), TABLES, strict=True))
+    return list(zip((held.intervals, held.alleles, held.corpus, held.similar, held.haplotypes), TABLES, strict=True))
 
 
 def _spans(held: HoldoutTables) -> dict[tuple[str, str], list[tuple[int, int]]]:

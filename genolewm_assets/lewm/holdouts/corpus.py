@@ -27,6 +27,9 @@ CORPUS_COLUMNS = (
     "placed_contig",
     "placed_start",
     "placed_end",
+    "stated_contig",
+    "stated_start",
+    "stated_end",
 )
 
 
@@ -46,7 +49,7 @@ def hold_out_corpus(
     held
         Held-out intervals by holdout and contig, disjoint and sorted by start.
     inconclusive
-        Contigs of which the reference lacks so much that no alignment, or an alignment to another contig, does not show
+        Contigs of which the reference lacks so much that no alignment, or an alignment to another place, does not show
         that a window is not from the contig.
     margin_bp
         Length of each flank of a window, in bases.
@@ -58,10 +61,12 @@ def hold_out_corpus(
 
     Notes
     -----
-    In doubt, a window is excluded. A window of which only the contig is known is excluded if any part of that contig is
-    held out. While a contig with held-out intervals is inconclusive, a window that may be human is excluded too, unless
-    its record gives coordinates or the name of another contig; an alignment to another place is not enough, because it
-    may be to a copy.
+    In doubt, a window is excluded. Coordinates that a record states count although the reference could not confirm
+    them and the window aligns elsewhere. A window of which only the contig is known, or that aligns to another contig
+    than its record states, is excluded if any part of the stated contig is held out.
+
+    While a contig with held-out intervals is inconclusive, every window that may be human is excluded, unless confirmed
+    coordinates place it elsewhere. What a record states is not enough, nor an alignment, because it may be to a copy.
     """
     parts = [HOLDOUT_CORPUS.empty()]
     for table in corpus:
@@ -77,25 +82,27 @@ def hold_out_corpus(
 
 
 def _is_placed_in(table: pa.Table, intervals: Mapping[str, IntervalArray], margin_bp: int) -> Bools:
-    """Tell which windows, including both flanks, overlap an interval.
+    """Tell which windows, including both flanks, overlap an interval, as placed or as stated.
 
     Both flanks are tested because the right flank of a window on strand ``-`` is to its left on the contig.
     """
-    start, end = (pc.fill_null(table[name], -1).to_numpy() for name in ("placed_start", "placed_end"))
-    known = as_bools(pc.is_valid(table["placed_start"]))
     found = np.zeros(table.num_rows, dtype=bool)
-    for contig, merged in intervals.items():
-        rows = np.flatnonzero(known & as_bools(pc.equal(table["placed_contig"], contig)))
-        found[rows] = meets(merged, start[rows] - margin_bp, end[rows] + margin_bp)
+    for place in ("placed", "stated"):
+        start, end = (pc.fill_null(table[f"{place}_{bound}"], -1).to_numpy() for bound in ("start", "end"))
+        known = as_bools(pc.is_valid(table[f"{place}_start"]))
+        for contig, merged in intervals.items():
+            rows = np.flatnonzero(known & as_bools(pc.equal(table[f"{place}_contig"], contig)))
+            found[rows] |= meets(merged, start[rows] - margin_bp, end[rows] + margin_bp)
     return found
 
 
 def _may_come_from(table: pa.Table, contigs: Set[str], inconclusive: Set[str]) -> Bools:
-    """Tell which windows may come from one of the contigs although their coordinates are not known for certain."""
-    how = table["placement_how"]
-    by_name = as_bools(pc.equal(how, PlacementHow.CONTIG_NAME))
-    on_these = as_bools(pc.is_in(table["placed_contig"], value_set=pa.array(sorted(contigs), pa.string())))
-    if not contigs & inconclusive:
-        return by_name & on_these
-    loose = as_bools(pc.is_in(how, value_set=pa.array([PlacementHow.NONE, PlacementHow.MAPPY], pa.string())))
-    return (by_name & on_these) | (loose & as_bools(table["maybe_human"]))
+    """Tell which windows may come from one of the contigs although they are not known to overlap an interval."""
+    suspect = np.zeros(table.num_rows, dtype=bool)
+    for place in ("placed", "stated"):
+        on_these = pc.is_in(table[f"{place}_contig"], value_set=pa.array(sorted(contigs), pa.string()))
+        suspect |= as_bools(on_these) & as_bools(pc.is_null(table[f"{place}_start"]))
+    if contigs & inconclusive:
+        confirmed = as_bools(pc.equal(table["placement_how"], PlacementHow.COORDINATES))
+        suspect |= ~confirmed & as_bools(table["maybe_human"])
+    return suspect

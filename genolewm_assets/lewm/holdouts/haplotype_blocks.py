@@ -2,8 +2,9 @@
 
 Without genotypes a block contains alleles that one haplotype may carry (proximity block); with phased genotypes,
 alleles that one haplotype does carry (phased block). An allele without a phased genotype is never in a phased block.
-Not here: the windows and alleles that a held-out block excludes
-(``held_intervals``, ``alleles``).
+The haplotypes of held-out blocks are listed too: which alleles of a
+block occur together, and how often. Not here: the windows and alleles that a held-out block excludes
+(``held_intervals``, ``alleles``), sampling of haplotypes (``lewm.edits``).
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.genome import Interval, connect
+from genolewm_assets.genome import Interval, Split, connect
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
 
 _Cut: TypeAlias = Callable[[Int64s], Iterator[Int64s]]
@@ -264,3 +266,57 @@ def _cut(rows: Int64s, start: Int64s, end: Int64s, max_block_bp: int) -> Iterato
         size = max(1, int(beyond[0])) if beyond.size else len(rows)
         yield rows[:size]
         rows = rows[size:]
+
+
+def list_haplotypes(
+    blocks: Iterable[HaplotypeBlock],
+    roles: Mapping[str, Split],
+    tables: Mapping[str, pa.Table],
+    phased: Mapping[str, PhasedGenotypes],
+) -> pa.Table:
+    """List the haplotypes of blocks.
+
+    Parameters
+    ----------
+    blocks
+        Held-out blocks.
+    roles
+        Role of each block, by its id.
+    tables
+        Common alleles by contig, with the columns ``ALLELE_KEY``; the blocks refer to their rows.
+    phased
+        Phased genotypes by contig.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``HOLDOUT_HAPLOTYPES``, sorted by its key. A phased block has one row for each distinct set of two or
+        more of its alleles that a haplotype carries; another block has one row with all its alleles.
+    """
+    rows: list[dict[str, object]] = []
+    for block in blocks:
+        contig = block.span.contig
+        held = np.array(block.alleles, dtype=np.int64)
+        sets = _carried_sets(phased[contig], held) if block.phased else iter([(held, None)])
+        found = [(_alleles(tables[contig], members), n) for members, n in sets]
+        found.sort(key=lambda each: (-(each[1] or 0), [tuple(allele.values()) for allele in each[0]]))
+        shared = {"role": str(roles[block.id]), "contig": contig, "unit": block.id, "phased": block.phased}
+        rows += [
+            {**shared, "number": number, "n_carriers": n, "alleles": alleles}
+            for number, (alleles, n) in enumerate(found)
+        ]
+    keys = [(name, "ascending") for name in HOLDOUT_HAPLOTYPES.key]
+    return pa.Table.from_pylist(rows, schema=HOLDOUT_HAPLOTYPES.arrow).sort_by(keys).combine_chunks()
+
+
+def _carried_sets(genotypes: PhasedGenotypes, rows: Int64s) -> Iterator[tuple[Int64s, int]]:
+    """Yield the distinct sets of two or more alleles that one haplotype carries, each with its number of haplotypes."""
+    patterns, n_carriers = np.unique(genotypes.carried(rows), axis=1, return_counts=True)
+    for pattern, n in zip(patterns.T, n_carriers.tolist(), strict=True):
+        if np.count_nonzero(pattern) > 1:
+            yield rows[pattern], n
+
+
+def _alleles(table: pa.Table, rows: Int64s) -> list[dict[str, object]]:
+    alleles: list[dict[str, object]] = table.select(ALLELE_KEY[1:]).take(pa.array(rows)).to_pylist()
+    return alleles

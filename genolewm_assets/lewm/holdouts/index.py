@@ -14,17 +14,20 @@ from genolewm_assets.errors import AlleleError
 from genolewm_assets.genome import GRCH38, ContigSet, IntervalArray
 from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets, merge_intervals
 from genolewm_assets.lewm.holdouts.policy import canonical_name
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
-from genolewm_assets.variants import ALLELE_KEY, Bools, allele_keys, allele_spans, as_bools, join_columns
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, HOLDOUT_SIMILAR
+from genolewm_assets.lewm.holdouts.similar import REFERENCE, corpus_keys, is_excluded
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, allele_spans, as_bools
 
 
 class HoldoutIndex:
-    """Index of the three holdout tables, for queries by interval, allele and corpus record.
+    """Index of the holdout tables, for queries by interval, allele, window and corpus record.
 
     Parameters
     ----------
     intervals, alleles, corpus_rows
         Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES`` and ``HOLDOUT_CORPUS``.
+    similar
+        Schema ``HOLDOUT_SIMILAR``; None: no window is similar to held-out sequence.
     contigs
         Contigs of the genome. A query may use any of their names and aliases, or those of GRCh38.
 
@@ -40,15 +43,28 @@ class HoldoutIndex:
     """
 
     def __init__(
-        self, intervals: pa.Table, alleles: pa.Table, corpus_rows: pa.Table, *, contigs: ContigSet = GRCH38
+        self,
+        intervals: pa.Table,
+        alleles: pa.Table,
+        corpus_rows: pa.Table,
+        similar: pa.Table | None = None,
+        *,
+        contigs: ContigSet = GRCH38,
     ) -> None:
+        similar = HOLDOUT_SIMILAR.empty() if similar is None else similar
         HOLDOUT_INTERVALS.check(intervals.schema, where="holdouts/intervals")
         HOLDOUT_ALLELES.check(alleles.schema, where="holdouts/alleles")
         HOLDOUT_CORPUS.check(corpus_rows.schema, where="holdouts/corpus")
+        HOLDOUT_SIMILAR.check(similar.schema, where="holdouts/similar")
         self._contigs = contigs
+        ours = similar.filter(pc.and_(is_excluded(similar), pc.equal(similar["origin"], REFERENCE)))
+        self._similar = {
+            contig: ours["start"].filter(pc.equal(ours["contig"], contig)).combine_chunks()
+            for contig in pc.unique(ours["contig"]).to_pylist()
+        }
         self._merged = merge_intervals(intervals)
         self._keys = pc.unique(allele_keys(alleles))
-        self._corpus_keys = pc.unique(_corpus_keys(corpus_rows))
+        self._corpus_keys = pc.unique(corpus_keys(corpus_rows))
 
     def window_is_held_out(self, contig: str, footprints: IntervalArray) -> Bools:
         """Tell which windows are excluded from training because their footprints overlap a held-out interval.
@@ -71,6 +87,29 @@ class HoldoutIndex:
             If neither the genome nor GRCh38 has the contig.
         """
         return meets(self._intervals_of(contig), footprints.start, footprints.end)
+
+    def window_is_similar(self, contig: str, starts: Int64s) -> Bools:
+        """Tell which reference windows are excluded from training because they are similar to held-out sequence.
+
+        Parameters
+        ----------
+        contig
+            Name or alias of the contig.
+        starts
+            First base of each window, 0-based: int64, shape (n_windows,).
+
+        Returns
+        -------
+        ndarray
+            bool, shape (n_windows,).
+
+        Raises
+        ------
+        UnknownContigError
+            If neither the genome nor GRCh38 has the contig.
+        """
+        found = self._similar.get(canonical_name(contig, self._contigs))
+        return np.zeros(len(starts), dtype=bool) if found is None else np.isin(starts, found.to_numpy())
 
     def allele_is_held_out(self, table: pa.Table) -> Bools:
         """Tell which alleles are excluded from training.
@@ -116,7 +155,7 @@ class HoldoutIndex:
         ndarray
             bool, shape (n_rows,).
         """
-        return as_bools(pc.is_in(_corpus_keys(table), value_set=self._corpus_keys))
+        return as_bools(pc.is_in(corpus_keys(table), value_set=self._corpus_keys))
 
     def _intervals_of(self, contig: str) -> IntervalArray:
         return self._merged.get(canonical_name(contig, self._contigs), NO_INTERVALS)
@@ -129,11 +168,6 @@ class HoldoutIndex:
             rows = np.flatnonzero(as_bools(pc.equal(table["chrom"], contig)))
             found[rows] = meets(merged, start[rows], end[rows])
         return found
-
-
-def _corpus_keys(table: pa.Table) -> pa.Array:
-    index = pc.cast(table["window_index"], pa.string())
-    return join_columns(table["source"], index, table["record_id"])
 
 
 def _check_normal_form(table: pa.Table) -> None:

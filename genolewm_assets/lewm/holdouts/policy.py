@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
 from genolewm_assets.genome import GRCH38, ContigSet, Split, draw_bits
@@ -13,6 +14,17 @@ from genolewm_assets.variants import is_before
 
 #: Allowed absolute difference between the share of windows that haplotype blocks remove and ``haplotype_fraction``.
 HAPLOTYPE_TOLERANCE = 0.003
+
+
+class Buffer(StrEnum):
+    """Training windows that are removed although they meet no held-out interval.
+
+    ``none``: none; how many share bases with evaluation windows is counted. ``windows``: those that share a base with
+    an evaluation window of a holdout of intervals or with a held-out interval, the flanks of both included.
+    """
+
+    NONE = "none"
+    WINDOWS = "windows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +59,13 @@ class HoldoutPolicy:
         Largest number of validation windows per holdout.
     seed
         Seed of every hash.
+    buffer
+        Value of :class:`Buffer`; packages apply it, the holdout tables do not depend on it.
 
     Raises
     ------
     ConfigurationError
-        If a number is out of range, the releases are not in order, or a contig has both roles.
+        If a number is out of range, ``buffer`` is unknown, the releases are not in order, or a contig has both roles.
     """
 
     contigs_validation: tuple[str, ...] = ("chr20",)
@@ -68,6 +82,7 @@ class HoldoutPolicy:
     min_stars: int = 1
     validation_windows: int = 500
     seed: int = 0
+    buffer: str = Buffer.NONE
 
     def __post_init__(self) -> None:
         for name in ("clinvar_gene_fraction", "haplotype_fraction", "haplotype_max_blocks"):
@@ -76,6 +91,9 @@ class HoldoutPolicy:
         _check_range("max_block_bp", self.max_block_bp, max(1, self.link_bp), None)
         _check_range("min_stars", self.min_stars, 0, 4)
         _check_range("validation_windows", self.validation_windows, 0, None)
+        if self.buffer not in list(Buffer):
+            expected = " or ".join(map(repr, map(str, Buffer)))
+            raise ConfigurationError("holdouts.buffer", "unknown", expected=expected, got=repr(self.buffer))
         if self.temporal is not None and not is_before(*self.temporal):
             raise ConfigurationError(
                 "holdouts.temporal",
@@ -135,7 +153,8 @@ class HoldoutPolicy:
 
     def as_recipe(self) -> dict[str, JsonValue]:
         """Return all parameters as JSON values, for the recipe of a build."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        values = asdict(self) | {"buffer": str(self.buffer)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def canonical_name(name: str, contigs: ContigSet) -> str:

@@ -1,4 +1,4 @@
-"""Schemas of the four holdout tables, and the closed sets of names in them.
+"""Schemas of the five holdout tables, and the closed sets of names in them.
 
 Not here: building the tables (``build``), looking rows up in them (``index``).
 """
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from genolewm_assets.genome import EVALUATION, Holdout, Label
+from genolewm_assets.genome import EVALUATION, STRANDS, Holdout, Label
 from genolewm_assets.lewm.corpus import CorpusSource
 from genolewm_assets.store.tables import TableSchema, column, nullable, one_of
 from genolewm_assets.variants import ALLELE_KEY, allele_fields
@@ -45,12 +45,28 @@ class AlleleReason(StrEnum):
 class CorpusReason(StrEnum):
     """Why a corpus window is held out.
 
-    ``placed``: the window with its flanks, as placed on the reference, overlaps a held-out interval. ``fail_closed``:
-    the window may come from a held-out interval, and its placement cannot exclude this.
+    ``placed``: the window with its flanks, as placed on the reference or as its record states, overlaps a held-out
+    interval. ``fail_closed``: the window may come from a held-out interval, and its placement cannot exclude this.
+    ``similar``: its bases are similar to held-out sequence.
     """
 
     PLACED = "placed"
     FAIL_CLOSED = "fail_closed"
+    SIMILAR = "similar"
+
+
+class SimilarReason(StrEnum):
+    """Why a window counts as similar to held-out sequence, the strongest reason first.
+
+    ``aligned``: an alignment of 90 % equal bases over 1,000 bp outside repeats. ``chained``: chained alignments of half
+    of the window. ``shared_kmers``: as many 21-mers within 1,000 bp as 50 equal bases outside repeats have.
+    ``repeats``: so many in repeats alone; such a window is reported and not excluded.
+    """
+
+    ALIGNED = "aligned"
+    CHAINED = "chained"
+    SHARED_KMERS = "shared_kmers"
+    REPEATS = "repeats"
 
 
 class VariantOrigin(StrEnum):
@@ -121,6 +137,37 @@ HOLDOUT_CORPUS = TableSchema(
     closed={"source": tuple(CorpusSource), "holdout": tuple(Holdout), "reason": tuple(CorpusReason)},
 )
 
+HOLDOUT_SIMILAR = TableSchema(
+    "holdout_similar",
+    "window that is similar to held-out sequence, once per holdout; excluded from training unless by repeats alone",
+    pa.schema(
+        [
+            column("origin", pa.string(), "reference, or one of the closed set CorpusSource"),
+            column("contig", pa.string(), "reference: canonical contig name; else empty"),
+            column("start", pa.int64(), "reference: first base of the window, 0-based; else 0"),
+            column("record_id", pa.string(), "corpus: as in the corpus windows; else empty"),
+            column("window_index", pa.int32(), "corpus: 0-based number of the window in its record; else 0"),
+            _HOLDOUT,
+            column("held_contig", pa.string(), "held-out sequence that it is most similar to: canonical contig name"),
+            column("held_start", pa.int64(), "its first base, 0-based"),
+            column("held_end", pa.int64(), "its end, exclusive"),
+            column("strand", pa.string(), "- if the window is similar to the reverse complement, else +"),
+            nullable("identity", pa.float64(), "share of equal bases outside repeats, 0 to 1; null: not aligned"),
+            column("aligned_bp", pa.int64(), "aligned bases outside repeats"),
+            column("share", pa.float64(), "share of the window in chained alignments to held-out sequence, 0 to 1"),
+            column("shared_kmers", pa.int32(), "shared 21-mers in the densest 1,000 bp"),
+            column("reason", pa.string(), "one of the closed set SimilarReason"),
+        ]
+    ),
+    ("origin", "contig", "start", "record_id", "window_index", "holdout"),
+    closed={
+        "origin": ("reference", *CorpusSource),
+        "holdout": tuple(Holdout),
+        "strand": STRANDS,
+        "reason": tuple(SimilarReason),
+    },
+)
+
 _ALLELE = pa.struct([pa.field(name, kind, nullable=False) for name, kind in _ALLELE_TYPES.items()])
 
 HOLDOUT_HAPLOTYPES = TableSchema(
@@ -147,4 +194,10 @@ HOLDOUT_HAPLOTYPES = TableSchema(
 )
 
 #: The tables that this module declares.
-TABLES: tuple[TableSchema, ...] = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_HAPLOTYPES)
+TABLES: tuple[TableSchema, ...] = (
+    HOLDOUT_INTERVALS,
+    HOLDOUT_ALLELES,
+    HOLDOUT_CORPUS,
+    HOLDOUT_SIMILAR,
+    HOLDOUT_HAPLOTYPES,
+)

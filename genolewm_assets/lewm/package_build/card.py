@@ -10,9 +10,13 @@ from collections.abc import Iterable, Sequence
 import yaml
 
 from genolewm_assets.genome import EVALUATION, Holdout, Split
-from genolewm_assets.lewm.holdouts import describe_temporal
+from genolewm_assets.lewm.holdouts import Buffer, describe_temporal
+from genolewm_assets.lewm.package_build.sharing import FLANKS, FLANKS_MOST_BP, SHARED_MOST_BP, SHARED_WINDOWS
 from genolewm_assets.lewm.packages import (
+    CONTEXTS_PATH,
     HOLDOUT_PATHS,
+    NOT_STATED,
+    PRETRAINED_ON,
     REFERENCE_ORIGIN,
     SCORED,
     Knowledge,
@@ -42,10 +46,10 @@ _VERIFY = """\
 Coordinates: `start`, `end` are 0-based half-open, `pos` is 1-based as in VCF."""
 
 _LIMITS = """\
-- The encoder whose states a predictor learns from was itself pretrained on the human genome, held-out contigs included:
-  these holdouts bound what the predictor has seen, not what the encoder has.
+- What the encoder whose states a predictor learns from was itself pretrained on: {pretrained_on}. These holdouts bound
+  what the predictor has seen, not what the encoder has; `genolewm audit DIR --encoder MODEL --membership 200` measures
+  whether an encoder finds held-out windows easier than training windows like them.
 - `validation` is for watching training; `test` has its own files and its own digest, and is for the final figure.
-- A training window does not meet a held-out stretch, but may overlap the part of an evaluation window outside of it.
 - Flagged windows touch a segmental duplication or an excluded region of the reference: report results on them apart
   (columns `segmental_duplication`, `excluded_region`; null where the catalogue has no such track).
 - Indels change the 6-mer frame of everything behind them, which moves a causal encoder's states by itself. The
@@ -73,13 +77,17 @@ def render_card(info: PackageInfo) -> str:
         f"## Splits\n\n{_splits(info)}{_empty_splits(info)}",
         f"## Holdouts\n\n{_holdouts(info)}\n\n{_shortfalls(info)}{_haplotypes(info)}\n\n{_time(info)}",
         f"## Bench\n\n{_bench(info)}",
-        f"## Training windows\n\n{_origins(info)}\n\n{_mix(info)}\n\n{_training_alleles(info)}",
+        f"## Training windows\n\n{_origins(info)}\n\n{_shared(info)}\n\n{_mix(info)}\n\n{_training_alleles(info)}",
         f"## Made from\n\n{_provenance(info)}",
         f"## Use\n\n{_use(info)}\n\n{_VERIFY}",
-        f"## Limits\n\n{_LIMITS}",
+        f"## Limits\n\n{_limits(info)}",
         f"## Terms\n\n{_TERMS}",
     ]
     return f"---\n{front}---\n\n" + "\n\n".join(sections) + "\n"
+
+
+def _limits(info: PackageInfo) -> str:
+    return _LIMITS.replace("{pretrained_on}", info.sources.get(PRETRAINED_ON, NOT_STATED))
 
 
 def _front_matter(info: PackageInfo) -> dict[str, object]:
@@ -89,7 +97,8 @@ def _front_matter(info: PackageInfo) -> dict[str, object]:
     controls = {split: (controls_path(split), info.splits[split].controls) for split in Split}
     configs = [_config("windows", windows) | {"default": True}, _config("variants", variants)]
     configs.append(_config("controls", controls))
-    configs += [_config(f"holdout_{noun}", {_UNDIVIDED: (path, rows[path])}) for noun, path in HOLDOUT_PATHS.items()]
+    undivided = {**HOLDOUT_PATHS, "contexts": CONTEXTS_PATH}
+    configs += [_config(f"holdout_{noun}", {_UNDIVIDED: (path, rows[path])}) for noun, path in undivided.items()]
     total = sum(split.windows for split in info.splits.values())
     return {
         "pretty_name": f"GenoLeWM windows and alleles, ClinVar {info.release}",
@@ -256,10 +265,29 @@ def _origins(info: PackageInfo) -> str:
         (f"`{origin}`", *(info.counts.get(f"windows.{origin}.{outcome}", 0) for outcome in _OUTCOMES))
         for origin in origins
     ]
-    return _table(("origin", "windows", "held out", "copies of held-out windows", "in train"), rows)
+    return _table(
+        ("origin", "windows", "held out", "copies of held-out windows", "removed beside them", "in train"), rows
+    )
 
 
-_OUTCOMES = ("in", "held_out", "equal_to_held_out", "train")
+_OUTCOMES = ("in", "held_out", "equal_to_held_out", "beside_evaluation", "train")
+
+
+def _shared(info: PackageInfo) -> str:
+    """Say what training windows share with evaluation windows, and in their left flanks with held-out intervals."""
+    windows, most, flanks, flanks_most = (
+        info.counts.get(name, 0) for name in (SHARED_WINDOWS, SHARED_MOST_BP, FLANKS, FLANKS_MOST_BP)
+    )
+    text = (
+        "No training window with a place meets a held-out interval. Beside these intervals, and with right flanks, "
+        f"{windows:,} training windows share bases with an evaluation window of a holdout of intervals (one shares "
+        f"{most:,} bases, no other more). The left flanks of {flanks:,} have held-out bases (at most {flanks_most:,}); "
+        'trainers see them with `length_policy="left_flank"` or `"opposite"` only.'
+    )
+    if info.policy.get("buffer") == Buffer.WINDOWS:
+        removed = sum(n for name, n in info.counts.items() if name.endswith(".beside_evaluation"))
+        return f"{text} `holdouts.buffer: windows` removed {removed:,} windows that shared some."
+    return f"{text} `holdouts.buffer: windows` in the catalogue removes them from training."
 
 
 def _mix(info: PackageInfo) -> str:

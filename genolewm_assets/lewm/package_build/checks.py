@@ -21,11 +21,13 @@ from genolewm_assets.lewm.holdouts import (
     HOLDOUT_CORPUS,
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
+    HOLDOUT_SIMILAR,
 )
 from genolewm_assets.lewm.package_build.allele_checks import check_bench, check_training_alleles
 from genolewm_assets.lewm.package_build.epoch_checks import check_mix, check_visits
 from genolewm_assets.lewm.package_build.label_checks import check_labels
 from genolewm_assets.lewm.package_build.leakage_checks import (
+    check_contexts,
     check_disjoint,
     check_no_allele,
     check_no_corpus_row,
@@ -34,7 +36,9 @@ from genolewm_assets.lewm.package_build.leakage_checks import (
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.package_build.written_rows import WrittenRow, read_rows, read_window_rows
 from genolewm_assets.lewm.packages import (
+    CONTEXTS_PATH,
     HOLDOUT_PATHS,
+    PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
@@ -57,6 +61,7 @@ PACKAGE_CHECKS = (
     "no_holdout_allele_in_train",
     "no_holdout_corpus_row_in_train",
     "splits_disjoint",
+    "held_out_contexts_right",
     "labels_as_declared",
     "counts_add_up",
     "mix_served",
@@ -99,6 +104,7 @@ def check_package(
         check_no_allele(directory),
         check_no_corpus_row(directory, info),
         check_disjoint(directory, info),
+        check_contexts(directory, sources.reference),
         check_labels(directory, info, sources),
         check_counts(directory, info, sources),
         check_mix(info),
@@ -119,6 +125,7 @@ def _stating(check: CheckResult, sources: PackageSources) -> CheckResult:
         # Whether a package needs alleles in train is not for this check to say.
         "no_holdout_allele_in_train": (("held_out_alleles",), not sources.alleles.num_rows),
         "no_holdout_corpus_row_in_train": (("windows",), not sources.corpus),
+        "held_out_contexts_right": (("held_out_alleles",), not sources.alleles.num_rows),
         "sequences_right": (("windows",), False),
         "caches_match_windows": (("with_cache",), not sources.caches),
     }.get(check.name, ((), False))
@@ -132,10 +139,11 @@ def _stating(check: CheckResult, sources: PackageSources) -> CheckResult:
 
 def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
     """Compare columns, types and nullability of every table file with its declared schema; report missing tables."""
-    nouns = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_HAPLOTYPES)
+    nouns = (HOLDOUT_INTERVALS, HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_SIMILAR, HOLDOUT_HAPLOTYPES)
     declared: dict[str, TableSchema] = dict(zip(HOLDOUT_PATHS.values(), nouns, strict=True))
     declared |= {variants_path(split): PACKAGE_VARIANTS for split in Split}
     declared |= {controls_path(split): PACKAGE_CONTROLS for split in EVALUATION}
+    declared[CONTEXTS_PATH] = PACKAGE_CONTEXTS
     problems: list[str] = []
     rows: list[dict[str, object]] = []
     for entry in info.files:
@@ -209,7 +217,7 @@ def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) ->
     given = {REFERENCE_ORIGIN: sum(table.num_rows for table in sources.windows.values())}
     given |= {source: _rows_of(table) for source, table in sources.corpus.items()}
     for origin, n in given.items():
-        outcomes = ("train", "held_out", "equal_to_held_out")
+        outcomes = ("train", "held_out", "equal_to_held_out", "beside_evaluation")
         known = sum(counts.get(f"windows.{origin}.{outcome}", 0) for outcome in outcomes)
         if not counts.get(f"windows.{origin}.in", 0) == n == known:
             wrong.append({"what": f"windows of {origin}", "expected": f"{n} in the inputs", "got": f"{known} counted"})

@@ -9,13 +9,21 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from genolewm_assets.genome import EVALUATION, Split, reverse_complement
+from genolewm_assets.genome import EVALUATION, Bases, Split, reverse_complement
+from genolewm_assets.lewm.holdouts import Buffer
 from genolewm_assets.lewm.package_build.written_rows import WrittenRow, allele_text, read_rows, read_window_rows
-from genolewm_assets.lewm.packages import HOLDOUT_PATHS, REFERENCE_ORIGIN, PackageInfo, variants_path
+from genolewm_assets.lewm.packages import (
+    CONTEXT_BP,
+    CONTEXTS_PATH,
+    HOLDOUT_PATHS,
+    REFERENCE_ORIGIN,
+    PackageInfo,
+    variants_path,
+)
 from genolewm_assets.store.artefacts import CheckResult, RowsAtFault
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.variants import ALLELE_KEY
@@ -189,6 +197,8 @@ def check_disjoint(directory: Path, info: PackageInfo) -> CheckResult:
     """
     wrong, figures = RowsAtFault(), dict[str, int]()
     _compare_windows(directory, info, wrong, figures)
+    if info.policy.get("buffer") == Buffer.WINDOWS:
+        _compare_bases(directory, info, wrong, figures)
     validation, test = (
         {allele_text(row) for row in read_rows(directory / variants_path(s), ALLELE_KEY)} for s in EVALUATION
     )
@@ -204,6 +214,31 @@ def check_disjoint(directory: Path, info: PackageInfo) -> CheckResult:
         if allele_text(row) in validation:
             wrong.add(**row, fault="allele in validation and in test")
     return CheckResult("splits_disjoint", passed=not any(figures.values()), figures=figures, rows=tuple(wrong))
+
+
+def check_contexts(directory: Path, reference: Callable[[str], Bases]) -> CheckResult:
+    """Check that every held-out allele has one row of contexts, whose bases are those of the genome."""
+    missing = {allele_text(row): row for row in read_rows(directory / HOLDOUT_PATHS["alleles"], ALLELE_KEY)}
+    wrong, n, faults = RowsAtFault(), len(missing), dict.fromkeys(("not_held_out", "not_the_reference", "missing"), 0)
+    contig, genome = "", reference(next(iter(missing.values()))["chrom"]) if missing else b""
+    for row in read_rows(directory / CONTEXTS_PATH, (*ALLELE_KEY, "left_context", "right_context")):
+        if row["chrom"] != contig:
+            contig, genome = row["chrom"], reference(row["chrom"])
+        start, end = row["pos"] - 1, row["pos"] - 1 + len(row["ref"])
+        expected = genome[max(0, start - CONTEXT_BP) : end + CONTEXT_BP].decode("ascii")
+        known = missing.pop(allele_text(row), None) is not None
+        fits = f"{row['left_context']}{row['ref']}{row['right_context']}" == expected
+        fits = fits and len(row["left_context"]) == min(start, CONTEXT_BP)
+        faults["not_held_out"] += not known
+        faults["not_the_reference"] += not fits
+        if not (known and fits):
+            fault = _joined(("not held out, or twice", not known), ("not the reference's bases", not fits))
+            wrong.add(**row, fault=fault, expected=expected)
+    for row in missing.values():
+        faults["missing"] += 1
+        wrong.add(**row, fault="held out, but without a context")
+    figures: dict[str, JsonValue] = {"held_out_alleles": n, **faults}
+    return CheckResult("held_out_contexts_right", passed=not wrong, figures=figures, rows=tuple(wrong))
 
 
 def _compare_windows(directory: Path, info: PackageInfo, wrong: RowsAtFault, figures: dict[str, int]) -> None:
@@ -235,6 +270,28 @@ def _compare_windows(directory: Path, info: PackageInfo, wrong: RowsAtFault, fig
     figures["windows_in_validation_and_test"] = len(both)
     for contig, start in sorted(both):
         wrong.add(contig=contig, start=start, fault="window in validation and in test")
+
+
+def _compare_bases(directory: Path, info: PackageInfo, wrong: RowsAtFault, figures: dict[str, int]) -> None:
+    """Compare the bases of placed training windows, flanks included, with those of evaluation windows and intervals."""
+    intervals = list(read_rows(directory / HOLDOUT_PATHS["intervals"], ("contig", "start", "end", "holdout", "name")))
+    areas, margin, name = {row["holdout"] for row in intervals}, info.margin_bp, "train_windows_beside_evaluation"
+    beside = [(row["contig"], HeldInterval(*(row[key] for key in HeldInterval._fields))) for row in intervals]
+    for split in EVALUATION:
+        for row in read_window_rows(directory, info, split, ["holdout", "contig", "start", "end", "window_id"]):
+            if row["holdout"] in areas:
+                span = HeldInterval(row["start"] - margin, row["end"] + margin, row["holdout"], row["window_id"])
+                beside.append((row["contig"], span))
+    near, shown = HeldIntervals(beside), ["origin", "window_id", "contig", "start", "end"]
+    figures[name] = 0
+    for row in read_window_rows(directory, info, Split.TRAIN, shown):
+        if row["start"] is None:
+            continue
+        place = row["contig"], row["start"] - margin, row["end"] + margin
+        if near.meet(*place):
+            figures[name] += 1
+            met = near.first_met(*place) if wrong.keeps_next() else {}
+            wrong.add(**row, fault="shares bases with an evaluation window or a held-out interval", **met)
 
 
 def _footprint(row: WrittenRow, info: PackageInfo) -> tuple[int, int]:

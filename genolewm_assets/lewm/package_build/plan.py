@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,17 @@ import pyarrow.dataset as ds
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import EVALUATION, GRCH38, Bases, ContigSet, Holdout, Split, reverse_complement
-from genolewm_assets.lewm.holdouts import HOLDOUT_HAPLOTYPES, HoldoutIndex, HoldoutPolicy, meets
+from genolewm_assets.lewm.holdouts import (
+    HOLDOUT_HAPLOTYPES,
+    HOLDOUT_SIMILAR,
+    Buffer,
+    HoldoutIndex,
+    HoldoutPolicy,
+    meets,
+)
 from genolewm_assets.lewm.package_build.bench import BenchPlan, BenchSources, plan_bench
 from genolewm_assets.lewm.package_build.emitting import windows_that_emit
+from genolewm_assets.lewm.package_build.sharing import EvaluationBases, Placed, placed_corpus
 from genolewm_assets.lewm.package_build.split import (
     RoleRegions,
     WindowSplit,
@@ -31,6 +40,17 @@ from genolewm_assets.lewm.package_build.split import (
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, CacheRef, Knowledge, PackageMix
 from genolewm_assets.variants import Bools, Int64s
 
+#: Columns of a corpus table that decide about its windows.
+_CORPUS_COLUMNS = [
+    "source",
+    "record_id",
+    "window_index",
+    "window_hash",
+    "placed_contig",
+    "placed_start",
+    "placed_end",
+    "strand",
+]
 #: Rows per batch of a corpus table; about 25 MB with the sequences.
 _BATCH_ROWS = 2_048
 
@@ -58,8 +78,8 @@ class PackageSources:
         Parameters that the holdouts were made with.
     reference
         Function that returns the upper-case bases of a contig, by its name: ``bytes``, or pieces read on demand.
-    haplotypes
-        The holdout table ``HOLDOUT_HAPLOTYPES``.
+    similar, haplotypes
+        The holdout tables ``HOLDOUT_SIMILAR`` and ``HOLDOUT_HAPLOTYPES``.
     holdout_counts
         Counts of the holdouts' manifest.
     clinvar_t0
@@ -95,6 +115,7 @@ class PackageSources:
     corpus_rows: pa.Table
     policy: HoldoutPolicy
     reference: Callable[[str], Bases]
+    similar: pa.Table = field(default_factory=HOLDOUT_SIMILAR.empty)
     haplotypes: pa.Table = field(default_factory=HOLDOUT_HAPLOTYPES.empty)
     holdout_counts: Mapping[str, int] = field(default_factory=dict)
     clinvar_t0: Mapping[str, pa.Table] | None = None
@@ -195,7 +216,6 @@ def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan
         for contig, table in sources.windows.items()
     }
     held = held_out_hashes(sources, splits)
-    train = {contig: _training_rows(sources.windows[contig], split, held, counts) for contig, split in splits.items()}
     bench = plan_bench(_bench_sources(sources), regions, splits, holdouts)
     frozen, controls = _choose_evaluation(sources, splits, counts)
     evaluation = {key: _with_bench(rows, bench.windows.get(key, {})) for key, rows in frozen.items()}
@@ -203,8 +223,12 @@ def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan
         if split is Split.VALIDATION:
             counts[f"{split}.{holdout}.scoring_windows"] = _total(rows) - _total(frozen[holdout, split])
     counts.update(bench.counts)
-    corpus = {source: _corpus_rows(sources, source, holdouts, held, counts) for source in sources.corpus}
+    bases = EvaluationBases(sources.windows, evaluation, sources.intervals, sources.margin_bp)
+    removing: _Removing = {"held": held, "bases": bases, "counts": counts}
+    train = {contig: _training_rows(sources, contig, split, **removing) for contig, split in splits.items()}
+    corpus = {source: _corpus_rows(sources, source, holdouts, **removing) for source in sources.corpus}
     counts.update(_count_removed(sources, regions))
+    counts.update(bases.counts)
     return PackagePlan(train, evaluation, bench, frozen, controls, corpus, regions, dict(sorted(counts.items())))
 
 
@@ -221,30 +245,73 @@ def held_out_hashes(sources: PackageSources, splits: Mapping[str, WindowSplit]) 
     return frozenset(found)
 
 
-def _training_rows(windows: pa.Table, split: WindowSplit, held: frozenset[bytes], counts: Counter[str]) -> Int64s:
-    free = ~split.held_out
-    copies = free & _is_in(windows["window_hash"], held)
-    counts[f"windows.{REFERENCE_ORIGIN}.in"] += len(free)
-    counts[f"windows.{REFERENCE_ORIGIN}.held_out"] += int(np.count_nonzero(~free))
-    counts[f"windows.{REFERENCE_ORIGIN}.equal_to_held_out"] += int(np.count_nonzero(copies))
-    counts[f"windows.{REFERENCE_ORIGIN}.train"] += int(np.count_nonzero(free & ~copies))
-    return np.flatnonzero(free & ~copies).astype(np.int64)
+class _Removing(TypedDict):
+    """Hashes of held-out windows, bases of evaluation windows, and the counts of windows by outcome."""
+
+    held: frozenset[bytes]
+    bases: EvaluationBases
+    counts: Counter[str]
+
+
+def _training_rows(
+    sources: PackageSources,
+    contig: str,
+    split: WindowSplit,
+    *,
+    held: frozenset[bytes],
+    bases: EvaluationBases,
+    counts: Counter[str],
+) -> Int64s:
+    windows = sources.windows[contig]
+    copies = _is_in(windows["window_hash"], held)
+    beside = _buffered(
+        sources, bases, [(np.arange(windows.num_rows), Placed.of_reference(contig, windows))], len(copies)
+    )
+    kept = _count_outcomes(REFERENCE_ORIGIN, split.held_out, copies, beside, counts)
+    bases.measure(Placed.of_reference(contig, windows, kept))
+    return kept
 
 
 def _corpus_rows(
-    sources: PackageSources, source: str, holdouts: HoldoutIndex, held: frozenset[bytes], counts: Counter[str]
+    sources: PackageSources,
+    source: str,
+    holdouts: HoldoutIndex,
+    *,
+    held: frozenset[bytes],
+    bases: EvaluationBases,
+    counts: Counter[str],
 ) -> Int64s:
     kept: list[Int64s] = [np.zeros(0, np.int64)]
-    for first, batch in sources.corpus_batches(source, ["source", "record_id", "window_index", "window_hash"]):
-        free = ~holdouts.corpus_is_held_out(batch)
-        copies = free & _is_in(batch["window_hash"], held)
-        counts[f"windows.{source}.in"] += len(free)
-        counts[f"windows.{source}.held_out"] += int(np.count_nonzero(~free))
-        counts[f"windows.{source}.equal_to_held_out"] += int(np.count_nonzero(copies))
-        kept.append(first + np.flatnonzero(free & ~copies))
-    rows = np.concatenate(kept)
-    counts[f"windows.{source}.train"] += len(rows)
-    return rows
+    for first, batch in sources.corpus_batches(source, _CORPUS_COLUMNS):
+        copies = _is_in(batch["window_hash"], held)
+        beside = _buffered(sources, bases, placed_corpus(batch), len(copies))
+        rows = _count_outcomes(source, holdouts.corpus_is_held_out(batch), copies, beside, counts)
+        for _, placed in placed_corpus(batch.take(pa.array(rows))):
+            bases.measure(placed)
+        kept.append(first + rows)
+    return np.concatenate(kept)
+
+
+def _buffered(
+    sources: PackageSources, bases: EvaluationBases, placed: Iterable[tuple[Int64s, Placed]], n: int
+) -> Bools:
+    """Tell which of ``n`` windows the buffer removes; ``placed`` has those with a place, with their row numbers."""
+    beside = np.zeros(n, dtype=bool)
+    if sources.policy.buffer == Buffer.WINDOWS:
+        for rows, windows in placed:
+            beside[rows] = bases.beside(windows)
+    return beside
+
+
+def _count_outcomes(origin: str, held_out: Bools, copies: Bools, beside: Bools, counts: Counter[str]) -> Int64s:
+    """Count every window of an origin once, by the first reason that removes it; return the rows of the others."""
+    left: Bools = np.ones(len(held_out), dtype=bool)
+    counts[f"windows.{origin}.in"] += len(left)
+    for outcome, removed in (("held_out", held_out), ("equal_to_held_out", copies), ("beside_evaluation", beside)):
+        counts[f"windows.{origin}.{outcome}"] += int(np.count_nonzero(left & removed))
+        left &= ~removed
+    counts[f"windows.{origin}.train"] += int(np.count_nonzero(left))
+    return np.flatnonzero(left).astype(np.int64)
 
 
 def _bench_sources(sources: PackageSources) -> BenchSources:

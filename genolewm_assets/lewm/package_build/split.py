@@ -27,6 +27,9 @@ class HoldoutFilter(Protocol):
     def window_is_held_out(self, contig: str, footprints: IntervalArray) -> Bools:
         """Return whether each footprint on ``contig`` is excluded from training: bool, shape (len(footprints),)."""
 
+    def window_is_similar(self, contig: str, starts: Int64s) -> Bools:
+        """Return whether each reference window is similar to held-out sequence: bool, shape (n_windows,)."""
+
     def allele_is_held_out(self, table: pa.Table) -> Bools:
         """Return whether each allele is excluded from training: bool, shape (n_rows,); needs chrom, pos, ref, alt."""
 
@@ -121,7 +124,8 @@ def split_windows(
     start, end = windows["start"].to_numpy(), windows["end"].to_numpy()
     footprints = IntervalArray(start, end + margin_bp)
     met = {key: meets(region, footprints.start, footprints.end) for key, region in regions.intervals.items()}
-    held_out = np.logical_or.reduce([holdouts.window_is_held_out(contig, footprints), *met.values()])
+    excluded = holdouts.window_is_held_out(contig, footprints), holdouts.window_is_similar(contig, start)
+    held_out = np.logical_or.reduce([*excluded, *met.values()])
     met |= {key: _contains_allele(start, end, spans) for key, spans in regions.alleles.items()}
     tested = _in_test(met, set(regions.intervals), len(start))
     return WindowSplit(

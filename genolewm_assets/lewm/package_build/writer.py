@@ -21,11 +21,13 @@ from genolewm_assets.lewm.holdouts import (
     HOLDOUT_CORPUS,
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
+    HOLDOUT_SIMILAR,
     HoldoutIndex,
     meets,
 )
 from genolewm_assets.lewm.package_build.card import render_card
 from genolewm_assets.lewm.package_build.checks import check_package
+from genolewm_assets.lewm.package_build.contexts import context_tables
 from genolewm_assets.lewm.package_build.emitting import alleles_inside
 from genolewm_assets.lewm.package_build.epoch import simulate_epoch
 from genolewm_assets.lewm.package_build.plan import PackagePlan, PackageSources, plan_package
@@ -40,8 +42,10 @@ from genolewm_assets.lewm.package_build.rows import (
 from genolewm_assets.lewm.package_build.split import split_alleles
 from genolewm_assets.lewm.packages import (
     CARD,
+    CONTEXTS_PATH,
     GROUP_ROWS,
     HOLDOUT_PATHS,
+    PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_FILE,
     PACKAGE_VARIANTS,
@@ -106,7 +110,9 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
 
 def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -> tuple[dict[str, int], dict[str, int]]:
     """Write all tables; return the number of rows by path, and the counts of the package."""
-    holdouts = HoldoutIndex(sources.intervals, sources.alleles, sources.corpus_rows, contigs=sources.contigs)
+    holdouts = HoldoutIndex(
+        sources.intervals, sources.alleles, sources.corpus_rows, sources.similar, contigs=sources.contigs
+    )
     plan = plan_package(sources, holdouts)
     rows = _write_windows(work_dir, sources, plan, progress)
     variants, variant_counts = _write_variants(work_dir, sources, plan, holdouts)
@@ -115,9 +121,12 @@ def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -
         ("intervals", sources.intervals, HOLDOUT_INTERVALS),
         ("alleles", sources.alleles, HOLDOUT_ALLELES),
         ("corpus", sources.corpus_rows, HOLDOUT_CORPUS),
+        ("similar", sources.similar, HOLDOUT_SIMILAR),
         ("haplotypes", sources.haplotypes, HOLDOUT_HAPLOTYPES),
     ):
         rows[HOLDOUT_PATHS[noun]] = write_package_table(work_dir / HOLDOUT_PATHS[noun], [table], schema)
+    contexts = context_tables(sources.alleles, sources.reference)
+    rows[CONTEXTS_PATH] = write_package_table(work_dir / CONTEXTS_PATH, contexts, PACKAGE_CONTEXTS)
     chosen = {name: n for name, n in sources.holdout_counts.items() if name.startswith(_CHOSEN)}
     return rows, {**plan.counts, **variant_counts, **chosen}
 

@@ -1,3 +1,7 @@
+from .audits import AUDIT_ASSET as AUDIT_ASSET
+from .audits import NO_LEAK_FOUND as NO_LEAK_FOUND
+from .audits import PLANTED_LEAKS_FOUND as PLANTED_LEAKS_FOUND
+from .audits import audit_location as audit_location
 from .diff import PackageDiff as PackageDiff
 from .diff import compare_packages as compare_packages
 from .diff import diff_packages as diff_packages
@@ -32,6 +36,7 @@ from .pointer import current_folder as current_folder
 from .pointer import find_current as find_current
 from .pointer import folder_of as folder_of
 from .pointer import move_current as move_current
+from .pointer import not_in_use as not_in_use
 from .pointer import pin_release as pin_release
 from .pointer import read_current as read_current
 from .pointer import read_current_version as read_current_version
@@ -46,11 +51,16 @@ from .reader import open_package as open_package
 from .reader import open_tables as open_tables
 from .reader import verify_package as verify_package
 from .schema import CARD as CARD
+from .schema import CONTEXT_BP as CONTEXT_BP
+from .schema import CONTEXTS_PATH as CONTEXTS_PATH
 from .schema import HOLDOUT_PATHS as HOLDOUT_PATHS
+from .schema import NOT_STATED as NOT_STATED
+from .schema import PACKAGE_CONTEXTS as PACKAGE_CONTEXTS
 from .schema import PACKAGE_CONTROLS as PACKAGE_CONTROLS
 from .schema import PACKAGE_FILE as PACKAGE_FILE
 from .schema import PACKAGE_VARIANTS as PACKAGE_VARIANTS
 from .schema import PACKAGE_WINDOWS as PACKAGE_WINDOWS
+from .schema import PRETRAINED_ON as PRETRAINED_ON
 from .schema import REFERENCE_ORIGIN as REFERENCE_ORIGIN
 from .schema import SCORED as SCORED
 from .schema import STRATA as STRATA

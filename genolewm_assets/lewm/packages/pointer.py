@@ -7,19 +7,23 @@
     <root>/packages/current.json            the current package: the one that trainers read
     <root>/packages/current.version.json    version of the code that last chose it from all packages
 
-Not here: which package was in use before (``moves``).
+A package can become current only if its latest audit passed (``audits``). Not here: which package was in use before
+(``moves``).
 """
 
 from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError, ResourceError
+from genolewm_assets.lewm.packages.audits import check_audited
 from genolewm_assets.lewm.packages.damage import Hashed
 from genolewm_assets.lewm.packages.reader import Package, open_package, verify_package
 from genolewm_assets.progress import NO_PROGRESS, Progress
@@ -32,6 +36,11 @@ CURRENT_FILE, PIN_FILE, LATEST_FILE = "current.json", "pin.json", "latest.json"
 VERSION_FILE = "current.version.json"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+#: Errors of a package that cannot be used.
+_UNFIT = (MissingResourceError, CorruptResourceError, RejectedResourceError)
+_DOES_NOT_VERIFY = "the package does not verify"
+#: Releases without a package that can be used, and why.
+_Refused: TypeAlias = list[tuple[str, ResourceError]]
 _REBUILD, _PIN_AGAIN = "Rebuild packages/split", "Pin it again: genolewm package pin RELEASE"
 
 
@@ -156,7 +165,8 @@ def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROG
     root
         Root of the artefacts.
     release
-        ClinVar release whose latest package becomes current; None: the newest release whose package verifies.
+        ClinVar release whose latest package becomes current; None: the newest release whose package is audited and
+        verifies.
     progress
         Receives the number of bytes verified.
 
@@ -168,24 +178,29 @@ def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROG
     Raises
     ------
     MissingResourceError
-        If the release has no package, or, with None, no package verifies. Nothing is changed.
+        If the release has no package or its latest one is not audited, or, with None, no package is audited and
+        verifies. Nothing is changed.
+    RejectedResourceError
+        If the latest audit of the package failed. Nothing is changed.
     CorruptResourceError
         If the package of the release does not verify. Nothing is changed.
     """
-    ref = choose_current(root, release, hashed="all", progress=progress)
     if release is None:
+        ref = choose_current(root, None, hashed="all", progress=progress)
         (root / PACKAGES / PIN_FILE).unlink(missing_ok=True)
     else:
+        ref = read_latest(root, release)
+        _check_files(root, ref, "all", progress)
         write_document(root / PACKAGES / PIN_FILE, {"release": release})
     write_document(root / PACKAGES / CURRENT_FILE, asdict(ref))
     return ref
 
 
 def move_current(root: Path, *, progress: Progress = NO_PROGRESS) -> PackageRef:
-    """Make the pinned release's package current, or without a pin the newest one that verifies.
+    """Make the pinned release's package current, or without a pin the newest one that is audited and verifies.
 
-    Returns the new current package; errors are those of :func:`pin_release`. Only files that were modified since they
-    were published are hashed: of the others names, sizes and records are compared.
+    Returns the new current package; errors are those of :func:`choose_current`. Only files that were modified since
+    they were published are hashed: of the others names, sizes and records are compared.
     """
     ref = choose_current(root, read_pin(root), progress=progress)
     write_document(root / PACKAGES / CURRENT_FILE, asdict(ref))
@@ -195,7 +210,10 @@ def move_current(root: Path, *, progress: Progress = NO_PROGRESS) -> PackageRef:
 def choose_current(
     root: Path, pin: str | None, *, hashed: Hashed = "modified", progress: Progress = NO_PROGRESS
 ) -> PackageRef:
-    """Return the package of the pinned release, or without a pin the newest package that verifies.
+    """Return the package of the pinned release, or without a pin the newest package that is audited and verifies.
+
+    Of each release the latest package is a candidate, then the package in use, which stays while a later build of its
+    release is not audited or was refused.
 
     Parameters
     ----------
@@ -211,51 +229,77 @@ def choose_current(
     Raises
     ------
     MissingResourceError
-        If the pinned release has no package, or no package verifies.
+        If the pinned release has no package or it is not audited, or no package is audited and verifies.
+    RejectedResourceError
+        If the latest audit of the pinned release's package failed. Without a pin, such a package is skipped.
     CorruptResourceError
         If the package of the pinned release does not verify. Without a pin, a missing or damaged package is skipped.
     """
-    if pin is not None:
-        ref = read_latest(root, pin)
-        for finding in _faults(root, ref, hashed, progress):
-            raise CorruptResourceError(f"{ref.path}/{finding}", "the package does not verify", remedy="Rebuild it")
-        return ref
-    for release in released(root):
-        try:
-            ref = read_latest(root, release)
-            if not any(_faults(root, ref, hashed, progress)):
-                return ref
-        except (MissingResourceError, CorruptResourceError):
-            continue
-    raise MissingResourceError(
-        str(root / PACKAGES), "no package verifies", remedy="Materialise packages/split for a release"
-    )
+    return _choose(root, pin, lambda ref: _check_files(root, ref, hashed, progress))[0]
 
 
 def find_current(root: Path) -> PackageRef:
     """Return the package that :func:`move_current` would choose, if the files of every package are intact.
 
-    Only records and manifests are read.
-
-    Raises
-    ------
-    MissingResourceError
-        If the pinned release has no package, or no package has its recorded manifest.
-    CorruptResourceError
-        If the package of the pinned release has another manifest than the recorded one.
+    Only records and manifests are read; errors are those of :func:`choose_current`.
     """
-    pin = read_pin(root)
+    return _choose(root, read_pin(root), lambda ref: _check_records(root, ref))[0]
+
+
+def not_in_use(root: Path) -> Mapping[str, str]:
+    """Return why the latest package of a release that would come first is not in use, by release, newest first.
+
+    Only records and manifests are read.
+    """
+    return {release: str(err) for release, err in _choose_any(root, read_pin(root), partial(_check_records, root))[1]}
+
+
+def _choose(root: Path, pin: str | None, check: Callable[[PackageRef], None]) -> tuple[PackageRef, _Refused]:
+    """Return the package to use, and why newer ones are not in use; raises as :func:`choose_current`."""
+    chosen, refused = _choose_any(root, pin, check)
+    if chosen is not None:
+        return chosen, refused
+    if pin is not None:
+        raise refused[0][1]
+    raise MissingResourceError(
+        str(root / PACKAGES),
+        "no package verifies and is audited",
+        got="; ".join(f"{release}: {err.problem}" for release, err in refused) or "none",
+        remedy="Materialise packages/split and packages/audit for a release",
+    )
+
+
+def _choose_any(root: Path, pin: str | None, check: Callable[[PackageRef], None]) -> tuple[PackageRef | None, _Refused]:
+    refused: _Refused = []
     for release in released(root) if pin is None else [pin]:
         try:
-            ref = read_latest(root, release)
-            if read_manifest(resolve_generation(root / ref.path)).sha256 == ref.manifest_sha256:
-                return ref
-        except (MissingResourceError, CorruptResourceError):
-            if pin is not None:
-                raise
-    raise MissingResourceError(
-        str(root / PACKAGES), "no package has its recorded manifest", remedy="Materialise packages/split for a release"
-    )
+            check(ref := read_latest(root, release))
+        except _UNFIT as err:
+            refused.append((release, err))
+        else:
+            return ref, refused
+        with suppress(*_UNFIT):
+            used = read_current(root)
+            if used.release == release:
+                check(used)
+                return used, refused
+    return None, refused
+
+
+def _check_records(root: Path, ref: PackageRef) -> None:
+    """Raise one of the errors of :func:`choose_current` unless a package is audited and has its recorded manifest."""
+    check_audited(root, ref.release, ref.manifest_sha256)
+    if read_manifest(resolve_generation(root / ref.path)).sha256 != ref.manifest_sha256:
+        raise CorruptResourceError(f"{ref.path}/manifest.json", _DOES_NOT_VERIFY, remedy="Rebuild it")
+
+
+def _check_files(root: Path, ref: PackageRef, hashed: Hashed, progress: Progress) -> None:
+    """Raise one of the errors of :func:`choose_current` unless a package is audited and verifies."""
+    _check_records(root, ref)
+    directory = resolve_generation(root / ref.path)
+    for finding in verify_package(directory, cache_root=root, hashed=hashed, progress=progress):
+        if finding.is_fault:
+            raise CorruptResourceError(f"{ref.path}/{finding}", _DOES_NOT_VERIFY, remedy="Rebuild it")
 
 
 def write_current_version(root: Path, code_version: str) -> None:
@@ -270,16 +314,6 @@ def read_current_version(root: Path) -> str | None:
     except (MissingResourceError, CorruptResourceError):
         return None
     return version if isinstance(version, str) else None
-
-
-def _faults(root: Path, ref: PackageRef, hashed: Hashed, progress: Progress) -> Iterator[str]:
-    """Yield the faults of a package: a manifest that differs from the recorded one, and damaged files."""
-    directory = resolve_generation(root / ref.path)
-    if read_manifest(directory).sha256 != ref.manifest_sha256:
-        yield "manifest.json"
-    for finding in verify_package(directory, cache_root=root, hashed=hashed, progress=progress):
-        if finding.is_fault:
-            yield str(finding)
 
 
 def write_document(path: Path, document: Mapping[str, JsonValue]) -> None:

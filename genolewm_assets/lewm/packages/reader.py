@@ -23,6 +23,7 @@ from genolewm_assets.lewm.packages.files import GROUP_ROWS
 from genolewm_assets.lewm.packages.info import PackageInfo, read_package_info
 from genolewm_assets.lewm.packages.schema import (
     CHECKSUMS,
+    CONTEXTS_PATH,
     HOLDOUT_PATHS,
     PACKAGE_FILE,
     controls_path,
@@ -82,6 +83,15 @@ class Package:
     def holdouts(self, noun: HoldoutNoun, columns: Sequence[str] | None = None) -> pa.Table:
         """Read a holdout table; the schemas are in ``lewm.holdouts.schema``. ``columns`` None: all."""
         return pq.read_table(self.directory / HOLDOUT_PATHS[noun], columns=columns)
+
+    def context_batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the held-out alleles with the reference around them (``PACKAGE_CONTEXTS``), 65,536 rows at a time.
+
+        A package of format 2.0 gives none: its batches stay those that it always gave.
+        """
+        if any(entry.path == CONTEXTS_PATH for entry in self.info.files):
+            with pq.ParquetFile(self.directory / CONTEXTS_PATH) as file:
+                yield from file.iter_batches(65_536)
 
 
 def open_package(

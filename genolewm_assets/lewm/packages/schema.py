@@ -18,14 +18,19 @@ from genolewm_assets.store.tables import TableSchema, column, nullable, one_of
 from genolewm_assets.variants import ALLELE_KEY, allele_fields
 
 #: Format name and version in ``package.json``; readers refuse another major version.
-PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "2.0"
+PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "2.1"
 
 PACKAGE_FILE = "package.json"
 CHECKSUMS = "SHA256SUMS"
 CARD = "README.md"
+#: Name, among the sources of a package, of what its encoder was pretrained on; and the text where nobody says.
+PRETRAINED_ON, NOT_STATED = "encoder pretrained on", "not stated"
 
 #: Value of ``origin`` for reference windows; for corpus windows it is the name of the corpus source.
 REFERENCE_ORIGIN = "reference"
+
+#: Bases on either side of a held-out allele in ``PACKAGE_CONTEXTS``: with them, its 31-mers can be told.
+CONTEXT_BP = 30
 
 #: Value of ``scoring`` of the bench alleles that a window shows; other values are members of :class:`Unscored`.
 SCORED = "scored"
@@ -190,8 +195,21 @@ PACKAGE_CONTROLS = TableSchema(
     closed=_CLOSED,
 )
 
+PACKAGE_CONTEXTS = TableSchema(
+    "package_contexts",
+    "held-out allele with the reference around it: training makes these bases in no window without an exact place",
+    pa.schema(
+        [
+            *allele_fields(),
+            column("left_context", pa.string(), "30 bases of the reference before ref, upper case; fewer at its start"),
+            column("right_context", pa.string(), "30 bases of the reference behind ref, upper case; fewer at its end"),
+        ]
+    ),
+    ALLELE_KEY,
+)
+
 #: The tables that this module declares.
-TABLES: tuple[TableSchema, ...] = (PACKAGE_WINDOWS, PACKAGE_VARIANTS, PACKAGE_CONTROLS)
+TABLES: tuple[TableSchema, ...] = (PACKAGE_WINDOWS, PACKAGE_VARIANTS, PACKAGE_CONTROLS, PACKAGE_CONTEXTS)
 
 
 def window_pattern(split: Split) -> str:
@@ -214,7 +232,10 @@ def controls_path(split: Split) -> str:
     return f"controls/{split}.parquet"
 
 
+#: Path of the held-out alleles with the reference around them; packages of format 2.0 lack the file.
+CONTEXTS_PATH = "holdouts/contexts.parquet"
+
 #: Path of each holdout table, relative to the package, by the name of the table.
 HOLDOUT_PATHS: Mapping[str, str] = MappingProxyType(
-    {noun: f"holdouts/{noun}.parquet" for noun in ("intervals", "alleles", "corpus", "haplotypes")}
+    {noun: f"holdouts/{noun}.parquet" for noun in ("intervals", "alleles", "corpus", "similar", "haplotypes")}
 )

@@ -362,7 +362,7 @@ def _sampler(sources: SplitSources, rules: SamplingRules) -> HaplotypeSource:
     """Return the sampler of a split: of haplotypes of real alleles only, where the holdout is one of haplotypes."""
     if sources.haplotypes is not None:
         return HaplotypeSampler(sources.haplotypes, sources.held_out, rules)
-    return EditSampler(sources.real, sources.held_out, rules)
+    return EditSampler(sources.real, sources.held_out, rules, sources.held_sequences)
 
 
 def _check_room(shortest_bp: int, rules: SamplingRules) -> None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import DECIDED, HARMFUL, Holdout, IntervalArray, Split
-from genolewm_assets.lewm.edits import AlleleIndex, EditSource, SplitWindows
+from genolewm_assets.lewm.edits import AlleleIndex, EditSource, HeldSequences, SplitWindows
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, Package, VariantSource
 from genolewm_assets.lewm.training.options import Coverage
 from genolewm_assets.store.arrays import usable_memory_bytes
@@ -39,12 +39,15 @@ class SplitSources:
         Alleles that no edit may make.
     haplotypes
         Rows of ``HOLDOUT_HAPLOTYPES`` of the split; None unless the holdout is ``holdout-haplotypes``.
+    held_sequences
+        The bases that the alleles of ``held_out`` make; None unless a window has no exact placement.
     """
 
     windows: SplitWindows
     real: Mapping[EditSource, AlleleIndex]
     held_out: AlleleIndex
     haplotypes: pa.Table | None = None
+    held_sequences: HeldSequences | None = None
 
 
 def read_split(
@@ -104,6 +107,8 @@ def read_split(
         },
         held_out=read_closed_alleles(package, split),
         haplotypes=_haplotypes(package, split) if holdout == Holdout.HAPLOTYPES else None,
+        # Windows of validation and test are of the reference.
+        held_sequences=None if windows.all_placed else HeldSequences(package.context_batches()),
     )
 
 

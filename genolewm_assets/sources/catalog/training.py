@@ -10,7 +10,15 @@ from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.holdouts import HoldoutPolicy, TemporalSetting
-from genolewm_assets.lewm.packages import EDIT_SHARES, MAX_VISITS, POSSIBLE, PackageMix, Shares, window_shares
+from genolewm_assets.lewm.packages import (
+    EDIT_SHARES,
+    MAX_VISITS,
+    NOT_STATED,
+    POSSIBLE,
+    PackageMix,
+    Shares,
+    window_shares,
+)
 from genolewm_assets.lewm.states import BLOCK_TOKENS
 from genolewm_assets.sources.catalog.fields import FolderName, PolicySection, Section, Share, refusal
 from genolewm_assets.variants import ReleaseKey
@@ -18,6 +26,10 @@ from genolewm_assets.variants import ReleaseKey
 #: Hub id by the name that a catalogue may give instead.
 MODEL_PRESETS: Mapping[str, str] = {"carbon-500m": "HuggingFaceBio/Carbon-500M"}
 
+#: What the authors of a model say that it was pretrained on, by hub id.
+_PRETRAINING: Mapping[str, str] = {
+    MODEL_PRESETS["carbon-500m"]: "a corpus that holds the human genome, held-out contigs included"
+}
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HOLDOUTS = HoldoutPolicy()
 
@@ -62,6 +74,8 @@ class EncoderSection(Section):
 
     If the model's own code may run, ``trusted_code`` repeats the value of ``model``. ``carbon-500m`` needs none: it is
     a Llama, and its 6-mers are read from its ``dna_config.json``. The device is not part of the catalogue.
+
+    ``pretrained_on`` says, for the card of packages, what the model was pretrained on; states do not depend on it.
     """
 
     model: str | None = None
@@ -70,6 +84,12 @@ class EncoderSection(Section):
     block_tokens: Annotated[int, Field(gt=0)] = BLOCK_TOKENS
     dtype: Literal["float16", "float32"] = "float16"
     trusted_code: str | None = None
+    pretrained_on: Annotated[str | None, Field(min_length=1, max_length=300, pattern=r"^[^|\r\n]+$")] = None
+
+    @property
+    def pretraining(self) -> str:
+        """What the model was pretrained on, for the card of a package; ``not stated`` where nobody says."""
+        return self.pretrained_on or _PRETRAINING.get(self.source or "", NOT_STATED)
 
     @property
     def source(self) -> str | None:
@@ -89,7 +109,7 @@ class EncoderSection(Section):
     @property
     def settings(self) -> dict[str, Any]:
         """What identifies the states besides the model, as arguments of ``encoders.read_identity``."""
-        return {**self.model_dump(exclude={"model"}), "trusted_code": self.trusted_source}
+        return {**self.model_dump(exclude={"model", "pretrained_on"}), "trusted_code": self.trusted_source}
 
     @property
     def summary(self) -> str:
@@ -122,6 +142,9 @@ class HoldoutsSection(PolicySection):
     ``temporal`` is T0 of the temporal holdout: ``off``, a release, or ``{months: N}``, the newest release at least N
     months older than the package's. The root keeps the latter until ``genolewm holdouts t0`` or a changed ``temporal``
     moves it.
+
+    ``buffer: windows`` also removes from training every window that shares bases, flanks included, with an evaluation
+    window or a held-out interval; without it the card counts them.
     """
 
     contigs_validation: Annotated[tuple[FolderName, ...], Field(strict=False)] = _HOLDOUTS.contigs_validation
@@ -136,6 +159,7 @@ class HoldoutsSection(PolicySection):
     min_stars: Annotated[int, Field(ge=0, le=4)] = _HOLDOUTS.min_stars
     validation_windows: Annotated[int, Field(gt=0)] = _HOLDOUTS.validation_windows
     seed: Annotated[int, Field(ge=0)] = _HOLDOUTS.seed
+    buffer: Literal["none", "windows"] = "none"
 
     @property
     def policy(self) -> HoldoutPolicy:
@@ -174,6 +198,10 @@ class PackagesSection(PolicySection):
 
     A package whose training windows contain no gnomAD allele or no P or LP ClinVar allele, although the sources have
     some, is refused; with ``without_alleles`` it is accepted and its card says so.
+
+    ``audit_tuples`` is the number of training tuples that ``packages/audit`` draws at least; it draws more if that is
+    what it takes to see every window once. ``audit_planted`` is the number of leaks of each kind that it plants in a
+    copy to see how many it finds.
     """
 
     mix: dict[str, Share] | None = None
@@ -183,6 +211,8 @@ class PackagesSection(PolicySection):
     without_alleles: bool = False
     max_visits: Annotated[int, Field(gt=0)] = MAX_VISITS
     knowledge: Literal["newest", "T0"] = "newest"
+    audit_tuples: Annotated[int, Field(gt=0)] = 1_000_000
+    audit_planted: Annotated[int, Field(gt=0)] = 20
 
     @property
     def policy(self) -> PackageMix:

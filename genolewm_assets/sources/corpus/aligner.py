@@ -1,4 +1,4 @@
-"""Align corpus windows that state no coordinates to the reference, and read slices of the reference.
+"""Align corpus windows without confirmed coordinates to the reference, and read slices of the reference.
 
 This is the only module that imports mappy (minimap2). A minimap2 index takes up to 17 bytes a base while it is made, so
 that of a large genome one part at a time is indexed (:mod:`~genolewm_assets.sources.corpus.parts`).
@@ -142,15 +142,13 @@ class MappyAligner:
             raise FastaError(str(self._genome.path), "cannot be indexed by minimap2", remedy="Rebuild reference/genome")
         return aligner
 
-    def align(self, sequence: bytes, *, contig: str | None) -> Placement | None:
+    def align(self, sequence: bytes) -> Placement | None:
         """Return the unique place of a sequence, from one index of the whole genome.
 
         Parameters
         ----------
         sequence
             Upper-case bases.
-        contig
-            Canonical name of the only contig to search; None: all.
 
         Returns
         -------
@@ -159,7 +157,6 @@ class MappyAligner:
             :data:`MIN_IDENTITY`. Ambiguous hits (mapping quality 0) are ignored.
         """
         hits = [hit for hit in self._aligner.map(sequence.decode("ascii")) if hit.is_primary and hit.mapq]
-        hits = [hit for hit in hits if contig is None or self._genome.canonical(hit.ctg) == contig]
         best = max(hits, key=lambda hit: (hit.mlen, -hit.r_st), default=None)
         return None if best is None else self._placement(_as_hit(best), len(sequence))
 
@@ -244,7 +241,7 @@ class _Questions:
     def __init__(self, file: gzip.GzipFile) -> None:
         self._file, self.count = file, 0
 
-    def align(self, sequence: bytes, *, contig: str | None) -> None:  # noqa: ARG002 - the aligner's signature
+    def align(self, sequence: bytes) -> None:
         self._file.write(sequence + b"\n")
         self.count += 1
 
@@ -255,10 +252,9 @@ class _Answers:
     def __init__(self, placement: Callable[[Hit, int], Placement | None], hits: Iterator[Hit | None]) -> None:
         self._placement, self._hits = placement, hits
 
-    def align(self, sequence: bytes, *, contig: str | None) -> Placement | None:
+    def align(self, sequence: bytes) -> Placement | None:
         hit = next(self._hits)
-        found = None if hit is None else self._placement(hit, len(sequence))
-        return found if found is not None and contig in (None, found.contig) else None
+        return None if hit is None else self._placement(hit, len(sequence))
 
 
 def _as_hit(found: mappy.Alignment) -> Hit:

@@ -1,8 +1,9 @@
 """Parse rows of the pretraining corpus, which has two file layouts.
 
 Gene layout: ``record_id``, ``sequence``, and optionally ``taxonomy``, ``chrom``, ``start``, ``end`` (0-based half-open)
-and ``strand``. Text layout: ``record``, ``text``, and optionally ``metadata`` with ``source`` and ``note``; a note may
-begin with 1-based coordinates: ``chr17:42458880-42522582(+) exons=21 junctions=84,248,...``.
+and ``strand``. Text layout: ``record``, ``text``, and optionally ``metadata`` with ``source``, ``note`` and
+``taxonomy``; a note may begin with 1-based coordinates: ``chr17:42458880-42522582(+) exons=21 junctions=84,248,...``; a
+source may begin with a domain: ``bacteria_NC_008253.1_Ecoli_536``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ Row = Mapping[str, object]
 _COORDINATES = re.compile(r"([^\s:]+):(\d+)-(\d+)\(([+-])\)(?:\s+exons=(\d+))?(?:\s+junctions=(\S+))?")
 _CONTIG_WORD = re.compile(r"(?<![A-Za-z0-9])chr(?:[0-9]{1,2}|X|Y|M|MT)(?![A-Za-z0-9])")
 _ACCESSION = re.compile(r"[A-Z]{2}_\d+\.\d+")
+#: First word of a source that states the taxon of its records.
+_DOMAIN = re.compile(r"(bacteria|archaea|viruses)(?=_)", re.IGNORECASE)
 #: Text of the field ``junctions`` for "no junction".
 _NO_JUNCTION = "."
 
@@ -96,7 +99,10 @@ def _parse_text(row: Row, source: CorpusSource, where: str) -> CorpusRecord:
     metadata = row.get("metadata")
     fields = metadata if isinstance(metadata, Mapping) else {"note": metadata}
     origin, note = _text(fields.get("source")), _text(fields.get("note"))
-    record = CorpusRecord(source, _record_id(row["record"], where), _bases(row["text"]), note=note)
+    domain = _DOMAIN.match(origin or "")
+    taxonomy = _text(fields.get("taxonomy")) or (domain[1] if domain else None)
+    record_id = _record_id(row["record"], where)
+    record = CorpusRecord(source, record_id, _bases(row["text"]), taxonomy=taxonomy, note=note)
     stated = _COORDINATES.match(note or "")
     if stated is None:
         words = (_CONTIG_WORD.search(text) for text in (note, origin) if text)

@@ -7,12 +7,12 @@ import hashlib
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +24,7 @@ from genolewm_assets.genome import Bases, Contig, ContigSet, acgt_runs
 from genolewm_assets.lewm.windows import GENOME_CONTIGS
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
+from genolewm_assets.sources.reference.contig_pieces import ContigPieces
 
 FASTA_NAME = "genome.fa.gz"
 CONTIGS_NAME = "contigs.parquet"
@@ -31,58 +32,6 @@ CONTIGS_NAME = "contigs.parquet"
 #: Bases and ambiguity codes of IUPAC, upper-case.
 _IUPAC = b"ACGTURYKMSWBDHVN"
 _CHUNK_BYTES = 1 << 22
-#: Pieces of a contig kept in memory; average number of reads per piece after which all pieces read are kept.
-_PIECES_KEPT, _READS = 8, 8
-
-
-class ContigPieces:
-    """Bases of a contig, indexed from 0, read on demand in pieces of which eight are kept in memory.
-
-    If access out of order reads pieces again and again, all pieces read from then on are kept, so that the contig is
-    read at most nine times.
-
-    Parameters
-    ----------
-    length
-        Length of the contig, in bases.
-    read
-        Returns the bases ``[start, end)``, 0-based.
-    piece_bp
-        Bases per piece.
-    """
-
-    def __init__(self, length: int, read: Callable[[int, int], bytes], *, piece_bp: int = 1 << 20) -> None:
-        self._length, self._piece_bp, self._read = length, piece_bp, read
-        self._kept: dict[int, bytes] = {}
-        self._reads_left = _READS * -(-length // piece_bp)
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, at: int, /) -> int: ...
-    @overload
-    def __getitem__(self, at: slice, /) -> bytes: ...
-    def __getitem__(self, at: int | slice, /) -> int | bytes:
-        """Return one base as an integer, or a slice as ``bytes``; the step of a slice is ignored."""
-        if not isinstance(at, slice):
-            number, place = divmod(range(self._length)[at], self._piece_bp)
-            return self._piece(number)[place]
-        start, end, _ = at.indices(self._length)
-        if start >= end:
-            return b""
-        numbers = range(start // self._piece_bp, (end - 1) // self._piece_bp + 1)
-        firsts = ((number, number * self._piece_bp) for number in numbers)
-        return b"".join(self._piece(number)[max(0, start - first) : end - first] for number, first in firsts)
-
-    def _piece(self, number: int) -> bytes:
-        if number not in self._kept:
-            self._reads_left -= 1
-            if len(self._kept) >= _PIECES_KEPT and self._reads_left >= 0:
-                del self._kept[next(iter(self._kept))]
-            start = number * self._piece_bp
-            self._kept[number] = self._read(start, min(start + self._piece_bp, self._length))
-        return self._kept[number]
 
 
 class FastaReader:
@@ -91,8 +40,7 @@ class FastaReader:
     Parameters
     ----------
     path
-        The FASTA. ``.fai`` (and ``.gzi``) beside it are used if they exist and are not older; else an index is built
-        in a temporary folder.
+        The FASTA. Indexes beside it are used if they are not older; else they are built in a temporary folder.
     contigs
         Maps names in the file, such as ``21`` or ``NC_000021.9``, to canonical names; None: names are not changed.
     label
@@ -101,8 +49,7 @@ class FastaReader:
     Raises
     ------
     FastaError
-        If the file is missing, empty, truncated, not FASTA, or compressed with gzip instead of bgzip, or if two of
-        its records are the same contig.
+        If the file is missing, empty, truncated, not FASTA or compressed with gzip, or two records are one contig.
     """
 
     def __init__(self, path: Path, contigs: ContigSet | None = None, *, label: str | None = None) -> None:
@@ -138,39 +85,45 @@ class FastaReader:
     def open_contig(self, name: str) -> ContigPieces:
         """Return a contig that is read on demand, by one thread only and while the reader is open.
 
-        Errors are those of :meth:`read_contig`, raised when the bases concerned are read. Both ends of the contig are
-        read immediately, to find an index that does not fit the file.
+        Errors are those of :meth:`read_contig`, raised when the bases are read. Both ends are read immediately, to find
+        an index that does not fit the file.
         """
         contig = ContigPieces(self._length(name), partial(self._read, name))
         _ = contig[:1] + contig[-1:]
         return contig
 
-    def _length(self, name: str) -> int:
-        if name not in self._spelling:
-            raise UnknownContigError(
-                self._label, "no such contig", expected=_first_names(self._spelling), got=repr(name)
-            )
-        return self.contigs[name]
-
     def _read(self, name: str, start: int, end: int) -> bytes:
+        return self.read_as_written(name, start, end).upper()
+
+    def _length(self, name: str) -> int:
+        return int(self._file.get_reference_length(self._spelt(name)))
+
+    def _spelt(self, name: str) -> str:
+        if name in self._spelling:
+            return self._spelling[name]
+        expected = _first_names(self._spelling)
+        raise UnknownContigError(self._label, "no such contig", expected=expected, got=repr(name))
+
+    def read_as_written(self, name: str, start: int, end: int) -> bytes:
+        """Return ``[start, end)``, 0-based, of a contig in the case of the file, in which repeats may be lower-case.
+
+        Errors are those of :meth:`read_contig`.
+        """
+        spelt = self._spelt(name)
         where = f"{self._label} ({name})"
         with _quiet_htslib():
             try:
-                sequence = self._file.fetch(self._spelling[name], start, end).encode("latin-1").upper()
+                sequence = self._file.fetch(spelt, start, end).encode("latin-1")
             except (OSError, ValueError, KeyError) as error:
                 raise FastaError(where, f"cannot be read ({error})", remedy="Fetch the file again") from error
         if len(sequence) != end - start:
             expected, got = f"{end:,} bases, as its index states", f"{start + len(sequence):,}"
             raise FastaError(where, "wrong length", expected=expected, got=got, remedy="Remove the index files")
-        foreign = sequence.translate(None, _IUPAC)
+        foreign = sequence.translate(None, _IUPAC + _IUPAC.lower())
         if foreign:
             base = start + sequence.index(foreign[:1]) + 1
             raise FastaError(f"{where}:{base:,}", "not a nucleotide", expected="IUPAC codes", got=repr(chr(foreign[0])))
         return sequence
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
     def __enter__(self) -> FastaReader:
         return self
@@ -178,7 +131,7 @@ class FastaReader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._file.close()
 
 
 def check_fasta(path: Path) -> Compression:

@@ -303,7 +303,8 @@ def _entries(
 
 def shown_figures(check: CheckResult) -> list[tuple[str, str]]:
     """Return names and texts of the figures of a check that are no sentences and not empty, cut to 120 characters."""
-    texts = [(name, str(value)) for name, value in check.figures.items() if name not in (CAUSE, REMEDY)]
+    figures = {name: value for name, value in check.figures.items() if name not in (CAUSE, REMEDY)}
+    texts = [(name, f"{value:.6g}" if isinstance(value, float) else str(value)) for name, value in figures.items()]
     return [
         (name, text if len(text) <= _FIGURE_CHARACTERS else text[:_FIGURE_CHARACTERS] + "...")
         for name, text in texts

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from genolewm_assets.defs.assets import current_package
+from genolewm_assets.defs.assets.packages import current as current_package
 from genolewm_assets.defs.display import FIGURES
 from genolewm_assets.defs.runtime import webhook as webhook_module
 from genolewm_assets.defs.runtime.webhook import UI_VARIABLE, WEBHOOK_VARIABLE
@@ -208,7 +208,7 @@ def test_a_package_built_again_for_the_same_release(world: BuiltWorld, webhook: 
     catalog = yaml.safe_load(world.catalog.read_text())
     catalog["packages"]["max_visits"] = 41
     world.catalog.write_text(yaml.safe_dump(catalog))
-    assert world.materialize("packages/split", partition=SECOND).success
+    assert world.materialize("packages/split", "packages/audit", partition=SECOND).success
     after = folder(world, SECOND)
     assert after != before
     shown = Shown(world)

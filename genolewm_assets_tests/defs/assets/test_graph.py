@@ -12,6 +12,7 @@ import pytest
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED, platform_status
+from genolewm_assets.defs.assets.packages.audit import IS_CONCLUSIVE
 from genolewm_assets.defs.operations.demo import STATE_ASSETS, Demo
 from genolewm_assets.defs.runtime.automation import AUTOMATED, FOLLOWING, REBUILT, RECOMPUTED, SOURCES
 from genolewm_assets.defs.runtime.currency import BUILT_FROM_CURRENT_INPUTS
@@ -38,6 +39,7 @@ BUILT: dict[str, tuple[str | None, ...]] = {
     "embeddings/corpus": CORPUS,
     "holdouts/manifest": RELEASES,
     "packages/split": RELEASES,
+    "packages/audit": RELEASES,
     "mito/genomes": (None,),
     "mito/tokens": (None,),
     "mito/variants": RELEASES,
@@ -138,7 +140,7 @@ def test_every_check_of_contents_blocks_and_is_partitioned_like_its_asset() -> N
     assert check_keys()
     for key in check_keys():
         spec = graph.get_check_spec(key)
-        assert spec.blocking is (key.name not in {BUILT_FROM_CURRENT_INPUTS, NEWEST_RELEASE_BUILT})
+        assert spec.blocking is (key.name not in {BUILT_FROM_CURRENT_INPUTS, NEWEST_RELEASE_BUILT, IS_CONCLUSIVE})
         if key.name != NEWEST_RELEASE_BUILT:
             assert spec.partitions_def == graph.get(key.asset_key).partitions_def
 
@@ -147,7 +149,7 @@ def test_every_asset_that_publishes_says_whether_it_is_current() -> None:
     graph = defs.resolve_asset_graph()
     saying = {key.asset_key for key in check_keys() if key.name == BUILT_FROM_CURRENT_INPUTS}
     assert saying == graph.materializable_asset_keys - {dg.AssetKey(platform_status.path)}
-    assert len(saying) == 15
+    assert len(saying) == 16
 
 
 def test_nothing_reads_the_status_and_no_build_includes_it() -> None:

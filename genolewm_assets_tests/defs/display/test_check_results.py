@@ -13,7 +13,7 @@ from genolewm_assets.defs.display.check_remedies import CHECK_REMEDIES
 from genolewm_assets.defs.display.check_results import check_description, check_metadata, check_pages
 from genolewm_assets.defs.operations import JOBS
 from genolewm_assets.sources.catalog import Catalog
-from genolewm_assets.store.artefacts import NOT_RUN, CheckResult
+from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, RowsAtFault
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.referees.shown_rows import watched_checks
 
@@ -78,6 +78,15 @@ def test_rows_hold_nothing_that_a_terminal_obeys() -> None:
     assert row["name"] == "Größe 5 %"
 
 
+def test_rows_at_fault_are_all_counted_and_ten_are_kept() -> None:
+    wrong = RowsAtFault()
+    asked = []
+    for n in range(25):
+        asked.append(wrong.keeps_next())
+        wrong.add(n=n)
+    assert (len(wrong), [row["n"] for row in wrong], asked) == (25, list(range(10)), [True] * 10 + [False] * 15)
+
+
 def test_every_check_of_the_graph_has_a_remedy() -> None:
     assert set(CHECK_REMEDIES) == set(CHECKS)
     for name, remedy in CHECK_REMEDIES.items():
@@ -115,6 +124,25 @@ def test_a_check_without_rows_or_reason_says_that_it_compares_totals() -> None:
 def test_the_remedy_of_a_result_replaces_that_of_its_check() -> None:
     shown = check_metadata(CheckResult("mix_served", passed=False, figures={"remedy": "Do this", "served": 1}))
     assert (shown["remedy"].value, list(shown)) == ("Do this", ["offending", "remedy", "served"])
+
+
+def test_no_figure_of_a_check_is_raw() -> None:
+    figures = {
+        "error": None,
+        "problems": [],
+        "first": ["a", "b"],
+        "served": {"edits": {"snv": 0.5}, "windows": 3},
+        "ratio": 0.1234567891,
+    }
+    shown = check_metadata(CheckResult("mix_served", passed=True, figures=figures))
+    assert (shown["problems"], shown["first"], shown["ratio"]) == ("none", "a; b", 0.123457)
+    assert "error" not in shown
+    table = shown["served"]
+    assert isinstance(table, dg.TableMetadataValue)
+    assert [record.data for record in table.records] == [
+        {"name": "edits snv", "value": 0.5},
+        {"name": "windows", "value": 3},
+    ]
 
 
 def test_rows_with_other_columns_share_a_table() -> None:

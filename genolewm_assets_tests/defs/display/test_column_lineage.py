@@ -38,7 +38,12 @@ SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_spec
 COLUMN_SOURCES = {key: asset.sources for key, asset in GATED.items() if asset.sources}
 
 #: Read as a FASTA, as files outside the graph, or followed as a pointer: no column is taken over.
-NOT_READ_AS_TABLES = {"reference/genome", "packages/split", *(key for key in SPECS if key.endswith("/source"))}
+NOT_READ_AS_TABLES = {
+    "reference/genome",
+    "packages/split",
+    "packages/audit",
+    *(key for key in SPECS if key.endswith("/source")),
+}
 
 
 def columns_of(asset: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import dagster as dg
@@ -15,6 +16,7 @@ import pytest
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import DECLARATIONS, GATED
+from genolewm_assets.defs.display.entry_descriptions import ENTRY_DESCRIPTIONS, PLAIN_ENTRIES
 from genolewm_assets.defs.runtime.automation import AUTOMATED, FOLLOWING, REBUILT, RECOMPUTED
 from genolewm_assets.defs.runtime.code_place import CodePlace, place_of_caller
 from genolewm_assets.defs.runtime.declaration import Declaration
@@ -36,10 +38,23 @@ TABLES = [
 
 #: Columns of text whose values are no closed set: names, identifiers, sequences, digests, and texts of a source.
 FREE_TEXT = {
-    *("chrom", "contig", "placed_contig", "ref", "alt", "sequence", "left_flank", "right_flank"),
+    *(
+        "chrom",
+        "contig",
+        "placed_contig",
+        "stated_contig",
+        "held_contig",
+        "ref",
+        "alt",
+        "sequence",
+        "left_flank",
+        "right_flank",
+    ),
+    *("left_context", "right_context"),
     *("name", "key", "record_id", "window_id", "source_window_id", "cache_key", "unit", "cluster", "file"),
     *("md5", "circle_sha256", "haplogroup", "description", "detail", "note", "taxonomy", "filter", "grpmax", "rsid"),
     *("clnsig", "clnsig_from", "clnsig_to", "clnsig_conf", "clnsig_incl", "clnrevstat", "oncogenicity"),
+    *("method", "searched", "result", "what"),
     *("somatic_impact", "variant_type", "consequence", "conditions", "hgvs"),
 }
 
@@ -78,6 +93,7 @@ def test_everything_has_a_description() -> None:
     assert [what for what, said in DESCRIBED if not said or not said.strip()] == []
     in_words = [(what, said) for what, said in DESCRIBED if not what.startswith("column ")]
     assert [what for what, said in in_words if len(str(said).split()) < 4] == []
+    assert [what for what, said in DESCRIBED if "``" in str(said)] == [], "the UI shows Markdown"
 
 
 @pytest.mark.parametrize("asset", DECLARATIONS, ids=lambda asset: asset.key)
@@ -87,11 +103,12 @@ def test_an_asset_leads_to_the_line_that_declares_it(asset: Declaration) -> None
     assert isinstance(link, dg.LocalFileCodeReference)
     file = Path(link.file_path)
     assert file.is_relative_to(REPOSITORY)
-    assert link.label == f"{file.name}:{link.line_number}"
+    assert link.label == f"{file.stem}:{link.line_number}"
+    assert len(link.label) <= 20, "the panel of the UI cuts it"
     (declaration,) = [
         node
         for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Assign) and node.lineno == link.line_number
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.lineno == link.line_number
     ]
     assert isinstance(declaration.value, ast.Call)
     stated = {word.arg: word.value for word in declaration.value.keywords}
@@ -108,7 +125,7 @@ def test_a_source_on_the_web_is_linked_there(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_asset_of_another_package_is_linked_as_a_file(tmp_path: Path) -> None:
     (link,) = CodePlace(str(tmp_path / "assets.py"), 3).link("https://forge.example/genolewm").code_references
-    assert (link.file_path, link.line_number, link.label) == (str(tmp_path / "assets.py"), 3, "assets.py:3")
+    assert (link.file_path, link.line_number, link.label) == (str(tmp_path / "assets.py"), 3, "assets:3")
 
 
 @pytest.mark.parametrize("url", ["forge.example/genolewm", "file:///srv/genolewm", "javascript:alert(1)"])
@@ -126,6 +143,7 @@ def test_a_copy_of_a_declaration_belongs_to_the_line_that_copies_it() -> None:
 
 @pytest.mark.parametrize("condition", [AUTOMATED, REBUILT, RECOMPUTED, FOLLOWING], ids=lambda each: each.get_label())
 def test_a_condition_says_in_words_what_it_waits_for(condition: dg.AutomationCondition[dg.AssetKey]) -> None:
+    assert len(str(condition.get_label())) <= 35, "the panel of the UI cuts it"
     for part in (condition, *condition.children):
         label = part.get_label()
         assert label, part
@@ -155,6 +173,26 @@ def test_free_text_is_a_column_of_some_table() -> None:
         for field in table.arrow
         if field.type == pa.string() and field.name not in table.closed
     } == FREE_TEXT
+
+
+@pytest.mark.slow
+def test_every_entry_of_a_materialisation_has_a_meaning(built: BuiltWorld) -> None:
+    for asset in DECLARATIONS:
+        records = built.instance.fetch_materializations(dg.AssetKey(asset.path), limit=1).records
+        stated = records[0].asset_materialization.metadata if records and records[0].asset_materialization else {}
+        assert stated or asset.key not in GATED, asset.key
+        names = [each for key in ENTRY_DESCRIPTIONS[asset.key] for each in key.split(", ")]
+        said = {name for name in stated if any(fnmatchcase(name, each) for each in names)}
+        assert set(stated) - said - PLAIN_ENTRIES == set(), asset.key
+        if asset.key in GATED:
+            assert [each for each in names if not any(fnmatchcase(name, each) for name in stated)] == [], asset.key
+
+
+@pytest.mark.parametrize("asset", DECLARATIONS, ids=lambda asset: asset.key)
+def test_an_asset_shows_the_meaning_of_its_entries(asset: Declaration) -> None:
+    shown = str(SPECS[asset.key].description)
+    assert all(meaning in shown for meaning in ENTRY_DESCRIPTIONS[asset.key].values())
+    assert ENTRY_DESCRIPTIONS[asset.key]
 
 
 @pytest.mark.slow

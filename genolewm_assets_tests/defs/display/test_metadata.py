@@ -16,7 +16,7 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.display.check_descriptions import CHECK_DESCRIPTIONS
 from genolewm_assets.defs.display.column_lineage import column_lineage
-from genolewm_assets.defs.display.metadata import in_reading_order, list_files, plotted, share
+from genolewm_assets.defs.display.metadata import HEADLINE, in_reading_order, list_files, plotted, share
 from genolewm_assets.defs.runtime import run_log
 from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets_tests.pictures import PICTURES, parse
@@ -35,10 +35,11 @@ PLOTTED = {
     "clinvar/shard": {"alleles_pathogenic", "alleles_benign", "alleles_uncertain", "alleles_with_two_stars"},
     "clinvar/changes": {"added", "removed", "class_changed"},
     "windows/index": {"acgt_share_in_windows", "mean_gc"},
-    "corpus/windows": {"base_share_in_windows", "placed_share"},
+    "corpus/windows": {"base_share_in_windows", "maybe_human_share", "placed_share"},
     "embeddings/cache": {"norm_p1", "norm_median", "norm_p99"},
     "embeddings/corpus": {"norm_p1", "norm_median", "norm_p99"},
     "holdouts/manifest": {"window_share_held_out", "corpus_share_held_out", "alleles_held_out"},
+    "packages/audit": {"power", "tuples_drawn", "training_windows"},
     "packages/split": {
         "train_windows",
         "validation_windows",
@@ -77,6 +78,7 @@ STEPS: list[tuple[str, tuple[str | None, ...]]] = [
     ("embeddings/corpus", CORPUS),
     ("holdouts/manifest", RELEASES[1:]),
     ("packages/split", RELEASES[1:]),
+    ("packages/audit", RELEASES[1:]),
     ("packages/current", (None,)),
     ("mito/genomes", (None,)),
     ("mito/tokens", (None,)),
@@ -109,10 +111,12 @@ PROGRESS = re.compile(
 @pytest.mark.parametrize("asset", SPECS)
 def test_an_asset_says_what_it_is_whose_and_of_what_kind(asset: str) -> None:
     spec = SPECS[asset]
-    first, *more = str(spec.description).split("\n\n")
+    said, _, entries = str(spec.description).partition("\n\nMetadata:\n\n")
+    first, *more = said.split("\n\n")
     assert re.match(r"One row per [a-z]", first, re.IGNORECASE)
     assert more, "what it is, and why it exists"
     assert all(paragraph.rstrip().endswith(".") for paragraph in (first, *more))
+    assert all(re.match("- `[^`]+`.*: [^ ]", line) for line in entries.splitlines())
     assert spec.owners == ["team:genolewm"]
     assert spec.group_name == spec.key.path[0]
     assert spec.kinds
@@ -267,8 +271,10 @@ def test_entries_come_in_reading_order() -> None:
         "share": dg.MetadataValue.float(0.5),
         "predecessor": dg.MetadataValue.text("2024-01-07"),
         "dagster/partition_row_count": dg.MetadataValue.int(12),
+        "headline": dg.MetadataValue.text("No leak was found."),
     }
     assert list(in_reading_order(given)) == [
+        "headline",
         "dagster/partition_row_count",
         "alleles",
         "share",
@@ -290,7 +296,8 @@ def test_a_materialisation_shows_rows_and_figures_then_pictures_then_the_rest(
 ) -> None:
     entries: dict[str, dg.MetadataValue] = built[asset, partition].metadata["_"]
     names = list(entries)
-    assert names[0] in {"dagster/row_count", "dagster/partition_row_count"}
+    assert next(name for name in names if name != HEADLINE) in {"dagster/row_count", "dagster/partition_row_count"}
+    assert names.count(HEADLINE) == (names[0] == HEADLINE) == (asset == "packages/audit")
     if (asset, partition) == ("clinvar/changes", RELEASES[0]):
         return  # there is none before it to compare with
     pictures = [names.index(name) for name in PICTURES[asset]]

@@ -239,12 +239,12 @@ def test_a_new_build_of_one_release(pair: Pair) -> None:
 
 
 def test_a_package_that_is_gone_and_a_release_that_is_not_compared(facts: MoveFacts) -> None:
-    problems = {"package": "manifest.json is missing", "clinvar": "nothing is published here"}
+    problems = {"package": "manifest.json is missing", "clinvar": "nothing is *published* `here`\n<img>"}
     gone = replace(facts, info_before=None, diff=None, clinvar=None, problems=problems)
     assert move_figures(gone) == {}
     text = write_report(gone)
-    assert "The packages were not compared: manifest.json is missing." in text
-    assert "The releases were not compared: nothing is published here." in text
+    assert "The packages were not compared: `manifest.json is missing`." in text
+    assert "The releases were not compared: `nothing is *published* 'here' <img>`." in text
     # ClinVar's own tables may still be there.
     half = replace(gone, clinvar=facts.clinvar)
     assert move_figures(half) == {"clinvar_added": 1, "clinvar_removed": 1, "clinvar_reclassified": 4}

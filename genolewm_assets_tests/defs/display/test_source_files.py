@@ -51,6 +51,13 @@ def test_files_beyond_a_screenful_are_counted() -> None:
     assert table.records[-1].data == {"name": "and 20 more", "file": None, "size_bytes": None}
 
 
+def test_times_of_files_are_read_without_arithmetic() -> None:
+    facts = {"file": "a", "modified_ns": 1_700_000_000_500_000_000}
+    table = describe_files({"a": StatedFile("", facts), "b": StatedFile("", {"file": "b"})})["files"]
+    assert isinstance(table, dg.TableMetadataValue)
+    assert [record.data.get("modified") for record in table.records] == ["2023-11-14 22:13:20", None]
+
+
 def test_no_file_is_said_too() -> None:
     assert describe_files({}) == {"number_of_files": dg.MetadataValue.int(0)}
 

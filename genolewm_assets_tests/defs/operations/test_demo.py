@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 #: genome, windows, corpus, gnomAD, releases, shards, changes, states of both, holdouts, packages, pointer, and of the
 #: mitochondrion genomes, tokens, variants.
-PARTITIONS = 1 + 3 + 4 + 4 + 2 + 2 + 2 + 3 + 4 + 2 + 2 + 1 + 1 + 1 + 2
+PARTITIONS = 1 + 3 + 4 + 4 + 2 + 2 + 2 + 3 + 4 + 2 + 2 + 2 + 1 + 1 + 1 + 2
 
 
 #: What a process runs: the command as people run it, and the command with less work for Dagster's databases.
@@ -213,7 +213,7 @@ def test_broken_source_fails_its_partition_and_leaves_the_rest(undisturbed: Path
     broken = TinyWorld(tmp_path / "broken")
     # What reads no gnomAD file is there already; what reads one is not.
     shutil.copytree(undisturbed, broken.root, symlinks=True)
-    for folder in ("gnomad", "holdouts", "packages"):
+    for folder in ("gnomad", "holdouts", "packages", "audits"):
         shutil.rmtree(broken.root / folder)
     vcf = broken.folder / "gnomad.chr17.vcf.bgz"
     vcf.write_bytes(vcf.read_bytes()[:-300])
@@ -225,7 +225,8 @@ def test_broken_source_fails_its_partition_and_leaves_the_rest(undisturbed: Path
     failed = [(entry["asset"], entry["partition"]) for entry in entries if entry["outcome"] == "failed"]
     assert failed[0] == ("gnomad/shard", "chr17")
     # What reads it refuses; nothing else is touched.
-    assert {asset for asset, _ in failed[1:]} == {"holdouts/manifest", "packages/split", "packages/current"}
+    refusing = {"holdouts/manifest", "packages/split", "packages/audit", "packages/current"}
+    assert {asset for asset, _ in failed[1:]} == refusing
     *lines, last = done.stderr.splitlines()
     assert last == f"{len(failed)} of {len(entries)} partitions failed"
     assert lines[-len(failed)].startswith("gnomad/shard[chr17] failed in ")

@@ -65,7 +65,7 @@ def test_a_bad_release_requests_nothing_and_blocks_nothing(world: BuiltWorld, au
     # Another release's package changes while this one has failed and has no package.
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
     assert world.materialize("gnomad/shard", partition="chr17").success
-    for asset in ("holdouts/manifest", "packages/split"):
+    for asset in ("holdouts/manifest", "packages/split", "packages/audit"):
         requested = {asset: {FIRST, SECOND}}
         assert automation.tick() == (requested, {})
         assert all(success for *_, success in automation.run(requested))
@@ -128,7 +128,7 @@ def test_a_changed_genome_passes_through_the_graph_step_by_step(world: BuiltWorl
         assert automation.tick() == (cpu, gpu)
         assert all(success for *_, success in automation.run(cpu))
     assert all(success for *_, success in automation.run(on_gpu))
-    for asset in ("packages/split", "packages/current"):
+    for asset in ("packages/split", "packages/audit", "packages/current"):
         requested, nothing = automation.tick()
         assert (set(requested), nothing) == ({asset}, {})
         automation.run(requested)
@@ -172,12 +172,12 @@ def test_a_package_that_changes_while_the_pointer_moves_moves_it_again(
 ) -> None:
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
     world.materialize("gnomad/shard", partition="chr17")
-    world.materialize("holdouts/manifest", "packages/split", partition=SECOND)
+    world.materialize("holdouts/manifest", "packages/split", "packages/audit", partition=SECOND)
     requested, _ = automation.tick()
     assert requested["packages/current"] == {None}
     # Between two ticks: the pointer moved, and then the other package was finished.
     assert world.materialize("packages/current").success
-    assert world.materialize("holdouts/manifest", "packages/split", partition=FIRST).success
+    assert world.materialize("holdouts/manifest", "packages/split", "packages/audit", partition=FIRST).success
     assert automation.tick() == ({"packages/current": {None}}, {})
 
 
@@ -236,7 +236,7 @@ def test_packages_do_not_wait_for_states_of_a_changed_encoder(world: BuiltWorld,
     assert automation.tick() == ({}, states)
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
     assert world.materialize("gnomad/shard", partition="chr17").success
-    for asset in ("holdouts/manifest", "packages/split"):
+    for asset in ("holdouts/manifest", "packages/split", "packages/audit"):
         requested = {asset: set(RELEASES)}
         assert automation.tick() == (requested, {})
         assert all(success for *_, success in automation.run(requested))

@@ -187,6 +187,9 @@ CASES = {
     "packages/split": Case(
         SECOND, change_genome, GENOME, catalog(packages={"max_visits": 41}), "max_visits: built from 40, now 41"
     ),
+    "packages/audit": Case(
+        SECOND, change_genome, GENOME, catalog(packages={"audit_tuples": 501}), "recipe tuples: built from 500, now 501"
+    ),
     "packages/current": Case(
         None, withdraw_newest_package, "input: packages/2025-01-05/", pin_by_hand, f"(pinned: {FIRST})"
     ),
@@ -200,7 +203,7 @@ CASES = {
 
 def test_every_publishing_asset_has_a_case() -> None:
     assert set(CASES) == set(PUBLISHING)
-    assert len(CASES) == 15
+    assert len(CASES) == 16
 
 
 @pytest.mark.parametrize("key", CASES)

@@ -35,6 +35,7 @@ FOLLOWING_CLINVAR = {
     "mito/variants",
     "holdouts/manifest",
     "packages/split",
+    "packages/audit",
     "packages/current",
 }
 
@@ -188,7 +189,7 @@ def test_the_package_in_use_is_what_counts_for_the_pointer(world: BuiltWorld) ->
 def test_packages_are_expected_of_packaged_releases(world: BuiltWorld, packaged: list[str]) -> None:
     world.write_clinvar(NEXT, header_date=NEXT)
     set_freshness(world, "off", packaged=packaged)
-    of_packages = {"holdouts/manifest", "packages/split", "packages/current"}
+    of_packages = {"holdouts/manifest", "packages/split", "packages/audit", "packages/current"}
     assert late(world) == FOLLOWING_CLINVAR - (set() if NEXT in packaged else of_packages)
 
 
@@ -196,7 +197,7 @@ def test_packages_are_expected_of_packaged_releases(world: BuiltWorld, packaged:
 def test_where_no_offered_release_is_packaged_only_the_age_is_judged(world: BuiltWorld, packaged: list[str]) -> None:
     set_freshness(world, {}, packaged=packaged)
     found = judged(world)
-    for key in ("holdouts/manifest", "packages/split", "packages/current"):
+    for key in ("holdouts/manifest", "packages/split", "packages/audit", "packages/current"):
         assert found[key].passed
         assert found[key].reason == "the catalogue packages none of the releases offered"
     assert late(world, TODAY + timedelta(days=32)) == FOLLOWING_CLINVAR

@@ -102,7 +102,7 @@ def contents(root: Path) -> Mapping[str, tuple[str, int]]:
 
 def test_all_is_well_right_after_the_builds(world: BuiltWorld) -> None:
     status = read(world)
-    assert (status.is_well, status.troubles, status.note, status.published) == (True, (), "", 33 + 1)
+    assert (status.is_well, status.troubles, status.note, status.published) == (True, (), "", 35 + 1)
     assert status.releases.served == status.releases.newest == RELEASES[-1]
     assert status.releases.served_since == pytest.approx(time.time(), abs=3_600)
     assert status.hours is not None
@@ -145,6 +145,14 @@ def test_a_later_success_makes_a_failure_good(world: BuiltWorld) -> None:
     world.write_gnomad("chr17", world.gnomad_records("chr17"))
     assert world.materialize("gnomad/shard", partition="chr17").success
     assert read(world).is_well
+
+
+def test_what_a_failed_run_did_not_evaluate_has_not_failed(world: BuiltWorld) -> None:
+    world.register_release(NEW, header_date="2025-06-08")
+    register_releases(world.root, read_listing(str(world.folder / "clinvar")))
+    assert not world.materialize("clinvar/release", "clinvar/shard", "mito/variants", partition=NEW).success
+    found = told(read(world))
+    assert (set(found["failed"]), "stale" in found) == ({f"clinvar/release[{NEW}] and 2 more"}, False)
 
 
 def test_a_failure_of_a_contig_that_left_the_catalogue_is_no_longer_said(world: BuiltWorld) -> None:
@@ -281,13 +289,14 @@ def test_json_has_stable_names_and_times_as_text(
     assert set(found["troubles"][0]) == {"kind", "subject", "reason", "since", "run_id", "artefacts"}
     assert found["troubles"][0]["artefacts"] == [{"asset": "clinvar/release", "partition": NEW}]
     assert set(found["releases"]) == {
-        *("newest", "age_days", "served", "served_path", "served_age_days", "served_since", "pinned", "late", "problem")
+        *("newest", "age_days", "served", "served_path", "served_age_days", "served_since", "pinned", "late"),
+        *("not_in_use", "problem"),
     }
     assert set(found["disk"]) == {"sizes", "free_bytes", "total_bytes"}
     assert set(found["hours"]) == {"device", "day", "week", "total", "steps", "is_all"}
     assert set(found["costs"][0]) == {"what", "partitions", "seconds", "h100_seconds", "unknown"}
     assert found["time"].endswith("+00:00")
-    assert found["counts"] == {"failed": 2, "late": 1, "missing": 6, "waiting": 1}
+    assert found["counts"] == {"failed": 2, "late": 1, "missing": 7, "waiting": 1}
     assert found["well"] is False
 
 
@@ -375,6 +384,7 @@ def test_what_reads_a_partition_follows_it() -> None:
     assert found == [
         ArtefactId("embeddings/cache", "chr17"),
         ArtefactId("packages/split", RELEASES[-1]),
+        ArtefactId("packages/audit", RELEASES[-1]),
         ArtefactId("packages/current"),
     ]
     assert with_followers(PUBLISHING, [], expected) == []

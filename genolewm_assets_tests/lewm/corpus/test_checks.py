@@ -19,19 +19,42 @@ from genolewm_assets.lewm.corpus.windows import (
     build_corpus_windows,
 )
 from genolewm_assets.store.artefacts.check_result import CheckResult
-from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, ExactAligner, gene, random_bases, read_bases
+from genolewm_assets_tests.worlds.sources.corpus import (
+    BASES,
+    CONTIGS,
+    SMALL,
+    ExactAligner,
+    gene,
+    random_bases,
+    read_bases,
+)
 
 Row = dict[str, Any]
+SPLICED = {
+    "sequence": BASES["chr20"][1_000:2_500] + BASES["chr20"][4_000:5_000] + BASES["chr20"][7_600:9_000],
+    "junctions": (1_500, 2_500),
+}
 PARAMS = CorpusParams(SMALL, slice_fraction=0.9, seed=4, short_windows=True)
 RECORDS: list[CorpusRecord] = [
     gene("chr20", 5_000, 9_000, record_id="plus"),
     gene("chr20", 15_000, 19_000, "-", record_id="minus"),
     gene("chr20", 25_000, 29_000, record_id="aligned", contig=None, span=None),
     gene("chr20", 25_000, 29_000, record_id="aligned", contig=None, span=None),
+    gene("chr20", 25_000, 29_000, record_id="on N", contig="chr21", span=(4_000, 8_000)),
+    gene("chr21", 2_000, 6_000, record_id="stated", sequence=random_bases(6, 4_000)),
+    gene("chr20", 1_000, 9_000, record_id="spliced", **SPLICED),
     gene("chr20", 1_000, 1_300, record_id="short"),
     gene("chr21", 12_000, 16_000, record_id="plus"),
     gene("chr20", 0, 1, record_id="split", sequence=random_bases(3, 2_000) + b"NN" + random_bases(4, 2_100), span=None),
-    gene("chr20", 0, 1, record_id="yeast", sequence=random_bases(5, 3_000), taxonomy="yeast", span=None),
+    gene(
+        "chr20",
+        0,
+        1,
+        record_id="yeast",
+        sequence=random_bases(5, 3_000),
+        taxonomy="Saccharomyces cerevisiae",
+        span=None,
+    ),
     *(gene("chr20", at, at + 2_000, record_id=f"g{at}") for at in range(0, 20_000, 1_000)),
 ]
 
@@ -71,7 +94,7 @@ def test_what_the_builder_makes_passes(built: tuple[list[Row], list[Row], dict[s
     assert failed(results) == set()
     assert {result.figures["rows"] for result in results.values()} == {len(windows)}
     assert counts["skipped.sliced_out"] > 0
-    assert {row["placement_how"] for row in windows} == {"coordinates", "mappy", "contig_name", "none"}
+    assert {row["placement_how"] for row in windows} == {"coordinates", "mappy", "stated", "contig_name", "none"}
     assert {row["reason"] for row in skipped} == {"duplicate", "too_short"}
 
 
@@ -122,6 +145,17 @@ TAMPERED: dict[str, tuple[str, Callable[[Row], None], set[str]]] = {
     "unknown kind": ("split", lambda row: row.update(placement_how="guess"), {"placements_hold"}),
     "identity above 1": ("aligned", lambda row: row.update(identity=1.5), {"placements_hold"}),
     "no coverage": ("aligned", lambda row: row.update(coverage=None), {"placements_hold"}),
+    "stated as confirmed": ("stated", lambda row: row.update(placement_how="coordinates"), {"placements_hold"}),
+    "confirmed as stated": ("plus", lambda row: row.update(placement_how="stated"), {"placements_hold"}),
+    "spliced, not confirmed": ("spliced", lambda row: row.update(placement_how="stated"), {"placements_hold"}),
+    "stated elsewhere": (
+        "stated",
+        lambda row: row.update(placed_start=row["placed_start"] + 1, placed_end=row["placed_end"] + 1),
+        {"placements_hold"},
+    ),
+    "half a stated place": ("on N", lambda row: row.update(stated_end=None), {"placements_hold"}),
+    "stated place without a contig": ("on N", lambda row: row.update(stated_contig=None), {"placements_hold"}),
+    "stated twice": ("plus", lambda row: row.update(stated_contig="chr21"), {"placements_hold"}),
     "yeast on our chr20": (
         "yeast",
         lambda row: row.update(placement_how="contig_name", placed_contig="chr20"),
@@ -173,6 +207,18 @@ def test_another_source_is_found(built: tuple[list[Row], list[Row], dict[str, in
     windows, skipped, counts = built
     moved = [{**row, "source": str(CorpusSource.PROKARYOTE_EVO2)} for row in windows]
     assert failed(check(moved, skipped, counts)) == {"windows_cut_from_records"}
+
+
+@pytest.mark.parametrize("taxonomy", [None, "unknown", "Homo sapiens", "Eukaryota; Metazoa; Mammalia", "Bacteria|9606"])
+def test_a_record_called_non_human_without_reason_is_found(
+    monkeypatch: pytest.MonkeyPatch, taxonomy: str | None
+) -> None:
+    monkeypatch.setattr(CorpusRecord, "maybe_human", property(lambda _: False))
+    records = [gene("chr20", 1_000 * at, 1_000 * at + 3_000, record_id=f"r{at}", taxonomy=taxonomy) for at in range(20)]
+    ledger = CorpusLedger()
+    batches = list(build_corpus_windows(records, PARAMS, CorpusPlacer(CONTIGS, read_bases, ExactAligner()), ledger))
+    windows, skipped = ([r for b in batches for r in getattr(b, name).to_pylist()] for name in ("windows", "skipped"))
+    assert failed(check(windows, skipped, ledger.counts(), records)) == {"windows_cut_from_records"}
 
 
 def test_another_schema_is_found(built: tuple[list[Row], list[Row], dict[str, int]]) -> None:

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from genolewm_assets.genome import reverse_complement
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer, Placement, PlacementHow, Verdict
@@ -11,17 +15,16 @@ PLACER = CorpusPlacer(CONTIGS, read_bases, ExactAligner())
 
 
 def place(record: CorpusRecord, window: tuple[int, int] = (100, 700)) -> tuple[Verdict, Placement]:
-    verdict, (placement,) = PLACER.place(record, [window])
-    return verdict, placement
+    (found,) = PLACER.place(record, [window])
+    return found
 
 
 @pytest.mark.parametrize("strand", ["+", "-"])
 def test_a_window_lies_where_its_bases_are(strand: str) -> None:
     record = gene("chr20", 5_000, 9_000, strand)
     windows = [(0, 600), (100, 700), (3_400, 4_000)]
-    verdict, placements = PLACER.place(record, windows)
-    assert verdict is Verdict.CONFIRMED
-    for (start, end), placement in zip(windows, placements, strict=True):
+    for (start, end), (verdict, placement) in zip(windows, PLACER.place(record, windows), strict=True):
+        assert verdict is Verdict.CONFIRMED
         assert (placement.how, placement.exact, placement.strand) == (PlacementHow.COORDINATES, True, strand)
         genomic = BASES["chr20"][placement.start : placement.end]
         assert record.sequence[start:end] == (genomic if strand == "+" else reverse_complement(genomic))
@@ -34,10 +37,9 @@ def test_spellings_of_the_contig_are_resolved() -> None:
 def test_a_changed_base_is_no_longer_exact_where_it_stands_only() -> None:
     true = gene("chr20", 5_000, 9_000)
     changed = true.sequence[:200] + (b"A" if true.sequence[200:201] != b"A" else b"C") + true.sequence[201:]
-    verdict, (with_it, without) = PLACER.place(
-        gene("chr20", 5_000, 9_000, sequence=changed), [(100, 700), (1_000, 1_600)]
-    )
-    assert (verdict, with_it.exact, without.exact) == (Verdict.CONFIRMED, False, True)
+    found = PLACER.place(gene("chr20", 5_000, 9_000, sequence=changed), [(100, 700), (1_000, 1_600)])
+    assert [verdict for verdict, _ in found] == [Verdict.CONFIRMED] * 2
+    assert [placement.exact for _, placement in found] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -61,16 +63,56 @@ def test_refuted_coordinates_without_an_alignment_leave_the_contig() -> None:
     assert place(record) == (Verdict.REFUTED, Placement(PlacementHow.CONTIG_NAME, "chr20"))
 
 
-def test_where_the_reference_is_unknown_coordinates_stand() -> None:
+def test_where_the_reference_is_unknown_coordinates_are_kept_as_stated() -> None:
     record = gene("chr21", 2_000, 6_000, sequence=random_bases(6, 4_000))
     verdict, placement = place(record)
-    assert (verdict, placement.how, placement.exact) == (Verdict.UNVERIFIABLE, PlacementHow.COORDINATES, False)
+    assert verdict is Verdict.UNVERIFIABLE
+    assert placement == Placement(PlacementHow.STATED, "chr21", 2_100, 2_700, "+")
+
+
+@pytest.mark.parametrize(("contig", "span"), [("chr21", (2_000, 6_000)), ("NC_000007.14", (5_000, 9_000))])
+def test_coordinates_on_unknown_bases_do_not_hide_where_the_bases_stand(contig: str, span: tuple[int, int]) -> None:
+    verdict, placement = place(gene("chr20", 5_000, 9_000, "-", contig=contig, span=span))
+    assert verdict is Verdict.UNVERIFIABLE
+    assert (placement.how, placement.contig, placement.exact) == (PlacementHow.MAPPY, "chr20", True)
+    assert (placement.start, placement.end) == (8_300, 8_900)
+    name = {"chr21": "chr21"}.get(contig, "chr7")
+    stated = placement.stated_contig, placement.stated_start, placement.stated_end
+    assert stated == (name, span[1] - 700, span[1] - 100)
+
+
+def test_each_window_is_compared_for_itself() -> None:
+    # Its second half is not what stands there.
+    chimera = BASES["chr20"][5_000:8_000] + BASES["chr20"][30_000:31_000]
+    found = PLACER.place(gene("chr20", 5_000, 9_000, sequence=chimera), [(0, 600), (3_100, 3_700)])
+    assert [(verdict, placement.how, placement.start) for verdict, placement in found] == [
+        (Verdict.CONFIRMED, PlacementHow.COORDINATES, 5_000),
+        (Verdict.REFUTED, PlacementHow.MAPPY, 30_100),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("known_bp", "verdict", "how"),
+    [
+        (540, Verdict.CONFIRMED, PlacementHow.COORDINATES),
+        (539, Verdict.UNVERIFIABLE, PlacementHow.STATED),
+        (0, Verdict.UNVERIFIABLE, PlacementHow.STATED),
+    ],
+)
+def test_nine_tenths_of_a_window_must_be_known(known_bp: int, verdict: Verdict, how: PlacementHow) -> None:
+    # chr21 is known from 10,000 on.
+    start = 10_000 - (600 - known_bp)
+    sequence = random_bases(8, 600 - known_bp) + BASES["chr21"][10_000 : 10_000 + known_bp]
+    record = gene("chr21", start, start + 600, sequence=sequence)
+    assert place(record, (0, 600)) == (verdict, Placement(how, "chr21", start, start + 600, "+"))
 
 
 def test_a_contig_of_grch38_that_the_genome_lacks_is_kept_by_name() -> None:
-    verdict, placement = place(gene("chr20", 5_000, 9_000, contig="NC_000007.14"))
-    assert (verdict, placement.contig, placement.exact) == (Verdict.UNVERIFIABLE, "chr7", False)
-    stated = place(gene("chr20", 5_000, 9_000, contig="7", span=None))
+    unknown = random_bases(9, 4_000)
+    verdict, placement = place(gene("chr20", 5_000, 9_000, contig="NC_000007.14", sequence=unknown))
+    assert (verdict, placement.how) == (Verdict.UNVERIFIABLE, PlacementHow.STATED)
+    assert (placement.contig, placement.start, placement.exact) == ("chr7", 5_100, False)
+    stated = place(gene("chr20", 5_000, 9_000, contig="7", span=None, sequence=unknown))
     assert stated == (Verdict.NOT_STATED, Placement(PlacementHow.CONTIG_NAME, "chr7"))
 
 
@@ -84,15 +126,54 @@ def test_other_organisms_are_not_placed_whatever_they_state() -> None:
     assert (verdict, placement) == (Verdict.NOT_STATED, Placement(PlacementHow.NONE))
 
 
-def test_alignment_looks_only_at_the_contig_that_is_named() -> None:
-    record = gene("chr20", 5_000, 9_000, span=None)
-    assert place(record)[1].how is PlacementHow.MAPPY
-    elsewhere = gene("chr20", 5_000, 9_000, span=None, contig="chr21")
-    assert place(elsewhere)[1] == Placement(PlacementHow.CONTIG_NAME, "chr21")
+@pytest.mark.parametrize("source", CorpusSource)
+@pytest.mark.parametrize("taxonomy", ["human", "9606", "H. sapiens", "homo_sapiens", "Hominidae", "unknown", None])
+def test_any_spelling_of_humans_and_any_source_is_placed(source: CorpusSource, taxonomy: str | None) -> None:
+    record = gene("chr20", 5_000, 9_000, source=source, taxonomy=taxonomy)
+    assert place(record)[1].how is PlacementHow.COORDINATES
+
+
+@pytest.mark.parametrize(
+    ("contig", "span", "verdict"),
+    [
+        ("chr21", None, Verdict.NOT_STATED),
+        ("chr13", None, Verdict.NOT_STATED),
+        ("chr21", (12_000, 16_000), Verdict.REFUTED),
+        ("chr21", (28_000, 32_000), Verdict.REFUTED),
+    ],
+)
+def test_another_contig_that_is_stated_does_not_hide_where_the_bases_stand(
+    contig: str, span: tuple[int, int] | None, verdict: Verdict
+) -> None:
+    found, placement = place(gene("chr20", 5_000, 9_000, contig=contig, span=span))
+    assert found is verdict
+    assert (placement.how, placement.contig, placement.start) == (PlacementHow.MAPPY, "chr20", 5_100)
+    # What is stated stays in doubt, because the alignment may be to a copy.
+    assert (placement.stated_contig, placement.stated_start) == (contig, None)
+
+
+def test_alignment_on_the_contig_that_is_named_leaves_no_doubt() -> None:
+    placement = place(gene("chr20", 5_000, 9_000, span=None))[1]
+    assert (placement.how, placement.stated_contig) == (PlacementHow.MAPPY, None)
     unnamed = gene("chr20", 5_000, 9_000, span=None, contig=None)
     assert place(unnamed)[1].contig == "chr20"
     alone = CorpusPlacer(CONTIGS, read_bases)
-    assert alone.place(unnamed, [(0, 600)])[1] == [Placement(PlacementHow.NONE)]
+    assert alone.place(unnamed, [(0, 600)]) == [(Verdict.NOT_STATED, Placement(PlacementHow.NONE))]
+
+
+SPANS = st.tuples(st.sampled_from(["chr20", "chr21", "chr7"]), st.integers(0, 26_000), st.sampled_from("+-"))
+
+
+@given(st.integers(0, 36_000), SPANS, st.booleans())
+def test_a_window_is_where_its_bases_are_whatever_its_record_states(
+    at: int, stated: tuple[str, int, str], named_only: bool
+) -> None:
+    contig, start, strand = stated
+    record = gene("chr20", at, at + 4_000, contig=contig, span=None if named_only else (start, start + 4_000))
+    placement = place(replace(record, strand=strand))[1]
+    assert (placement.contig, placement.start, placement.end) == ("chr20", at + 100, at + 700)
+    true = (contig, start, strand) == ("chr20", at, "+") and not named_only
+    assert placement.how is (PlacementHow.COORDINATES if true else PlacementHow.MAPPY)
 
 
 def transcript(strand: str, /, **more: object) -> CorpusRecord:
@@ -137,3 +218,13 @@ def test_a_single_exon_is_placed_base_for_base() -> None:
 
 def test_a_transcript_without_junctions_cannot_be_verified() -> None:
     assert place(transcript("+", junctions=None))[0] is Verdict.UNVERIFIABLE
+
+
+def test_a_transcript_whose_outer_exons_are_a_small_part_of_it_cannot_be_verified() -> None:
+    exons = [(1_000, 1_200), (4_000, 4_401), (8_800, 9_000)]
+    joined = b"".join(BASES["chr20"][a:b] for a, b in exons)
+    verdict, placement = place(transcript("+", sequence=joined, junctions=(200, 601)))
+    assert verdict is Verdict.UNVERIFIABLE
+    assert placement == Placement(PlacementHow.STATED, "chr20", 1_000, 9_000, "+", spliced=True)
+    just = place(transcript("+", sequence=joined[:400] + joined[401:], junctions=(200, 600)))
+    assert just[0] is Verdict.CONFIRMED

@@ -9,15 +9,17 @@ from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
     ("source", "taxonomy", "expected"),
     [
         ("eukaryote_generator", "Homo sapiens", True),
-        ("eukaryote_generator", "Homo Sapiens", True),
-        ("eukaryote_generator", "Eukaryota;Mammalia;Homo sapiens", True),
         ("eukaryote_generator", "Saccharomyces cerevisiae", False),
         ("eukaryote_generator", None, True),
         ("mrna_evo2", None, True),
-        ("prokaryote_evo2", None, False),
+        ("prokaryote_evo2", None, True),
+        ("prokaryote_evo2", "human", True),
+        ("prokaryote_evo2", "d__Bacteria;p__Pseudomonadota;c__Gammaproteobacteria", False),
     ],
 )
-def test_what_names_no_other_organism_may_be_human(source: str, taxonomy: str | None, expected: bool) -> None:
+def test_what_states_no_listed_organism_may_be_human_whatever_its_source(
+    source: str, taxonomy: str | None, expected: bool
+) -> None:
     assert CorpusRecord(CorpusSource(source), "x", b"A", taxonomy=taxonomy).maybe_human is expected
 
 

@@ -11,7 +11,7 @@ from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables, bu
 from genolewm_assets.lewm.holdouts.checks import HOLDOUT_CHECKS, check_holdouts
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets_tests.worlds.lewm.holdout_world import simulated_inputs
+from genolewm_assets_tests.worlds.lewm.holdout_world import corpus, corpus_row, simulated_inputs
 
 POLICY = HoldoutPolicy(contigs_validation=("20",), contigs_test=("21",), link_bp=150, max_block_bp=1_000)
 Fault = Callable[[HoldoutTables], HoldoutTables]
@@ -67,6 +67,9 @@ FAULTS: list[tuple[str, Fault]] = [
             t, intervals=t.intervals.filter(pa.compute.not_equal(t.intervals["holdout"], "holdout-clinvar"))
         ),
     ),
+    ("corpus_windows_in_doubt_named", lambda t: replace(t, corpus=t.corpus.slice(1))),
+    ("corpus_windows_in_doubt_named", lambda t: replace(t, corpus=with_value(t.corpus, 0, "record_id", "other"))),
+    ("corpus_windows_in_doubt_named", lambda t: replace(t, counts={**t.counts, "corpus_windows": 1})),
     (
         "haplotype_share_in_bounds",
         lambda t: replace(t, intervals=with_value(t.intervals, t.intervals.num_rows - 1, "start", 0)),
@@ -88,7 +91,8 @@ def test_too_few_windows_only_where_blocks_are_used_up(sound: tuple[HoldoutTable
     held, inputs = sound
     kept = held.intervals.filter(pa.compute.not_equal(held.intervals["holdout"], "holdout-haplotypes"))
     alleles = held.alleles.filter(pa.compute.not_equal(held.alleles["holdout"], "holdout-haplotypes"))
-    without = replace(held, intervals=kept, alleles=alleles, haplotypes=held.haplotypes.slice(0, 0))
+    corpus = held.corpus.filter(pa.compute.not_equal(held.corpus["holdout"], "holdout-haplotypes"))
+    without = replace(held, intervals=kept, alleles=alleles, corpus=corpus, haplotypes=held.haplotypes.slice(0, 0))
     assert failed(without, inputs) == ["haplotype_share_in_bounds"]
     assert failed(replace(without, counts={**held.counts, "haplotype_blocks.used_up": 1}), inputs) == []
 
@@ -141,3 +145,30 @@ def test_what_holds_nothing_out_compared_nothing(sound: tuple[HoldoutTables, Hol
     named = {check.name: check.passed for check in check_holdouts(nothing, inputs, POLICY)}
     assert not named["rows_sorted_and_unique"]
     assert not named["contigs_held_out_whole"]
+
+
+UNPLACED = [
+    corpus_row(1, "none"),
+    corpus_row(2, "mappy", placed_contig="chr20", placed_start=90_000, placed_end=91_200, stated_contig="chr21"),
+    corpus_row(3, "stated", placed_contig="chr20", placed_start=90_000, placed_end=91_200),
+    corpus_row(4, "coordinates", placed_contig="chr20", placed_start=90_000, placed_end=91_200),
+    corpus_row(5, "none", maybe_human=False),
+    corpus_row(6, "contig_name", placed_contig="chr5"),
+]
+
+
+@pytest.mark.parametrize(("contig", "expected"), [("5", {1, 2, 3, 6}), ("21", {2})])
+def test_windows_in_doubt_are_those_of_another_pass(contig: str, expected: set[int]) -> None:
+    """The genome lacks chr5, so that a search of it shows nothing."""
+    inputs = replace(simulated_inputs(), corpus=[corpus(UNPLACED)])
+    policy = HoldoutPolicy(contigs_validation=(), contigs_test=(contig,), clinvar_genes=(), haplotype_fraction=0)
+    held = build_holdouts(inputs, policy)
+    assert set(held.corpus["record_id"].to_pylist()) == {f"record{n}" for n in expected}
+    assert failed(held, inputs, policy) == []
+    for row in range(held.corpus.num_rows):
+        rest = pa.concat_tables([held.corpus.slice(0, row), held.corpus.slice(row + 1)])
+        assert failed(replace(held, corpus=rest), inputs, policy) == ["corpus_windows_in_doubt_named"]
+    wrong = build_holdouts(
+        replace(inputs, corpus=[corpus([*UNPLACED[:3], corpus_row(4, "none"), *UNPLACED[4:]])]), policy
+    )
+    assert ("corpus_windows_in_doubt_named" in failed(wrong, inputs, policy)) is (contig == "5")

@@ -14,6 +14,7 @@ import yaml
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.package_build.card import render_card
 from genolewm_assets.lewm.package_build.writer import write_package
+from genolewm_assets.lewm.packages import PRETRAINED_ON
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
@@ -155,7 +156,10 @@ def test_the_card_states_counts_shortfalls_digests_and_the_limit_of_the_encoder(
     info = read_package_info(package.directory)
     text = (package.directory / "README.md").read_text()
     assert text == render_card(info)
-    assert "itself pretrained on the human genome" in text
+    assert "was itself pretrained on: not stated." in text
+    stated = render_card(replace(info, sources={**info.sources, PRETRAINED_ON: "mouse contigs"}))
+    assert "was itself pretrained on: mouse contigs." in stated
+    assert "| encoder pretrained on | mouse contigs |" in stated
     missing = 10 - info.counts["validation.holdout-haplotypes.windows"]
     assert f"missing are `holdout-clinvar` 10, `holdout-haplotypes` {missing}" in text
     assert all(info.splits[split].sha256 in text for split in Split)

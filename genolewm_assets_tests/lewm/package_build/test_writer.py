@@ -22,7 +22,7 @@ from genolewm_assets.lewm.packages import files as package_files
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.mix import PackageMix, Shares
 from genolewm_assets.lewm.packages.schema import VariantSource
-from genolewm_assets.sources.reference.fasta import ContigPieces
+from genolewm_assets.sources.reference.contig_pieces import ContigPieces
 from genolewm_assets_tests.worlds.lewm.package_world import (
     RELEASE,
     SEQUENCES,
@@ -155,7 +155,7 @@ def test_an_index_of_another_genome_is_refused(tmp_path):
         write_package(tmp_path / "cut", make_sources(reference=cut.__getitem__))
     turned = {name: bases[::-1] for name, bases in SEQUENCES.items()}
     sources = replace(make_sources(), reference=turned.__getitem__)
-    wrong = {"sequences_right", "mix_served", "bench_alleles_scored"}
+    wrong = {"sequences_right", "held_out_contexts_right", "mix_served", "bench_alleles_scored"}
     assert failed(write_package(tmp_path / "turned", sources).checks) == wrong
 
 

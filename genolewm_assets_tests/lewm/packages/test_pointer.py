@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.lewm.packages.pointer import (
     PackageRef,
     choose_current,
     current_folder,
+    find_current,
     move_current,
+    not_in_use,
     open_current,
     pin_release,
     read_current,
@@ -27,6 +29,7 @@ from genolewm_assets.lewm.packages.reader import open_package, verify_package
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
 
 OLD, NEW = "2024-01-07", "2025-01-05"
 
@@ -39,12 +42,14 @@ def root(package_root: Root, package: Published, tmp_path: Path) -> Path:
     link = next(path for path in sorted((copy / "packages").rglob("*")) if path.is_symlink())
     for release in (OLD, NEW):
         write_latest(copy, PackageRef(release, str(link.relative_to(copy)), package.manifest.sha256))
+        record_audit(copy, release, package.manifest.sha256)
     return copy
 
 
 def damage(root: Path, release: str) -> None:
-    """Record for one release a package that is not the one that lies there."""
+    """Record for one release a package, audited, that is not the one that lies there."""
     write_latest(root, PackageRef(release, read_latest(root, release).path, "0" * 64))
+    record_audit(root, release, "0" * 64)
 
 
 def test_the_newest_that_verifies_is_in_use(root: Path) -> None:
@@ -57,6 +62,7 @@ def test_the_tenth_file_of_a_day_is_newer_than_the_ninth(root: Path) -> None:
     ref = read_latest(root, NEW)
     for number in (10, 9):
         write_latest(root, replace(ref, release=f"{NEW}.{number}"))
+        record_audit(root, f"{NEW}.{number}", ref.manifest_sha256)
     assert released(root) == [f"{NEW}.10", f"{NEW}.9", NEW, OLD]
     assert move_current(root).release == f"{NEW}.10"
 
@@ -65,6 +71,8 @@ def test_a_bad_release_is_passed_over(root: Path) -> None:
     damage(root, NEW)
     assert move_current(root).release == OLD
     (root / "packages" / OLD / "latest.json").write_text("{")
+    assert move_current(root).release == OLD, "what is in use and good stays"
+    (root / "audits" / OLD).unlink()
     with pytest.raises(MissingResourceError, match="no package verifies"):
         move_current(root)
     assert read_current(root).release == OLD, "what was in use stays"
@@ -197,3 +205,62 @@ def test_a_file_cut_short_or_missing_is_found_whatever_its_time(root: Path, whic
     path.unlink()
     with pytest.raises(MissingResourceError, match="no package verifies"):
         move_current(root)
+
+
+def test_a_package_without_an_audit_is_passed_over_and_cannot_be_pinned(root: Path) -> None:
+    (root / "audits" / NEW).unlink()
+    assert move_current(root).release == OLD
+    assert find_current(root).release == OLD
+    (why,) = not_in_use(root).values()
+    assert why == f"packages/audit[{NEW}]: the package is not audited. Materialise packages/audit for {NEW}."
+    with pytest.raises(MissingResourceError, match=f"is not audited. Materialise packages/audit for {NEW}"):
+        pin_release(root, NEW)
+    assert read_pin(root) is None
+    (root / "audits" / OLD).unlink()
+    with pytest.raises(MissingResourceError, match=f"{NEW}: the package is not audited; {OLD}: the package is not"):
+        move_current(root)
+    assert read_current(root).release == OLD, "what was in use stays"
+
+
+def test_an_audit_of_another_build_does_not_count(root: Path, package: Published) -> None:
+    record_audit(root, NEW, "1" * 64)
+    said = (
+        f"another build of the release is: expected manifest {package.manifest.sha256[:12]}, got manifest 111111111111"
+    )
+    with pytest.raises(MissingResourceError, match=said):
+        pin_release(root, NEW)
+    assert move_current(root).release == OLD
+    # Nor does an audit that was recorded for another release.
+    shutil.copytree(root / "audits" / OLD, root / "audits" / "copy")
+    (root / "audits" / NEW).unlink()
+    (root / "audits" / "copy").rename(root / "audits" / NEW)
+    with pytest.raises(CorruptResourceError):
+        pin_release(root, NEW)
+
+
+def test_a_package_whose_latest_audit_failed_is_left(root: Path, package: Published) -> None:
+    assert move_current(root).release == NEW
+    record_audit(root, NEW, package.manifest.sha256, passed=False)
+    with pytest.raises(RejectedResourceError, match="the audit of the package failed: no_leak_found"):
+        pin_release(root, NEW)
+    assert find_current(root).release == OLD
+    assert move_current(root).release == OLD, "the published audit of before does not save it"
+    assert "the audit of the package failed: no_leak_found" in not_in_use(root)[NEW]
+    record_audit(root, NEW, package.manifest.sha256)
+    assert move_current(root).release == NEW
+    assert not_in_use(root) == {}
+
+
+def test_the_package_in_use_stays_while_a_later_build_of_its_release_is_not_audited(root: Path) -> None:
+    used = move_current(root)
+    write_latest(root, PackageRef(NEW, f"packages/{NEW}/other", "2" * 64))
+    assert move_current(root) == find_current(root) == used
+    record_audit(root, NEW, "2" * 64, passed=False)
+    assert move_current(root) == used
+    assert "the audit of the package failed" in not_in_use(root)[NEW]
+    # A person who names the release means its latest package.
+    with pytest.raises(RejectedResourceError):
+        pin_release(root, NEW)
+    pin_release(root, None)
+    (root / "packages/pin.json").write_text(f'{{"release": "{NEW}"}}')
+    assert move_current(root) == used

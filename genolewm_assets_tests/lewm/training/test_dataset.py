@@ -23,6 +23,7 @@ from genolewm_assets.store.artefacts.root import enclosing_root
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package, states_of
 from genolewm_assets_tests.worlds.lewm.package_world import SEQUENCES, held_alleles
+from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
 
 torch = Late("torch")
 torch_data = Late("torch.utils.data")
@@ -57,6 +58,7 @@ def test_the_package_in_use_of_a_root_is_read(kind, package):
     root = enclosing_root(package)
     (link,) = (path for path in (root / "packages").rglob("*") if path.is_symlink())
     write_latest(root, PackageRef("2025-01-05", str(link.relative_to(root)), read_manifest(package).sha256))
+    record_audit(root, "2025-01-05", read_manifest(package).sha256)
     pin_release(root, None)
     holdout = () if kind == "GenoLeWMDataset" else ("holdout-chr",)
     options = {"seed": 3, "min_left_context_bp": 100, "windows_per_batch": 2}

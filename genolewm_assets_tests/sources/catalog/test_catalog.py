@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
 from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.lewm.packages.mix import PackageMix
 from genolewm_assets.sources.catalog.catalog import Catalog, built_in_catalogs, load_catalog
 from genolewm_assets.sources.catalog.corpus import CORPUS_SOURCES
+from genolewm_assets.sources.catalog.training import EncoderSection
 from genolewm_assets_tests.places import CATALOGS
 from genolewm_assets_tests.worlds.sources.minimal_catalog import MD5, MINIMAL, changed, write
 
@@ -239,3 +241,19 @@ def test_t0_as_people_write_it(tmp_path: Path, text: str, expected: str) -> None
 def test_the_sample_names_its_t0() -> None:
     assert str(load_catalog("sample").holdouts.temporal) == "2024-01-07"
     assert str(load_catalog("grch38").holdouts.temporal) == "12 months"
+
+
+def test_what_the_encoder_was_pretrained_on(tmp_path: Path) -> None:
+    def stated(**encoder: object) -> EncoderSection:
+        return load_catalog(write(tmp_path, MINIMAL | {"encoder": encoder})).encoder
+
+    assert stated(model="/models/mine").pretraining == "not stated"
+    assert "human genome" in stated(model="carbon-500m", revision="0" * 40).pretraining
+    mine = stated(model="/models/mine", pretrained_on="mouse contigs")
+    assert mine.pretraining == "mouse contigs"
+    # States do not depend on it, so it is no part of their identity.
+    assert mine.settings == stated(model="/models/mine").settings
+    for text in ("a | b", "a\nb", ""):
+        with pytest.raises(ConfigurationError, match="pretrained_on"):
+            stated(model="/models/mine", pretrained_on=text)
+    assert "random" in load_catalog("sample").encoder.pretraining

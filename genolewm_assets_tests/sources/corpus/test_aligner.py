@@ -58,9 +58,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("strand", ["+", "-"])
 def test_a_stretch_is_found_where_it_is(genome: GenomeSlices, strand: str) -> None:
     bases = REFERENCE["20"][5_000:9_000]
-    found = MappyAligner(genome, spliced=False).align(
-        bases if strand == "+" else reverse_complement(bases), contig=None
-    )
+    found = MappyAligner(genome, spliced=False).align(bases if strand == "+" else reverse_complement(bases))
     assert found is not None
     assert (found.contig, found.start, found.end, found.strand) == ("chr20", 5_000, 9_000, strand)
     assert (found.identity, found.coverage, found.spliced) == (1.0, 1.0, False)
@@ -69,21 +67,19 @@ def test_a_stretch_is_found_where_it_is(genome: GenomeSlices, strand: str) -> No
 @pytest.mark.parametrize("strand", ["+", "-"])
 def test_a_transcript_is_found_across_its_introns(genome: GenomeSlices, strand: str) -> None:
     joined = b"".join(REFERENCE["20"][a:b] for a, b in EXONS)
-    found = MappyAligner(genome, spliced=True).align(
-        joined if strand == "+" else reverse_complement(joined), contig="chr20"
-    )
+    found = MappyAligner(genome, spliced=True).align(joined if strand == "+" else reverse_complement(joined))
     assert found is not None
-    assert (found.start, found.end, found.strand, found.spliced) == (20_000, 27_900, strand, True)
+    assert (found.contig, found.start, found.end) == ("chr20", 20_000, 27_900)
+    assert (found.strand, found.spliced) == (strand, True)
     assert found.identity == 1.0
 
 
-def test_what_is_found_elsewhere_twice_partly_or_not_is_no_place(genome: GenomeSlices) -> None:
+def test_what_is_found_partly_or_not_is_no_place(genome: GenomeSlices) -> None:
     aligner = MappyAligner(genome, spliced=False)
     bases = REFERENCE["20"][5_000:9_000]
-    assert aligner.align(bases, contig="chr21") is None
-    assert aligner.align(bases[:2_500] + random_bases(3, 1_500), contig=None) is None
-    assert aligner.align(random_bases(4, 4_000), contig=None) is None
-    assert aligner.align(REFERENCE["unplaced"], contig=None) is None
+    assert aligner.align(bases[:2_500] + random_bases(3, 1_500)) is None
+    assert aligner.align(random_bases(4, 4_000)) is None
+    assert aligner.align(REFERENCE["unplaced"]) is None
 
 
 def test_a_repeat_has_no_one_place(tmp_path: Path) -> None:
@@ -92,8 +88,8 @@ def test_a_repeat_has_no_one_place(tmp_path: Path) -> None:
     path.write_text(f">chr20\n{(unit + random_bases(9, 5_000) + unit).decode()}\n>chr21\n{'A' * 100}\n")
     pysam.faidx(str(path))
     aligner = MappyAligner(GenomeSlices(path, CONTIGS), spliced=False)
-    assert aligner.align(unit, contig=None) is None
-    assert aligner.align(unit[2_000:] + random_bases(9, 5_000)[:2_000], contig=None) is not None
+    assert aligner.align(unit) is None
+    assert aligner.align(unit[2_000:] + random_bases(9, 5_000)[:2_000]) is not None
 
 
 def test_the_index_is_made_only_when_something_is_aligned(
@@ -105,7 +101,7 @@ def test_the_index_is_made_only_when_something_is_aligned(
     monkeypatch.setattr("mappy.Aligner", refuse)
     aligner = MappyAligner(genome, spliced=True)
     with pytest.raises(AssertionError):
-        aligner.align(b"ACGT", contig=None)
+        aligner.align(b"ACGT")
 
 
 def test_lewm_does_not_import_mappy() -> None:

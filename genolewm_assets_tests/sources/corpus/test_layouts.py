@@ -97,6 +97,27 @@ def test_metadata_may_be_plain_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("metadata", "taxonomy"),
+    [
+        ({"source": "bacteria_NC_008253.1_Ecoli_536", "note": "Escherichia coli 536, complete genome"}, "bacteria"),
+        ({"source": "Archaea_X", "note": None}, "Archaea"),
+        ({"source": "bacterial_vector", "note": None}, None),
+        ({"source": "human_not_bacteria_1", "note": "bacteria_1"}, None),
+        ({"source": "data_train_chunk1.jsonl.gz", "note": None}, None),
+        ({"source": "bacteria_1", "note": None, "taxonomy": "Homo sapiens"}, "Homo sapiens"),
+        ({"source": None, "note": None, "taxonomy": "d__Bacteria;p__Bacillota"}, "d__Bacteria;p__Bacillota"),
+        ("bacteria_NC_008253.1", None),
+    ],
+)
+def test_a_taxon_is_stated_by_its_field_or_the_first_word_of_the_source(
+    tmp_path: Path, metadata: object, taxonomy: str | None
+) -> None:
+    record = read_one(tmp_path, {"text": "ACGT", "record": "x", "metadata": metadata}, CorpusSource.PROKARYOTE_EVO2)
+    assert record.taxonomy == taxonomy
+    assert record.maybe_human is (taxonomy in (None, "Homo sapiens"))
+
+
+@pytest.mark.parametrize(
     ("row", "message"),
     [
         (gene_row(record_id=None), "record has no id: expected text, got None"),

@@ -255,7 +255,7 @@ def test_failed_checks_are_told_with_their_figures() -> None:
         ),
         CheckResult("tiles", passed=False),
     )
-    said = f"['refs_match', 'tiles'] (refs_match: at {'x' * 120}..., share 0.0)"
+    said = f"['refs_match', 'tiles'] (refs_match: at {'x' * 120}..., share 0)"
     assert replace(MANIFEST, checks=checks).failures == said
 
 

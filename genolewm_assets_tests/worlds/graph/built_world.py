@@ -42,6 +42,7 @@ STEPS: list[tuple[tuple[str, ...], tuple[str | None, ...]]] = [
             "clinvar/changes",
             "holdouts/manifest",
             "packages/split",
+            "packages/audit",
             "mito/variants",
         ),
         RELEASES,

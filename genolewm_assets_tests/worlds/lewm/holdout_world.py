@@ -74,6 +74,9 @@ def corpus_row(number: int, how: str = "coordinates", **more: object) -> Row:
         "placed_contig": None,
         "placed_start": None,
         "placed_end": None,
+        "stated_contig": None,
+        "stated_start": None,
+        "stated_end": None,
     }
     return {**row, **more}
 

@@ -9,13 +9,19 @@ from typing import Any
 import dagster as dg
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.assets.clinvar import clinvar_shard
-from genolewm_assets.defs.assets.corpus import corpus_windows
-from genolewm_assets.defs.assets.embeddings import embeddings_cache, embeddings_corpus
-from genolewm_assets.defs.assets.gnomad import gnomad_shard
-from genolewm_assets.defs.assets.holdouts import holdouts_manifest
-from genolewm_assets.defs.assets.release_inputs import RELEASE_DEPS, ReleaseInputs, check_held_out_under, holdout_policy
-from genolewm_assets.defs.assets.windows import windows_index
+from genolewm_assets.defs.assets import (
+    RELEASE_DEPS,
+    ReleaseInputs,
+    check_held_out_under,
+    clinvar_shard,
+    corpus_windows,
+    embeddings_cache,
+    embeddings_corpus,
+    gnomad_shard,
+    holdout_policy,
+    holdouts_manifest,
+    windows_index,
+)
 from genolewm_assets.defs.display import Sources, describe_published, made_here, of, plotted, same
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
@@ -32,10 +38,12 @@ from genolewm_assets.lewm.holdouts import describe_temporal
 from genolewm_assets.lewm.package_build import PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
 from genolewm_assets.lewm.packages import (
     CARD,
+    PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
     PACKAGES,
+    PRETRAINED_ON,
     STRATA,
     CacheRef,
     Knowledge,
@@ -90,6 +98,7 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
             intervals=pq.read_table(holdouts.file("intervals.parquet")),
             alleles=pq.read_table(holdouts.file("alleles.parquet")),
             corpus_rows=pq.read_table(holdouts.file("corpus.parquet")),
+            similar=pq.read_table(holdouts.file("similar.parquet")),
             haplotypes=pq.read_table(holdouts.file("haplotypes.parquet")),
             holdout_counts=holdouts.manifest.counts,
             policy=policy,
@@ -143,8 +152,8 @@ def _versions(workspace: Workspace, release: str) -> dict[str, str]:
     catalog = workspace.catalog
     gnomad = {f"gnomad[{contig}]": entry.release for contig, entry in catalog.gnomad.sources.items()}
     phased = {f"haplotypes[{contig}]": entry.release for contig, entry in catalog.haplotypes.sources.items()}
-    encoder = workspace.encoder_identity
-    return {"genome": catalog.genome.name, "clinvar": release, "encoder": encoder.model_id, **gnomad, **phased}
+    encoder = {"encoder": workspace.encoder_identity.model_id, PRETRAINED_ON: catalog.encoder.pretraining}
+    return {"genome": catalog.genome.name, "clinvar": release, **encoder, **gnomad, **phased}
 
 
 def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
@@ -220,7 +229,7 @@ packages_split = GatedAsset(
     card; it refers to the cached states. Separate code checks that its training split contains nothing held out.
     """,
     kinds={"parquet", "huggingface"},
-    code_version="3",
+    code_version="4",
     place=lambda workspace, release: read_latest(workspace.root.path, release).path,
     deps=(
         *RELEASE_DEPS,
@@ -232,7 +241,7 @@ packages_split = GatedAsset(
     automation=REBUILT,
     follows_releases=True,
     table=PACKAGE_WINDOWS,
-    tables={"variants": PACKAGE_VARIANTS, "controls": PACKAGE_CONTROLS},
+    tables={"variants": PACKAGE_VARIANTS, "controls": PACKAGE_CONTROLS, "contexts": PACKAGE_CONTEXTS},
     sources={
         **same(("window_id", "window_hash", "gc", "strand"), windows_index, corpus_windows),
         "origin": of(corpus_windows, "source"),
@@ -264,6 +273,8 @@ packages_split = GatedAsset(
         "controls.sequence": _BASES,
         **_membership("controls."),
         "controls.cache_row": of(embeddings_cache, "row"),
+        **{f"contexts.{name}": of(holdouts_manifest, f"alleles.{name}") for name in ALLELE_KEY},
+        **made_here("contexts.left_context", "contexts.right_context"),
     },
     checks=PACKAGE_CHECKS,
     plan=plan_package,

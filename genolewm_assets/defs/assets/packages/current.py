@@ -7,8 +7,9 @@ from pathlib import Path
 
 import dagster as dg
 
-from genolewm_assets.defs.assets.package_report import Report, report_move
-from genolewm_assets.defs.assets.packages import describe_card, packages_split
+from genolewm_assets.defs.assets.packages.audit import packages_audit
+from genolewm_assets.defs.assets.packages.move_report import Report, report_move
+from genolewm_assets.defs.assets.packages.split import describe_card, packages_split
 from genolewm_assets.defs.display import check_description, check_metadata
 from genolewm_assets.defs.runtime import (
     FOLLOWING,
@@ -30,6 +31,7 @@ from genolewm_assets.lewm.packages import (
     find_current,
     move_current,
     next_move,
+    not_in_use,
     read_current,
     read_current_version,
     read_move,
@@ -187,11 +189,18 @@ def _describe(root: Path, move: Move, report: Report | None) -> dict[str, dg.Met
         "path": dg.MetadataValue.path(str(root / ref.path)),
         "manifest_sha256": dg.MetadataValue.text(ref.manifest_sha256),
         "before": dg.MetadataValue.text(describe_ref(move.before)),
+        **_describe_not_in_use(root),
         **shown,
         "open": dg.MetadataValue.md(_OPEN.format(root=str(root))),
         "dagster/row_count": dg.MetadataValue.int(1),
         **describe_card((root / ref.path / CARD).read_text()),
     }
+
+
+def _describe_not_in_use(root: Path) -> dict[str, dg.MetadataValue]:
+    """Return why the package of a release that would come first is not in use; nothing where there is none."""
+    lines = [f"- ClinVar {release}: {why}" for release, why in not_in_use(root).items()]
+    return {"not_in_use": dg.MetadataValue.md("\n".join(lines))} if lines else {}
 
 
 def _announce(move: Move, report: Report | None, run_id: str) -> None:
@@ -221,15 +230,15 @@ def _announce(move: Move, report: Report | None, run_id: str) -> None:
 packages_current = PointerAsset(
     key="packages/current",
     description="""
-    One row per package in use: the package of the pinned release, or of the newest release whose package verifies.
+    One row per package in use: of the pinned release, or of the newest release whose package is audited and verifies.
 
-    Trainers that name no release open this package. A release that is missing or damaged is skipped, unless it is
-    pinned. The report of the latest materialisation says what changed since the package before: in ClinVar, in the
-    benches and in training.
+    Trainers that name no release open this package. A release that is missing, damaged, not audited or failed its audit
+    is skipped, unless it is pinned; the page says so, and an older good one stays. The report of the latest
+    materialisation says what changed since the package before: in ClinVar, in the benches and in training.
     """,
     kinds={"json"},
-    code_version="2",
-    deps=(on_every_partition(packages_split),),
+    code_version="3",
+    deps=(on_every_partition(packages_split), on_every_partition(packages_audit)),
     automation=FOLLOWING,
     follows_releases=True,
     columns=_COLUMNS,

@@ -3,7 +3,7 @@
 ::
 
     <root>/packages/reports/<move>.md      the report, Markdown with embedded pictures
-    <root>/packages/reports/<move>.json    its title, figures and SHA-256; absent where something could not be compared
+    <root>/packages/reports/<move>.json    its figures, and a SHA-256 of both; absent where something was not compared
 
 Not here: its text (``display.package_report``).
 """
@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genolewm_assets.defs.assets.clinvar_changes import count_changes
+from genolewm_assets.defs.assets import count_changes
 from genolewm_assets.defs.runtime import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.packages import PACKAGES, Move, PackageRef, compare_packages, folder_of, open_tables
@@ -137,6 +137,6 @@ def _keep(workspace: Workspace, report: Report) -> None:
 def _statement(figures: Mapping[str, int], text: bytes) -> dict[str, object]:
     return {
         "figures": dict(figures),
-        "report_sha256": hashlib.sha256(text).hexdigest(),
+        "sha256": hashlib.sha256(canonical_json(dict(figures), "figures") + text).hexdigest(),
         "report_version": REPORT_VERSION,
     }

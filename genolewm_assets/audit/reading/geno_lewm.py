@@ -1,0 +1,258 @@
+"""Data folders of geno-lewm 0.2.1, as its trainer reads them: windows as JSON lines, alleles as Parquet.
+
+Facts of the layout, found by writing one with that version:
+
+- ``dataset_manifest.json`` lists ``files``, each with ``path`` and ``split``. Its trainer takes every file under
+  ``placed/``, or under ``carbon/`` if there is none, and every one under ``gnomad/`` and ``clinvar/``, whatever the
+  stated split; so does this reader. Files of a split called val... are its validation, those of eval..., test...,
+  holdout... or dev... its test.
+- A window has ``record_id``, ``source``, ``sequence``, ``start_bp`` (0-based) and, under ``placed/``, ``chrom``. It has
+  no flanks: deletions are filled with N.
+- ``clinvar_id`` is ClinVar's AlleleID.
+- A folder of prepared shards has no manifest. Its cache of states, ``embeddings/``, names windows by place and SHA-256;
+  their bases are those of the FASTA if the SHA-256 is.
+- Holdouts exist while it trains only; no file tells them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.package_files import (
+    EVALUATION,
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Row,
+    read_holdouts,
+    read_rows,
+)
+from genolewm_assets.audit.reading.reference import Reference, decode
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+
+MANIFEST = "dataset_manifest.json"
+#: What a folder without a manifest is known by.
+PATTERNS = (
+    "placed/*.jsonl",
+    "carbon/*.jsonl",
+    "gnomad/**/*.parquet",
+    "clinvar/**/*.parquet",
+    "embeddings/**/*.parquet",
+)
+
+_WINDOWS, _ALLELES, _CACHE = ("placed/", "carbon/"), ("gnomad/", "clinvar/"), "embeddings/"
+_EVALUATED = {VALIDATION: ("val",), TEST: ("eval", "test", "holdout", "dev")}
+_REMEDY = "Name a data folder of geno-lewm 0.2.1"
+_ALLELE = ("chrom", "pos", "ref", "alt")
+
+
+@dataclass(frozen=True, slots=True)
+class GenoLewmFiles:
+    """A data folder of geno-lewm; attributes and methods are those of ``PackageFiles``.
+
+    Attributes
+    ----------
+    directory
+        The folder.
+    holdouts
+        Folder of our holdout tables to audit it by; None: nothing is known to be held out.
+    record
+        Content of ``dataset_manifest.json``; empty without one.
+    files
+        Its files, as path relative to the folder and stated split.
+    fasta
+        The reference, for windows that are known by place only.
+    """
+
+    directory: Path
+    holdouts: Path | None
+    record: dict[str, Any]
+    files: tuple[tuple[str, str], ...]
+    fasta: Path
+
+    @property
+    def release(self) -> str:
+        """ClinVar release in the path of the alleles; else the snapshot of the manifest."""
+        paths = [path.split("/") for path, _ in self.files if path.startswith("clinvar/")]
+        return next((parts[1] for parts in paths if len(parts) > 2), str(self.record.get("snapshot_id", "")))
+
+    @property
+    def knowledge(self) -> str:
+        """It trains with all labels that it has."""
+        return "newest"
+
+    @property
+    def without_stream(self) -> str:
+        """Why nothing that is emitted can be read."""
+        return "geno-lewm draws its tuples while it trains, by code of its own; none is stored"
+
+    @property
+    def label_key(self) -> str:
+        """What ``clinvar_id`` is."""
+        return "AlleleID"
+
+    def compared_holdouts(self) -> set[str]:
+        """Return the names of its splits of evaluation: their windows must not train."""
+        return {split for _, split in self.files if _role(split) != TRAIN}
+
+    def windows(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
+        """Yield the windows that its trainer reads, or those of an evaluation split."""
+        rows: Iterator[Row]
+        if split != TRAIN:
+            rows = (_evaluated_window(row, split, name) for name, row in self._evaluation(split) if "sequence" in row)
+        elif placed := next(filter(None, map(self._paths, _WINDOWS)), []):
+            rows = (_window(row) for path in placed for row in _json_lines(self.directory / path))
+        else:
+            rows = self._cached_windows()
+        yield from ({name: row.get(name) for name in columns} for row in rows)
+
+    def variants(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
+        """Yield the alleles that its trainer reads, or those of an evaluation split."""
+        if split == TRAIN:
+            rows = (row for noun in _ALLELES for path in self._paths(noun) for row in self._alleles(path, noun))
+        else:
+            rows = (_allele(row, split, name) for name, row in self._evaluation(split) if "sequence" not in row)
+        yield from ({name: row.get(name) for name in columns} for row in rows)
+
+    def holdout_rows(self, noun: str, columns: Sequence[str]) -> Iterator[Row]:
+        """Yield the rows of one of our holdout tables; none without them."""
+        if self.holdouts is not None:
+            yield from read_holdouts(self.holdouts, noun, columns)
+
+    def _paths(self, prefix: str) -> list[str]:
+        ending = ".jsonl" if prefix in _WINDOWS else ".parquet"
+        return [path for path, _ in self.files if path.startswith(prefix) and path.endswith(ending)]
+
+    def _evaluation(self, split: str) -> Iterator[tuple[str, Row]]:
+        """Yield the rows of the files of an evaluation split, with the name that the manifest gives it."""
+        for path, name in self.files:
+            if _role(name) == split and path.endswith(".jsonl"):
+                yield from ((name, row) for row in _json_lines(self.directory / path))
+            elif _role(name) == split and path.startswith(_ALLELES):
+                noun = next(each for each in _ALLELES if path.startswith(each))
+                yield from ((name, row) for row in self._alleles(path, noun))
+
+    def _alleles(self, path: str, noun: str) -> Iterator[Row]:
+        clinvar = noun == "clinvar/"
+        columns = (*_ALLELE, "clinical_significance", "clinvar_id") if clinvar else _ALLELE
+        for row in read_rows(self.directory / path, columns):
+            yield row | {"source": noun[:-1], "label": row.get("clinical_significance"), "role": TRAIN}
+
+    def _cached_windows(self) -> Iterator[Row]:
+        seen, columns = set[tuple[str, int, bytes]](), ("chrom", "start_bp", "end_bp", "window_hash")
+        with Reference(self.fasta) as reference:
+            for path in self._paths(_CACHE):
+                for row in read_rows(self.directory / path, columns):
+                    key = (row["chrom"], row["start_bp"], row["window_hash"])
+                    if key not in seen:
+                        seen.add(key)
+                        yield _cached_window(row, reference)
+
+
+def open_geno_lewm(directory: Path, holdouts: Path | None, fasta: Path) -> GenoLewmFiles:
+    """Open a data folder of geno-lewm.
+
+    Raises
+    ------
+    MissingResourceError
+        If there is neither a manifest nor a shard.
+    CorruptResourceError
+        If the manifest is not as geno-lewm writes it, or lists a file outside of the folder.
+    """
+    directory = directory.resolve()
+    path, record = directory / MANIFEST, dict[str, Any]()
+    if path.is_file():
+        try:
+            record = json.loads(path.read_bytes())
+            files = tuple((str(entry["path"]), str(entry.get("split") or TRAIN)) for entry in record["files"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as err:
+            raise CorruptResourceError(str(path), f"lists no files with path and split ({err!r})") from err
+        outside = [name for name, _ in files if not (directory / name).resolve().is_relative_to(directory)]
+        if outside:
+            raise CorruptResourceError(str(path), f"lists {outside[0]!r}, which is outside of the folder")
+    else:
+        found = [path for pattern in PATTERNS for path in sorted(directory.glob(pattern))]
+        files = tuple((str(path.relative_to(directory)), TRAIN) for path in found)
+    if not files:
+        raise MissingResourceError(str(directory), f"has neither {MANIFEST} nor a shard", remedy=_REMEDY)
+    return GenoLewmFiles(directory, None if holdouts is None else holdouts.resolve(), record, files, fasta)
+
+
+def _role(split: str) -> str:
+    return next((role for role in EVALUATION if split.lower().startswith(_EVALUATED[role])), TRAIN)
+
+
+def _json_lines(path: Path) -> Iterator[Row]:
+    at = 0
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                at += 1
+                if line.strip():
+                    yield _checked(json.loads(line))
+    except FileNotFoundError as err:
+        raise MissingResourceError(str(path), "is missing", remedy=_REMEDY) from err
+    except (OSError, ValueError, TypeError) as err:
+        raise CorruptResourceError(f"{path}:{at}", f"is no window or allele of geno-lewm ({err})") from err
+
+
+def _checked(row: object) -> Row:
+    """Return the object of a line; raise TypeError unless it is that of a window or an allele."""
+    if not isinstance(row, dict):
+        raise TypeError("it is no JSON object")
+    is_window = "sequence" in row
+    texts = ("record_id", "source", "sequence") if is_window else ("chrom", "ref", "alt")
+    if wrong := [name for name in texts if not isinstance(row.get(name), str)]:
+        raise TypeError(f"{wrong[0]!r} is no text")
+    number = row.get("start_bp", 0) if is_window else row.get("pos")
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise TypeError(f"{'start_bp' if is_window else 'pos'!r} is no integer from 0 on")
+    if not isinstance(row.get("chrom"), str | None):
+        raise TypeError("'chrom' is no text")
+    return row
+
+
+def _window(row: Row) -> Row:
+    sequence, start, contig = row["sequence"].upper(), row.get("start_bp", 0), row.get("chrom")
+    placed = {"contig": contig, "start": start, "end": start + len(sequence), "strand": "+", "placement_exact": True}
+    unplaced = dict.fromkeys(placed) | {"placement_exact": False}
+    return {
+        "origin": row["source"],
+        "record_id": row["record_id"],
+        "window_index": start,
+        "window_id": hashlib.sha256(sequence.encode()).hexdigest()[:32],
+        "sequence": sequence,
+        "left_flank": "",
+        "right_flank": "",
+        **(placed if contig else unplaced),
+    }
+
+
+def _evaluated_window(row: Row, split: str, name: str) -> Row:
+    return _window(row) | {"holdout": name, "role": split}
+
+
+def _allele(row: Row, split: str, name: str) -> Row:
+    label = row.get("clinical_significance", row.get("label"))
+    label = label if isinstance(label, str) else None
+    return row | {"source": "clinvar", "label": label, "holdout": name, "role": split} | _identity(row)
+
+
+def _identity(row: Row) -> Row:
+    identity = row.get("clinvar_id")
+    return {"clinvar_id": identity if isinstance(identity, int) else None}
+
+
+def _cached_window(row: Row, reference: Reference) -> Row:
+    contig, start, end = row["chrom"], row["start_bp"], row["end_bp"]
+    sequence = decode(reference.fetch(canonical_name(contig), start, end))
+    known = hashlib.sha256(sequence.encode()).digest() == row["window_hash"]
+    # Of a window that is edited, or of another genome, only the place is known.
+    window = {"record_id": f"{contig}:{start}", "source": "cache", "start_bp": start, "chrom": contig}
+    return _window(window | {"sequence": sequence if known else "N" * (end - start)}) | {"placement_exact": known}

@@ -1,0 +1,181 @@
+"""What the metadata entries of a materialisation or observation mean: the UI shows them as part of the description.
+
+The UI has no place for the meaning of an entry beside its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: Entries that are shown at every asset, and say what they are by their names.
+PLAIN_ENTRIES = frozenset(
+    {"path", "url", "dagster/row_count", "dagster/partition_row_count", "dagster/size_bytes", "dagster/column_lineage"}
+)
+
+_PUBLISHED = {
+    "counts": "all counts of the manifest",
+    "reused": "whether the published files were kept, because a build would give the same",
+    "files": "the published files: rows, size in bytes, the first 12 digits of the SHA-256",
+}
+
+_STATES = {
+    "norm_p1, norm_median, norm_p99": (
+        "1st, 50th and 99th percentile of the Euclidean norm of a block's state, over at most 256 windows"
+    ),
+    "blocks_a_window": "blocks of 64 tokens in a window",
+    "window_hashes": "index from the hash of a window to its row in the caches of the root",
+    "state_norms": "how many blocks have which norm",
+    **_PUBLISHED,
+}
+
+_SOURCE = {
+    "number_of_files, files": "the files, where the catalogue names none or several",
+    "modified": "latest change of the file, or of all files",
+    "size_bytes": "size of the file, or of all files",
+    "file, md5, version, expected_md5, revision": "as the columns of the same names",
+}
+
+_CARD = {
+    "card": "the dataset card of the package",
+    "card_yaml": "its head, which the Hugging Face Hub reads",
+}
+
+#: Meaning of the entries by asset; names with one meaning share a key, separated by ``", "``, and may hold ``*``.
+ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
+    "reference/genome": {
+        "bases": "length of all contigs",
+        "acgt_share": "share of them that are A, C, G or T, 0 to 1",
+        "contigs": "the contigs with length, topology and MD5",
+        **_PUBLISHED,
+    },
+    "gnomad/shard": {
+        "alleles_kept": "alleles of the table",
+        "alleles_filtered": "alleles left out by FILTER, AF or AN",
+        "alleles_rejected": "alleles that are not usable, as `rejects.parquet` lists them",
+        "af_spectrum": "how many alleles have which frequency",
+        "alleles_along_contig": "how many alleles lie where",
+        **_PUBLISHED,
+    },
+    "clinvar/release": {"file": "the VCF", **_PUBLISHED},
+    "clinvar/shard": {
+        "alleles_pathogenic, alleles_benign, alleles_uncertain": "alleles of the classes P and LP, B and LB, VUS",
+        "alleles_with_two_stars": "alleles with at least two review stars",
+        "alleles_rejected": "alleles that are not usable, as `rejects.parquet` lists them",
+        "class_balance, classes_by_review_stars": "alleles by class, and by class and stars",
+        **_PUBLISHED,
+    },
+    "clinvar/changes": {
+        "predecessor": "release that this one is compared with",
+        "added, removed": "alleles of one of the two releases only",
+        "text_changed, class_changed, id_changed, stars_changed": (
+            "alleles of both whose CLNSIG text, class, VariationID or review stars differ"
+        ),
+        "classes_from_to, classes_from_to_picture": "alleles by class before and now, as a table and as a picture",
+        **_PUBLISHED,
+    },
+    "windows/index": {
+        "acgt_share_in_windows": "share of the contig's A, C, G and T that windows cover, 0 to 1",
+        "mean_gc": "mean share of G and C of a window, 0 to 1",
+        "coverage_along_contig": "where windows lie",
+        **_PUBLISHED,
+    },
+    "corpus/windows": {
+        "records_used": "records of the source of which there are windows",
+        "base_share_in_windows": "share of the bases of all records that windows cover, 0 to 1",
+        "maybe_human_share": "share of the windows whose record may be human, 0 to 1",
+        "placed_share": "share of the windows with a place on the reference, 0 to 1",
+        "placements": "windows by how they were placed",
+        **_PUBLISHED,
+    },
+    "embeddings/cache": _STATES,
+    "embeddings/corpus": _STATES,
+    "holdouts/manifest": {
+        "temporal": "releases T0 and T1 of the temporal holdout, and why T0 is the one",
+        "window_share_held_out, corpus_share_held_out": (
+            "share of the reference and of the corpus windows that training must not see, 0 to 1"
+        ),
+        "alleles_held_out": "rows of the table of alleles: one per allele and holdout",
+        "windows_similar, windows_similar_by_repeats": (
+            "windows that are similar to held-out sequence and excluded; and those that are similar by repeats alone"
+        ),
+        "composition": "windows and alleles by holdout and split",
+        **_PUBLISHED,
+    },
+    "packages/split": {
+        "*_windows, *_alleles": "rows of each split",
+        "largest_distance_from_mix": (
+            "greatest difference of a share served in a simulated epoch from the declared one, 0 to 1"
+        ),
+        "unseen_windows": "training windows that the simulated epoch does not show",
+        "temporal": "releases T0 and T1 of the temporal holdout, and why T0 is the one",
+        "knowledge": "release whose ClinVar labels training uses: `newest` is the package's, `T0` the earlier one",
+        "splits, source_mix, edit_mix": "the splits, and shares served and declared of origins and of edits",
+        **_CARD,
+        **_PUBLISHED,
+    },
+    "packages/audit": {
+        "headline": "what is guaranteed, and how sure that is",
+        "power": "share of the planted leaks that the audit finds, 0 to 1",
+        "tuples_drawn": "tuples of the training stream that were searched",
+        "training_windows": "windows of training; all were searched, and each was drawn",
+        "power_and_findings": "planted leaks and findings by kind of leak, as a picture",
+        "searches": "by kind of leak: the verdict, in how much was searched, planted leaks found",
+        "planted_leaks": "planted leaks by kind of plant, and how many of them were found",
+        "measured": "what the package shares with its holdouts by design",
+        "methods": "how each kind of leak was looked for",
+        "package": "the package that was audited",
+        **_PUBLISHED,
+    },
+    "packages/current": {
+        "release, path, manifest_sha256": "the package in use",
+        "not_in_use": "why packages of newer releases are not in use",
+        "pinned": "whether a person chose it",
+        "before": "the package that was in use before",
+        "clinvar_added, clinvar_removed, clinvar_reclassified": "alleles of ClinVar that differ since then",
+        "bench_alleles_added, bench_alleles_removed, bench_labels_changed": "alleles of all benches that differ",
+        "train_labels_changed": "ClinVar alleles of training with another label than before",
+        "train_*, validation_*, test_*": "rows of each split that the move added and removed",
+        "report, report_file": "what changed since the package before",
+        "open": "code that opens the package",
+        **_CARD,
+    },
+    "mito/genomes": {
+        "genomes, rejected": "genomes that passed quality control, and those that did not",
+        "clusters": "groups of near copies",
+        "train, validation, test": "genomes by split",
+        "haplogroups": "genomes by haplogroup and split",
+        "differences_along_circle": "where genomes differ from the reference",
+        **_PUBLISHED,
+    },
+    "mito/tokens": {
+        "tokens": "tokens of all genomes",
+        "kmers_seen, kmer_coverage": "k-mers of the vocabulary that occur, and their share of it, 0 to 1",
+        "unknown_rate": "share of the tokens that hold another letter than A, C, G or T, 0 to 1",
+        "genomes_with_heteroplasmy": "genomes with calls of heteroplasmy",
+        "entropy_along_circle": "how much the k-mers at a position differ among genomes, in bits",
+        "most_frequent_kmers": "the k-mers that occur most often",
+        **_PUBLISHED,
+    },
+    "mito/variants": {
+        "alleles_gnomad, alleles_clinvar, alleles_in_both": "alleles by source",
+        "sites_with_heteroplasmy": "positions with a heteroplasmy level above 0 in the population",
+        "heteroplasmy_along_circle": "highest level by position",
+        **_PUBLISHED,
+    },
+    "platform/status": {
+        "status": "the page of the morning",
+        "well": "whether nothing is failed, late, stale or unreadable",
+        "failed, late, stale, unreadable, missing, waiting, running": "how many of each kind there are, if any",
+        "published_partitions": "partitions that consumers can open",
+        "size_bytes, free_bytes": "size of what is published and superseded, and space left on its disk",
+        "hours_of_states": "hours of all past steps that need an H100",
+    },
+    **{f"{domain}/source": _SOURCE for domain in ("reference", "gnomad", "haplotypes", "mito", "corpus", "encoder")},
+}
+
+
+def describe_entries(key: str) -> str:
+    """Return the meaning of the entries of an asset as a Markdown list with a heading; empty for one without any."""
+    entries = ENTRY_DESCRIPTIONS.get(key, {})
+    lines = [f"- {', '.join(f'`{name}`' for name in names.split(', '))}: {entries[names]}" for names in entries]
+    return "\n".join(["Metadata:", "", *lines]) if lines else ""

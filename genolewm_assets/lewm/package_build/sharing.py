@@ -1,0 +1,151 @@
+"""Bases that training windows share with evaluation windows and held-out intervals beside them.
+
+A training window meets no held-out interval, but may overlap the rest of an evaluation window, and its left flank may
+have held-out bases. ``holdouts.buffer: windows`` removes such windows; without it they are counted. Not here: what is
+held out (``split``), the choice of evaluation windows (``plan``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.genome import IntervalArray, Split
+from genolewm_assets.lewm.holdouts import meets
+from genolewm_assets.variants import Bools, Int64s
+
+#: Names of the counts: windows that share bases, and the most bases of one.
+SHARED_WINDOWS, SHARED_MOST_BP = "shared.evaluation.windows", "shared.evaluation.most_bp"
+FLANKS, FLANKS_MOST_BP = "shared.left_flank.windows", "shared.left_flank.most_bp"
+
+_NONE = IntervalArray(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Placed windows of one contig.
+
+    Attributes
+    ----------
+    contig
+        Canonical name.
+    start, end
+        0-based half-open: int64, shape (n_windows,).
+    reverse
+        Windows on strand ``-``, whose right flank is left of them: bool, shape (n_windows,).
+    """
+
+    contig: str
+    start: Int64s
+    end: Int64s
+    reverse: Bools
+
+    @classmethod
+    def of_reference(cls, contig: str, windows: pa.Table, rows: Int64s | None = None) -> Placed:
+        """Return windows of a window index, or some of its rows."""
+        start, end = (windows[name].to_numpy() for name in ("start", "end"))
+        chosen = slice(None) if rows is None else rows
+        return cls(contig, start[chosen], end[chosen], np.zeros(len(start[chosen]), bool))
+
+    def emitted(self, margin_bp: int) -> IntervalArray:
+        """Return the bases that each window can show: its own, and those of its right flank."""
+        before, behind = margin_bp * self.reverse, margin_bp * ~self.reverse
+        return IntervalArray.from_unsorted(np.maximum(0, self.start - before), self.end + behind)
+
+    def left_flanks(self, margin_bp: int) -> IntervalArray:
+        """Return the left flank of each window, which another ``length_policy`` shows."""
+        start = np.where(self.reverse, self.end, self.start - margin_bp)
+        return IntervalArray.from_unsorted(np.maximum(0, start), np.maximum(0, start + margin_bp))
+
+
+@dataclass(slots=True)
+class EvaluationBases:
+    """The bases of evaluation windows and of held-out intervals, by contig.
+
+    Parameters
+    ----------
+    windows
+        Window index by contig.
+    evaluation
+        Rows of the evaluation windows by (holdout, split), then by contig. A holdout without intervals holds out
+        alleles only: its windows train by design, and do not count.
+    intervals
+        Schema ``HOLDOUT_INTERVALS``.
+    margin_bp
+        Length of each flank of a window, in bases.
+
+    Attributes
+    ----------
+    counts
+        What :meth:`measure` found so far, by name.
+    """
+
+    windows: Mapping[str, pa.Table]
+    evaluation: Mapping[tuple[str, Split], Mapping[str, Int64s]]
+    intervals: pa.Table
+    margin_bp: int
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys((SHARED_WINDOWS, SHARED_MOST_BP, FLANKS, FLANKS_MOST_BP), 0)
+    )
+    _evaluated: dict[str, IntervalArray] = field(init=False)
+    _held: dict[str, IntervalArray] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Merge the intervals of each contig."""
+        of_intervals = set(pc.unique(self.intervals["holdout"]).to_pylist())
+        spans: dict[str, list[IntervalArray]] = {contig: [] for contig in self.windows}
+        for (holdout, _), by_contig in self.evaluation.items():
+            for contig, rows in by_contig.items() if holdout in of_intervals else ():
+                placed = Placed.of_reference(contig, self.windows[contig], rows)
+                spans[contig].append(placed.emitted(self.margin_bp))
+        self._evaluated = {contig: _union(parts) for contig, parts in spans.items()}
+        self._held = {}
+        for contig in pc.unique(self.intervals["contig"]).to_pylist():
+            ours = self.intervals.filter(pc.equal(self.intervals["contig"], contig))
+            self._held[contig] = _union([IntervalArray.from_unsorted(ours["start"].to_numpy(), ours["end"].to_numpy())])
+
+    def beside(self, placed: Placed) -> Bools:
+        """Tell which windows share a base, flanks included on both sides, with what is evaluated or held out.
+
+        Returns bool, shape (n_windows,).
+        """
+        evaluated, held = self._of(placed.contig)
+        start, end = placed.start - self.margin_bp, placed.end + self.margin_bp
+        # The left flanks of the evaluation windows are not in their union.
+        near: Bools = meets(evaluated, start, end + self.margin_bp) | meets(held, start, end)
+        return near
+
+    def measure(self, placed: Placed) -> None:
+        """Count the windows that share bases as trainers see them with the default ``length_policy``, and left flanks.
+
+        These are the figures that the audit measures by other code.
+        """
+        evaluated, held = self._of(placed.contig)
+        shared = evaluated.overlap_bases(placed.emitted(self.margin_bp))
+        flanks = held.overlap_bases(placed.left_flanks(self.margin_bp))
+        for found, windows, most in ((shared, SHARED_WINDOWS, SHARED_MOST_BP), (flanks, FLANKS, FLANKS_MOST_BP)):
+            self.counts[windows] += int(np.count_nonzero(found))
+            self.counts[most] = max(self.counts[most], int(found.max(initial=0)))
+
+    def _of(self, contig: str) -> tuple[IntervalArray, IntervalArray]:
+        return self._evaluated.get(contig, _NONE), self._held.get(contig, _NONE)
+
+
+def placed_corpus(batch: pa.Table) -> Iterable[tuple[Int64s, Placed]]:
+    """Yield the rows of a corpus table with coordinates, exact or not, contig by contig."""
+    known = pc.and_(pc.is_valid(batch["placed_contig"]), pc.is_valid(batch["placed_start"]))
+    for contig in pc.unique(batch["placed_contig"].filter(known)).to_pylist():
+        ours = pc.fill_null(pc.and_(known, pc.equal(batch["placed_contig"], contig)), False)
+        rows, table = np.flatnonzero(ours.to_numpy(zero_copy_only=False)), batch.filter(ours)
+        reverse = pc.fill_null(pc.equal(table["strand"], "-"), False).to_numpy(zero_copy_only=False)
+        yield rows, Placed(contig, table["placed_start"].to_numpy(), table["placed_end"].to_numpy(), reverse)
+
+
+def _union(parts: Iterable[IntervalArray]) -> IntervalArray:
+    given = [_NONE, *parts]
+    start, end = (np.concatenate([getattr(part, name) for part in given]) for name in ("start", "end"))
+    return IntervalArray.from_unsorted(start, end).merge()

@@ -1,0 +1,97 @@
+"""Audits of packages as files of a root: whether the latest audit of exactly one package passed.
+
+::
+
+    <root>/audits/<release>/manifest.json            the audit that passed, and the package that it audited
+    <root>/rejected/audits/<release>/manifest.json   the latest audit of the release, if it failed
+
+Not here: the audit itself (``genolewm_assets.audit``).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from genolewm_assets.errors import (
+    CorruptResourceError,
+    GenoLeWMError,
+    MissingResourceError,
+    RejectedResourceError,
+)
+from genolewm_assets.store.artefacts import Manifest, Root, read_manifest
+from genolewm_assets.store.files import resolve_generation
+
+#: Folder of the audits in a root, and the asset that writes them.
+AUDITS, AUDIT_ASSET = "audits", "packages/audit"
+#: Checks of an audit that must have passed.
+NO_LEAK_FOUND, PLANTED_LEAKS_FOUND = "no_leak_found", "planted_leaks_found"
+
+_PACKAGE_ASSET = "packages/split"
+
+
+def audit_location(release: str) -> str:
+    """Return the root-relative path at which the audit of a release's package is published."""
+    return f"{AUDITS}/{release}"
+
+
+def check_audited(root: Path, release: str, manifest_sha256: str) -> None:
+    """Check that the latest audit of a package passed.
+
+    Parameters
+    ----------
+    root
+        Root of the artefacts.
+    release, manifest_sha256
+        ClinVar release and manifest of the package; an audit of another build of the release does not count.
+
+    Raises
+    ------
+    RejectedResourceError
+        If the latest audit of the package failed.
+    MissingResourceError
+        If no audit of the package is published.
+    CorruptResourceError
+        If the record of the published audit cannot be read.
+    """
+    where, location = f"{AUDIT_ASSET}[{release}]", audit_location(release)
+    failed = _read_rejected(root, location)
+    if failed is not None and manifest_sha256 in _audited(failed):
+        raise RejectedResourceError(
+            where,
+            f"the audit of the package failed: {', '.join(failed.failed_checks)}",
+            remedy=f"See the rows on its page, or in {root / 'rejected' / location}; mend what they name, and "
+            "materialise packages/split and packages/audit",
+        )
+    remedy = f"Materialise {AUDIT_ASSET} for {release}"
+    try:
+        found = read_manifest(resolve_generation(root / location))
+    except MissingResourceError as err:
+        raise MissingResourceError(where, "the package is not audited", remedy=remedy) from err
+    except CorruptResourceError as err:
+        raise CorruptResourceError(where, f"the audit cannot be read ({err.problem})", remedy=remedy) from err
+    passed = {check.name for check in found.checks if check.passed}
+    if (found.asset, found.partition) != (AUDIT_ASSET, release) or not {NO_LEAK_FOUND, PLANTED_LEAKS_FOUND} <= passed:
+        raise CorruptResourceError(where, "no audit that passed is published here", remedy=remedy)
+    if manifest_sha256 not in _audited(found):
+        raise MissingResourceError(
+            where,
+            "the package is not audited, another build of the release is",
+            expected=f"manifest {manifest_sha256[:12]}",
+            got=", ".join(f"manifest {sha256[:12]}" for sha256 in sorted(_audited(found))) or "none",
+            remedy=remedy,
+        )
+
+
+def _read_rejected(root: Path, location: str) -> Manifest | None:
+    """Return the manifest of the latest audit of a release if it failed its checks."""
+    # An audit that could not be finished has no manifest, and says nothing of the package.
+    with suppress(GenoLeWMError, OSError):
+        failed = read_manifest(resolve_generation(Root(root).rejected_path(location)))
+        return failed if failed.failed_checks else None
+    return None
+
+
+def _audited(audit: Manifest) -> set[str]:
+    """Return the manifests of the packages that an audit read."""
+    return {each.manifest_sha256 for each in audit.inputs if each.asset == _PACKAGE_ASSET}

@@ -1,0 +1,10 @@
+"""Compare sequences with held-out sequence, on both strands, whatever is said of where they come from.
+
+Belongs here: the search that ``lewm.holdouts`` asks for (21-mers, then minimap2), and what counts as a repeat. Does not
+belong here: which sequence is held out, and what is done with the result (``lewm.holdouts``); the audit's own search
+(``audit.similarity``), which shares no code with this one.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,89 @@
+"""Align a sequence to held-out sequence with minimap2, and count what is aligned outside repeats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Lock
+
+import mappy
+import numpy as np
+
+from genolewm_assets.errors import FastaError
+from genolewm_assets.lewm.holdouts import HeldPlace
+from genolewm_assets.sources.similarity.held_part import HeldPart
+
+#: minimap2's flag MM_F_EQX: equal and unequal bases have operations of their own in the CIGAR.
+_EQX = 0x4000000
+#: CIGAR operations, as numbers of BAM (SAM specification 1.6, §4.2).
+_INSERTION, _DELETION, _INTRON, _EQUAL, _UNEQUAL = 1, 2, 3, 7, 8
+#: Presets of minimap2 for genomic sequence and, by whether a sequence is transcribed, for transcripts.
+_PRESETS = {False: "asm20", True: "splice"}
+_IN_REPEAT = 8
+
+
+class HeldAligner:
+    """Aligns sequences to a part of the held-out sequence.
+
+    Parameters
+    ----------
+    part
+        Held-out sequence.
+    folder
+        Folder for a temporary file, which is there as long as the aligner is used.
+
+    Raises
+    ------
+    FastaError
+        From :meth:`align`, if minimap2 cannot index the sequence.
+    """
+
+    def __init__(self, part: HeldPart, folder: Path) -> None:
+        self._part = part
+        self._fasta = folder / "held_out.fa"
+        part.write(self._fasta)
+        self._aligners: dict[bool, mappy.Aligner] = {}
+        self._indexing = Lock()
+
+    def align(self, bases: bytes, *, transcribed: bool) -> tuple[list[HeldPlace], float]:
+        """Return the places of all alignments, most equal bases outside repeats first, and the share aligned.
+
+        The share, 0 to 1, is that of the bases of the sequence that any alignment holds. Transcripts are aligned across
+        introns.
+        """
+        found: list[tuple[float, HeldPlace]] = []
+        covered = np.zeros(len(bases), dtype=bool)
+        for hit in self._index(transcribed).map(bases.decode("ascii")):
+            covered[hit.q_st : hit.q_en] = True
+            equal, columns = self._count(hit)
+            span = self._part.spans[int(hit.ctg)]
+            place = span.contig, span.start + hit.r_st, span.start + hit.r_en, "-" if hit.strand < 0 else "+"
+            found.append((equal, HeldPlace(*place, equal / columns if columns else 0.0, columns)))
+        found.sort(key=lambda scored: (-scored[0], scored[1]))
+        return [place for _, place in found], float(covered.mean()) if covered.size else 0.0
+
+    def _index(self, transcribed: bool) -> mappy.Aligner:
+        """Return the index for a kind of sequence; it is made when the first such sequence is aligned."""
+        with self._indexing:
+            if transcribed not in self._aligners:
+                preset = _PRESETS[transcribed]
+                aligner = mappy.Aligner(str(self._fasta), preset=preset, n_threads=1, extra_flags=_EQX)
+                if not aligner:
+                    raise FastaError("held-out sequence", "minimap2 cannot index it", remedy="Rebuild reference/genome")
+                self._aligners[transcribed] = aligner
+            return self._aligners[transcribed]
+
+    def _count(self, hit: mappy.Alignment) -> tuple[int, int]:
+        """Return equal bases and all columns of an alignment outside repeats; a gap is one column."""
+        first = int(self._part.firsts[int(hit.ctg)])
+        outside = self._part.codes[first + hit.r_st : first + hit.r_en] & _IN_REPEAT == 0
+        before = np.concatenate([[0], np.cumsum(outside)])
+        at = equal = columns = 0
+        for length, operation in hit.cigar:
+            if operation in (_EQUAL, _UNEQUAL):
+                n = int(before[at + length] - before[at])
+                equal += n if operation == _EQUAL else 0
+                columns += n
+            elif operation in (_INSERTION, _DELETION):
+                columns += int(outside[min(at, outside.size - 1)])
+            at += length if operation in (_EQUAL, _UNEQUAL, _DELETION, _INTRON) else 0
+        return equal, columns

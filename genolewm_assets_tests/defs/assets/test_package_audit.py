@@ -1,0 +1,246 @@
+"""``packages/audit``: a clean package passes, a leak holds the pointer back, and what is not certain is said."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import dagster as dg
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from genolewm_assets.audit.audit import audit_package
+from genolewm_assets.audit.planting.plant import plant_leaks
+from genolewm_assets.audit.report import AuditReport, Found, LeakKind, Power, SearchResult
+from genolewm_assets.defs.assets.graph import GATED
+from genolewm_assets.defs.assets.packages import audit as audit_module
+from genolewm_assets.defs.assets.packages.audit import IS_CONCLUSIVE, check_no_leak, check_power
+from genolewm_assets.defs.assets.packages.audit_table import AUDIT_FINDINGS, PACKAGE_AUDIT
+from genolewm_assets.errors import MissingResourceError, RejectedResourceError
+from genolewm_assets.lewm.packages.pointer import PackageRef, pin_release, read_current, read_latest, write_latest
+from genolewm_assets.store.artefacts.manifest import read_manifest
+from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of, failed_checks
+
+FIRST, SECOND = RELEASES
+NEW = "2025-06-01"
+
+
+@pytest.fixture
+def world(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BuiltWorld]:
+    with everything_built(tmp_path_factory).copied_to(tmp_path / "world") as world:
+        yield world
+
+
+def plant(world: BuiltWorld, *kinds: str) -> PackageRef:
+    """Publish a copy of the newest package with planted leaks as the latest of its release."""
+    ref, out = read_latest(world.root, SECOND), world.folder / "planted"
+    planted, failed = plant_leaks(
+        world.root / ref.path, out, world.open("reference/genome").file("genome.fa.gz"), kinds
+    )
+    assert planted
+    assert not failed
+    manifest = read_manifest(out / "package")
+    folder = (world.root / ref.path).parent
+    shutil.copytree(out / "package", folder / ".gen" / f"0123456789ab.{manifest.sha256[:12]}")
+    (folder / "0123456789ab").symlink_to(f".gen/0123456789ab.{manifest.sha256[:12]}")
+    leaking = PackageRef(SECOND, f"packages/{SECOND}/0123456789ab", manifest.sha256)
+    write_latest(world.root, leaking)
+    return leaking
+
+
+def change_catalog(world: BuiltWorld, **packages: object) -> None:
+    catalog = yaml.safe_load(world.catalog.read_text())
+    catalog["packages"] |= packages
+    world.catalog.write_text(yaml.safe_dump(catalog))
+
+
+def evaluations(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
+    return {check.check_name: check for check in result.get_asset_check_evaluations()}
+
+
+def shown(result: dg.ExecuteInProcessResult, node: str) -> dict[str, dg.MetadataValue]:
+    (event,) = result.asset_materializations_for_node(node)
+    return dict(event.metadata)
+
+
+def test_a_clean_package_passes_and_its_page_begins_with_what_is_guaranteed(world: BuiltWorld) -> None:
+    result = world.materialize("packages/audit", partition=SECOND)
+    assert result.success
+    metadata = shown(result, "packages__audit")
+    name, headline = next(iter(metadata.items()))
+    assert name == "headline"
+    report = json.loads((world.root / f"audits/{SECOND}/report.json").read_text())
+    assert headline.value == report["headline"]
+    planted = [power for row in report["results"] for power in row["power"]]
+    windows, tuples = (
+        next(row["searched"][unit] for row in report["results"] if row["kind"] == kind)
+        for kind, unit in ((LeakKind.HELD_RECORD, "windows"), (LeakKind.RECREATED_ALLELE, "tuples"))
+    )
+    assert headline.value == (
+        f"No held-out sequence, allele or label was found in {windows:,} training windows and {tuples:,} tuples drawn "
+        f"from them; planted leaks found: {sum(p['found'] for p in planted)} of {sum(p['planted'] for p in planted)}."
+    )
+    assert tuples >= 500
+    assert sum(power["planted"] for power in planted) >= 30
+    assert report["package"] == read_latest(world.root, SECOND).path
+    checks = evaluations(result)
+    assert {name for name, check in checks.items() if not check.passed} == set()
+    assert checks[IS_CONCLUSIVE].severity is dg.AssetCheckSeverity.WARN
+
+
+def test_what_is_published_names_the_package_and_has_its_tables(world: BuiltWorld) -> None:
+    published, package = world.open("packages/audit", SECOND), read_latest(world.root, SECOND)
+    inputs = {(each.asset, each.partition): each.manifest_sha256 for each in published.manifest.inputs}
+    assert set(inputs) == {("packages/split", SECOND), ("reference/genome", None), ("clinvar/release", SECOND)}
+    assert inputs["packages/split", SECOND] == package.manifest_sha256
+    for name, schema in (("audit", PACKAGE_AUDIT), ("findings", AUDIT_FINDINGS)):
+        schema.check(pq.read_schema(published.file(f"{name}.parquet")), where=name)
+    rows = {row["kind"]: row for row in pq.read_table(published.file("audit.parquet")).to_pylist()}
+    assert set(rows) == set(LeakKind) - {LeakKind.LATE_LABEL}
+    absent = {kind: row["result"] for kind, row in rows.items() if row["verdict"] != "clean"}
+    assert absent == {
+        "held_record": "no corpus record is held out",
+        "state_mismatch": "no encoder was given (--encoder); a package holds no states of edited windows",
+    }
+    assert rows["held_sequence"]["planted"] == rows["held_sequence"]["found_planted"] == 14
+    assert rows["held_sequence"]["searched"].startswith(f"{rows['held_sequence']['n_searched']} windows, ")
+    assert pq.read_table(published.file("findings.parquet")).num_rows == 0
+    assert str(world.folder).encode() not in b"".join(bytes_of(world.root / "audits").values())
+
+
+def test_an_audit_made_again_has_the_same_bytes(world: BuiltWorld) -> None:
+    before = bytes_of(world.root / "audits")
+    shutil.rmtree(world.root / "audits")
+    for release in RELEASES:
+        assert world.materialize("packages/audit", partition=release).success
+    assert bytes_of(world.root / "audits") == before
+
+
+def test_a_leak_is_shown_and_publishes_nothing_and_the_pointer_stays(world: BuiltWorld) -> None:
+    used, audited = read_current(world.root), bytes_of(world.root / "audits")
+    automation = Automation(world)
+    plant(world, "exact_copy", "padded_allele", "duplicate")
+    result = world.materialize("packages/audit", partition=SECOND)
+    assert not result.success
+    assert failed_checks(result) == {"no_leak_found"}
+    failed = evaluations(result)["no_leak_found"]
+    rows = [record.data for record in failed.metadata["offending"].records]
+    assert {row["kind"] for row in rows[:3]} == {"held_sequence", "held_allele", "duplicate"}
+    assert any("planted.exact_copy" in str(row["what"]) for row in rows)
+    assert "Leaks were found (" in str(failed.description)
+    assert "Do not train on this package" in str(failed.metadata["remedy"].value)
+    (found,) = (world.root / f"rejected/audits/{SECOND}").glob("findings.parquet")
+    assert {row["kind"] for row in pq.read_table(found).to_pylist()} >= {"held_sequence", "held_allele"}
+    assert {name: data for name, data in bytes_of(world.root / "audits").items() if ".gen" in name} == audited
+
+    # The page of the pointer says why, without being asked.
+    assert automation.tick() == ({"packages/current": {None}}, {})
+    moved = world.materialize("packages/current")
+    assert moved.success
+    assert read_current(world.root) == used
+    over = str(shown(moved, "packages__current")["not_in_use"].value)
+    assert over.startswith(
+        f"- ClinVar {SECOND}: packages/audit[{SECOND}]: the audit of the package failed: no_leak_found"
+    )
+    with pytest.raises(RejectedResourceError, match="the audit of the package failed"):
+        pin_release(world.root, SECOND)
+    assert automation.tick() == ({}, {})
+
+
+def test_a_package_built_again_is_used_after_it_is_audited_again(world: BuiltWorld) -> None:
+    used, automation = read_current(world.root), Automation(world)
+    change_catalog(world, max_visits=41)
+    assert world.materialize("packages/split", partition=SECOND).success
+    latest = read_latest(world.root, SECOND)
+    assert latest != used
+    currency = GATED["packages/audit"].currency(world.workspace(), SECOND)
+    assert currency.state == "stale"
+    assert currency.reasons[0].startswith(f"input packages/split[{SECOND}]: built from manifest ")
+    with pytest.raises(MissingResourceError, match="is not audited, another build of the release is"):
+        pin_release(world.root, SECOND)
+    moved = world.materialize("packages/current")
+    assert moved.success
+    assert read_current(world.root) == used
+    assert "another build of the release is" in str(shown(moved, "packages__current")["not_in_use"].value)
+
+    requested, _ = automation.tick()
+    assert requested["packages/audit"] == {SECOND}
+    assert world.materialize("packages/audit", partition=SECOND).success
+    assert automation.tick()[0]["packages/current"] == {None}
+    assert world.materialize("packages/current").success
+    assert read_current(world.root) == latest
+
+
+def test_a_package_of_which_no_audit_passed_is_audited_when_it_is_built(world: BuiltWorld) -> None:
+    world.register_release(NEW)
+    automation = Automation(world)
+    assets = ("clinvar/release", "clinvar/shard", "clinvar/changes", "holdouts/manifest", "packages/split")
+    assert world.materialize(*assets, partition=NEW).success
+    assert automation.tick()[0]["packages/audit"] == {NEW}
+
+
+def test_what_is_not_certain_warns_and_blocks_nothing(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_labels(*args: object, **options: object) -> AuditReport:
+        return audit_package(*args, **(options | {"clinvar": None}))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(audit_module, "audit_package", without_labels)
+    change_catalog(world, audit_tuples=501)
+    result = world.materialize("packages/audit", partition=SECOND)
+    assert result.success
+    check = evaluations(result)[IS_CONCLUSIVE]
+    assert (check.passed, check.severity, check.blocking) == (False, dg.AssetCheckSeverity.WARN, False)
+    (row,) = check.metadata["offending"].records
+    assert row.data == {"kind": "wrong_label", "gap": f"the VCF of release {SECOND} was not given"}
+    assert "; not certain: wrong label; " in str(shown(result, "packages__audit")["headline"].value)
+    assert world.materialize("packages/current").success
+    assert read_current(world.root).release == SECOND
+
+
+def report_of(*powers: Power, tuples: int = 1_000, **found: int) -> AuditReport:
+    """Return a report of ten windows, with findings by kind, and powers that all belong to one search."""
+
+    def result(kind: LeakKind, searched: dict[str, int]) -> SearchResult:
+        finding = Found()
+        for number in range(found.get(kind, 0)):
+            finding.add(f"{kind} {number}")
+        return SearchResult(kind, "by a test", searched, finding)
+
+    windows = {kind: result(kind, {"windows": 10}) for kind in (LeakKind.HELD_RECORD, LeakKind.HELD_SEQUENCE)}
+    stream = result(LeakKind.RECREATED_ALLELE, {"tuples": tuples})
+    report = AuditReport("packages/R/x", SECOND, (*windows.values(), stream), {})
+    return report.with_power({LeakKind.RECREATED_ALLELE: powers})
+
+
+def test_rows_of_leaks_are_of_every_kind_in_turn() -> None:
+    check = check_no_leak(report_of(held_sequence=12, held_record=2))
+    assert not check.passed
+    assert check.figures["leaks"] == 14
+    assert [row["kind"] for row in check.rows[:5]] == [
+        *("held_record", "held_sequence", "held_record", "held_sequence", "held_sequence")
+    ]
+    assert check_no_leak(report_of()).passed
+    nothing = replace(report_of(), results=())
+    assert check_no_leak(nothing).figures["not_compared"] == "the package has no training window"
+
+
+@pytest.mark.parametrize(
+    ("found", "least", "enough"), [(9, 0.9, True), (8, 0.9, False), (0, 0.0, True), (0, 0.01, False), (1, 0.01, True)]
+)
+def test_a_kind_of_planted_leak_is_found_in_the_stated_share(found: int, least: float, enough: bool) -> None:
+    check = check_power(report_of(Power("two_snvs", 10, found, least), Power("late_label", 0, 0, 0.9)))
+    assert check.passed is enough
+    assert check.figures["not_planted"] == "late_label"
+    rows = [] if enough else [{"plant": "two_snvs", "planted": 10, "found": found, "least": least}]
+    assert [{name: row[name] for name in ("plant", "planted", "found", "least")} for row in check.rows] == rows
+
+
+def test_of_a_stream_that_was_drawn_seldom_no_share_is_stated() -> None:
+    power = Power("two_snvs", 10, 0, 0.5)
+    assert not check_power(report_of(power, tuples=200)).passed
+    assert check_power(report_of(power, tuples=199)).passed
+    assert not check_power(report_of()).passed, "nothing could be planted"

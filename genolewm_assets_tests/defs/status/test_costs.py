@@ -1,0 +1,29 @@
+"""Hours of states, where the history holds more steps than are read."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from genolewm_assets.defs.assets.graph import PUBLISHING
+from genolewm_assets.defs.status import costs
+from genolewm_assets.defs.status.page import as_markdown
+from genolewm_assets.defs.status.report import read_status
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
+
+
+def count(built: BuiltWorld) -> tuple[int, bool]:
+    hours = costs.count_hours(costs.Past(built.instance, time.time()), PUBLISHING.values())
+    return hours.steps, hours.is_all
+
+
+def test_hours_of_more_steps_than_are_read_are_told_as_at_least(
+    built: BuiltWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert count(built) == (7, True)
+    monkeypatch.setattr(costs, "_STEPS", 2)
+    # Two of each kind of states.
+    assert count(built) == (4, False)
+    status = read_status(built.workspace(), built.instance, PUBLISHING)
+    assert "4 steps at least" in as_markdown(status)

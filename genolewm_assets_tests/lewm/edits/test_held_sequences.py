@@ -1,0 +1,132 @@
+"""Held-out alleles told by their bases: against brute force on text, and as a rule of sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import hypothesis.strategies as st
+import pyarrow as pa
+from hypothesis import given, settings
+
+from genolewm_assets.genome import RelEdit, Variant, normalise, reverse_complement, reverse_complement_edit
+from genolewm_assets.lewm.edits.allele_index import AlleleIndex
+from genolewm_assets.lewm.edits.held_sequences import HeldSequences
+from genolewm_assets.lewm.edits.placed_edits import EditPlace
+from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
+from genolewm_assets.lewm.edits.windows import WindowRecord
+from genolewm_assets.lewm.package_build.contexts import context_tables
+from genolewm_assets_tests.strategies import sequences
+from genolewm_assets_tests.worlds.lewm.stream_world import no_alleles
+
+NONE_HELD = AlleleIndex(no_alleles())
+PAD = "".join("ACGT"[(at * at * 3 + at // 2) % 4] for at in range(102))
+Allele = tuple[int, str, str]
+
+
+def contexts(reference: str, alleles: list[Allele]) -> list[pa.RecordBatch]:
+    pos, ref, alt = (list(column) for column in zip(*alleles, strict=True)) if alleles else ([], [], [])
+    text = pa.string()
+    columns = {"pos": pa.array(pos, pa.int64()), "ref": pa.array(ref, text), "alt": pa.array(alt, text)}
+    table = pa.table({"chrom": pa.array(["chr1"] * len(pos), text)} | columns)
+    return [b for t in context_tables(table, lambda _: reference.encode()) for b in t.to_batches()]
+
+
+def kmers(text: str) -> set[str]:
+    """Return the 31-mers of a text, each as the smaller of its two strands."""
+    found = {text[at : at + 31] for at in range(len(text) - 30)}
+    return {min(kmer, reverse_complement(kmer)) for kmer in found}
+
+
+def made(reference: str, allele: Allele) -> set[str]:
+    """Return the 31-mers that an allele makes and the reference there lacks."""
+    pos, ref, alt = allele
+    left, right = reference[max(0, pos - 31) : pos - 1], reference[pos - 1 + len(ref) : pos + 29 + len(ref)]
+    return kmers(left + alt + right) - kmers(left + ref + right)
+
+
+@st.composite
+def references(draw: st.DrawFn) -> str:
+    """Draw sequence with a tandem repeat, in which indels have several spellings."""
+    unit, times = draw(sequences(1, 4)), draw(st.integers(0, 12))
+    return draw(sequences(120, 160)) + unit * times + draw(sequences(120, 160))
+
+
+@st.composite
+def alleles_of(draw: st.DrawFn, reference: str) -> Allele:
+    at, size = draw(st.integers(1, len(reference) - 12)), draw(st.integers(1, 8))
+    ref = reference[at : at + size]
+    alt = draw(
+        st.sampled_from([ref[0], ref + ref, *"ACGT", ref[0] + draw(sequences(1, 40))]).filter(lambda a: a != ref)
+    )
+    variant = normalise(Variant("chr1", at + 1, ref, alt), reference.encode())
+    return variant.pos, variant.ref, variant.alt
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_texts_with_a_31_mer_of_an_allele_are_told(data):
+    reference = data.draw(references())
+    alleles = [data.draw(alleles_of(reference)) for _ in range(data.draw(st.integers(0, 3)))]
+    held, expected = HeldSequences(contexts(reference, alleles)), set().union(*(made(reference, a) for a in alleles))
+    assert len(held) == len(expected)
+    pos, ref, alt = data.draw(st.sampled_from(alleles)) if alleles else (50, reference[49], "A")
+    haplotype = reference[: pos - 1] + alt + reference[pos - 1 + len(ref) :]
+    for text in (reference, haplotype, reverse_complement(haplotype), haplotype[pos - 20 :], haplotype[: pos + 10]):
+        assert (text in held) == bool(kmers(text) & expected)
+
+
+@given(data=st.data())
+@settings(max_examples=120, deadline=None)
+def test_an_edit_that_makes_a_held_out_allele_with_its_flanks_is_refused(data):
+    """The window reads along either strand, and the edit is the allele in the window's own spelling."""
+    reference = data.draw(references())
+    allele = pos, ref, alt = data.draw(alleles_of(reference))
+    # The window begins and ends beside what is drawn, so that edges and sizes refuse nothing.
+    bases = (PAD + reference + PAD)[: (len(reference) + 2 * len(PAD)) // 6 * 6]
+    edit = RelEdit(len(PAD) + pos - 1, ref, alt)
+    if data.draw(st.booleans(), label="reverse"):
+        bases, edit = reverse_complement(bases), reverse_complement_edit(edit, len(bases))
+    place = EditPlace(WindowRecord("0" * 32, "x", bases, "A" * 96, "C" * 96))
+    edit = place.normal_form(edit)
+    held = HeldSequences(contexts(reference, [allele]))
+    free = EditRules(SamplingRules(), NONE_HELD).apply(place, (edit,))
+    filtered = EditRules(SamplingRules(), NONE_HELD, held).apply(place, (edit,))
+    if isinstance(free, Redraw):
+        assert filtered is free
+        return
+    shown, made_here = free.edited.sequence, made(reference, allele)
+    if (kmers(shown) - kmers(bases)) & made_here:
+        assert filtered is Redraw.HELD_OUT
+    elif not (kmers(shown) | kmers(bases)) & made_here:
+        assert filtered == free
+    whole = reference[max(0, pos - 31) : pos - 1] + alt + reference[pos - 1 + len(ref) : pos + 29 + len(ref)]
+    if made_here and not {whole, reverse_complement(whole)} & set(windows_of(bases, len(whole))):
+        assert filtered is Redraw.HELD_OUT
+
+
+def windows_of(text: str, size: int) -> Iterator[str]:
+    return (text[at : at + size] for at in range(len(text) - size + 1))
+
+
+def test_taking_a_held_out_allele_back_is_refused_and_other_edits_are_not():
+    reference = "".join("ACGT"[(at * at + at // 3) % 4] for at in range(400))
+    allele = (201, reference[200], "ACGT".replace(reference[200], "")[0])
+    rules = EditRules(SamplingRules(), NONE_HELD, HeldSequences(contexts(reference, [allele])))
+    carried = reference[:200] + allele[2] + reference[201:]
+    back = EditPlace(WindowRecord("0" * 32, "x", carried, "", "C" * 96))
+    assert rules.apply(back, (RelEdit(200, allele[2], allele[1]),)) is Redraw.HELD_OUT
+    place = EditPlace(WindowRecord("0" * 32, "x", reference, "", "C" * 96))
+    assert rules.apply(place, (RelEdit(200, allele[1], allele[2]),)) is Redraw.HELD_OUT
+    for at, step in ((200, 1), (200, 2), (199, 0), (201, 0), (300, 0)):
+        alt = "ACGT".replace(reference[at], "")[step]
+        assert not isinstance(rules.apply(place, (RelEdit(at, reference[at], alt),)), Redraw)
+
+
+def test_repeated_alleles_and_other_bases_give_no_31_mers():
+    reference = "N" * 20 + "".join("ACGT"[(at * 7 + at * at // 5) % 4] for at in range(200))
+    allele = (41, reference[40], "ACGT".replace(reference[40], "")[0])
+    held = HeldSequences(contexts(reference, [allele, allele]))
+    # 31-mers with one of the first 20 bases are not of A, C, G and T.
+    assert len(held) == 21
+    assert "N" not in held
+    assert "A" * 31 not in held

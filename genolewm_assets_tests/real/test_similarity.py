@@ -1,0 +1,83 @@
+"""Similarity on real sequence: the copy of BRCA1's first exons beside it, and what the audit finds by other code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from genolewm_assets.audit.held_kmers import held_tables
+from genolewm_assets.audit.reading.intervals import Span
+from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.similarity import compare
+from genolewm_assets.genome import GRCH38, IntervalArray
+from genolewm_assets.lewm.holdouts import Query, Similarity, SimilarReason
+from genolewm_assets.lewm.holdouts.similar import REFERENCE, WindowKey
+from genolewm_assets.sources.reference import FastaReader
+from genolewm_assets.sources.similarity import SequenceSearch
+
+pytestmark = pytest.mark.slow
+
+#: BRCA1 (NCBI Gene 672), and its pseudogene BRCA1P1 (394269), which shares the first exons; GRCh38, 0-based.
+BRCA1, PSEUDOGENE = (43_044_294, 43_125_364), (43_168_000, 43_178_000)
+STEP_BP, WINDOW_BP = 6_144, 12_544
+
+
+@pytest.fixture(scope="module")
+def fasta(shared_data: Path) -> Path:
+    return shared_data / "reference" / "GRCh38.slices.fa.gz"
+
+
+@pytest.fixture(scope="module")
+def windows(fasta: Path) -> list[Query]:
+    """Return windows of all slices that do not overlap BRCA1."""
+
+    def cut() -> Iterator[Query]:
+        with FastaReader(fasta, GRCH38) as reader:
+            for contig in ("chr17", "chr20", "chr21"):
+                bases = reader.open_contig(contig)
+                for start in range(0, len(bases) - WINDOW_BP, STEP_BP):
+                    sequence = bases[start : start + WINDOW_BP]
+                    near = contig == "chr17" and start < BRCA1[1] and BRCA1[0] < start + WINDOW_BP
+                    if not near and sequence.count(b"N") < WINDOW_BP // 20:
+                        yield Query(WindowKey(REFERENCE, contig, start), sequence)
+
+    return list(cut())
+
+
+@pytest.fixture(scope="module")
+def similar(fasta: Path, windows: list[Query]) -> dict[WindowKey, Similarity]:
+    held = {"chr17": IntervalArray(np.array([BRCA1[0]]), np.array([BRCA1[1]]))}
+    with FastaReader(fasta, GRCH38) as reader:
+        return {found.key: found for found in SequenceSearch(reader)(held, lambda: windows)}
+
+
+def test_the_pseudogene_of_a_held_out_gene_leaves_training(similar: dict[WindowKey, Similarity]) -> None:
+    there = [
+        found
+        for found in similar.values()
+        if found.reason is not SimilarReason.REPEATS
+        and found.key.contig == "chr17"
+        and found.key.start < PSEUDOGENE[1]
+        and PSEUDOGENE[0] < found.key.start + WINDOW_BP
+    ]
+    assert len(there) >= 2
+    best = max(there, key=lambda found: found.places[0].aligned_bp).places[0]
+    # The first exons of BRCA1 are at its right end: the gene is on the strand -.
+    assert BRCA1[1] - 10_000 < best.start < best.end <= BRCA1[1]
+    assert best.identity is not None
+    assert best.identity > 0.8
+
+
+def test_all_that_the_audit_finds_is_excluded_and_little_else(
+    fasta: Path, windows: list[Query], similar: dict[WindowKey, Similarity]
+) -> None:
+    excluded = {key for key, found in similar.items() if found.reason is not SimilarReason.REPEATS}
+    with Reference(fasta) as reference:
+        (table,) = held_tables(reference, [Span("chr17", *BRCA1)], soft_masked=False)
+        leaks = {each.key for each in windows if compare(each.bases.decode(), table).is_leak}
+    assert leaks
+    assert leaks <= excluded
+    assert len(excluded) <= len(windows) // 50

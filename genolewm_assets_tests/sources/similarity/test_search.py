@@ -1,0 +1,186 @@
+"""The search for held-out sequence: every kind of copy is found, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pysam
+import pytest
+
+from genolewm_assets.genome import GRCH38, IntervalArray, reverse_complement
+from genolewm_assets.lewm.holdouts import Query, Similarity, SimilarReason
+from genolewm_assets.lewm.holdouts.similar import WindowKey
+from genolewm_assets.sources.reference import FastaReader
+from genolewm_assets.sources.similarity import SequenceSearch
+
+WINDOW_BP = 12_544
+#: Held out: two genes of chr17 with sequence between them that is not held out.
+HELD = {"chr17": IntervalArray(np.array([20_000, 120_000]), np.array([80_000, 160_000]))}
+EXONS = ((21_000, 21_400), (25_000, 25_250), (40_000, 40_600), (61_000, 61_350), (78_000, 78_900))
+
+
+def random_bases(rng: np.random.Generator, n: int) -> bytes:
+    return bytes(np.frombuffer(b"ACGT", np.uint8)[rng.integers(0, 4, n)])
+
+
+def changed(rng: np.random.Generator, bases: bytes, identity: float) -> bytes:
+    """Return bases of which a share of ``1 - identity`` is substituted."""
+    out = np.frombuffer(bases, np.uint8).copy()
+    at = np.flatnonzero(rng.random(out.size) >= identity)
+    out[at] = [
+        ord("ACGT".replace(chr(base), "")[pick])
+        for base, pick in zip(out[at], rng.integers(0, 3, at.size), strict=True)
+    ]
+    return out.tobytes()
+
+
+@pytest.fixture(scope="module")
+def contigs() -> dict[str, bytes]:
+    rng = np.random.default_rng(17)
+    return {name: random_bases(rng, 200_000) for name in ("chr17", "chr20")}
+
+
+def write_fasta(path: Path, contigs: dict[str, bytes]) -> Path:
+    path.write_bytes(b"".join(b">%s\n%s\n" % (name.encode(), bases) for name, bases in contigs.items()))
+    pysam.faidx(str(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def fasta(tmp_path_factory: pytest.TempPathFactory, contigs: dict[str, bytes]) -> Path:
+    return write_fasta(tmp_path_factory.mktemp("similarity") / "genome.fa", contigs)
+
+
+def search(fasta: Path, queries: Sequence[Query], held: object = HELD, **options: int) -> dict[str, list[Similarity]]:
+    """Return what is similar, by the record of the query."""
+    found: dict[str, list[Similarity]] = {}
+    with FastaReader(fasta, GRCH38) as reader:
+        for similarity in SequenceSearch(reader, **options)(held, lambda: iter(queries)):  # type: ignore[arg-type]
+            found.setdefault(similarity.key.record_id, []).append(similarity)
+    return found
+
+
+def query(name: str, bases: bytes, *, transcribed: bool = False) -> Query:
+    return Query(WindowKey("eukaryote_generator", record_id=name), bases, transcribed)
+
+
+@pytest.mark.parametrize("strand", ["+", "-"])
+@pytest.mark.parametrize("identity", [1.0, 0.95, 0.948, 0.92, 0.90, 0.85])
+def test_copies_of_a_window_are_found(fasta: Path, contigs: dict[str, bytes], identity: float, strand: str) -> None:
+    rng = np.random.default_rng(int(identity * 1_000))
+    copy = changed(rng, contigs["chr17"][50_000 : 50_000 + WINDOW_BP], identity)
+    (found,) = search(fasta, [query("copy", copy if strand == "+" else reverse_complement(copy))])["copy"]
+    best = found.places[0]
+    assert found.reason is not SimilarReason.REPEATS
+    assert found.reason is SimilarReason.ALIGNED or identity <= 0.9
+    assert (best.contig, best.strand) == ("chr17", strand)
+    assert best.start == pytest.approx(50_000, abs=200)
+    assert best.end == pytest.approx(50_000 + WINDOW_BP, abs=200)
+    assert best.identity == pytest.approx(identity, abs=0.015)
+    assert found.share > 0.95
+
+
+@pytest.mark.parametrize("identity", [1.0, 0.95, 0.92])
+def test_a_copy_of_1000_bp_among_other_sequence_is_found(
+    fasta: Path, contigs: dict[str, bytes], identity: float
+) -> None:
+    rng = np.random.default_rng(5)
+    queries = []
+    for number, start in enumerate(range(20_000, 70_000, 2_500)):
+        copy = changed(rng, contigs["chr17"][start : start + 1_100], identity)
+        queries.append(query(f"{number}", random_bases(rng, 7_000) + copy + random_bases(rng, 4_000)))
+    assert len(search(fasta, queries)) == len(queries)
+
+
+def test_a_chimera_of_train_and_held_out_is_found(fasta: Path, contigs: dict[str, bytes]) -> None:
+    chimera = contigs["chr20"][:6_000] + contigs["chr17"][130_000:136_000]
+    (found,) = search(fasta, [query("chimera", chimera)])["chimera"]
+    assert found.reason is SimilarReason.ALIGNED
+    assert found.places[0][:3] == ("chr17", 130_000, 136_000)
+
+
+@pytest.mark.parametrize("strand", ["+", "-"])
+@pytest.mark.parametrize("identity", [1.0, 0.949])
+def test_a_spliced_transcript_is_found(fasta: Path, contigs: dict[str, bytes], identity: float, strand: str) -> None:
+    spliced = b"".join(contigs["chr17"][start:end] for start, end in EXONS)
+    spliced = changed(np.random.default_rng(9), spliced if strand == "+" else reverse_complement(spliced), identity)
+    (found,) = search(fasta, [query("transcript", spliced, transcribed=True)])["transcript"]
+    assert found.reason in (SimilarReason.ALIGNED, SimilarReason.CHAINED)
+    assert found.share > 0.8
+    # As one exon in the genome: a copy that was made from the transcript.
+    assert search(fasta, [query("retrocopy", contigs["chr20"][:5_000] + spliced + contigs["chr20"][5_000:9_000])])
+
+
+def test_a_short_sequence_of_one_exon_is_found(fasta: Path, contigs: dict[str, bytes]) -> None:
+    exon = changed(np.random.default_rng(2), contigs["chr17"][40_000:40_300], 0.95)
+    assert "exon" in search(fasta, [query("exon", exon, transcribed=True)])
+
+
+@pytest.mark.parametrize("bp", [60, 100, 300])
+def test_equal_bases_that_an_audit_counts_are_found(fasta: Path, contigs: dict[str, bytes], bp: int) -> None:
+    rng = np.random.default_rng(bp)
+    window = random_bases(rng, 8_000) + contigs["chr17"][70_000 : 70_000 + bp] + random_bases(rng, 4_000)
+    (found,) = search(fasta, [query("equal", window)])["equal"]
+    assert found.reason is SimilarReason.SHARED_KMERS
+    assert any(place.contig == "chr17" and 69_900 <= place.start < 70_000 + bp for place in found.places)
+
+
+def test_a_thousand_windows_of_other_sequence_are_not_similar(fasta: Path, contigs: dict[str, bytes]) -> None:
+    rng = np.random.default_rng(3)
+    other = [query(f"{n}", random_bases(rng, WINDOW_BP)) for n in range(1_000)]
+    # What is not held out of the same contig is not similar either.
+    other += [query("between", contigs["chr17"][85_000:97_544]), query("next", contigs["chr20"][:WINDOW_BP])]
+    assert search(fasta, other) == {}
+
+
+def repeated(rng: np.random.Generator, contigs: dict[str, bytes], *, masked: bool) -> tuple[dict[str, bytes], bytes]:
+    """Return contigs with thirty copies of an element, 97 % equal, some of them held out; and the element."""
+    element = random_bases(rng, 3_000)
+    genome = {}
+    for name, bases in contigs.items():
+        out = bytearray(bases)
+        for start in range(3_000, 195_000, 13_000):
+            copy = changed(rng, element, 0.97)
+            out[start : start + len(copy)] = copy.lower() if masked else copy
+        genome[name] = bytes(out)
+    return genome, element
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_repeats_alone_are_reported_and_exclude_nothing(
+    tmp_path: Path, contigs: dict[str, bytes], masked: bool
+) -> None:
+    rng = np.random.default_rng(31)
+    genome, element = repeated(rng, contigs, masked=masked)
+    window = random_bases(rng, 5_000) + changed(rng, element, 0.97) + random_bases(rng, 4_000)
+    held_copy = genome["chr17"][40_000:52_000].upper()
+    found = search(write_fasta(tmp_path / "genome.fa", genome), [query("repeat", window), query("copy", held_copy)])
+    assert [each.reason for each in found["repeat"]] == [SimilarReason.REPEATS]
+    assert [each.reason for each in found["copy"]] == [SimilarReason.ALIGNED]
+    # Repeats are left out of what is aligned.
+    assert found["copy"][0].places[0].aligned_bp < 10_500
+
+
+def test_simple_sequence_is_a_repeat(tmp_path: Path, contigs: dict[str, bytes]) -> None:
+    genome = {"chr17": contigs["chr17"][:30_000] + b"CA" * 500 + contigs["chr17"][31_000:]}
+    window = random_bases(np.random.default_rng(8), 6_000) + b"CA" * 600
+    found = search(write_fasta(tmp_path / "genome.fa", genome), [query("simple", window)])
+    assert {each.reason for each in found.get("simple", [])} <= {SimilarReason.REPEATS}
+
+
+def test_parts_find_what_the_whole_finds(fasta: Path, contigs: dict[str, bytes]) -> None:
+    rng = np.random.default_rng(4)
+    starts = range(20_500, 66_000, 5_000)
+    queries = [query(f"{at}", changed(rng, contigs["chr17"][at : at + 8_000], 0.93)) for at in starts]
+    queries += [query(f"other{n}", random_bases(rng, 8_000)) for n in range(20)]
+    whole, parts = search(fasta, queries), search(fasta, queries, part_bp=30_000, overlap_bp=9_000)
+    assert set(whole) == set(parts) == {f"{at}" for at in starts}
+
+
+def test_n_and_contigs_that_the_fasta_lacks_hold_nothing(fasta: Path, contigs: dict[str, bytes]) -> None:
+    held = {**HELD, "chr21": IntervalArray(np.array([0]), np.array([46_709_983]))}
+    assert search(fasta, [query("n", b"N" * 5_000), query("none", b"")], held) == {}
+    assert search(fasta, [query("n", b"N" * 5_000)], {"chr21": held["chr21"]}) == {}
+    assert "copy" in search(fasta, [query("copy", contigs["chr17"][30_000:34_000])], held)
