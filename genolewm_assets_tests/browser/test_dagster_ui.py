@@ -56,7 +56,7 @@ def test_assets_for_the_h100_are_found_by_their_tag(page: Page) -> None:
 
 def test_the_page_of_an_asset_says_what_it_is_whose_and_where_its_columns_come_from(page: Page) -> None:
     open_asset(page, "holdouts/manifest", "overview")
-    expect(page.get_by_text("One row per interval, allele or corpus window that is excluded")).to_be_visible()
+    expect(page.get_by_text("One row per interval, allele or window that is excluded")).to_be_visible()
     expect(page.get_by_text("Scores on held-out data are valid only if")).to_be_visible()
     expect(section(page, "Owners")).to_contain_text("genolewm")
     expect(section(page, "Kinds")).to_contain_text("Parquet")
