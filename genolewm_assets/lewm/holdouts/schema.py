@@ -151,7 +151,7 @@ HOLDOUT_SIMILAR = TableSchema(
             column("held_contig", pa.string(), "held-out sequence that it is most similar to: canonical contig name"),
             column("held_start", pa.int64(), "its first base, 0-based"),
             column("held_end", pa.int64(), "its end, exclusive"),
-            column("strand", pa.string(), "- if the window is similar to the reverse complement, else +"),
+            column("strand", pa.string(), "strand of the window: - if it is similar to the reverse complement, else +"),
             nullable("identity", pa.float64(), "share of equal bases outside repeats, 0 to 1; null: not aligned"),
             column("aligned_bp", pa.int64(), "aligned bases outside repeats"),
             column("share", pa.float64(), "share of the window in chained alignments to held-out sequence, 0 to 1"),
