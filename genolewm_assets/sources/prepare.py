@@ -6,7 +6,6 @@ It is built in a temporary root on the file system of the output, so that a comm
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tempfile
@@ -32,7 +31,7 @@ from genolewm_assets.store.artefacts import (
     build,
 )
 from genolewm_assets.store.files import JsonValue, check_publishable, make_directories, publish_generation
-from genolewm_assets.store.locks import lock_folder
+from genolewm_assets.store.locks import locked_folder
 from genolewm_assets.variants import (
     MAX_REF_MISMATCH_FRACTION,
     MIN_AF,
@@ -262,7 +261,7 @@ def _temporary_root(output: Path, location: str) -> Iterator[Root]:
             _remove_abandoned(folder)
         with _created_and_locked(site):
             temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=_TEMPORARY_PREFIX, dir=site)))
-            stack.enter_context(_locked(temporary))
+            stack.enter_context(locked_folder(temporary))
         yield Root(temporary)
 
 
@@ -274,7 +273,7 @@ def _remove_abandoned(folder: Path) -> None:
         for temporary in folder.glob(f"{_TEMPORARY_PREFIX}*"):
             if temporary.is_symlink():
                 continue
-            with suppress(OSError), _locked(temporary, wait=False):
+            with suppress(OSError), locked_folder(temporary, wait=False):
                 shutil.rmtree(temporary)
 
 
@@ -282,18 +281,8 @@ def _remove_abandoned(folder: Path) -> None:
 def _created_and_locked(folder: Path) -> Iterator[None]:
     """Create a folder if it is missing and hold its lock; the lock leaves no file in the folder."""
     make_directories(folder)
-    with _locked(folder):
+    with locked_folder(folder):
         yield
-
-
-@contextmanager
-def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a folder."""
-    descriptor = lock_folder(folder, wait=wait)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _rejection_error(vcf: Path, err: BuildRejectedError) -> BuildRejectedError:

@@ -49,7 +49,7 @@ from genolewm_assets.lewm.packages import choose_current, read_current, read_pin
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.run_databases import database_errors, described
 from genolewm_assets.store.artefacts import ArtefactId, Manifest, is_current
-from genolewm_assets.store.locks import is_running
+from genolewm_assets.store.locks import is_running, locked_folder
 
 Steps: TypeAlias = Sequence[tuple[GatedAsset, str | None]]
 Outcome: TypeAlias = Literal["built", "current", "failed"]
@@ -118,7 +118,9 @@ class PartitionResult:
 
 
 def _open_instance() -> dg.DagsterInstance:
-    with database_errors(Path(os.environ["DAGSTER_HOME"])):
+    home = Path(os.environ["DAGSTER_HOME"])
+    # Of two processes that create a database at once, Dagster fails one.
+    with database_errors(home), locked_folder(home):
         return dg.DagsterInstance.get()
 
 

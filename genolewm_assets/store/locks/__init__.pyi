@@ -1,6 +1,7 @@
 from .guard import flock as flock
 from .guard import guarded as guarded
 from .guard import lock_folder as lock_folder
+from .guard import locked_folder as locked_folder
 from .lease import GUARD as GUARD
 from .lease import WriterLease as WriterLease
 from .lease import is_held as is_held

@@ -73,6 +73,16 @@ def lock_folder(folder: Path, *, wait: bool) -> int:
 
 
 @contextmanager
+def locked_folder(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of a folder while the block runs; otherwise as :func:`lock_folder`."""
+    descriptor = lock_folder(folder, wait=wait)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def guarded(path: Path, wait_s: float) -> Iterator[int]:
     """Hold an exclusive lock on a lock file and yield its descriptor; the file is created if missing and kept.
 
