@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import transformers
 from numpy.typing import NDArray
 
 from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, identify
 from genolewm_assets.encoders.model_files import ModelFiles, locate_model
+from genolewm_assets.encoders.model_loading import usable_device
+from genolewm_assets.encoders.network import StateNetwork
 from genolewm_assets.encoders.tokens import CLOSE_TAG, OPEN_TAG, DnaTokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
 from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count, block_means
@@ -74,18 +73,17 @@ class CausalLMStateEncoder:
         files = locate_model(model, revision=revision, trusted_code=trusted_code)
         self._identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype)
         self._where = f"encoder {files.model_id}"
-        self._device = usable_device(device, self._where)
+        device_used = usable_device(device, self._where)
         for name, count in (("batch_windows", batch_windows), ("cpu_threads", cpu_threads)):
             if count < 1:
                 raise ConfigurationError(
                     f"{self._where}: {name}", "out of range", expected="at least 1", got=f"{count}"
                 )
-        self._batch_windows = 1 if self._device.type == "cpu" else batch_windows
-        self._cpu_threads = cpu_threads
+        self._batch_windows = 1 if device_used.type == "cpu" else batch_windows
         self._tokens = DnaTokens.from_tokenizer_files(files.folder)
         if files.code_trusted:
             _check_tokenizer(files, self._tokens)
-        self._model = load_model(files).to(self._device)
+        self._network = StateNetwork(files, layer=self._identity.layer, device=device_used, cpu_threads=cpu_threads)
         self._check_vocabulary()
 
     @property
@@ -139,7 +137,7 @@ class CausalLMStateEncoder:
             dtype=self._identity.dtype.value,
         )
         for batch in _equal_length_batches(ids, self._batch_windows):
-            hidden = self._hidden_states(np.stack([ids[row] for row in batch]))
+            hidden = self._network.token_states(np.stack([ids[row] for row in batch])).cpu().numpy()
             for row, states in zip(batch, hidden, strict=True):
                 blocks = block_means(states[1:-1], self._identity.block_tokens)
                 rows[row, : len(blocks)] = store_states(blocks, self._identity.dtype, where=self._where)
@@ -153,22 +151,8 @@ class CausalLMStateEncoder:
         """
         return self.encode_windows(sequences, n_blocks=n_blocks)
 
-    def _hidden_states(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return float32 states, shape (n_windows, n_tokens, hidden), tags included."""
-        last = self._identity.layer == self._model.config.num_hidden_layers
-        with plain_float32(self._device.type, self._cpu_threads):
-            output = self._model(
-                input_ids=torch.from_numpy(ids).to(self._device),
-                use_cache=False,
-                output_hidden_states=not last,
-                return_dict=True,
-            )
-        chosen = output.last_hidden_state if last else output.hidden_states[self._identity.layer]
-        states: NDArray[np.float32] = chosen.to("cpu", torch.float32).numpy()
-        return states
-
     def _check_vocabulary(self) -> None:
-        rows = int(self._model.get_input_embeddings().weight.shape[0])
+        rows = self._network.vocabulary_rows
         if self._tokens.largest_id >= rows:
             raise ConfigurationError(
                 self._where,
@@ -178,7 +162,7 @@ class CausalLMStateEncoder:
             )
 
     def _check_lengths(self, ids: Sequence[NDArray[np.int64]], widths: Sequence[int], n_blocks: int | None) -> None:
-        context = getattr(self._model.config, "max_position_embeddings", None)
+        context = self._network.context
         for row, (one, width) in enumerate(zip(ids, widths, strict=True)):
             if context is not None and len(one) > context:
                 raise SequenceError(
@@ -191,45 +175,6 @@ class CausalLMStateEncoder:
                 raise SequenceError(
                     f"window {row}", "has more blocks than a row", expected=f"at most {n_blocks}", got=f"{width}"
                 )
-
-
-def load_model(files: ModelFiles, kind: Any = transformers.AutoModel) -> Any:
-    """Load the weights as float32, without the network and without output on the terminal.
-
-    ``kind`` is a class of transformers: a model that gives states, or one with a head that predicts tokens.
-    """
-    try:
-        with _silent_loading():
-            model, report = kind.from_pretrained(
-                files.folder,
-                dtype=torch.float32,
-                local_files_only=True,
-                use_safetensors=True,
-                trust_remote_code=files.code_trusted,
-                output_loading_info=True,
-            )
-    except (ImportError, KeyError, ValueError) as err:
-        raise ConfigurationError(
-            f"encoder {files.model_id}",
-            f"the model cannot be built ({err})",
-            remedy="Use an architecture that transformers supports; a model's own code runs only with trusted_code",
-        ) from err
-    except Exception as err:
-        raise CorruptResourceError(
-            f"encoder {files.model_id}",
-            f"the model cannot be loaded ({err})",
-            remedy="Copy or download the whole model again",
-        ) from err
-    # transformers initialises missing tensors with random numbers and raises no error.
-    if report["missing_keys"]:
-        raise CorruptResourceError(
-            f"encoder {files.model_id}",
-            "the weight files lack tensors of the model",
-            got=", ".join(sorted(report["missing_keys"])[:3]),
-            expected="every tensor",
-            remedy="Copy or download the whole model again",
-        )
-    return model.eval().requires_grad_(requires_grad=False)
 
 
 def _check_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
@@ -253,20 +198,6 @@ def _check_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
             expected=f"{list(theirs)}",
             got=f"{ours}",
         )
-
-
-def usable_device(device: str, where: str) -> torch.device:
-    """Return the torch device of a name; raise ConfigurationError if it cannot be used."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError) as err:
-        raise ConfigurationError(
-            f"{where}: device", f"cannot be used ({err})", got=repr(device), expected="a torch device of this machine"
-        ) from err
-    return chosen
 
 
 def _equal_length_batches(ids: Sequence[NDArray[np.int64]], batch_windows: int) -> Iterator[list[int]]:
@@ -310,38 +241,3 @@ def store_states(states: NDArray[np.float32], dtype: StateDtype, *, where: str) 
             remedy="Store the states as float32, or choose a layer after a norm",
         )
     return states.astype(dtype.value)
-
-
-@contextmanager
-def plain_float32(device_type: str, cpu_threads: int) -> Iterator[None]:
-    """Compute in full float32, even if the calling program has enabled autocast, TF32 or bfloat16 products."""
-    backends: Any = torch.backends
-    products = (backends.cuda.matmul, backends.mkldnn.matmul)
-    former, threads = [product.fp32_precision for product in products], torch.get_num_threads()
-    try:
-        for product in products:
-            product.fp32_precision = "ieee"
-        torch.set_num_threads(cpu_threads)
-        with torch.inference_mode(), torch.autocast(device_type, enabled=False):
-            yield
-    finally:
-        for product, precision in zip(products, former, strict=True):
-            product.fp32_precision = precision
-        torch.set_num_threads(threads)
-
-
-@contextmanager
-def _silent_loading() -> Iterator[None]:
-    """Suppress progress bars, warnings and reports of transformers; :func:`load_model` raises the errors in them."""
-    log: Any = transformers.utils.logging
-    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        log.set_verbosity_error()
-        log.disable_progress_bar()
-        try:
-            yield
-        finally:
-            log.set_verbosity(level)
-            if bars:
-                log.enable_progress_bar()

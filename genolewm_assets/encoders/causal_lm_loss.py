@@ -10,8 +10,9 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders.causal_lm import load_model, plain_float32, usable_device
 from genolewm_assets.encoders.model_files import locate_model
+from genolewm_assets.encoders.model_loading import load_model, usable_device
+from genolewm_assets.encoders.network import plain_float32
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.errors import ConfigurationError, SequenceError
 from genolewm_assets.genome import TOKEN_BP
