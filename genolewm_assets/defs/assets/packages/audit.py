@@ -154,7 +154,7 @@ def check_power(report: AuditReport) -> CheckResult:
         figures={
             "planted": report.planted,
             "found": report.found_planted,
-            "not_planted": ", ".join(one.plant for _, one in tried if not one.planted),
+            "not_planted": ", ".join(one.plant for _, one in tried if not one.planted) or "none",
         },
         rows=[
             {
