@@ -63,8 +63,8 @@ class StreamOptions(TypedDict, total=False):
         the package's caches; windows encoded are counted as ``encoded_windows``. Every worker of a loader has a copy,
         so read with ``num_workers=0`` if it runs on a GPU.
     rank, world_size
-        Index of this process, and number of processes that share the epoch. Defaults 0 and 1. Batches are dealt out in
-        turn, so the processes differ by at most one batch.
+        Index of this process, and number of processes that share the epoch. Defaults: those of ``torch.distributed``
+        if it is initialised, else 0 and 1. Batches are dealt out in turn, so the processes differ by at most one batch.
     contents
         ``once`` (default) verifies the SHA-256 of every file of the package on opening, unless this machine did so and
         no file has changed since; ``hash`` verifies it always; ``sizes`` verifies file names and sizes only.
