@@ -16,7 +16,7 @@ import argparse
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -64,28 +64,31 @@ class Predictor:
     """A linear layer from features to the change of state, in units of the standard deviation of the first changes."""
 
     def __init__(self, encoder: CausalLMStateEncoder) -> None:
-        self._encoder, self._layer = encoder, nn.LazyLinear(encoder.hidden_size)
-        self._optimizer: torch.optim.Optimizer | None = None
-        self._scale = torch.ones(())
+        self._encoder = encoder
+        self.layer: Any = None
+        self.optimizer: torch.optim.Optimizer
+        self.scale = torch.ones(())
 
     def changes(self, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         """Return predicted and true changes of state: float32, shape (n, hidden), scaled."""
         features = make_features(batch)
         true = torch.from_numpy(encode_targets(batch, self._encoder)) - as_tensors(batch)["source_states"]
-        if self._optimizer is None:
-            # The first batch says how wide the layer is; from zero weights it predicts no change.
-            self._layer(features)
-            nn.init.zeros_(self._layer.weight)
-            nn.init.zeros_(self._layer.bias)
-            self._optimizer, self._scale = torch.optim.Adam(self._layer.parameters(), lr=1e-2), true.std()
-        return self._layer(features), true / self._scale
+        if self.layer is None:
+            self.begin(features.shape[1], true.std())
+        return self.layer(features), true / self.scale
+
+    def begin(self, width: int, scale: Tensor) -> None:
+        """Make the layer, for features of a width, and its optimizer; from zero weights it predicts no change."""
+        self.layer, self.scale = nn.Linear(width, self._encoder.hidden_size), scale
+        nn.init.zeros_(self.layer.weight)
+        nn.init.zeros_(self.layer.bias)
+        self.optimizer = torch.optim.Adam(self.layer.parameters(), lr=1e-2)
 
     def step(self, loss: Tensor) -> None:
         """Take one step of the optimizer."""
-        assert self._optimizer is not None
-        self._optimizer.zero_grad()
+        self.optimizer.zero_grad()
         loss.backward()
-        self._optimizer.step()
+        self.optimizer.step()
 
 
 def squared_errors(predicted: Tensor, true: Tensor) -> Tensor:
