@@ -1,4 +1,4 @@
-"""State encoder based on a Hugging Face causal language model; it imports torch and transformers."""
+"""State encoder based on a Hugging Face language model; it imports torch and transformers."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import transformers
 from numpy.typing import NDArray
 
+from genolewm_assets.encoders.context import check_window_fits, context_tokens
 from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, identify
-from genolewm_assets.encoders.model_files import ModelFiles, locate_model
+from genolewm_assets.encoders.model_files import locate_model
 from genolewm_assets.encoders.model_loading import usable_device
+from genolewm_assets.encoders.model_tokenizer import check_model_tokenizer
 from genolewm_assets.encoders.network import StateNetwork
-from genolewm_assets.encoders.tokens import CLOSE_TAG, OPEN_TAG, DnaTokens
+from genolewm_assets.encoders.tokens import DnaTokens
+from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
+from genolewm_assets.genome import TOKEN_BP
 from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count, block_means
-
-#: Sequence for comparing tokenizers: all bases, lower case, ambiguity codes.
-_PROBE = "ACGTTGCAAGCTTTTTTTNNNNNNGATTACACGTNRacgtgaCCGGATCTGACT"
 
 
 class CausalLMStateEncoder:
-    """Encoder that computes block-pooled hidden states of a causal language model.
+    """Encoder that computes block-pooled hidden states of a causal or masked language model.
+
+    The vocabulary may be tagged 6-mers, other 6-mers or single bases; see ``encoders.vocabularies``. A masked model,
+    such as one of ``EsmForMaskedLM``, reads a window from both sides, so an edit changes the states of all blocks.
 
     Parameters
     ----------
@@ -34,7 +37,7 @@ class CausalLMStateEncoder:
     layer
         Index of the hidden state: 0 the embeddings, -1 the last, after the final norm.
     block_tokens
-        DNA tokens per block; a block is the mean of their states.
+        6-mers per block. A block is the mean of the states of its tokens: with one base per token, of 6 times as many.
     dtype
         Dtype of the returned states, ``float32`` or ``float16``. The model always computes in float32.
     device
@@ -48,11 +51,15 @@ class CausalLMStateEncoder:
     cpu_threads
         Threads of a forward pass on the CPU. With one, the default, the bits of the states do not depend on the number
         of cores, and processes that share the cores do not slow each other down.
+    window_bp
+        Bases of the longest window that will be encoded; the model is not loaded if its context is shorter. None: the
+        length of each window is compared when it is encoded.
 
     Raises
     ------
     ConfigurationError
-        If a parameter is out of range, or the model does not read tagged 6-mers.
+        If a parameter is out of range, the context is too short, the vocabulary is of no known kind, or its ids differ
+        from those of the model's own tokenizer.
     MissingResourceError, CorruptResourceError, FetchError
         If the model's files are missing, damaged, or cannot be downloaded.
     """
@@ -69,8 +76,12 @@ class CausalLMStateEncoder:
         trusted_code: str | None = None,
         batch_windows: int = 8,
         cpu_threads: int = 1,
+        window_bp: int | None = None,
     ) -> None:
         files = locate_model(model, revision=revision, trusted_code=trusted_code)
+        self._tokens = read_tokens(files.folder)
+        if window_bp is not None:
+            check_window_fits(files, self._tokens, window_bp)
         self._identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype)
         self._where = f"encoder {files.model_id}"
         device_used = usable_device(device, self._where)
@@ -80,9 +91,8 @@ class CausalLMStateEncoder:
                     f"{self._where}: {name}", "out of range", expected="at least 1", got=f"{count}"
                 )
         self._batch_windows = 1 if device_used.type == "cpu" else batch_windows
-        self._tokens = DnaTokens.from_tokenizer_files(files.folder)
-        if files.code_trusted:
-            _check_tokenizer(files, self._tokens)
+        check_model_tokenizer(files, self._tokens)
+        self._context = context_tokens(files)
         self._network = StateNetwork(files, layer=self._identity.layer, device=device_used, cpu_threads=cpu_threads)
         self._check_vocabulary()
 
@@ -115,8 +125,8 @@ class CausalLMStateEncoder:
         -------
         ndarray
             float32 or float16, shape (n_windows, n_blocks, hidden_size). Block ``b`` of a window is the mean state of
-            its DNA tokens ``b * block_tokens`` to ``(b + 1) * block_tokens - 1``, tags excluded; the last block may
-            have fewer tokens. Blocks past the end of a shorter window are NaN.
+            the tokens of its 6-mers ``b * block_tokens`` to ``(b + 1) * block_tokens - 1``, special tokens excluded;
+            the last block may have fewer. Blocks past the end of a shorter window are NaN.
 
         Raises
         ------
@@ -129,17 +139,19 @@ class CausalLMStateEncoder:
             If a state is not finite.
         """
         ids = [self._tokens.encode(sequence) for sequence in sequences]
-        widths = [block_count(len(one) - 2, self._identity.block_tokens) for one in ids]
+        widths = [block_count(len(sequence) // TOKEN_BP, self._identity.block_tokens) for sequence in sequences]
         self._check_lengths(ids, widths, n_blocks)
         rows = np.full(
             (len(ids), max(widths, default=0) if n_blocks is None else n_blocks, self.hidden_size),
             np.nan,
             dtype=self._identity.dtype.value,
         )
+        first, last = len(self._tokens.leading), len(self._tokens.trailing)
+        tokens_per_block = self._identity.block_tokens * TOKEN_BP // self._tokens.bp_per_token
         for batch in _equal_length_batches(ids, self._batch_windows):
             hidden = self._network.token_states(np.stack([ids[row] for row in batch])).cpu().numpy()
             for row, states in zip(batch, hidden, strict=True):
-                blocks = block_means(states[1:-1], self._identity.block_tokens)
+                blocks = block_means(states[first : len(states) - last], tokens_per_block)
                 rows[row, : len(blocks)] = store_states(blocks, self._identity.dtype, where=self._where)
         return rows
 
@@ -162,42 +174,19 @@ class CausalLMStateEncoder:
             )
 
     def _check_lengths(self, ids: Sequence[NDArray[np.int64]], widths: Sequence[int], n_blocks: int | None) -> None:
-        context = self._network.context
+        context = self._context
         for row, (one, width) in enumerate(zip(ids, widths, strict=True)):
             if context is not None and len(one) > context:
                 raise SequenceError(
                     f"window {row}",
                     f"longer than the context of {self._where}",
-                    expected=f"at most {context:,} tokens, tags included",
+                    expected=f"at most {context:,} tokens, {self._tokens.n_special} of them special",
                     got=f"{len(one):,}",
                 )
             if n_blocks is not None and width > n_blocks:
                 raise SequenceError(
                     f"window {row}", "has more blocks than a row", expected=f"at most {n_blocks}", got=f"{width}"
                 )
-
-
-def _check_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
-    """Raise :class:`ConfigurationError` unless the model's own tokenizer gives the same ids as ``tokens``."""
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            files.folder, local_files_only=True, trust_remote_code=True
-        )
-        theirs = tokenizer(f"{OPEN_TAG}{_PROBE}{CLOSE_TAG}", add_special_tokens=False)["input_ids"]
-    except Exception as err:
-        raise ConfigurationError(
-            f"encoder {files.model_id}",
-            f"the model's own tokenizer does not work ({err})",
-            remedy="Omit trusted_code",
-        ) from err
-    ours = tokens.encode(_PROBE).tolist()
-    if list(theirs) != ours:
-        raise ConfigurationError(
-            f"encoder {files.model_id}",
-            "token ids differ from those of the model's own tokenizer",
-            expected=f"{list(theirs)}",
-            got=f"{ours}",
-        )
 
 
 def _equal_length_batches(ids: Sequence[NDArray[np.int64]], batch_windows: int) -> Iterator[list[int]]:

@@ -13,8 +13,10 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from genolewm_assets.encoders.context import check_window_fits
 from genolewm_assets.encoders.model_files import ModelFiles, locate_model
 from genolewm_assets.encoders.tokens import PROMPT_TEMPLATE
+from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import TOKEN_BP
 from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count
@@ -43,7 +45,8 @@ class EncoderIdentity:
         Index of the hidden state: 0 the embeddings, ``n_layers`` the last, after the final norm. Never negative:
         :func:`read_identity` converts negative indices, so that both forms of an index share a cache.
     block_tokens
-        DNA tokens per block; a block is the mean of their states.
+        6-mers per block, for every model: a block is the mean of the states of the tokens of 6 x ``block_tokens``
+        bases.
     dtype
         Dtype of the stored states; they are computed in float32.
     hidden_size
@@ -51,7 +54,9 @@ class EncoderIdentity:
     pooling, normalisation
         Processing of the hidden states: block means, no normalisation.
     prompt_template
-        Model input for a sequence.
+        Model input for a sequence, with the special tokens by name.
+    bp_per_token
+        Bases per token of the model, 6 or 1.
     """
 
     model_id: str
@@ -65,10 +70,17 @@ class EncoderIdentity:
     pooling: str = "block_mean"
     normalisation: str = "none"
     prompt_template: str = PROMPT_TEMPLATE
+    bp_per_token: int = TOKEN_BP
 
     def as_recipe(self) -> dict[str, str | int | None]:
-        """Return the fields as JSON values for recipes and cache keys; they do not depend on the machine."""
-        return {**asdict(self), "dtype": self.dtype.value}
+        """Return the fields as JSON values for recipes and cache keys; they do not depend on the machine.
+
+        ``bp_per_token`` is left out for tagged 6-mers, whose template implies it: their keys stay what they were.
+        """
+        recipe = {**asdict(self), "dtype": self.dtype.value}
+        if self.prompt_template == PROMPT_TEMPLATE:
+            del recipe["bp_per_token"]
+        return recipe
 
     def row_shape(self, window_bp: int) -> tuple[int, int]:
         """Return the shape (n_blocks, hidden_size) of the states of a window of ``window_bp`` bases."""
@@ -113,6 +125,7 @@ def read_identity(
     block_tokens: int = BLOCK_TOKENS,
     dtype: str = StateDtype.FLOAT32,
     trusted_code: str | None = None,
+    window_bp: int | None = None,
     download: bool = True,
     sha256_of: Callable[[Path], str] | None = None,
 ) -> EncoderIdentity:
@@ -124,7 +137,8 @@ def read_identity(
     Raises
     ------
     ConfigurationError
-        If a parameter is invalid for the model; see also :func:`locate_model`.
+        If a parameter is invalid for the model, its vocabulary is of no known kind, or ``window_bp`` bases are longer
+        than its context; see also :func:`locate_model`.
     MissingResourceError, CorruptResourceError
         If a file of the model is missing or damaged.
     FetchError
@@ -133,6 +147,8 @@ def read_identity(
     files = locate_model(model, revision=revision, trusted_code=trusted_code, download=download)
     if sha256_of is not None:
         files = replace(files, sha256_of=sha256_of)
+    if window_bp is not None:
+        check_window_fits(files, read_tokens(files.folder), window_bp)
     return identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype)
 
 
@@ -151,6 +167,7 @@ def identify(files: ModelFiles, *, layer: int, block_tokens: int, dtype: str) ->
             expected=f"0 (embeddings) to {n_layers}, or -1 (last) to {-n_layers - 1}",
             got=f"{layer}",
         )
+    tokens = read_tokens(files.folder)
     return EncoderIdentity(
         model_id=files.model_id,
         revision=files.revision,
@@ -159,5 +176,7 @@ def identify(files: ModelFiles, *, layer: int, block_tokens: int, dtype: str) ->
         layer=layer % (n_layers + 1),
         block_tokens=block_tokens,
         dtype=StateDtype(dtype),
-        hidden_size=files.config_int("hidden_size", "n_embd"),
+        hidden_size=files.config_int("hidden_size", "n_embd", "d_model"),
+        prompt_template=tokens.prompt_template,
+        bp_per_token=tokens.bp_per_token,
     )

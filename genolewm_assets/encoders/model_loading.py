@@ -13,6 +13,9 @@ import transformers
 from genolewm_assets.encoders.model_files import ModelFiles
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 
+#: Parts of a network that no hidden state depends on. Checkpoints of masked models often lack them.
+_NOT_USED = ("pooler.", "contact_head.")
+
 
 def load_model(files: ModelFiles, kind: Any = transformers.AutoModel) -> Any:
     """Load the weights as float32, without the network and without output on the terminal.
@@ -20,7 +23,7 @@ def load_model(files: ModelFiles, kind: Any = transformers.AutoModel) -> Any:
     ``kind`` is a class of transformers: a model that gives states, or one with a head that predicts tokens.
     """
     try:
-        with _silent_loading():
+        with silent_loading():
             model, report = kind.from_pretrained(
                 files.folder,
                 dtype=torch.float32,
@@ -42,11 +45,12 @@ def load_model(files: ModelFiles, kind: Any = transformers.AutoModel) -> Any:
             remedy="Copy or download the whole model again",
         ) from err
     # transformers initialises missing tensors with random numbers and raises no error.
-    if report["missing_keys"]:
+    missing = sorted(name for name in report["missing_keys"] if not name.startswith(_NOT_USED))
+    if missing:
         raise CorruptResourceError(
             f"encoder {files.model_id}",
             "the weight files lack tensors of the model",
-            got=", ".join(sorted(report["missing_keys"])[:3]),
+            got=", ".join(missing[:3]),
             expected="every tensor",
             remedy="Copy or download the whole model again",
         )
@@ -68,7 +72,7 @@ def usable_device(device: str, where: str) -> torch.device:
 
 
 @contextmanager
-def _silent_loading() -> Iterator[None]:
+def silent_loading() -> Iterator[None]:
     """Suppress progress bars, warnings and reports of transformers; :func:`load_model` raises the errors in them."""
     log: Any = transformers.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()

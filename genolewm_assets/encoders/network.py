@@ -46,11 +46,6 @@ class StateNetwork:
         """Number of rows of the embedding; token ids are below it."""
         return int(self._model.get_input_embeddings().weight.shape[0])
 
-    @property
-    def context(self) -> int | None:
-        """Largest number of tokens of a window, tags included; None if the configuration states none."""
-        return getattr(self._model.config, "max_position_embeddings", None)
-
     def token_states(self, ids: NDArray[np.int64]) -> torch.Tensor:
         """Return the states of windows of equal length: float32, shape (n_windows, n_tokens, hidden), on the device."""
         last = self._layer == self._model.config.num_hidden_layers

@@ -87,7 +87,7 @@ def test_tiny_llama_agrees_with_its_own_tokenizer(tiny_folder: Path) -> None:
 
 def test_carbon_numbers_its_kmers_behind_the_text_pieces(tmp_path: Path) -> None:
     tokens = DnaTokens.from_tokenizer_files(write(tmp_path, "dna_config.json", CARBON))
-    assert (tokens.open_id, tokens.close_id, tokens.oov_id) == (151_669, 151_670, 151_671)
+    assert (tokens.leading, tokens.trailing, tokens.oov_id) == ((151_669,), (151_670,), 151_671)
     assert tokens.encode("AAAAAAATCGATNNNNNNGGGGGG").tolist() == [151_669, 151_672, 152_105, 151_671, 155_767, 151_670]
     order = {"".join(bases): rank for rank, bases in enumerate(itertools.product("ATCG", repeat=6))}
     assert carbon_ranks().tolist() == [order[kmer] for kmer in KMERS]
@@ -99,7 +99,7 @@ def test_a_text_piece_that_spells_a_kmer_is_not_taken_for_it(hybrid_folder: Path
     tokens, pieces = DnaTokens.from_tokenizer_files(hybrid_folder), text.get_vocab()
     assert text.encode("AAAAAA").ids == [pieces["AAAAAA"]]
     assert pieces["AAAAAA"] not in tokens.encode("AAAAAA")
-    assert min(tokens.kmer_ids.min(), tokens.open_id) >= len(pieces)
+    assert min(tokens.kmer_ids.min(), *tokens.leading) >= len(pieces)
     assert len(set(tokens.kmer_ids.tolist())) == 4_096
 
 
@@ -129,7 +129,7 @@ def test_every_layout_of_a_listed_vocabulary_is_read(files: dict[str, object], t
         write(tmp_path, name, value)
     tokens = DnaTokens.from_tokenizer_files(tmp_path)
     assert tokens.kmer_ids.tolist() == [LISTED[kmer] for kmer in KMERS]
-    assert (tokens.open_id, tokens.close_id, tokens.oov_id) == (50, 51, 52)
+    assert (tokens.leading, tokens.trailing, tokens.oov_id) == ((50,), (51,), 52)
 
 
 def without(token: str) -> dict[str, int]:

@@ -140,11 +140,13 @@ class Workspace:
         Raises
         ------
         ConfigurationError
-            If the catalogue names no model; see also :func:`~genolewm_assets.encoders.read_identity`.
+            If the catalogue names no model, or its windows are longer than the model's context; see also
+            :func:`~genolewm_assets.encoders.read_identity`.
         """
         return read_identity(
             self.model,
             **self.catalog.encoder.settings,
+            window_bp=self.catalog.window_profile.window_bp,
             download=not self.surveyed,
             sha256_of=lambda path: self._digests.of(path, "sha256"),
         )
@@ -158,7 +160,8 @@ class Workspace:
         """Load the catalogue's model on a torch device; ``auto`` selects the best one available."""
         from genolewm_assets.encoders import CausalLMStateEncoder
 
-        return CausalLMStateEncoder(self.model, device=device, **self.catalog.encoder.settings)
+        window_bp = self.catalog.window_profile.window_bp
+        return CausalLMStateEncoder(self.model, device=device, window_bp=window_bp, **self.catalog.encoder.settings)
 
     @cached_property
     def model(self) -> str | Path:
