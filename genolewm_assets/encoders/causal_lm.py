@@ -147,7 +147,7 @@ class CausalLMStateEncoder:
             dtype=self._identity.dtype.value,
         )
         first, last = len(self._tokens.leading), len(self._tokens.trailing)
-        tokens_per_block = self._identity.block_tokens * TOKEN_BP // self._tokens.bp_per_token
+        tokens_per_block = self._identity.block_tokens * self._tokens.per_six_mer
         for batch in _equal_length_batches(ids, self._batch_windows):
             hidden = self._network.token_states(np.stack([ids[row] for row in batch])).cpu().numpy()
             for row, states in zip(batch, hidden, strict=True):

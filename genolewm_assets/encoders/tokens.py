@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.model_files import read_json_object
 from genolewm_assets.errors import ConfigurationError, SequenceError
-from genolewm_assets.genome import NO_KMER, TOKEN_BP, decode_kmer, encode_kmers, encode_sequence
+from genolewm_assets.genome import NO_KMER, TOKEN_BP, Codes, decode_kmer, encode_kmers, encode_sequence
 
 #: Special tokens: begin and end of DNA, and a 6-mer with a base other than A, C, G and T.
 OPEN_TAG, CLOSE_TAG, OOV = "<dna>", "</dna>", "<oov>"
@@ -149,6 +149,11 @@ class DnaTokens:
         return 1 if len(self.kmer_ids) == len("ACGT") else TOKEN_BP
 
     @property
+    def per_six_mer(self) -> int:
+        """Number of tokens of 6 bases; a block has ``block_tokens`` times as many."""
+        return TOKEN_BP // self.bp_per_token
+
+    @property
     def n_special(self) -> int:
         """Number of special tokens around a sequence."""
         return len(self.leading) + len(self.trailing)
@@ -175,7 +180,7 @@ class DnaTokens:
         Returns
         -------
         ndarray
-            int64, shape (n_leading + len(sequence) // 6 * 6 // bp_per_token + n_trailing,).
+            int64, shape (n_leading + len(sequence) // 6 * per_six_mer + n_trailing,).
 
         Raises
         ------
@@ -186,12 +191,30 @@ class DnaTokens:
             raise SequenceError(
                 "window", "too short to encode", expected=f"at least {TOKEN_BP} bp", got=f"{len(sequence)} bp"
             )
-        codes = encode_sequence(sequence)[: len(sequence) // TOKEN_BP * TOKEN_BP]
-        kmers = encode_kmers(codes, k=self.bp_per_token, stride=self.bp_per_token)
-        ids = np.empty(len(kmers) + self.n_special, dtype=np.int64)
-        first, after = len(self.leading), len(self.leading) + len(kmers)
-        ids[:first], ids[after:] = self.leading, self.trailing
-        ids[first:after] = np.where(kmers == NO_KMER, self.oov_id, self.kmer_ids[kmers])
+        ids: NDArray[np.int64] = self.encode_codes(encode_sequence(sequence)[None])[0]
+        return ids
+
+    def encode_codes(self, codes: Codes) -> NDArray[np.int64]:
+        """Return the token ids of windows of equal length, special tokens included.
+
+        Parameters
+        ----------
+        codes
+            uint8 base codes, shape (n_windows, n_bases), at least 6 bases; those after the last whole 6-mer are
+            dropped.
+
+        Returns
+        -------
+        ndarray
+            int64, shape (n_windows, n_leading + n_bases // 6 * per_six_mer + n_trailing), rows as in :meth:`encode`.
+        """
+        n_windows, n_tokens = len(codes), codes.shape[1] // TOKEN_BP * self.per_six_mer
+        whole = np.ascontiguousarray(codes[:, : n_tokens * self.bp_per_token]).reshape(-1)
+        kmers = encode_kmers(whole, k=self.bp_per_token, stride=self.bp_per_token).reshape(n_windows, n_tokens)
+        first, after = len(self.leading), len(self.leading) + n_tokens
+        ids = np.empty((n_windows, n_tokens + self.n_special), dtype=np.int64)
+        ids[:, :first], ids[:, after:] = self.leading, self.trailing
+        ids[:, first:after] = np.where(kmers == NO_KMER, self.oov_id, self.kmer_ids[kmers])
         return ids
 
 

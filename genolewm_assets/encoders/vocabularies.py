@@ -8,7 +8,7 @@ runs here, and ``transformers`` is not imported; ``model_tokenizer`` compares th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,9 +89,11 @@ def _from_own_tokenizer(where: str, path: Path) -> DnaTokens:
         raise CorruptResourceError(where, f"not readable as a tokenizer ({err})", remedy="Copy it again") from err
     own.no_truncation()
     own.no_padding()
-    kmer_ids, k = _one_token_each(own, TOKEN_BP), TOKEN_BP
+    name = getattr(own.model, "unk_token", None)
+    unknown = own.token_to_id(name) if isinstance(name, str) else None
+    kmer_ids, k = _one_token_each(own, TOKEN_BP, unknown), TOKEN_BP
     if kmer_ids is None:
-        kmer_ids, k = _one_token_each(own, 1), 1
+        kmer_ids, k = _one_token_each(own, 1, unknown), 1
     whole, bare = own.encode(PROBE), own.encode(PROBE, add_special_tokens=False)
     if kmer_ids is None or len(bare.ids) * k != len(PROBE):
         pieces = " ".join(bare.tokens[:4])
@@ -100,42 +102,28 @@ def _from_own_tokenizer(where: str, path: Path) -> DnaTokens:
     if first is None:
         raise _no_kind(where, "a post-processor that changes the tokens of a sequence")
     added = list(zip(whole.tokens, whole.ids, strict=True))
-    return DnaTokens.checked(
-        where,
-        kmer_ids,
-        _unknown(where, own, kmer_ids, k),
-        leading=added[:first],
-        trailing=added[first + len(bare.ids) :],
-    )
-
-
-def _one_token_each(own: Tokenizer, k: int) -> list[int] | None:
-    """Return the ids of all k-mers in lexicographic order; None unless each is one token of its own."""
-    ids = []
-    for rank in range(4**k):
-        found = own.encode(decode_kmer(rank, k), add_special_tokens=False).ids
-        if len(found) != 1:
-            return None
-        ids += found
-    return ids if len(set(ids)) == len(ids) else None
-
-
-def _unknown(where: str, own: Tokenizer, kmer_ids: Sequence[int], k: int) -> int:
-    """Return the id for a k-mer with another base than ACGT: of single bases that of N, else the unknown token."""
-    if k == 1:
-        found = own.encode("N", add_special_tokens=False).ids
-        if len(found) == 1 and found[0] not in kmer_ids:
-            return found[0]
-    name = getattr(own.model, "unk_token", None)
-    ident = own.token_to_id(name) if isinstance(name, str) else None
-    if ident is None:
+    # Of single bases, another base than A, C, G and T is the token N, if there is one.
+    n = own.encode("N", add_special_tokens=False).ids if k == 1 else []
+    oov_id = n[0] if len(n) == 1 else unknown
+    if oov_id is None:
         raise ConfigurationError(
             where,
             "no token for a base that is not known",
             expected="N or an unknown token",
             got=f"unk_token {name!r}",
         )
-    return ident
+    return DnaTokens.checked(where, kmer_ids, oov_id, leading=added[:first], trailing=added[first + len(bare.ids) :])
+
+
+def _one_token_each(own: Tokenizer, k: int, unknown: int | None) -> list[int] | None:
+    """Return the ids of all k-mers in lexicographic order; None unless each is one known token of its own."""
+    ids = []
+    for rank in range(4**k):
+        found = own.encode(decode_kmer(rank, k), add_special_tokens=False).ids
+        if len(found) != 1 or found[0] == unknown:
+            return None
+        ids += found
+    return ids if len(set(ids)) == len(ids) else None
 
 
 def _from_esm(folder: Path, config: Mapping[str, object]) -> DnaTokens:
