@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders.context import check_window_fits, context_tokens
+from genolewm_assets.encoders.context import check_window_fits, context_tokens, longest_window_bp
 from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, identify
 from genolewm_assets.encoders.model_files import locate_model
 from genolewm_assets.encoders.model_loading import usable_device
@@ -93,6 +93,7 @@ class CausalLMStateEncoder:
         self._batch_windows = 1 if device_used.type == "cpu" else batch_windows
         check_model_tokenizer(files, self._tokens)
         self._context = context_tokens(files)
+        self._longest_window_bp = longest_window_bp(files, self._tokens)
         self._network = StateNetwork(files, layer=self._identity.layer, device=device_used, cpu_threads=cpu_threads)
         self._check_vocabulary()
 
@@ -105,6 +106,11 @@ class CausalLMStateEncoder:
     def hidden_size(self) -> int:
         """Length of one state."""
         return self._identity.hidden_size
+
+    @property
+    def longest_window_bp(self) -> int | None:
+        """Bases of the longest window that fits the model's context; None if it has no limit."""
+        return self._longest_window_bp
 
     @property
     def tokens(self) -> DnaTokens:

@@ -154,7 +154,7 @@ _STATES: Mapping[str, Any] = {
 embeddings_cache = GatedAsset(
     key="embeddings/cache",
     description="""
-    One row per reference window: the states of the frozen language model, averaged over blocks of 64 tokens.
+    One row per reference window: the states of the frozen language model, averaged over blocks of 384 bp.
 
     Training reads these rows instead of encoding each window again for every edit and epoch, which would cost more than
     training itself. Row i belongs to row i of `windows/index`.
@@ -175,7 +175,7 @@ embeddings_cache = GatedAsset(
 embeddings_corpus = GatedAsset(
     key="embeddings/corpus",
     description="""
-    One row per corpus window: the states of the frozen language model, averaged over blocks of 64 tokens.
+    One row per corpus window: the states of the frozen language model, averaged over blocks of 384 bp.
 
     Training reads these rows instead of encoding windows again. Row i belongs to row i of `corpus/windows`; blocks past
     the end of a shorter window are NaN.

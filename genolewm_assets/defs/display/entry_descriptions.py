@@ -22,7 +22,7 @@ _STATES = {
     "norm_p1, norm_median, norm_p99": (
         "1st, 50th and 99th percentile of the Euclidean norm of a block's state, over at most 256 windows"
     ),
-    "blocks_a_window": "blocks of 64 tokens in a window",
+    "blocks_a_window": "blocks of 384 bases (64 6-mers) in a window",
     "window_hashes": "index from the hash of a window to its row in the caches of the root",
     "state_norms": "how many blocks have which norm",
     **_PUBLISHED,

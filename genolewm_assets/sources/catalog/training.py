@@ -66,11 +66,12 @@ Temporal: TypeAlias = Annotated[TemporalSetting, PlainValidator(_parse_temporal)
 
 
 class EncoderSection(Section):
-    """The causal language model whose states are cached.
+    """The DNA language model whose states are cached.
 
     ``model`` is a folder in Hugging Face format (beginning with ``.``, ``/`` or ``{root}``), a hub id or the preset
     ``carbon-500m``, which need ``revision``, or ``tiny-llama-random``, a tiny model of random weights for tests.
-    Without a model no states can be computed, and no package that refers to them; every other asset is built.
+    Without a model no states can be computed, and no package that refers to them; every other asset is built. The
+    vocabulary may be 6-mers or single bases; the context of the model must hold the windows of ``windows``.
 
     If the model's own code may run, ``trusted_code`` repeats the value of ``model``. ``carbon-500m`` needs none: it is
     a Llama, and its 6-mers are read from its ``dna_config.json``. The device is not part of the catalogue.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import defaultdict
 
@@ -10,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.defs.runtime import workspace as workspace_module
-from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.encoders import write_tiny_llama
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.lewm.states.index import CACHE_INDEX, check_cache_index, open_cache_index
 from genolewm_assets.store.arrays.row_index import RowAddress
 from genolewm_assets.store.artefacts.verify import verify_root
@@ -94,6 +96,22 @@ def test_without_a_named_encoder_only_states_are_refused(world: TinyWorld) -> No
         assert "Write 'encoder: {model: carbon-500m, revision: COMMIT}' or 'encoder: {model: /models/NAME}'" in said
     assert not (world.root / "embeddings").exists()
     assert not (world.root / "models").exists()
+
+
+def test_windows_longer_than_the_context_are_refused_in_the_plan(world: TinyWorld) -> None:
+    model = world.folder / "model"
+    write_tiny_llama(model)
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 201}))
+    world.write_catalog(model="./model")
+    assert world.materialize("reference/genome").success
+    assert world.materialize("windows/index", partition="chr17").success
+    (failure,) = world.materialize("embeddings/cache", partition="chr17").get_step_failure_events()
+    said = str(failure.step_failure_data.error_display_string)
+    assert "windows are longer than the model's context: expected at most 1,194 bp" in said
+    assert not (world.root / "embeddings").exists()
+    with pytest.raises(ConfigurationError, match="longer than the model's context"):
+        world.workspace().load_encoder("cpu")
 
 
 def test_the_preset_is_loaded_by_its_hub_id(world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> None:
