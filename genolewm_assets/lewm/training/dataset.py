@@ -338,7 +338,7 @@ def _evaluate(coverage: str, holdout: str, options: StreamOptions) -> Coverage:
 def _open(package: Path | str | Package, cache_root: Path | str | None, options: StreamOptions) -> Package:
     """Open a package unless it is open already; raise if states are needed and can be neither read nor computed."""
     with_states, encoder = options.get("with_states", True), options.get("encoder")
-    contents = options.get("contents", "hash")
+    contents = options.get("contents", "once")
     if encoder is not None and not with_states:
         raise ConfigurationError(
             "encoder", "of no use with with_states=False", remedy="Leave one of the two out, or encode the batches"

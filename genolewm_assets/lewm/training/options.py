@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Holdout, LengthPolicy
+from genolewm_assets.lewm.packages import Contents
 from genolewm_assets.lewm.states import BLOCK_TOKENS, RADIUS_TOKENS, PoolSide, TupleKind
 from genolewm_assets.lewm.training.live_states import LiveEncoder
 
@@ -65,8 +66,8 @@ class StreamOptions(TypedDict, total=False):
         Index of this process, and number of processes that share the epoch. Defaults 0 and 1. Batches are dealt out in
         turn, so the processes differ by at most one batch.
     contents
-        ``hash`` (default) verifies the SHA-256 of every file of the package on opening; ``sizes`` verifies file names
-        and sizes only.
+        ``once`` (default) verifies the SHA-256 of every file of the package on opening, unless this machine did so and
+        no file has changed since; ``hash`` verifies it always; ``sizes`` verifies file names and sizes only.
     """
 
     seed: int
@@ -85,7 +86,7 @@ class StreamOptions(TypedDict, total=False):
     encoder: LiveEncoder | None
     rank: int
     world_size: int
-    contents: Literal["hash", "sizes"]
+    contents: Contents
 
 
 def check_names(options: Mapping[str, object]) -> None:
