@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from genolewm_assets.encoders.context import check_window_fits, context_tokens, longest_window_bp
 from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, identify
 from genolewm_assets.encoders.model_files import locate_model
-from genolewm_assets.encoders.model_loading import usable_device
+from genolewm_assets.encoders.model_loading import is_causal, usable_device
 from genolewm_assets.encoders.model_tokenizer import check_model_tokenizer
 from genolewm_assets.encoders.network import StateNetwork
 from genolewm_assets.encoders.tokens import DnaTokens
@@ -92,7 +92,7 @@ class CausalLMStateEncoder:
                 )
         self._batch_windows = 1 if device_used.type == "cpu" else batch_windows
         check_model_tokenizer(files, self._tokens)
-        self._context = context_tokens(files)
+        self._context, self._is_causal = context_tokens(files), is_causal(files)
         self._longest_window_bp = longest_window_bp(files, self._tokens)
         self._network = StateNetwork(files, layer=self._identity.layer, device=device_used, cpu_threads=cpu_threads)
         self._check_vocabulary()
@@ -106,6 +106,11 @@ class CausalLMStateEncoder:
     def hidden_size(self) -> int:
         """Length of one state."""
         return self._identity.hidden_size
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether states depend only on what is before them; False for masked models, and if no file says so."""
+        return self._is_causal
 
     @property
     def longest_window_bp(self) -> int | None:

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 import transformers
 from numpy.typing import NDArray
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from genolewm_assets.encoders.context import context_tokens
-from genolewm_assets.encoders.model_files import ModelFiles, locate_model
-from genolewm_assets.encoders.model_loading import load_model, usable_device
+from genolewm_assets.encoders.model_files import locate_model
+from genolewm_assets.encoders.model_loading import is_causal, load_model, named_classes, usable_device
 from genolewm_assets.encoders.network import plain_float32
 from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError, SequenceError
@@ -45,7 +44,14 @@ class CausalLMLoss:
         self._where = f"encoder {files.model_id}"
         self._device, self._cpu_threads = usable_device(device, self._where), cpu_threads
         self._tokens, self._context = read_tokens(files.folder), context_tokens(files)
-        _check_causal(files)
+        if not is_causal(files):
+            raise ConfigurationError(
+                f"{self._where} (config.json)",
+                "not a causal language model, so it has no loss of the next token",
+                expected="architectures with a class such as LlamaForCausalLM",
+                got=", ".join(named_classes(files)) or "none",
+                remedy="Leave the loss out; states can be computed with masked models too",
+            )
         self._model = load_model(files, transformers.AutoModelForCausalLM).to(self._device)
         self._head = self._model.get_output_embeddings()
         if self._tokens.largest_id >= int(self._head.weight.shape[0]):
@@ -94,17 +100,3 @@ class CausalLMLoss:
         known = ids[skipped:] != tokens.oov_id
         each: NDArray[np.float64] = torch.cat(losses).numpy().astype(np.float64)[known]
         return float(each.mean()) / tokens.bp_per_token if each.size else float("nan")
-
-
-def _check_causal(files: ModelFiles) -> None:
-    """Raise :class:`ConfigurationError` unless ``config.json`` names a class that predicts the next token."""
-    named = files.config.get("architectures")
-    classes = [str(name) for name in named] if isinstance(named, list) else []
-    if not set(classes) & set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()):
-        raise ConfigurationError(
-            f"encoder {files.model_id} (config.json)",
-            "not a causal language model, so it has no loss of the next token",
-            expected="architectures with a class such as LlamaForCausalLM",
-            got=", ".join(classes) or "none",
-            remedy="Leave the loss out; states can be computed with masked models too",
-        )

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import transformers
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from genolewm_assets.encoders.model_files import ModelFiles
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
@@ -55,6 +56,17 @@ def load_model(files: ModelFiles, kind: Any = transformers.AutoModel) -> Any:
             remedy="Copy or download the whole model again",
         )
     return model.eval().requires_grad_(requires_grad=False)
+
+
+def named_classes(files: ModelFiles) -> list[str]:
+    """Return the classes of transformers that ``config.json`` names for a model; empty if it names none."""
+    named = files.config.get("architectures")
+    return [str(name) for name in named] if isinstance(named, list) else []
+
+
+def is_causal(files: ModelFiles) -> bool:
+    """Tell whether ``config.json`` names a class that predicts the next token from those before it."""
+    return bool(set(named_classes(files)) & set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()))
 
 
 def usable_device(device: str, where: str) -> torch.device:

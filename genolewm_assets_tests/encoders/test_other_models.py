@@ -87,6 +87,7 @@ def test_an_edit_changes_what_the_model_can_see(kind: str, loaded: Any) -> None:
     before, after = loaded[kind].encode_windows([window, edited])
     changed = (before != after).any(axis=-1).tolist()
     assert changed == ([True] * 4 if kind == "masked" else [False, True, True, True])
+    assert loaded[kind].is_causal is (kind != "masked")
 
 
 def test_an_unknown_base_keeps_the_other_tokens_in_place(loaded: Any) -> None:
