@@ -157,12 +157,11 @@ class CausalLMStateEncoder:
             np.nan,
             dtype=self._identity.dtype.value,
         )
-        first, last = len(self._tokens.leading), len(self._tokens.trailing)
         tokens_per_block = self._identity.block_tokens * self._tokens.per_six_mer
         for batch in _equal_length_batches(ids, self._batch_windows):
             hidden = self._network.token_states(np.stack([ids[row] for row in batch])).cpu().numpy()
             for row, states in zip(batch, hidden, strict=True):
-                blocks = block_means(states[first : len(states) - last], tokens_per_block)
+                blocks = block_means(states[self._tokens.places], tokens_per_block)
                 rows[row, : len(blocks)] = store_states(blocks, self._identity.dtype, where=self._where)
         return rows
 

@@ -159,6 +159,11 @@ class DnaTokens:
         return len(self.leading) + len(self.trailing)
 
     @property
+    def places(self) -> slice:
+        """Places of the DNA tokens among the ids of a window, without the special tokens."""
+        return slice(len(self.leading), -len(self.trailing) or None)
+
+    @property
     def is_tagged(self) -> bool:
         """Whether the tokens are tagged 6-mers; their tags are part of the text, not added by the tokenizer."""
         return self.prompt_template == PROMPT_TEMPLATE
