@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 import transformers
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, identify
+from genolewm_assets.encoders.identity import Compute, EncoderIdentity, StateDtype, identify
 from genolewm_assets.encoders.model_files import ModelFiles, locate_model
 from genolewm_assets.encoders.model_loading import usable_device
-from genolewm_assets.encoders.network import StateNetwork
+from genolewm_assets.encoders.network import StateNetwork, device_error
 from genolewm_assets.encoders.tokens import CLOSE_TAG, OPEN_TAG, DnaTokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
-from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count, block_means
+from genolewm_assets.genome import TOKEN_BP, encode_sequence
+from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count
 
 #: Sequence for comparing tokenizers: all bases, lower case, ambiguity codes.
 _PROBE = "ACGTTGCAAGCTTTTTTTNNNNNNGATTACACGTNRacgtgaCCGGATCTGACT"
 
+#: Tags around the DNA tokens of a window.
+_DNA_TAGS = (OPEN_TAG, CLOSE_TAG)
+
+#: Windows of the first forward pass on an accelerator, unless a number is given.
+BATCH_WINDOWS = 64
+
 
 class CausalLMStateEncoder:
-    """Encoder that computes block-pooled hidden states of a causal language model.
+    """Encoder that computes block-pooled hidden states of a causal language model. Several threads may use it.
 
     Parameters
     ----------
@@ -36,23 +44,31 @@ class CausalLMStateEncoder:
     block_tokens
         DNA tokens per block; a block is the mean of their states.
     dtype
-        Dtype of the returned states, ``float32`` or ``float16``. The model always computes in float32.
+        Dtype of the returned states, ``float32`` or ``float16``.
+    compute
+        Precision of the forward pass, ``float32`` or ``bfloat16``, whatever the dtype of the weights; see
+        :class:`~genolewm_assets.encoders.identity.Compute`.
     device
         Torch device that runs the model; ``auto`` is the first CUDA device, or the CPU if there is none.
     trusted_code
         The value of ``model`` again, to allow the model's own Python code to run; the token ids are then compared with
         those of the model's tokenizer. None: the code may not run.
     batch_windows
-        Windows per forward pass on an accelerator. On the CPU always one, so that the bits of a window's states do not
-        depend on the other windows.
+        Largest number of windows per forward pass on an accelerator; by default 64. It is halved whenever the memory
+        of the device is too small. On the CPU always one, so that the bits of a window's states do not depend on the
+        other windows.
     cpu_threads
         Threads of a forward pass on the CPU. With one, the default, the bits of the states do not depend on the number
         of cores, and processes that share the cores do not slow each other down.
+    compiler
+        Backend of ``torch.compile``, such as ``inductor``, for an accelerator; None: layers are not compiled.
 
     Raises
     ------
     ConfigurationError
         If a parameter is out of range, or the model does not read tagged 6-mers.
+    DeviceError
+        If the accelerator fails, or its memory is too small.
     MissingResourceError, CorruptResourceError, FetchError
         If the model's files are missing, damaged, or cannot be downloaded.
     """
@@ -65,25 +81,36 @@ class CausalLMStateEncoder:
         layer: int = -1,
         block_tokens: int = BLOCK_TOKENS,
         dtype: str = StateDtype.FLOAT32,
+        compute: str = Compute.FLOAT32,
         device: str = "cpu",
         trusted_code: str | None = None,
-        batch_windows: int = 8,
+        batch_windows: int | None = None,
         cpu_threads: int = 1,
+        compiler: str | None = None,
     ) -> None:
         files = locate_model(model, revision=revision, trusted_code=trusted_code)
-        self._identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype)
+        self._identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype, compute=compute)
         self._where = f"encoder {files.model_id}"
         device_used = usable_device(device, self._where)
-        for name, count in (("batch_windows", batch_windows), ("cpu_threads", cpu_threads)):
+        wanted = BATCH_WINDOWS if batch_windows is None else batch_windows
+        for name, count in (("batch_windows", wanted), ("cpu_threads", cpu_threads)):
             if count < 1:
                 raise ConfigurationError(
                     f"{self._where}: {name}", "out of range", expected="at least 1", got=f"{count}"
                 )
-        self._batch_windows = 1 if device_used.type == "cpu" else batch_windows
+        self._batch_windows = 1 if device_used.type == "cpu" else wanted
         self._tokens = DnaTokens.from_tokenizer_files(files.folder)
         if files.code_trusted:
             _check_tokenizer(files, self._tokens)
-        self._network = StateNetwork(files, layer=self._identity.layer, device=device_used, cpu_threads=cpu_threads)
+        self._network = StateNetwork(
+            files,
+            layer=self._identity.layer,
+            device=device_used,
+            cpu_threads=cpu_threads,
+            compute=self._identity.compute,
+            # On the CPU a compiler would change the bits of states.
+            compiler=None if device_used.type == "cpu" else compiler,
+        )
         self._check_vocabulary()
 
     @property
@@ -128,20 +155,43 @@ class CausalLMStateEncoder:
         CorruptResourceError
             If a state is not finite.
         """
-        ids = [self._tokens.encode(sequence) for sequence in sequences]
-        widths = [block_count(len(one) - 2, self._identity.block_tokens) for one in ids]
-        self._check_lengths(ids, widths, n_blocks)
+        groups = _rows_by_length(sequences)
+        widths = self._check_lengths(groups, n_blocks)
         rows = np.full(
-            (len(ids), max(widths, default=0) if n_blocks is None else n_blocks, self.hidden_size),
+            (len(sequences), max(widths, default=0) if n_blocks is None else n_blocks, self.hidden_size),
             np.nan,
             dtype=self._identity.dtype.value,
         )
-        for batch in _equal_length_batches(ids, self._batch_windows):
-            hidden = self._network.token_states(np.stack([ids[row] for row in batch])).cpu().numpy()
-            for row, states in zip(batch, hidden, strict=True):
-                blocks = block_means(states[1:-1], self._identity.block_tokens)
-                rows[row, : len(blocks)] = store_states(blocks, self._identity.dtype, where=self._where)
+        ids = [self._token_ids([sequences[row] for row in group]) for group in groups.values()]
+        for group, width, given in zip(groups.values(), widths, ids, strict=True):
+            rows[group, :width] = store_states(self._block_states(given), self._identity.dtype, where=self._where)
         return rows
+
+    def _token_ids(self, sequences: Sequence[str]) -> NDArray[np.int64]:
+        """Return the token ids of windows of equal length: int64, shape (n_windows, n_tokens), tags included."""
+        return self._tokens.encode_codes(encode_sequence("".join(sequences)).reshape(len(sequences), -1))
+
+    def _block_states(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the block states of windows of equal length: float32, shape (n_windows, n_blocks, hidden_size)."""
+        started, first = [], 0
+        while first < len(ids):
+            batch_windows = self._batch_windows
+            try:
+                started.append(
+                    self._network.start_blocks(ids[first : first + batch_windows], self._identity.block_tokens)
+                )
+            except torch.OutOfMemoryError as err:
+                self._lower_batch(batch_windows, err)
+            else:
+                first += batch_windows
+        return np.concatenate([wait() for wait in started])
+
+    def _lower_batch(self, failed: int, err: torch.OutOfMemoryError) -> None:
+        """Halve the windows per pass, for good, after one of ``failed`` windows did not fit into memory."""
+        if failed == 1:
+            raise device_error(self._where, "the accelerator's memory is too small for one window", err) from err
+        # Another thread may have lowered it meanwhile.
+        self._batch_windows = min(self._batch_windows, failed // 2)
 
     def encode_edited(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
         """Compute the block states of edited windows, the targets of training; see :meth:`encode_windows`.
@@ -161,20 +211,29 @@ class CausalLMStateEncoder:
                 got=f"{self._tokens.largest_id:,}",
             )
 
-    def _check_lengths(self, ids: Sequence[NDArray[np.int64]], widths: Sequence[int], n_blocks: int | None) -> None:
-        context = self._network.context
-        for row, (one, width) in enumerate(zip(ids, widths, strict=True)):
-            if context is not None and len(one) > context:
+    def _check_lengths(self, groups: Mapping[int, Sequence[int]], n_blocks: int | None) -> list[int]:
+        """Return the number of blocks of the windows of each length, given their rows by length in bases."""
+        context, widths = self._network.context, []
+        for size_bp, (row, *_) in groups.items():
+            if size_bp < TOKEN_BP:
+                raise SequenceError(
+                    f"window {row}", "too short to encode", expected=f"at least {TOKEN_BP} bp", got=f"{size_bp} bp"
+                )
+            n_tokens = size_bp // TOKEN_BP
+            width = block_count(n_tokens, self._identity.block_tokens)
+            if context is not None and n_tokens + len(_DNA_TAGS) > context:
                 raise SequenceError(
                     f"window {row}",
                     f"longer than the context of {self._where}",
                     expected=f"at most {context:,} tokens, tags included",
-                    got=f"{len(one):,}",
+                    got=f"{n_tokens + len(_DNA_TAGS):,}",
                 )
             if n_blocks is not None and width > n_blocks:
                 raise SequenceError(
                     f"window {row}", "has more blocks than a row", expected=f"at most {n_blocks}", got=f"{width}"
                 )
+            widths.append(width)
+        return widths
 
 
 def _check_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
@@ -200,14 +259,12 @@ def _check_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
         )
 
 
-def _equal_length_batches(ids: Sequence[NDArray[np.int64]], batch_windows: int) -> Iterator[list[int]]:
-    """Group rows of equal token count into batches, which then need no padding and no attention mask."""
-    by_length: dict[int, list[int]] = {}
-    for row, one in enumerate(ids):
-        by_length.setdefault(len(one), []).append(row)
-    for rows in by_length.values():
-        for first in range(0, len(rows), batch_windows):
-            yield rows[first : first + batch_windows]
+def _rows_by_length(sequences: Sequence[str]) -> dict[int, list[int]]:
+    """Return the rows of windows by their length in bases; windows of one length need no padding."""
+    rows: dict[int, list[int]] = {}
+    for row, sequence in enumerate(sequences):
+        rows.setdefault(len(sequence), []).append(row)
+    return rows
 
 
 def store_states(states: NDArray[np.float32], dtype: StateDtype, *, where: str) -> NDArray[Any]:
