@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from genolewm_assets.encoders.identity import Compute, EncoderIdentity, StateDty
 from genolewm_assets.encoders.model_files import ModelFiles, locate_model
 from genolewm_assets.encoders.model_loading import usable_device
 from genolewm_assets.encoders.network import StateNetwork, device_error
+from genolewm_assets.encoders.throughput import describe_run
 from genolewm_assets.encoders.tokens import CLOSE_TAG, OPEN_TAG, DnaTokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
 from genolewm_assets.genome import TOKEN_BP, encode_sequence
 from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count
+from genolewm_assets.store.files import JsonValue
 
 #: Sequence for comparing tokenizers: all bases, lower case, ambiguity codes.
 _PROBE = "ACGTTGCAAGCTTTTTTTNNNNNNGATTACACGTNRacgtgaCCGGATCTGACT"
@@ -88,6 +91,17 @@ class CausalLMStateEncoder:
         cpu_threads: int = 1,
         compiler: str | None = None,
     ) -> None:
+        self._again = partial(
+            CausalLMStateEncoder,
+            model,
+            revision=revision,
+            layer=layer,
+            block_tokens=block_tokens,
+            device=device,
+            trusted_code=trusted_code,
+            batch_windows=batch_windows,
+            cpu_threads=cpu_threads,
+        )
         files = locate_model(model, revision=revision, trusted_code=trusted_code)
         self._identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype, compute=compute)
         self._where = f"encoder {files.model_id}"
@@ -166,6 +180,22 @@ class CausalLMStateEncoder:
         for group, width, given in zip(groups.values(), widths, ids, strict=True):
             rows[group, :width] = store_states(self._block_states(given), self._identity.dtype, where=self._where)
         return rows
+
+    def in_float32(self) -> CausalLMStateEncoder:
+        """Return this encoder with states that are computed and stored in float32; the model is loaded once more."""
+        return self._again()
+
+    def describe_run(self, *, n_windows: int, seconds: float, window_bp: int) -> dict[str, JsonValue]:
+        """Return what encoded some windows of at most ``window_bp`` bases, and how fast.
+
+        Returns
+        -------
+        dict
+            Figures of :func:`~genolewm_assets.encoders.throughput.describe_run`, ``dtype`` and ``batch_windows``.
+        """
+        n_tokens = window_bp // TOKEN_BP + len(_DNA_TAGS)
+        figures = describe_run(self._network, n_windows=n_windows, seconds=seconds, n_tokens=n_tokens)
+        return {**figures, "dtype": self._identity.dtype.value, "batch_windows": self._batch_windows}
 
     def _token_ids(self, sequences: Sequence[str]) -> NDArray[np.int64]:
         """Return the token ids of windows of equal length: int64, shape (n_windows, n_tokens), tags included."""

@@ -5,7 +5,7 @@ This module does not import the model library; reading an identity hashes the mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +18,7 @@ from genolewm_assets.encoders.tokens import PROMPT_TEMPLATE
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import TOKEN_BP
 from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count
+from genolewm_assets.store.files import JsonValue
 
 
 class StateDtype(StrEnum):
@@ -125,6 +126,14 @@ class StateEncoder(Protocol):
 
     def encode_edited(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
         """Return block states of edited windows, in the form of :meth:`encode_windows`."""
+        ...
+
+    def in_float32(self) -> StateEncoder:
+        """Return this encoder with states that are computed and stored in float32."""
+        ...
+
+    def describe_run(self, *, n_windows: int, seconds: float, window_bp: int) -> Mapping[str, JsonValue]:
+        """Return device, libraries and speed of a run that encoded windows of ``window_bp`` bases; JSON values."""
         ...
 
 

@@ -70,7 +70,8 @@ class StateNetwork:
         compute: Compute = Compute.FLOAT32,
         compiler: str | None = None,
     ) -> None:
-        self._layer, self._device, self._cpu_threads, self._compute = layer, device, cpu_threads, compute
+        self.device, self.compute, self.cpu_threads = device, compute, cpu_threads
+        self._layer = layer
         self._where, self._compiled = f"encoder {files.model_id}", compiler is not None
         model = load_model(files)
         with exact_products("cpu", cpu_threads):
@@ -84,8 +85,9 @@ class StateNetwork:
                 self._model = model.to(device)
         except torch.OutOfMemoryError as err:
             raise device_error(self._where, "the model does not fit into the accelerator's memory", err) from err
-        left = layer if self._is_cut else model.config.num_hidden_layers
-        if compiler is not None and (found := find_layers(model, left)) is not None:
+        #: Layers that a forward pass computes.
+        self.n_layers = layer if self._is_cut else int(model.config.num_hidden_layers)
+        if compiler is not None and (found := find_layers(model, self.n_layers)) is not None:
             # Layer by layer: their code is compiled once, and the model's own code decides on the attention mask, whose
             # absence the fast attention kernels need.
             for one in found[-1]:
@@ -101,6 +103,16 @@ class StateNetwork:
         """Largest number of tokens of a window, tags included; None if the configuration states none."""
         return getattr(self._model.config, "max_position_embeddings", None)
 
+    def count_flops(self, n_tokens: int) -> float:
+        """Return the additions and multiplications of one window of ``n_tokens`` tokens, tags included.
+
+        Counted are the products with weights of linear layers and, for causal attention, half of the two products of
+        tokens with tokens.
+        """
+        weights = sum(module.weight.numel() for module in self._model.modules() if isinstance(module, _LINEAR))
+        attention = self.n_layers * 2 * n_tokens**2 * int(self._model.config.hidden_size)
+        return float(2 * weights * n_tokens + attention)
+
     @contextmanager
     def computing(self) -> Iterator[Any]:
         """Yield the model for one forward pass in the network's precision, alone among the threads.
@@ -114,7 +126,7 @@ class StateNetwork:
         """
         with (
             device_errors(self._where),
-            exact_products(self._device.type, self._cpu_threads, compute=self._compute),
+            exact_products(self.device.type, self.cpu_threads, compute=self.compute),
         ):
             yield self._model
 
@@ -144,7 +156,7 @@ class StateNetwork:
         torch.OutOfMemoryError, DeviceError
             As :meth:`computing`.
         """
-        if self._device.type == "cpu":
+        if self.device.type == "cpu":
             states = self.token_states(ids).numpy()
             blocks = np.stack([block_means(one[1:-1], block_tokens) for one in states])
             return lambda: blocks
@@ -154,12 +166,12 @@ class StateNetwork:
     def _start_on_device(
         self, model: Any, ids: NDArray[np.int64], block_tokens: int, n_windows: int
     ) -> Callable[[], NDArray[np.float32]]:
-        pinned = self._device.type == "cuda"
+        pinned = self.device.type == "cuda"
         given = torch.from_numpy(ids)
         states = self._forward(model, given.pin_memory() if pinned else given)[:n_windows, 1:-1]
         # A copy to the host that does not block is into pinned memory; the event comes after it.
         blocks = tensor_block_means(states, block_tokens).to("cpu", non_blocking=pinned)
-        copied = torch.Event(self._device, blocking=True) if pinned else None
+        copied = torch.Event(self.device, blocking=True) if pinned else None
         if copied is not None:
             copied.record()
 
@@ -174,7 +186,7 @@ class StateNetwork:
 
     def _forward(self, model: Any, ids: torch.Tensor) -> torch.Tensor:
         output = model(
-            input_ids=ids.to(self._device, non_blocking=True),
+            input_ids=ids.to(self.device, non_blocking=True),
             use_cache=False,
             output_hidden_states=not self._is_cut,
             return_dict=True,
