@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import transformers
 from numpy.typing import NDArray
 
+from genolewm_assets.encoders.batches import Batches
 from genolewm_assets.encoders.identity import Compute, EncoderIdentity, StateDtype, identify
 from genolewm_assets.encoders.model_files import ModelFiles, locate_model
 from genolewm_assets.encoders.model_loading import usable_device
-from genolewm_assets.encoders.network import StateNetwork, device_error
+from genolewm_assets.encoders.network import StateNetwork
 from genolewm_assets.encoders.throughput import describe_run
 from genolewm_assets.encoders.tokens import CLOSE_TAG, OPEN_TAG, DnaTokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
@@ -112,7 +112,6 @@ class CausalLMStateEncoder:
                 raise ConfigurationError(
                     f"{self._where}: {name}", "out of range", expected="at least 1", got=f"{count}"
                 )
-        self._batch_windows = 1 if device_used.type == "cpu" else wanted
         self._tokens = DnaTokens.from_tokenizer_files(files.folder)
         if files.code_trusted:
             _check_tokenizer(files, self._tokens)
@@ -124,6 +123,11 @@ class CausalLMStateEncoder:
             compute=self._identity.compute,
             # On the CPU a compiler would change the bits of states.
             compiler=None if device_used.type == "cpu" else compiler,
+        )
+        self._batches = Batches(
+            partial(self._network.start_blocks, block_tokens=block_tokens),
+            1 if device_used.type == "cpu" else wanted,
+            self._where,
         )
         self._check_vocabulary()
 
@@ -178,7 +182,7 @@ class CausalLMStateEncoder:
         )
         ids = [self._token_ids([sequences[row] for row in group]) for group in groups.values()]
         for group, width, given in zip(groups.values(), widths, ids, strict=True):
-            rows[group, :width] = store_states(self._block_states(given), self._identity.dtype, where=self._where)
+            rows[group, :width] = store_states(self._batches.run(given), self._identity.dtype, where=self._where)
         return rows
 
     def in_float32(self) -> CausalLMStateEncoder:
@@ -195,33 +199,11 @@ class CausalLMStateEncoder:
         """
         n_tokens = window_bp // TOKEN_BP + len(_DNA_TAGS)
         figures = describe_run(self._network, n_windows=n_windows, seconds=seconds, n_tokens=n_tokens)
-        return {**figures, "dtype": self._identity.dtype.value, "batch_windows": self._batch_windows}
+        return {**figures, "dtype": self._identity.dtype.value, "batch_windows": self._batches.windows}
 
     def _token_ids(self, sequences: Sequence[str]) -> NDArray[np.int64]:
         """Return the token ids of windows of equal length: int64, shape (n_windows, n_tokens), tags included."""
         return self._tokens.encode_codes(encode_sequence("".join(sequences)).reshape(len(sequences), -1))
-
-    def _block_states(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the block states of windows of equal length: float32, shape (n_windows, n_blocks, hidden_size)."""
-        started, first = [], 0
-        while first < len(ids):
-            batch_windows = self._batch_windows
-            try:
-                started.append(
-                    self._network.start_blocks(ids[first : first + batch_windows], self._identity.block_tokens)
-                )
-            except torch.OutOfMemoryError as err:
-                self._lower_batch(batch_windows, err)
-            else:
-                first += batch_windows
-        return np.concatenate([wait() for wait in started])
-
-    def _lower_batch(self, failed: int, err: torch.OutOfMemoryError) -> None:
-        """Halve the windows per pass, for good, after one of ``failed`` windows did not fit into memory."""
-        if failed == 1:
-            raise device_error(self._where, "the accelerator's memory is too small for one window", err) from err
-        # Another thread may have lowered it meanwhile.
-        self._batch_windows = min(self._batch_windows, failed // 2)
 
     def encode_edited(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
         """Compute the block states of edited windows, the targets of training; see :meth:`encode_windows`.

@@ -161,7 +161,7 @@ class StateNetwork:
             blocks = np.stack([block_means(one[1:-1], block_tokens) for one in states])
             return lambda: blocks
         with self.computing() as model:
-            return self._start_on_device(model, self._padded(ids), block_tokens, len(ids))
+            return self._start_on_device(model, self.padded(ids), block_tokens, len(ids))
 
     def _start_on_device(
         self, model: Any, ids: NDArray[np.int64], block_tokens: int, n_windows: int
@@ -194,7 +194,7 @@ class StateNetwork:
         chosen: torch.Tensor = output.last_hidden_state if self._is_cut else output.hidden_states[self._layer]
         return chosen.to(torch.float32)
 
-    def _padded(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def padded(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return ids with the last row repeated up to a power of two, if every shape of a batch is compiled anew."""
         rows = 1 << (len(ids) - 1).bit_length() if self._compiled else len(ids)
         return ids[np.minimum(np.arange(rows), len(ids) - 1)]

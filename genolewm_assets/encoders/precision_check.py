@@ -58,7 +58,7 @@ def check_precision(
     exact
         The same encoder in float32.
     sequences
-        Bases of the windows, in row order.
+        Bases of the windows, in row order; at least one.
     n_blocks
         Blocks in every row.
     progress
@@ -72,7 +72,7 @@ def check_precision(
         source) divided by the median norm of the difference in float32. The check passes if the smallest cosine is at
         least :data:`COSINE_BOUND` and the share at most :data:`ROUNDING_BOUND`.
     """
-    rows = _choose_rows(len(sequences))
+    rows = choose_rows(len(sequences))
     cosines, errors, rounding, effects = (list[NDArray[np.float64]]() for _ in range(4))
     for first in range(0, len(rows), _AT_ONCE):
         some = rows[first : first + _AT_ONCE]
@@ -87,18 +87,20 @@ def check_precision(
         rounding.append(np.linalg.norm(changed - meant, axis=-1))
         effects.append(np.linalg.norm(meant, axis=-1))
         progress.advance(first + len(some), len(rows), "windows compared with float32")
-    figures = {"rows": len(rows), **_figures(cosines, errors, rounding, effects)} if rows else {"rows": 0}
-    share, cosine_min = figures.get("rounding_share", 0.0), figures.get("cosine_min", 1.0)
+    figures = _figures(cosines, errors, rounding, effects)
+    share, cosine_min = figures["rounding_share"], figures["cosine_min"]
     passed = share is not None and share <= ROUNDING_BOUND and cosine_min is not None and cosine_min >= COSINE_BOUND
     bounds = {"rounding_share_bound": ROUNDING_BOUND, "cosine_bound": COSINE_BOUND}
     faults = [
         {"what": "rounding / median shift by an SNV", "expected": f"at most {ROUNDING_BOUND}", "got": share},
         {"what": "smallest cosine with float32", "expected": f"at least {COSINE_BOUND}", "got": cosine_min},
     ]
-    return CheckResult(PRECISION_SUFFICIENT, passed=passed, figures={**figures, **bounds}, rows=faults)
+    return CheckResult(
+        PRECISION_SUFFICIENT, passed=passed, figures={"rows": len(rows), **figures, **bounds}, rows=faults
+    )
 
 
-def _choose_rows(n_rows: int) -> list[int]:
+def choose_rows(n_rows: int) -> list[int]:
     """Return the rows that are compared, in order; the same for the same number of rows."""
     chosen = np.random.default_rng(_SEED).choice(n_rows, min(n_rows, COMPARED_ROWS), replace=False)
     rows: list[int] = np.sort(chosen).tolist()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.encoders.identity import Compute, StateEncoder
-from genolewm_assets.encoders.precision_check import PRECISION_SUFFICIENT, check_precision
+from genolewm_assets.encoders.precision_check import PRECISION_SUFFICIENT, check_precision, choose_rows
 from genolewm_assets.errors import EditError
 from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
 from genolewm_assets.lewm.states import RADIUS_TOKENS, PoolSide, block_count, locus_blocks, pool_blocks
@@ -91,7 +91,7 @@ def check_states(
     if rounded and n_rows:
         exact = encoder.in_float32()
         precise = check_precision(read, encoder, exact, sequences, n_blocks=n_blocks, progress=progress)
-        results.append((precise, n_rows))
+        results.append((precise, len(choose_rows(n_rows))))
     elif rounded:
         results.append((CheckResult(PRECISION_SUFFICIENT, passed=True), 0))
     # The checks of the window table have shown that it has no row.
