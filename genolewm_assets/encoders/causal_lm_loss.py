@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from genolewm_assets.encoders.context import context_tokens
 from genolewm_assets.encoders.model_files import locate_model
 from genolewm_assets.encoders.model_loading import is_causal, load_model, named_classes, usable_device
-from genolewm_assets.encoders.network import plain_float32
+from genolewm_assets.encoders.network import exact_products
 from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError, SequenceError
 
@@ -89,7 +89,7 @@ class CausalLMLoss:
         skipped = max(1, len(tokens.leading))
         given = torch.from_numpy(ids).to(self._device)
         losses = list[torch.Tensor]()
-        with plain_float32(self._device.type, self._cpu_threads):
+        with exact_products(self._device.type, self._cpu_threads):
             states = self._model.base_model(input_ids=given[None], use_cache=False).last_hidden_state[0]
             for first in range(skipped, len(given), _TOKENS_AT_ONCE):
                 wanted = given[first : first + _TOKENS_AT_ONCE]

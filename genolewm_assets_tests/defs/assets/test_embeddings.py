@@ -126,6 +126,7 @@ def test_the_preset_is_loaded_by_its_hub_id(world: TinyWorld, monkeypatch: pytes
         world.write_catalog(model="carbon-500m", revision=commit, trusted_code=trusted)
         assert world.workspace().encoder_identity is None
     window_bp = world.workspace().catalog.window_profile.window_bp
-    settings = {"revision": commit, "layer": -1, "block_tokens": 64, "dtype": "float32", "window_bp": window_bp}
+    settings = {"revision": commit, "layer": -1, "block_tokens": 64, "dtype": "float32", "compute": "float32"}
+    settings["window_bp"] = window_bp
     hub = "HuggingFaceBio/Carbon-500M"
     assert asked == [(hub, {**settings, "trusted_code": None}), (hub, {**settings, "trusted_code": hub})]
