@@ -18,7 +18,7 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Seq
 from genolewm_assets.genome import RelEdit, apply_edit
 from genolewm_assets.lewm.training.batches import encode_targets
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
-from genolewm_assets_tests.encoders.other_models import MASKED, WRITERS, character_tokenizer
+from genolewm_assets_tests.encoders.vocabularies.other_models import MASKED, WRITERS, character_tokenizer
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_encoded, publish_package
 

@@ -14,7 +14,7 @@ from genolewm_assets.encoders.model_files import ModelFiles
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets_tests.encoders.other_models import character_tokenizer, masked_tokenizer, write_files
+from genolewm_assets_tests.encoders.vocabularies.other_models import character_tokenizer, masked_tokenizer, write_files
 from genolewm_assets_tests.late import Late
 
 model_tokenizer = Late("genolewm_assets.encoders.model_tokenizer")

@@ -13,7 +13,7 @@ from genolewm_assets.encoders.model_files import locate_model
 from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import WindowProfile
-from genolewm_assets_tests.encoders.other_models import character_tokenizer, masked_tokenizer, write_files
+from genolewm_assets_tests.encoders.vocabularies.other_models import character_tokenizer, masked_tokenizer, write_files
 
 NO_LIMIT = int(1e30)
 CHARACTERS = {"tokenizer.json": character_tokenizer()}

@@ -15,7 +15,7 @@ from genolewm_assets.encoders.vocabularies import PROBE, read_tokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, GenoLeWMError, MissingResourceError
 from genolewm_assets.store import compute_key
 from genolewm_assets_tests.encoders.conftest import random_windows
-from genolewm_assets_tests.encoders.other_models import (
+from genolewm_assets_tests.encoders.vocabularies.other_models import (
     CHARACTERS,
     MASKED,
     SIX_MERS,
