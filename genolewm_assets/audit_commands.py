@@ -61,7 +61,7 @@ LayoutOption = Annotated[
 ]
 EncoderOption = Annotated[
     str | None,
-    typer.Option("--encoder", help="Folder of a causal language model: also compare states of edited windows."),
+    typer.Option("--encoder", help="Folder of a DNA language model: also compare states of edited windows."),
 ]
 MembershipOption = Annotated[
     int,
@@ -110,6 +110,7 @@ def audit(
             "--power", f"plants in packages only, {package} is one of {found_layout}", remedy="Leave it out"
         )
     fasta, vcf, vcf_t0 = _files_beside(package, found_layout, holdouts, (reference, clinvar, clinvar_t0))
+    model = None if encoder is None else _load_encoder(encoder, layer)
     with ConsoleProgress(err) as progress:
         report = audit_package(
             package,
@@ -120,7 +121,8 @@ def audit(
             clinvar_t0=vcf_t0,
             least_tuples=tuples,
             progress=progress,
-            encoder=None if encoder is None else _load_encoder(encoder, layer).encode_edited,
+            encoder=None if model is None else model.encode_edited,
+            encoder_is_causal=model is None or model.is_causal,
         )
         if power:
             found = measure_power(

@@ -100,7 +100,10 @@ def _report(facts: Mapping[str, str], found: Sequence[Finding], *, as_json: bool
 
 
 def _look_at_encoder(catalog: Catalog, place: str) -> Answers:
-    """Look at the files of the encoder: configuration, names of the weights; at the hub if they are not here."""
+    """Look at the files of the encoder: configuration, vocabulary, names of the weights; at the hub if not here.
+
+    Windows longer than the model's context are a fault.
+    """
     from genolewm_assets.encoders import TINY_LLAMA, ask_hub, read_identity
     from genolewm_assets.errors import MissingResourceError
 
@@ -110,7 +113,8 @@ def _look_at_encoder(catalog: Catalog, place: str) -> Answers:
         return
     named = Path(place) if section.is_folder else model
     try:
-        read_identity(named, **section.settings, download=False, sha256_of=_is_there)
+        window_bp = catalog.window_profile.window_bp
+        read_identity(named, **section.settings, window_bp=window_bp, download=False, sha256_of=_is_there)
     except MissingResourceError:
         if section.is_folder:
             raise

@@ -19,7 +19,7 @@ BUDGET_S: dict[str, float] = {
     "unit": 330,
     "property": 70,
     "crash": 205,
-    "model": 96,
+    "model": 130,
     "graph": 700,
     "real": 360,
     "live": 1_200,

@@ -146,6 +146,19 @@ def test_every_fault_is_found_at_once(folder: Path, check: Check) -> None:
     assert check(folder / "catalog.yaml", "--offline") == (0, {**printed_facts(folder, check), "findings": []})
 
 
+def test_windows_longer_than_the_encoder_s_context_are_a_fault(folder: Path, check: Check) -> None:
+    edit(folder, lambda catalog: catalog.pop("mito") and None)
+    config = json.loads((folder / "models/own/config.json").read_text())
+    (folder / "models/own/config.json").write_text(json.dumps(config | {"max_position_embeddings": 202}))
+    assert check(folder / "catalog.yaml")[1]["findings"] == []
+    edit(folder, lambda catalog: catalog["windows"].update(window_bp=1_206))
+    code, printed = check(folder / "catalog.yaml")
+    text = faults(printed)["encoder.model"]
+    assert code == 3
+    assert "encoder own: windows are longer than the model's context: expected at most 1,200 bp" in text
+    assert "'windows: {profile: bp1152, window_bp: 1152, stride_bp: 768}'" in text
+
+
 def printed_facts(folder: Path, check: Check) -> dict[str, Any]:
     return {name: value for name, value in check(folder / "catalog.yaml")[1].items() if name != "findings"}
 

@@ -34,6 +34,7 @@ def audit_package(
     progress: Progress = NO_PROGRESS,
     draw: Callable[[Path], Iterable[Batch]] = draw_batches,
     encoder: Encode | None = None,
+    encoder_is_causal: bool = True,
 ) -> AuditReport:
     """Look for every kind of leak in a package.
 
@@ -55,6 +56,8 @@ def audit_package(
         What gives the batches of a package.
     encoder
         Gives the block states of windows, to compare those of edited and unedited ones; None: they are not compared.
+    encoder_is_causal
+        Whether a state depends only on what is before it in the window; else states before an edit are not compared.
 
     Raises
     ------
@@ -78,6 +81,6 @@ def audit_package(
         )
         duplicates, shared = search_duplicates(files, held_alleles)
         labels = tuple(search_labels(files, clinvar, clinvar_t0))
-    states = search_states(files, encoder, progress=progress)
+    states = search_states(files, encoder, progress=progress, is_causal=encoder_is_causal)
     results = (*places, similar, alleles, *stream, *duplicates, *labels, states)
     return AuditReport(str(package), files.release, results, {**flanks, **shared})

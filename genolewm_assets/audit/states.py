@@ -2,8 +2,9 @@
 
 A package stores states of unedited windows only; trainers compute those of edited windows from the emitted tokens. A
 causal encoder gives a block before the first token that an edit changes the same state in both windows, and the block
-of that token another. States that trainers get of the unedited window are pooled; they are compared with the pooled
-states of the very blocks that the tuple names, so that both windows are pooled alike.
+of that token another. Of an encoder that reads from both sides, blocks before the edit are not compared. States that
+trainers get of the unedited window are pooled; they are compared with the pooled states of the very blocks that the
+tuple names, so that both windows are pooled alike.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ def search_states(
     *,
     progress: Progress,
     draw: Callable[[Path], Iterable[StateBatch]] = draw_state_batches,
+    is_causal: bool = True,
 ) -> SearchResult:
     """Compare the states of both windows of tuples that a trainer gets.
 
@@ -95,23 +97,27 @@ def search_states(
         Gives the block states of windows; None: nothing is compared, and the search does not apply.
     draw
         What gives the batches of a package, with the states of the unedited windows where it has a cache.
+    is_causal
+        Whether a state depends only on what is before it in the window.
     """
+    before = f"equal before the edit (to {TOLERANCE:g} of the largest number)"
+    before = before if is_causal else "not compared before the edit, since it reads from both sides"
     found, n, gaps = Found(), Counter[str](), list[str]()
     absent = files.without_stream or ("" if encoder else _NO_ENCODER)
     if encoder is not None and not absent:
         try:
             batches = islice(draw(files.directory), -(-STATE_TUPLES // OF_BATCH))
             for at, (batch, row) in enumerate(_chosen(batches)):
-                _compare(found, n, batch, row, encoder)
+                _compare(found, n, batch, row, encoder, is_causal=is_causal)
                 progress.advance(at + 1, STATE_TUPLES, "tuples whose states are compared")
         except GenoLeWMError as err:
             gaps.append(f"states cannot be compared ({err})")
-        if n["tuples"] and not n["untouched blocks"]:
+        if is_causal and n["tuples"] and not n["untouched blocks"]:
             gaps.append("no edit has a whole block before it")
     return SearchResult(
         LeakKind.STATE_MISMATCH,
-        f"states of both windows by the given encoder: equal before the edit (to {TOLERANCE:g} of the largest "
-        "number), not equal at it; cached states that trainers get, against those of the blocks that the tuple names",
+        f"states of both windows by the given encoder: {before}, not equal at it; cached states that trainers get, "
+        "against those of the blocks that the tuple names",
         {name: n[name] for name in ("tuples", "untouched blocks", "cached states")},
         found,
         tuple(gaps),
@@ -126,16 +132,17 @@ def _chosen(batches: Iterable[StateBatch]) -> Iterable[tuple[StateBatch, int]]:
         yield from ((batch, row) for row in range(0, len(batch.tuples), step)[:OF_BATCH])
 
 
-def _compare(found: Found, n: Counter[str], batch: StateBatch, row: int, encoder: Encode) -> None:
+def _compare(found: Found, n: Counter[str], batch: StateBatch, row: int, encoder: Encode, *, is_causal: bool) -> None:
     one, key = batch.tuples[row], f"{name_of(batch.tuples[row])} {batch.tuples[row].window_id[:8]}"
     pair = _encode(batch, row, encoder)
     n["tuples"] += 1
     if not pair.is_edited():
         found.add(f"{key}: the edit changes no state", token=pair.token)
         return
-    n["untouched blocks"] += pair.touched
-    if (difference := pair.untouched_difference()) > TOLERANCE * pair.largest:
-        found.add(f"{key}: states before the edit differ", token=pair.token, difference=f"{difference:.2g}")
+    if is_causal:
+        n["untouched blocks"] += pair.touched
+        if (difference := pair.untouched_difference()) > TOLERANCE * pair.largest:
+            found.add(f"{key}: states before the edit differ", token=pair.token, difference=f"{difference:.2g}")
     cached = batch.source_states
     if cached is not None:
         n["cached states"] += 1

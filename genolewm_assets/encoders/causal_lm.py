@@ -1,29 +1,40 @@
-"""State encoder based on a Hugging Face causal language model; it imports torch and transformers."""
+"""State encoder based on a Hugging Face language model; it imports torch and transformers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import transformers
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, identify
-from genolewm_assets.encoders.model_files import ModelFiles, locate_model
-from genolewm_assets.encoders.model_loading import usable_device
+from genolewm_assets.encoders.batches import Batches
+from genolewm_assets.encoders.context import check_window_fits, context_tokens, longest_window_bp
+from genolewm_assets.encoders.identity import Compute, EncoderIdentity, StateDtype, identify
+from genolewm_assets.encoders.model_files import locate_model
+from genolewm_assets.encoders.model_loading import is_causal, usable_device
+from genolewm_assets.encoders.model_tokenizer import check_model_tokenizer
 from genolewm_assets.encoders.network import StateNetwork
-from genolewm_assets.encoders.tokens import CLOSE_TAG, OPEN_TAG, DnaTokens
+from genolewm_assets.encoders.throughput import describe_run
+from genolewm_assets.encoders.tokens import DnaTokens
+from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
-from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count, block_means
+from genolewm_assets.genome import TOKEN_BP, encode_sequence
+from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count
+from genolewm_assets.store.files import JsonValue
 
-#: Sequence for comparing tokenizers: all bases, lower case, ambiguity codes.
-_PROBE = "ACGTTGCAAGCTTTTTTTNNNNNNGATTACACGTNRacgtgaCCGGATCTGACT"
+#: Windows of the first forward pass on an accelerator, unless a number is given.
+BATCH_WINDOWS = 64
 
 
 class CausalLMStateEncoder:
-    """Encoder that computes block-pooled hidden states of a causal language model.
+    """Encoder that computes block-pooled hidden states of a causal or masked language model.
+
+    Several threads may use it. The vocabulary may be tagged 6-mers, other 6-mers or single bases; see
+    ``encoders.vocabularies``. A masked model, such as one of ``EsmForMaskedLM``, reads a window from both sides, so an
+    edit changes the states of all blocks.
 
     Parameters
     ----------
@@ -34,25 +45,37 @@ class CausalLMStateEncoder:
     layer
         Index of the hidden state: 0 the embeddings, -1 the last, after the final norm.
     block_tokens
-        DNA tokens per block; a block is the mean of their states.
+        6-mers per block. A block is the mean of the states of its tokens: with one base per token, of 6 times as many.
     dtype
-        Dtype of the returned states, ``float32`` or ``float16``. The model always computes in float32.
+        Dtype of the returned states, ``float32`` or ``float16``.
+    compute
+        Precision of the forward pass, ``float32`` or ``bfloat16``, whatever the dtype of the weights; see
+        :class:`~genolewm_assets.encoders.identity.Compute`.
     device
         Torch device that runs the model; ``auto`` is the first CUDA device, or the CPU if there is none.
     trusted_code
         The value of ``model`` again, to allow the model's own Python code to run; the token ids are then compared with
         those of the model's tokenizer. None: the code may not run.
     batch_windows
-        Windows per forward pass on an accelerator. On the CPU always one, so that the bits of a window's states do not
-        depend on the other windows.
+        Largest number of windows per forward pass on an accelerator; by default 64. It is halved whenever the memory
+        of the device is too small. On the CPU always one, so that the bits of a window's states do not depend on the
+        other windows.
     cpu_threads
         Threads of a forward pass on the CPU. With one, the default, the bits of the states do not depend on the number
         of cores, and processes that share the cores do not slow each other down.
+    compiler
+        Backend of ``torch.compile``, such as ``inductor``, for an accelerator; None: layers are not compiled.
+    window_bp
+        Bases of the longest window that will be encoded; the model is not loaded if its context is shorter. None: the
+        length of each window is compared when it is encoded.
 
     Raises
     ------
     ConfigurationError
-        If a parameter is out of range, or the model does not read tagged 6-mers.
+        If a parameter is out of range, the context is too short, the vocabulary is of no known kind, or its ids differ
+        from those of the model's own tokenizer.
+    DeviceError
+        If the accelerator fails, or its memory is too small.
     MissingResourceError, CorruptResourceError, FetchError
         If the model's files are missing, damaged, or cannot be downloaded.
     """
@@ -65,25 +88,59 @@ class CausalLMStateEncoder:
         layer: int = -1,
         block_tokens: int = BLOCK_TOKENS,
         dtype: str = StateDtype.FLOAT32,
+        compute: str = Compute.FLOAT32,
         device: str = "cpu",
         trusted_code: str | None = None,
-        batch_windows: int = 8,
+        batch_windows: int | None = None,
         cpu_threads: int = 1,
+        compiler: str | None = None,
+        window_bp: int | None = None,
     ) -> None:
+        self._again = partial(
+            CausalLMStateEncoder,
+            model,
+            revision=revision,
+            layer=layer,
+            block_tokens=block_tokens,
+            device=device,
+            trusted_code=trusted_code,
+            batch_windows=batch_windows,
+            cpu_threads=cpu_threads,
+        )
         files = locate_model(model, revision=revision, trusted_code=trusted_code)
-        self._identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype)
+        self._tokens = read_tokens(files.folder)
+        if window_bp is not None:
+            check_window_fits(files, self._tokens, window_bp)
+        self._identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype, compute=compute)
         self._where = f"encoder {files.model_id}"
         device_used = usable_device(device, self._where)
-        for name, count in (("batch_windows", batch_windows), ("cpu_threads", cpu_threads)):
+        wanted = BATCH_WINDOWS if batch_windows is None else batch_windows
+        for name, count in (("batch_windows", wanted), ("cpu_threads", cpu_threads)):
             if count < 1:
                 raise ConfigurationError(
                     f"{self._where}: {name}", "out of range", expected="at least 1", got=f"{count}"
                 )
-        self._batch_windows = 1 if device_used.type == "cpu" else batch_windows
-        self._tokens = DnaTokens.from_tokenizer_files(files.folder)
-        if files.code_trusted:
-            _check_tokenizer(files, self._tokens)
-        self._network = StateNetwork(files, layer=self._identity.layer, device=device_used, cpu_threads=cpu_threads)
+        check_model_tokenizer(files, self._tokens)
+        self._context, self._is_causal = context_tokens(files), is_causal(files)
+        self._longest_window_bp = longest_window_bp(files, self._tokens)
+        self._network = StateNetwork(
+            files,
+            layer=self._identity.layer,
+            device=device_used,
+            cpu_threads=cpu_threads,
+            compute=self._identity.compute,
+            # On the CPU a compiler would change the bits of states.
+            compiler=None if device_used.type == "cpu" else compiler,
+        )
+        self._batches = Batches(
+            partial(
+                self._network.start_blocks,
+                block_tokens=block_tokens * self._tokens.per_six_mer,
+                places=self._tokens.places,
+            ),
+            1 if device_used.type == "cpu" else wanted,
+            self._where,
+        )
         self._check_vocabulary()
 
     @property
@@ -95,6 +152,16 @@ class CausalLMStateEncoder:
     def hidden_size(self) -> int:
         """Length of one state."""
         return self._identity.hidden_size
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether states depend only on what is before them; False for masked models, and if no file says so."""
+        return self._is_causal
+
+    @property
+    def longest_window_bp(self) -> int | None:
+        """Bases of the longest window that fits the model's context; None if it has no limit."""
+        return self._longest_window_bp
 
     @property
     def tokens(self) -> DnaTokens:
@@ -115,8 +182,8 @@ class CausalLMStateEncoder:
         -------
         ndarray
             float32 or float16, shape (n_windows, n_blocks, hidden_size). Block ``b`` of a window is the mean state of
-            its DNA tokens ``b * block_tokens`` to ``(b + 1) * block_tokens - 1``, tags excluded; the last block may
-            have fewer tokens. Blocks past the end of a shorter window are NaN.
+            the tokens of its 6-mers ``b * block_tokens`` to ``(b + 1) * block_tokens - 1``, special tokens excluded;
+            the last block may have fewer. Blocks past the end of a shorter window are NaN.
 
         Raises
         ------
@@ -128,20 +195,41 @@ class CausalLMStateEncoder:
         CorruptResourceError
             If a state is not finite.
         """
-        ids = [self._tokens.encode(sequence) for sequence in sequences]
-        widths = [block_count(len(one) - 2, self._identity.block_tokens) for one in ids]
-        self._check_lengths(ids, widths, n_blocks)
+        groups = _rows_by_length(sequences)
+        widths = self._check_lengths(groups, n_blocks)
         rows = np.full(
-            (len(ids), max(widths, default=0) if n_blocks is None else n_blocks, self.hidden_size),
+            (len(sequences), max(widths, default=0) if n_blocks is None else n_blocks, self.hidden_size),
             np.nan,
             dtype=self._identity.dtype.value,
         )
-        for batch in _equal_length_batches(ids, self._batch_windows):
-            hidden = self._network.token_states(np.stack([ids[row] for row in batch])).cpu().numpy()
-            for row, states in zip(batch, hidden, strict=True):
-                blocks = block_means(states[1:-1], self._identity.block_tokens)
-                rows[row, : len(blocks)] = store_states(blocks, self._identity.dtype, where=self._where)
+        ids = [self._token_ids([sequences[row] for row in group]) for group in groups.values()]
+        for group, width, given in zip(groups.values(), widths, ids, strict=True):
+            rows[group, :width] = store_states(self._batches.run(given), self._identity.dtype, where=self._where)
         return rows
+
+    def in_float32(self) -> CausalLMStateEncoder:
+        """Return this encoder with states that are computed and stored in float32; the model is loaded once more."""
+        return self._again()
+
+    def describe_run(self, *, n_windows: int, seconds: float, window_bp: int) -> dict[str, JsonValue]:
+        """Return what encoded some windows of at most ``window_bp`` bases, and how fast.
+
+        Returns
+        -------
+        dict
+            Figures of :func:`~genolewm_assets.encoders.throughput.describe_run`, ``dtype`` and ``batch_windows``.
+        """
+        n_tokens = self._count_tokens(window_bp)
+        figures = describe_run(self._network, n_windows=n_windows, seconds=seconds, n_tokens=n_tokens)
+        return {**figures, "dtype": self._identity.dtype.value, "batch_windows": self._batches.windows}
+
+    def _count_tokens(self, size_bp: int) -> int:
+        """Return the number of tokens of a window, special tokens included."""
+        return size_bp // TOKEN_BP * self._tokens.per_six_mer + self._tokens.n_special
+
+    def _token_ids(self, sequences: Sequence[str]) -> NDArray[np.int64]:
+        """Return the token ids of windows of equal length, special tokens included: int64, (n_windows, n_tokens)."""
+        return self._tokens.encode_codes(encode_sequence("".join(sequences)).reshape(len(sequences), -1))
 
     def encode_edited(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
         """Compute the block states of edited windows, the targets of training; see :meth:`encode_windows`.
@@ -161,53 +249,36 @@ class CausalLMStateEncoder:
                 got=f"{self._tokens.largest_id:,}",
             )
 
-    def _check_lengths(self, ids: Sequence[NDArray[np.int64]], widths: Sequence[int], n_blocks: int | None) -> None:
-        context = self._network.context
-        for row, (one, width) in enumerate(zip(ids, widths, strict=True)):
-            if context is not None and len(one) > context:
+    def _check_lengths(self, groups: Mapping[int, Sequence[int]], n_blocks: int | None) -> list[int]:
+        """Return the number of blocks of the windows of each length, given their rows by length in bases."""
+        context, widths = self._context, []
+        for size_bp, (row, *_) in groups.items():
+            if size_bp < TOKEN_BP:
+                raise SequenceError(
+                    f"window {row}", "too short to encode", expected=f"at least {TOKEN_BP} bp", got=f"{size_bp} bp"
+                )
+            n_tokens, width = self._count_tokens(size_bp), block_count(size_bp // TOKEN_BP, self._identity.block_tokens)
+            if context is not None and n_tokens > context:
                 raise SequenceError(
                     f"window {row}",
                     f"longer than the context of {self._where}",
-                    expected=f"at most {context:,} tokens, tags included",
-                    got=f"{len(one):,}",
+                    expected=f"at most {context:,} tokens, {self._tokens.n_special} of them special",
+                    got=f"{n_tokens:,}",
                 )
             if n_blocks is not None and width > n_blocks:
                 raise SequenceError(
                     f"window {row}", "has more blocks than a row", expected=f"at most {n_blocks}", got=f"{width}"
                 )
+            widths.append(width)
+        return widths
 
 
-def _check_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
-    """Raise :class:`ConfigurationError` unless the model's own tokenizer gives the same ids as ``tokens``."""
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            files.folder, local_files_only=True, trust_remote_code=True
-        )
-        theirs = tokenizer(f"{OPEN_TAG}{_PROBE}{CLOSE_TAG}", add_special_tokens=False)["input_ids"]
-    except Exception as err:
-        raise ConfigurationError(
-            f"encoder {files.model_id}",
-            f"the model's own tokenizer does not work ({err})",
-            remedy="Omit trusted_code",
-        ) from err
-    ours = tokens.encode(_PROBE).tolist()
-    if list(theirs) != ours:
-        raise ConfigurationError(
-            f"encoder {files.model_id}",
-            "token ids differ from those of the model's own tokenizer",
-            expected=f"{list(theirs)}",
-            got=f"{ours}",
-        )
-
-
-def _equal_length_batches(ids: Sequence[NDArray[np.int64]], batch_windows: int) -> Iterator[list[int]]:
-    """Group rows of equal token count into batches, which then need no padding and no attention mask."""
-    by_length: dict[int, list[int]] = {}
-    for row, one in enumerate(ids):
-        by_length.setdefault(len(one), []).append(row)
-    for rows in by_length.values():
-        for first in range(0, len(rows), batch_windows):
-            yield rows[first : first + batch_windows]
+def _rows_by_length(sequences: Sequence[str]) -> dict[int, list[int]]:
+    """Return the rows of windows by their length in bases; windows of one length need no padding."""
+    rows: dict[int, list[int]] = {}
+    for row, sequence in enumerate(sequences):
+        rows.setdefault(len(sequence), []).append(row)
+    return rows
 
 
 def store_states(states: NDArray[np.float32], dtype: StateDtype, *, where: str) -> NDArray[Any]:

@@ -10,19 +10,19 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
+from genolewm_assets.encoders.context import context_tokens
 from genolewm_assets.encoders.model_files import locate_model
-from genolewm_assets.encoders.model_loading import load_model, usable_device
-from genolewm_assets.encoders.network import plain_float32
-from genolewm_assets.encoders.tokens import DnaTokens
+from genolewm_assets.encoders.model_loading import is_causal, load_model, named_classes, usable_device
+from genolewm_assets.encoders.network import exact_products
+from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError, SequenceError
-from genolewm_assets.genome import TOKEN_BP
 
 #: Tokens whose logits over the whole vocabulary are in memory at once: 160 MB for 155,776 tokens.
 _TOKENS_AT_ONCE = 256
 
 
 class CausalLMLoss:
-    """The loss of a causal language model: minus the logarithm of the probability that it gives to each next 6-mer.
+    """The loss of a causal language model: minus the logarithm of the probability that it gives to each next token.
 
     Parameters
     ----------
@@ -34,16 +34,24 @@ class CausalLMLoss:
     Raises
     ------
     ConfigurationError
-        If the model does not read tagged 6-mers, or the device cannot be used.
+        If the vocabulary is of no known kind, the model is not a causal language model, or the device cannot be used.
     MissingResourceError, CorruptResourceError
-        If the model's files are missing or damaged, or it has no head that predicts tokens.
+        If the model's files are missing or damaged.
     """
 
     def __init__(self, model: str | Path, *, device: str = "cpu", cpu_threads: int = 1) -> None:
         files = locate_model(model)
         self._where = f"encoder {files.model_id}"
         self._device, self._cpu_threads = usable_device(device, self._where), cpu_threads
-        self._tokens = DnaTokens.from_tokenizer_files(files.folder)
+        self._tokens, self._context = read_tokens(files.folder), context_tokens(files)
+        if not is_causal(files):
+            raise ConfigurationError(
+                f"{self._where} (config.json)",
+                "not a causal language model, so it has no loss of the next token",
+                expected="architectures with a class such as LlamaForCausalLM",
+                got=", ".join(named_classes(files)) or "none",
+                remedy="Leave the loss out; states can be computed with masked models too",
+            )
         self._model = load_model(files, transformers.AutoModelForCausalLM).to(self._device)
         self._head = self._model.get_output_embeddings()
         if self._tokens.largest_id >= int(self._head.weight.shape[0]):
@@ -60,8 +68,9 @@ class CausalLMLoss:
         Returns
         -------
         ndarray
-            float64, shape (n_windows,): loss of the 6-mers of known bases in nats, divided by their bases. Uniform
-            guessing among 4,096 6-mers gives ln 4 = 1.386. NaN for a window without a 6-mer of known bases.
+            float64, shape (n_windows,): loss of the tokens of known bases in nats, divided by their bases. Uniform
+            guessing among 4,096 6-mers, or 4 bases, gives ln 4 = 1.386. NaN for a window without such a token. A model
+            without a special token in front does not predict the first token, which is left out.
 
         Raises
         ------
@@ -71,19 +80,23 @@ class CausalLMLoss:
         return np.array([self._loss(self._tokens.encode(sequence)) for sequence in sequences], dtype=np.float64)
 
     def _loss(self, ids: NDArray[np.int64]) -> float:
-        context = getattr(self._model.config, "max_position_embeddings", None)
+        context, tokens = self._context, self._tokens
         if context is not None and len(ids) > context:
-            expected = f"at most {context:,} tokens, tags included"
+            expected = f"at most {context:,} tokens, {tokens.n_special} of them special"
             raise SequenceError("window", f"longer than the context of {self._where}", expected=expected)
-        # The closing tag is no base; tokens are predicted from those before them, the first from the opening tag.
-        given = torch.from_numpy(ids[:-1]).to(self._device)
+        # What follows the bases is not predicted; a token is predicted from those before it, and the first from none.
+        ids = ids[: len(ids) - len(tokens.trailing)]
+        skipped = max(1, len(tokens.leading))
+        given = torch.from_numpy(ids).to(self._device)
         losses = list[torch.Tensor]()
-        with plain_float32(self._device.type, self._cpu_threads):
+        with exact_products(self._device.type, self._cpu_threads):
             states = self._model.base_model(input_ids=given[None], use_cache=False).last_hidden_state[0]
-            for first in range(0, len(given) - 1, _TOKENS_AT_ONCE):
-                logits = self._head(states[first : min(first + _TOKENS_AT_ONCE, len(given) - 1)])
-                wanted = given[first + 1 : first + 1 + len(logits)]
+            for first in range(skipped, len(given), _TOKENS_AT_ONCE):
+                wanted = given[first : first + _TOKENS_AT_ONCE]
+                logits = self._head(states[first - 1 : first - 1 + len(wanted)])
                 losses.append(torch.nn.functional.cross_entropy(logits.float(), wanted, reduction="none").cpu())
-        known = ids[1:-1] != self._tokens.oov_id
+        if not losses:
+            return float("nan")
+        known = ids[skipped:] != tokens.oov_id
         each: NDArray[np.float64] = torch.cat(losses).numpy().astype(np.float64)[known]
-        return float(each.mean()) / TOKEN_BP if each.size else float("nan")
+        return float(each.mean()) / tokens.bp_per_token if each.size else float("nan")

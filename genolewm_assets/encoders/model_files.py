@@ -20,13 +20,17 @@ from genolewm_assets.store.files import open_regular
 CONFIG_FILE = "config.json"
 
 #: Files that assign ids to tokens; those that a model has are part of its identity.
-VOCABULARY_FILES = ("added_tokens.json", "dna_config.json", "tokenizer.json", "vocab.json")
+VOCABULARY_FILES = ("added_tokens.json", "dna_config.json", "tokenizer.json", "vocab.json", "vocab.txt")
+
+#: Files that say, where no vocabulary in JSON does, which special tokens stand around a sequence.
+_TOKENIZER_SETTINGS = ("special_tokens_map.json", "tokenizer_config.json")
+_SELF_CONTAINED = ("dna_config.json", "tokenizer.json", "vocab.json")
 
 _WEIGHTS, _WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-_DOWNLOADED = ("*.json", "*.safetensors")
+_DOWNLOADED = ("*.json", "*.safetensors", "vocab.txt")
 
 
 def _read_sha256(path: Path) -> str:
@@ -85,7 +89,7 @@ class ModelFiles:
                 f"no usable {names[0]}",
                 expected="a positive whole number",
                 got=repr(found),
-                remedy="Use a causal language model in Hugging Face format",
+                remedy="Use a language model in Hugging Face format",
             )
         return found
 
@@ -124,7 +128,9 @@ class ModelFiles:
 
     def settings(self) -> list[str]:
         """Return the names of configuration, vocabulary and, if it may run, the model's own code, sorted."""
-        names = [CONFIG_FILE, *(name for name in VOCABULARY_FILES if (self.folder / name).is_file())]
+        complete = any((self.folder / name).is_file() for name in _SELF_CONTAINED)
+        wanted = (*VOCABULARY_FILES, *(() if complete else _TOKENIZER_SETTINGS))
+        names = [CONFIG_FILE, *(name for name in wanted if (self.folder / name).is_file())]
         if self.code_trusted:
             names += [path.name for path in self.folder.glob("*.py")]
         return sorted(names)

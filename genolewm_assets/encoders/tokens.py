@@ -1,13 +1,13 @@
-"""DNA token ids, read from a model's vocabulary files.
+"""DNA token ids of a window, and the vocabulary of tagged 6-mers.
 
 The input of a Carbon-style DNA language model is ``<dna>``, non-overlapping 6-mers, ``</dna>``; a 6-mer with a base
 other than A, C, G and T is the token ``<oov>``. The ids differ between models, so they are always read from the files
-beside the weights.
+beside the weights. Other kinds of vocabulary, and which kind a model has: ``vocabularies``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.model_files import read_json_object
 from genolewm_assets.errors import ConfigurationError, SequenceError
-from genolewm_assets.genome import NO_KMER, TOKEN_BP, decode_kmer, encode_kmers, encode_sequence
+from genolewm_assets.genome import NO_KMER, TOKEN_BP, Codes, decode_kmer, encode_kmers, encode_sequence
 
 #: Special tokens: begin and end of DNA, and a 6-mer with a base other than A, C, G and T.
 OPEN_TAG, CLOSE_TAG, OOV = "<dna>", "</dna>", "<oov>"
 TAGS = (OPEN_TAG, CLOSE_TAG, OOV)
 
-#: Model input for the sequence of a window.
+#: Input of a model of tagged 6-mers for the sequence of a window.
 PROMPT_TEMPLATE = f"{OPEN_TAG}{{sequence}}{CLOSE_TAG}"
 
 #: Number of 6-mers over ACGT.
@@ -32,30 +32,71 @@ N_KMERS = 4**TOKEN_BP
 #: Order of the bases in Carbon's tokenizer, which numbers 6-mers as ``itertools.product("ATCG", repeat=6)`` does.
 CARBON_BASE_ORDER = "ATCG"
 
-_DNA_CONFIG = "dna_config.json"
+#: File that numbers the 6-mers of Carbon's hybrid vocabulary.
+DNA_CONFIG = "dna_config.json"
 _SHIFTS = np.arange(2 * TOKEN_BP - 2, -2, -2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DnaTokens:
-    """The DNA tokens of a model's vocabulary.
+    """The DNA tokens of a model: ids of 6-mers or of single bases, and the special tokens around a sequence.
 
     Parameters
     ----------
     kmer_ids
-        int64, shape (4096,): the token id of each 6-mer, indexed by its lexicographic rank over ACGT.
-    open_id, close_id, oov_id
-        Token ids of ``<dna>``, ``</dna>`` and ``<oov>``.
+        int64, shape (4096,) or (4,): the token id of each 6-mer or base, indexed by its lexicographic rank over ACGT.
+    oov_id
+        Token id of a 6-mer, or base, with a symbol other than A, C, G and T.
+    leading, trailing
+        Token ids of the special tokens before and after the sequence; either may be empty.
+    prompt_template
+        Model input for a sequence, with the special tokens by name.
     """
 
     kmer_ids: NDArray[np.int64]
-    open_id: int
-    close_id: int
     oov_id: int
+    leading: tuple[int, ...]
+    trailing: tuple[int, ...]
+    prompt_template: str
+
+    @classmethod
+    def checked(
+        cls,
+        where: str,
+        kmer_ids: Sequence[int],
+        oov_id: int,
+        *,
+        leading: Sequence[tuple[str, int]],
+        trailing: Sequence[tuple[str, int]],
+    ) -> Self:
+        """Return the tokens after a check of their ids.
+
+        Parameters
+        ----------
+        where
+            Start of the error message.
+        kmer_ids, oov_id
+            As for the class.
+        leading, trailing
+            Names and ids of the special tokens, in order.
+
+        Raises
+        ------
+        ConfigurationError
+            If two k-mers have the same id, or a k-mer has that of another token.
+        """
+        ids = np.array(kmer_ids, dtype=np.int64)
+        before, after = (tuple(ident for _, ident in special) for special in (leading, trailing))
+        others = {oov_id, *before, *after}
+        if len({*others, *ids.tolist()}) != len(ids) + len(others):
+            raise ConfigurationError(where, "two DNA tokens have the same id")
+        ids.flags.writeable = False
+        template = "{sequence}".join("".join(name for name, _ in special) for special in (leading, trailing))
+        return cls(ids, oov_id, before, after, template)
 
     @classmethod
     def from_tokenizer_files(cls, folder: Path) -> Self:
-        """Read the DNA tokens from a model folder.
+        """Read the tokens of a model of tagged 6-mers; ``vocabularies.read_tokens`` reads those of every kind.
 
         Parameters
         ----------
@@ -75,13 +116,13 @@ class DnaTokens:
         together with ``added_tokens.json``). ``dna_config.json`` belongs to Carbon's hybrid tokenizer, whose 6-mers
         are in no list: their ids follow those of a BPE vocabulary.
         """
-        source = next((name for name in (_DNA_CONFIG, "tokenizer.json") if (folder / name).is_file()), "vocab.json")
+        source = next((name for name in (DNA_CONFIG, "tokenizer.json") if (folder / name).is_file()), "vocab.json")
         where = f"{folder.name} ({source})"
         value = read_json_object(folder / source)
-        if source == _DNA_CONFIG:
+        if source == DNA_CONFIG:
             return cls._from_ids(where, _numbered_ids(where, value))
         added = folder / "added_tokens.json"
-        listed = _listed_ids(where, value) if source == "tokenizer.json" else list(value.items())
+        listed = listed_ids(where, value) if source == "tokenizer.json" else list(value.items())
         if source == "vocab.json" and added.is_file():
             listed += read_json_object(added).items()
         return cls._from_ids(where, _unambiguous(where, listed))
@@ -96,30 +137,55 @@ class DnaTokens:
                 expected=f"{', '.join(TAGS)} and {N_KMERS:,} 6-mers",
                 got=f"{len(missing):,} of them missing, such as {missing[0]!r}",
             )
-        tags = [ids[tag] for tag in TAGS]
-        kmer_ids = np.array([ids[decode_kmer(index, TOKEN_BP)] for index in range(N_KMERS)], dtype=np.int64)
-        if len({*tags, *kmer_ids.tolist()}) != N_KMERS + len(TAGS):
+        if len({ids[tag] for tag in TAGS}) != len(TAGS):
             raise ConfigurationError(where, "two DNA tokens have the same id")
-        kmer_ids.flags.writeable = False
-        return cls(kmer_ids, *tags)
+        kmer_ids = [ids[decode_kmer(rank, TOKEN_BP)] for rank in range(N_KMERS)]
+        leading, trailing = ([(tag, ids[tag])] for tag in (OPEN_TAG, CLOSE_TAG))
+        return cls.checked(where, kmer_ids, ids[OOV], leading=leading, trailing=trailing)
+
+    @property
+    def bp_per_token(self) -> int:
+        """Bases per token, 6 or 1; both divide :data:`TOKEN_BP`."""
+        return 1 if len(self.kmer_ids) == len("ACGT") else TOKEN_BP
+
+    @property
+    def per_six_mer(self) -> int:
+        """Number of tokens of 6 bases; a block has ``block_tokens`` times as many."""
+        return TOKEN_BP // self.bp_per_token
+
+    @property
+    def n_special(self) -> int:
+        """Number of special tokens around a sequence."""
+        return len(self.leading) + len(self.trailing)
+
+    @property
+    def places(self) -> slice:
+        """Places of the DNA tokens among the ids of a window, without the special tokens."""
+        return slice(len(self.leading), -len(self.trailing) or None)
+
+    @property
+    def is_tagged(self) -> bool:
+        """Whether the tokens are tagged 6-mers; their tags are part of the text, not added by the tokenizer."""
+        return self.prompt_template == PROMPT_TEMPLATE
 
     @property
     def largest_id(self) -> int:
         """Largest DNA token id; the model's embedding must have more rows than this."""
-        return max(int(self.kmer_ids.max()), self.open_id, self.close_id, self.oov_id)
+        return max(int(self.kmer_ids.max()), self.oov_id, *self.leading, *self.trailing)
 
     def encode(self, sequence: str) -> NDArray[np.int64]:
-        """Return the token ids of a sequence, tags included.
+        """Return the token ids of a sequence, special tokens included.
 
         Parameters
         ----------
         sequence
-            IUPAC bases in either case; U is read as T. Bases after the last whole 6-mer are dropped.
+            IUPAC bases in either case; U is read as T. Bases after the last whole 6-mer are dropped, also where a token
+            is one base, so that a window has as many blocks for every model.
 
         Returns
         -------
         ndarray
-            int64, shape (len(sequence) // 6 + 2,): opening tag, one id per 6-mer, closing tag.
+            int64, shape (n_leading + len(sequence) // 6 * per_six_mer + n_trailing,).
 
         Raises
         ------
@@ -130,10 +196,30 @@ class DnaTokens:
             raise SequenceError(
                 "window", "too short to encode", expected=f"at least {TOKEN_BP} bp", got=f"{len(sequence)} bp"
             )
-        kmers = encode_kmers(encode_sequence(sequence), k=TOKEN_BP, stride=TOKEN_BP)
-        ids = np.empty(len(kmers) + 2, dtype=np.int64)
-        ids[0], ids[-1] = self.open_id, self.close_id
-        ids[1:-1] = np.where(kmers == NO_KMER, self.oov_id, self.kmer_ids[kmers])
+        ids: NDArray[np.int64] = self.encode_codes(encode_sequence(sequence)[None])[0]
+        return ids
+
+    def encode_codes(self, codes: Codes) -> NDArray[np.int64]:
+        """Return the token ids of windows of equal length, special tokens included.
+
+        Parameters
+        ----------
+        codes
+            uint8 base codes, shape (n_windows, n_bases), at least 6 bases; those after the last whole 6-mer are
+            dropped.
+
+        Returns
+        -------
+        ndarray
+            int64, shape (n_windows, n_leading + n_bases // 6 * per_six_mer + n_trailing), rows as in :meth:`encode`.
+        """
+        n_windows, n_tokens = len(codes), codes.shape[1] // TOKEN_BP * self.per_six_mer
+        whole = np.ascontiguousarray(codes[:, : n_tokens * self.bp_per_token]).reshape(-1)
+        kmers = encode_kmers(whole, k=self.bp_per_token, stride=self.bp_per_token).reshape(n_windows, n_tokens)
+        first, after = len(self.leading), len(self.leading) + n_tokens
+        ids = np.empty((n_windows, n_tokens + self.n_special), dtype=np.int64)
+        ids[:, :first], ids[:, after:] = self.leading, self.trailing
+        ids[:, first:after] = np.where(kmers == NO_KMER, self.oov_id, self.kmer_ids[kmers])
         return ids
 
 
@@ -174,7 +260,7 @@ def _numbered_ids(where: str, config: Mapping[str, object]) -> dict[str, int]:
     return ids | {decode_kmer(index, TOKEN_BP): int(ident) for index, ident in enumerate(ranks)}
 
 
-def _listed_ids(where: str, tokenizer: Mapping[str, object]) -> list[tuple[str, object]]:
+def listed_ids(where: str, tokenizer: Mapping[str, object]) -> list[tuple[str, object]]:
     """Return the (token, id) pairs of a ``tokenizer.json``: the model's vocabulary and the tokens added to it."""
     model, added = tokenizer.get("model"), tokenizer.get("added_tokens", [])
     vocab = model.get("vocab") if isinstance(model, dict) else None

@@ -64,8 +64,9 @@ def batch(source_states: object = None, **changes: object) -> SimpleNamespace:
     )
 
 
-def search(audited: AuditedWorld, encoder: Encode | None, *batches: Any) -> SearchResult:
-    return search_states(open_files(audited.package), encoder, progress=NO_PROGRESS, draw=lambda package: batches)
+def search(audited: AuditedWorld, encoder: Encode | None, *batches: Any, is_causal: bool = True) -> SearchResult:
+    files = open_files(audited.package)
+    return search_states(files, encoder, progress=NO_PROGRESS, draw=lambda package: batches, is_causal=is_causal)
 
 
 def problems(result: SearchResult) -> set[str]:
@@ -102,6 +103,10 @@ def test_mistakes_that_show_in_states(audited: AuditedWorld) -> None:
 def test_what_cannot_be_compared(audited: AuditedWorld) -> None:
     without = search(audited, None, batch())
     assert (without.verdict, without.searched["tuples"]) == (Verdict.NOT_APPLICABLE, 0)
+    both = search(audited, looking_back, batch(), is_causal=False)
+    assert (both.verdict, both.searched["untouched blocks"]) == (Verdict.CLEAN, 0)
+    assert "not compared before the edit" in both.method
+    assert problems(search(audited, unaware, batch(), is_causal=False)) == {"the edit changes no state"}
     first = world.other_base(WINDOW[0]) + WINDOW[1:]
     assert search(audited, causal, batch(target=first)).reason == "no edit has a whole block before it"
 

@@ -140,7 +140,7 @@ def test_a_window_may_fill_the_context(encoder: encoders.CausalLMStateEncoder) -
 @pytest.mark.parametrize(
     ("windows", "n_blocks", "says"),
     [
-        (["ACGT" * 12_287], None, "expected at most 8,192 tokens, tags included"),
+        (["ACGT" * 12_287], None, "expected at most 8,192 tokens, 2 of them special"),
         (["ACGTACGT", "ACG"], None, "at least 6 bp, got 3 bp"),
         (["ACGTAC!"], None, "not a nucleotide symbol"),
         (["ACGT" * 192], 1, "window 0: has more blocks than a row: expected at most 1, got 2"),

@@ -18,6 +18,7 @@ from genolewm_assets.errors import (
     MissingResourceError,
     SequenceError,
 )
+from genolewm_assets.genome import encode_sequence
 from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.strategies import sequences
 
@@ -63,6 +64,15 @@ def test_ids_are_looked_up_kmer_by_kmer(sequence: str, shuffled_tokens: DnaToken
     assert ids.tolist() == plain_ids(sequence, SHUFFLED)
 
 
+@pytest.mark.parametrize("size_bp", [6, 11, 300])
+def test_windows_together_have_the_ids_of_each(size_bp: int, shuffled_tokens: DnaTokens) -> None:
+    windows = [*random_windows(4, size_bp), "N" + "ACGTU" * 60]
+    windows[-1] = windows[-1][:size_bp]
+    ids = shuffled_tokens.encode_codes(encode_sequence("".join(windows)).reshape(5, size_bp))
+    assert ids.dtype == np.int64
+    assert ids.tolist() == [plain_ids(window, SHUFFLED) for window in windows]
+
+
 @pytest.mark.parametrize(("size_bp", "n_tokens"), [(6, 1), (11, 1), (12, 2), (2_048, 341), (12_288, 2_048)])
 def test_as_many_kmers_as_fit_stand_between_the_tags(size_bp: int, n_tokens: int, shuffled_tokens: DnaTokens) -> None:
     ids = shuffled_tokens.encode(("ACGTTG" * 3_000)[:size_bp])
@@ -87,7 +97,7 @@ def test_tiny_llama_agrees_with_its_own_tokenizer(tiny_folder: Path) -> None:
 
 def test_carbon_numbers_its_kmers_behind_the_text_pieces(tmp_path: Path) -> None:
     tokens = DnaTokens.from_tokenizer_files(write(tmp_path, "dna_config.json", CARBON))
-    assert (tokens.open_id, tokens.close_id, tokens.oov_id) == (151_669, 151_670, 151_671)
+    assert (tokens.leading, tokens.trailing, tokens.oov_id) == ((151_669,), (151_670,), 151_671)
     assert tokens.encode("AAAAAAATCGATNNNNNNGGGGGG").tolist() == [151_669, 151_672, 152_105, 151_671, 155_767, 151_670]
     order = {"".join(bases): rank for rank, bases in enumerate(itertools.product("ATCG", repeat=6))}
     assert carbon_ranks().tolist() == [order[kmer] for kmer in KMERS]
@@ -99,7 +109,7 @@ def test_a_text_piece_that_spells_a_kmer_is_not_taken_for_it(hybrid_folder: Path
     tokens, pieces = DnaTokens.from_tokenizer_files(hybrid_folder), text.get_vocab()
     assert text.encode("AAAAAA").ids == [pieces["AAAAAA"]]
     assert pieces["AAAAAA"] not in tokens.encode("AAAAAA")
-    assert min(tokens.kmer_ids.min(), tokens.open_id) >= len(pieces)
+    assert min(tokens.kmer_ids.min(), *tokens.leading) >= len(pieces)
     assert len(set(tokens.kmer_ids.tolist())) == 4_096
 
 
@@ -129,7 +139,7 @@ def test_every_layout_of_a_listed_vocabulary_is_read(files: dict[str, object], t
         write(tmp_path, name, value)
     tokens = DnaTokens.from_tokenizer_files(tmp_path)
     assert tokens.kmer_ids.tolist() == [LISTED[kmer] for kmer in KMERS]
-    assert (tokens.open_id, tokens.close_id, tokens.oov_id) == (50, 51, 52)
+    assert (tokens.leading, tokens.trailing, tokens.oov_id) == ((50,), (51,), 52)
 
 
 def without(token: str) -> dict[str, int]:

@@ -1,8 +1,10 @@
 """Pooling of encoder states: block means, the blocks around an edit, and the mean of blocks.
 
-A cached row holds, for one window, the means of consecutive blocks of DNA tokens: tags are excluded, block 0 starts at
-the first DNA token, the last block may be shorter. The same functions pool the source state, from the cache, and the
-target state, from the encoder. Not here: encoding (``encoders``), reading caches (``store.arrays``).
+A cached row holds, for one window, the means of consecutive blocks of DNA tokens: special tokens are excluded, block 0
+starts at the first DNA token, the last block may be shorter. DNA tokens are counted in 6-mers, for models of single
+bases too: a block of 64 tokens is 384 bases, and the mean of the states of all tokens that the model has there. The
+same functions pool the source state, from the cache, and the target state, from the encoder. Not here: encoding
+(``encoders``), reading caches (``store.arrays``).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError, InputError
 
-#: DNA tokens per block.
+#: DNA tokens (6-mers) per block.
 BLOCK_TOKENS = 64
 
 #: Tokens on each side of an edit that belong to its neighbourhood.

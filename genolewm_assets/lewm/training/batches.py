@@ -43,7 +43,8 @@ class TrainingBatch:
         DNA tokens per block.
     target_tokens
         int16, shape (n, tokens of the longest window): 6-mers of the edited windows as lexicographic indices 0 to 4095;
-        -1 past the end of a shorter window.
+        -1 past the end of a shorter window. These are not ids of the encoder's vocabulary: they are the same for every
+        model, also one of single bases.
     n_tokens, block_start, block_stop, locus_token
         int64, shape (n,): DNA tokens of the window; blocks that both states are pooled over (0-based half-open); token
         at which the windows first differ.

@@ -41,10 +41,10 @@ class LiveEncoder(Protocol):
 
 
 def check_same_encoder(encoder: LiveEncoder, package: Package, readers: Mapping[str, ArrayStoreReader]) -> None:
-    """Raise unless a live encoder computes what the caches of a package hold.
+    """Raise unless a live encoder computes what the caches of a package hold, and reads its windows whole.
 
     The identity of an open cache is in its ``fingerprint.json``. Of a missing cache the package knows the key, which is
-    computed again from the encoder. A package that refers to no cache accepts every encoder with blocks of 64 tokens.
+    computed again from the encoder. A package that refers to no cache accepts every encoder with blocks of 64 6-mers.
 
     Parameters
     ----------
@@ -58,11 +58,21 @@ def check_same_encoder(encoder: LiveEncoder, package: Package, readers: Mapping[
     Raises
     ------
     ConfigurationError
-        If the encoder has another block size, or differs from that of a cache in model, layer, dtype or another field.
+        If the encoder has another block size, differs from that of a cache in model, layer, dtype or another field, or
+        states a ``longest_window_bp`` that a window of the package exceeds.
     """
     recipe = dict(encoder.identity.as_recipe())
     if recipe.get("block_tokens") != BLOCK_TOKENS:
         raise _other_encoder("the datasets pool blocks of another size", BLOCK_TOKENS, recipe.get("block_tokens"))
+    longest, needed = getattr(encoder, "longest_window_bp", None), _longest_window_bp(package)
+    if longest is not None and needed > longest:
+        raise ConfigurationError(
+            "encoder",
+            "windows of the package are longer than the model's context",
+            expected=f"at most {longest:,} bp",
+            got=f"{needed:,} bp",
+            remedy="Build a package with a shorter window profile, or give a model with a longer context",
+        )
     for ref in package.info.caches:
         reader = readers.get(ref.key)
         if reader is None:

@@ -139,7 +139,8 @@ class TrainingTuple:
 def encode_tokens(sequence: str) -> Tokens:
     """Return the 6-mers of a window as lexicographic indices 0 to 4095: int16, shape (n_bases // 6,).
 
-    A 6-mer that contains a base other than A, C, G and T has index -1.
+    A 6-mer that contains a base other than A, C, G and T has index -1. The indices do not depend on a model; a model's
+    own ids are those of ``encoders``.
     """
     codes = encode_sequence(sequence)
     return encode_kmers(codes, k=TOKEN_BP, stride=TOKEN_BP).astype(np.int16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -100,6 +101,17 @@ def test_an_encoder_of_complete_caches_encodes_nothing(cached, encoder):
 def test_another_encoder_than_the_caches_is_refused(cached, model, change, message):
     with pytest.raises(ConfigurationError, match=message):
         lewm.GenoLeWMDataset(cached, encoder=encoders.CausalLMStateEncoder(model, **change))
+
+
+def test_a_context_shorter_than_the_windows_is_refused_before_any_is_encoded(tmp_path, model):
+    short = Path(shutil.copytree(model, tmp_path / "model"))
+    config = json.loads((short / "config.json").read_text())
+    (short / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 201}))
+    package = publish_package(tmp_path, encode=None)
+    with pytest.raises(ConfigurationError, match=r"the model's context: expected at most 1,194 bp, got 1,200"):
+        lewm.GenoLeWMDataset(package, encoder=encoders.CausalLMStateEncoder(short))
+    (short / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 202}))
+    assert encoded(lewm.GenoLeWMDataset(package, encoder=encoders.CausalLMStateEncoder(short))) > 0
 
 
 def test_another_encoder_than_a_missing_cache_is_refused(tmp_path, cached, model, encoder):

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders import EncoderIdentity
+from genolewm_assets.encoders import EncoderIdentity, state_config, write_states
+from genolewm_assets.encoders.identity import StateEncoder
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.lewm.states.pooling import block_count
@@ -80,11 +81,41 @@ def publish_package(
     root = Root(folder / "root")
     root.claim("tiny", GENOME_DIGEST)
     sources: PackageSources = make_sources(**changes)
-    caches = []
+    caches = window_texts(sources)
+    refs = tuple(publish_cache(root, *cache, encode, identity) for cache in caches.items()) if encode else ()
+    return publish(root, replace(sources, caches=refs)).directory
+
+
+def window_texts(sources: PackageSources) -> dict[str, list[str]]:
+    """Return the sequences of the windows of every contig and corpus source."""
+    texts = {}
     for contig, table in sources.windows.items():
         spans = zip(table["start"].to_pylist(), table["end"].to_pylist(), strict=True)
-        caches.append((contig, [SEQUENCES[contig][start:end].decode() for start, end in spans]))
-    for source, table in sources.corpus.items():
-        caches.append((source, table["sequence"].to_pylist()))
-    refs = tuple(publish_cache(root, *cache, encode, identity) for cache in caches) if encode else ()
-    return publish(root, replace(sources, caches=refs)).directory
+        texts[contig] = [SEQUENCES[contig][start:end].decode() for start, end in spans]
+    return texts | {source: table["sequence"].to_pylist() for source, table in sources.corpus.items()}
+
+
+def publish_encoded(folder: Path, encoder: StateEncoder) -> Path:
+    """Publish the package of ``package_world`` with caches that ``write_states`` fills, and whose checks passed."""
+    root, sources = Root(folder / "root"), make_sources()
+    root.claim("tiny", GENOME_DIGEST)
+    refs = [publish_states(root, source, texts, encoder) for source, texts in window_texts(sources).items()]
+    return publish(root, replace(sources, caches=tuple(refs))).directory
+
+
+def publish_states(root: Root, source: str, sequences: list[str], encoder: StateEncoder) -> CacheRef:
+    """Build one cache with the code of ``embeddings/cache``, under the key that the asset graph computes."""
+    windows_sha256 = hashlib.sha256("".join([source, *sequences]).encode()).hexdigest()
+    config = state_config(encoder.identity, windows_sha256=windows_sha256, window_bp=PROFILE.window_bp)
+    location = f"embeddings/{compute_key(config)}"
+
+    def write(work: Path) -> BuildReport:
+        keys = [f"{source}:{row}" for row in range(len(sequences))]
+        return write_states(
+            work, config, encoder, keys=keys, sequences=sequences, window_bp=PROFILE.window_bp, sources={}
+        )
+
+    artefact = ArtefactId("embeddings/cache", source)
+    published = build(root, BuildPlan(artefact, location, "1", config, (), write))
+    assert all(check.passed for check in published.manifest.checks), published.manifest.checks
+    return CacheRef(source, compute_key(config), len(sequences), windows_sha256, published.manifest.sha256, location)

@@ -1,0 +1,189 @@
+"""Models whose vocabularies are not tagged 6-mers: states against the plain library, cache, package and stream."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from genolewm_assets import encoders, lewm
+from genolewm_assets.encoders.state_checks import null_edit_ratio
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
+from genolewm_assets.genome import RelEdit, apply_edit
+from genolewm_assets.lewm.training.batches import encode_targets
+from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
+from genolewm_assets_tests.encoders.vocabularies.other_models import MASKED, WRITERS, character_tokenizer
+from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.worlds.lewm.dataset_world import publish_encoded, publish_package
+
+torch = Late("torch")
+transformers = Late("transformers")
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the folder of a model of each kind; tests that change files work on a copy."""
+    places = {kind: tmp_path_factory.mktemp("models") / kind for kind in WRITERS}
+    for kind, write in WRITERS.items():
+        write(places[kind])
+    return places
+
+
+@pytest.fixture(scope="session")
+def loaded(folders: dict[str, Path]) -> dict[str, encoders.CausalLMStateEncoder]:
+    return {kind: encoders.CausalLMStateEncoder(folder) for kind, folder in folders.items()}
+
+
+def plain_ids(kind: str, window: str) -> list[int]:
+    """Return the ids of a window as the published tokenizers of each kind give them."""
+    if kind == "characters":
+        return [7 + "ACGTN".index(base) for base in window] + [1]
+    if kind == "bytes":
+        return list(window.encode())
+    return [3, *(MASKED.index(window[at : at + 6]) for at in range(0, len(window), 6))]
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_blocks_are_means_over_384_bases(kind: str, folders: Any, loaded: Any) -> None:
+    (window,) = random_windows(1, 1_200)
+    ids = plain_ids(kind, window)
+    if kind == "masked":
+        model = transformers.EsmForMaskedLM.from_pretrained(folders[kind]).esm.eval()
+        tokens, size = slice(1, None), 64
+    else:
+        model = transformers.AutoModelForCausalLM.from_pretrained(folders[kind]).base_model.eval()
+        tokens, size = slice(0, 1_200), 384
+    with torch.no_grad():
+        states = model(input_ids=torch.tensor([ids])).last_hidden_state[0, tokens].numpy()
+    expected = [states[at : at + size].mean(axis=0) for at in range(0, len(states), size)]
+    found = loaded[kind].encode_windows([window])
+    assert found.shape == (1, 4, 32) == (1, *loaded[kind].identity.row_shape(1_200))
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("size_bp", [6, 11, 383, 384, 385, 389, 390, 773])
+def test_every_model_has_the_blocks_of_6_mers(kind: str, size_bp: int, loaded: Any) -> None:
+    encoder, (window,) = loaded[kind], random_windows(1, size_bp)
+    row = encoder.encode_windows([window], n_blocks=3)
+    n_blocks = -(-(size_bp // 6) // 64)
+    assert row.shape == (1, 3, 32)
+    assert np.isfinite(row[0, :n_blocks]).all()
+    assert np.isnan(row[0, n_blocks:]).all()
+    assert encoder.encode_windows([window[: size_bp // 6 * 6]], n_blocks=3).tobytes() == row.tobytes()
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_an_edit_changes_what_the_model_can_see(kind: str, loaded: Any) -> None:
+    (window,) = random_windows(1, 1_200)
+    edit = RelEdit(500, window[500], "A" if window[500] != "A" else "C")
+    edited = apply_edit(window, edit, right_flank="").sequence
+    before, after = loaded[kind].encode_windows([window, edited])
+    changed = (before != after).any(axis=-1).tolist()
+    assert changed == ([True] * 4 if kind == "masked" else [False, True, True, True])
+    assert loaded[kind].is_causal is (kind != "masked")
+
+
+def test_an_unknown_base_keeps_the_other_tokens_in_place(loaded: Any) -> None:
+    tokens = loaded["masked"].tokens
+    known, unknown = tokens.encode("ACGTACGGATTA"), tokens.encode("ACGNACGGATTA")
+    assert unknown.tolist() == [3, 0, known[2]]
+    assert loaded["characters"].tokens.encode("ACGNAR").tolist() == [7, 8, 9, 11, 7, 11, 1]
+    assert loaded["bytes"].tokens.encode("acgNAR").tolist() == list(b"ACGNAN")
+
+
+@pytest.fixture(scope="module", params=WRITERS)
+def cached(request: pytest.FixtureRequest, loaded: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """Return a kind of model, and a package with caches of its states."""
+    kind: str = request.param
+    return kind, publish_encoded(tmp_path_factory.mktemp("cached"), loaded[kind])
+
+
+def test_states_go_through_cache_package_and_stream(cached: tuple[str, Path], loaded: Any, tmp_path: Path) -> None:
+    kind, package = cached
+    options = {"kind": "local", "radius_tokens": 30, "windows_per_batch": 3, "seed": 2}
+    batches = list(islice(lewm.GenoLeWMDataset(package, **options), 2))
+    bare = publish_package(tmp_path, encode=None)
+    live = list(islice(lewm.GenoLeWMDataset(bare, encoder=loaded[kind], **options), 2))
+    assert [len(batch.tuples) for batch in batches] == [len(batch.tuples) for batch in live]
+    assert all(batch.counts["encoded_windows"] > 0 for batch in live)
+    for batch, other in zip(batches, live, strict=True):
+        assert batch.source_states is not None
+        np.testing.assert_array_equal(batch.source_states, other.source_states)
+        moved = np.linalg.norm(encode_targets(batch, loaded[kind]) - batch.source_states, axis=1)
+        assert np.isfinite(moved).all()
+        assert (moved > 0).all()
+    unedited = [replace(one, target_window=one.source_window) for one in batches[0].tuples]
+    same = encode_targets(replace(batches[0], tuples=tuple(unedited)), loaded[kind])
+    np.testing.assert_array_equal(same, batches[0].source_states)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_null_edit_changes_nothing(kind: str, loaded: Any) -> None:
+    windows = random_windows(4, 1_200)
+    assert null_edit_ratio(loaded[kind], windows, random_snvs(windows)) == 0.0
+
+
+def test_a_package_of_another_kind_is_refused(cached: tuple[str, Path], loaded: Any) -> None:
+    kind, package = cached
+    other = {"characters": "bytes", "bytes": "masked", "masked": "characters"}[kind]
+    with pytest.raises(ConfigurationError, match="made with another encoder"):
+        lewm.GenoLeWMDataset(package, encoder=loaded[other])
+
+
+@pytest.mark.parametrize(("kind", "fits"), [("characters", 1_296), ("bytes", 1_296), ("masked", 5_994)])
+def test_a_window_longer_than_the_context_is_refused(kind: str, fits: int, loaded: Any, folders: Any) -> None:
+    assert loaded[kind].encode_windows(random_windows(1, fits)).shape[0] == 1
+    with pytest.raises(SequenceError, match="longer than the context"):
+        loaded[kind].encode_windows(random_windows(1, fits + 6))
+    encoders.read_identity(folders[kind], window_bp=fits)
+    with pytest.raises(ConfigurationError, match=f"at most {fits:,} bp"):
+        encoders.CausalLMStateEncoder(folders[kind], window_bp=fits + 6)
+
+
+def test_the_loss_of_single_bases_is_per_base(folders: Any) -> None:
+    for kind in ("characters", "bytes"):
+        window = random_windows(1, 600)[0][:-50] + "N" * 50
+        model = transformers.AutoModelForCausalLM.from_pretrained(folders[kind]).eval()
+        ids = torch.tensor(plain_ids(kind, window)[:600])
+        with torch.no_grad():
+            chances = model(input_ids=ids[None]).logits[0].log_softmax(-1)
+        each = [-float(chances[at - 1, ids[at]]) for at in range(1, 550)]
+        (found,) = encoders.CausalLMLoss(folders[kind]).nats_per_base([window])
+        assert found == pytest.approx(np.mean(each), rel=1e-4)
+
+
+def test_the_first_base_follows_a_special_token_where_there_is_one(folders: Any, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(folders["characters"], tmp_path / "bos"))
+    (folder / "tokenizer.json").write_text(json.dumps(character_tokenizer(before="[BOS]", after=None)))
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    window = random_windows(1, 60)[0]
+    ids = torch.tensor([2, *plain_ids("characters", window)[:60]])
+    with torch.no_grad():
+        chances = model(input_ids=ids[None]).logits[0].log_softmax(-1)
+    each = [-float(chances[at - 1, ids[at]]) for at in range(1, 61)]
+    (found,) = encoders.CausalLMLoss(folder).nats_per_base([window])
+    assert found == pytest.approx(np.mean(each), rel=1e-4)
+
+
+def test_a_masked_model_has_no_loss_of_the_next_token(folders: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"not a causal language model.*got EsmForMaskedLM"):
+        encoders.CausalLMLoss(folders["masked"])
+
+
+def test_a_masked_model_needs_its_other_tensors(folders: Any, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    folder = Path(shutil.copytree(folders["masked"], tmp_path / "damaged"))
+    tensors = load_file(folder / "model.safetensors")
+    assert not any("pooler" in name for name in tensors)
+    del tensors["esm.encoder.layer.1.output.dense.weight"]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CorruptResourceError, match="lack tensors of the model"):
+        encoders.CausalLMStateEncoder(folder)
