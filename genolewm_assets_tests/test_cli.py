@@ -217,10 +217,8 @@ def test_catalog_check_shows_the_encoder(
     catalog.write_text(f"{text}\nencoder: {{model: carbon-500m, revision: {commit}}}\n")
     assert run(monkeypatch, "catalog", "check", catalog, "--offline", "--json") == 0
     shown = json.loads(capsys.readouterr().out)["encoder"]
-    assert (
-        shown
-        == f"HuggingFaceBio/Carbon-500M at {commit}, layer -1, computed in float32, stored in float16; its own code does not run"
-    )
+    precision = "computed in float32, stored in float16"
+    assert shown == f"HuggingFaceBio/Carbon-500M at {commit}, layer -1, {precision}; its own code does not run"
 
 
 def test_ui_refuses_an_impossible_port(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
