@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.model_files import ModelFiles
 from genolewm_assets.encoders.model_loading import load_model
+from genolewm_assets.encoders.packed_attention import packed_states
+from genolewm_assets.encoders.packed_rows import PackedRow
 
 
 class StateNetwork:
@@ -51,18 +53,46 @@ class StateNetwork:
         """Largest number of tokens of a window, tags included; None if the configuration states none."""
         return getattr(self._model.config, "max_position_embeddings", None)
 
+    @property
+    def hidden_size(self) -> int:
+        """Length of one state."""
+        return int(self._model.get_input_embeddings().weight.shape[1])
+
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """Dtype in which the model computes."""
+        dtype: torch.dtype = self._model.get_input_embeddings().weight.dtype
+        return dtype
+
+    @property
+    def rope_types(self) -> set[str]:
+        """Kinds of rotary position codes of the model's layers; empty if it has none."""
+        stated = getattr(self._model.config, "rope_parameters", None) or {}
+        return {
+            str(one["rope_type"]) for one in (stated, *stated.values()) if isinstance(one, dict) and "rope_type" in one
+        }
+
     def token_states(self, ids: NDArray[np.int64]) -> torch.Tensor:
         """Return the states of windows of equal length: float32, shape (n_windows, n_tokens, hidden), on the device."""
-        last = self._layer == self._model.config.num_hidden_layers
         with plain_float32(self._device.type, self._cpu_threads):
-            output = self._model(
-                input_ids=torch.from_numpy(ids).to(self._device),
-                use_cache=False,
-                output_hidden_states=not last,
-                return_dict=True,
-            )
+            return self._forward(torch.from_numpy(ids).to(self._device)).to(torch.float32)
+
+    def packed_states(self, row: PackedRow) -> torch.Tensor:
+        """Return the states of the tokens of a packed row: shape (n_tokens, hidden), on the device; see ``edited``."""
+        with plain_float32(self._device.type, self._cpu_threads):
+            return packed_states(self._model, self._forward, row, self._device)
+
+    def _forward(self, ids: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
+        last = self._layer == self._model.config.num_hidden_layers
+        output = self._model(
+            input_ids=ids,
+            position_ids=positions,
+            use_cache=False,
+            output_hidden_states=not last,
+            return_dict=True,
+        )
         chosen: torch.Tensor = output.last_hidden_state if last else output.hidden_states[self._layer]
-        return chosen.to(torch.float32)
+        return chosen
 
 
 @contextmanager
