@@ -115,18 +115,18 @@ class PrefixEncoder:
         first = 1 + block * self._block_tokens
         last = np.minimum(first + self._block_tokens, stops[of_edit])
         states = self._network.packed_states(row)
-        # Running sums in float64: a block's tokens are one interval of the reference and one of the tail.
-        sums = states.new_zeros((len(states) + 1, states.shape[1]), dtype=torch.float64)
-        torch.cumsum(states, dim=0, dtype=torch.float64, out=sums[1:])
         prefix = row.prefixes[of_edit]
         reference, tail = row.reference_at[of_edit], row.tail_at[of_edit] - prefix
-        from_reference, from_tail = (
-            sums[torch.from_numpy(base + clip(last, prefix)).to(sums.device)]
-            - sums[torch.from_numpy(base + clip(first, prefix)).to(sums.device)]
-            for base, clip in ((reference, np.minimum), (tail, np.maximum))
+        # A block's tokens are one interval of the reference and one of the tail, either of which may be empty.
+        bounds = np.stack(
+            (
+                reference + np.minimum(first, prefix),
+                reference + np.minimum(last, prefix),
+                tail + np.maximum(first, prefix),
+                tail + np.maximum(last, prefix),
+            )
         )
-        sizes = torch.from_numpy(last - first).to(sums.device)
-        means: NDArray[np.float32] = ((from_reference + from_tail) / sizes[:, None]).to(torch.float32).cpu().numpy()
+        means: NDArray[np.float32] = (_interval_sums(states, bounds) / (last - first)[:, None]).astype(np.float32)
         return means
 
     def _probe(self) -> str | None:
@@ -158,6 +158,20 @@ class PrefixEncoder:
         if max(_largest_difference(here, expected) for here, expected in found) > tolerance:
             return "its states computed from a prefix are not those of the whole window"
         return None
+
+
+def _interval_sums(states: torch.Tensor, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return sums of states over pairs of intervals: float64, shape (n, hidden).
+
+    ``bounds``, shape (4, n), has start and stop of the first interval, then of the second.
+    """
+    edges, at = np.unique(np.concatenate(([0, len(states)], bounds.ravel())), return_inverse=True)
+    lengths = torch.from_numpy(np.diff(edges)).to(states.device)
+    between = torch.segment_reduce(states.to(torch.float64), "sum", lengths=lengths, axis=0)
+    before = torch.cat((between.new_zeros((1, between.shape[1])), between.cumsum(dim=0)))
+    start, stop, other_start, other_stop = before[torch.from_numpy(at[2:].reshape(bounds.shape)).to(before.device)]
+    sums: NDArray[np.float64] = (stop - start + other_stop - other_start).cpu().numpy()
+    return sums
 
 
 def _largest_difference(found: torch.Tensor, expected: torch.Tensor) -> float:

@@ -1,9 +1,9 @@
 """Attention of packed rows, put into a model of transformers in place of its own; imports torch and transformers.
 
-A token attends to two intervals of its row: the shared tokens of the reference, and its own segment up to itself. On
-the CPU the row goes through the model in pieces whose intermediate results stay in the processor's caches, and keys and
-values that later pieces read are kept; on an accelerator the row goes through at once, and one FlexAttention kernel
-skips every block of the two intervals' complement. Nothing is padded, and no key is copied for an edit on the latter.
+A token attends to two intervals of its row: the tokens of the reference before its segment, and its own segment up to
+itself. On the CPU the row goes through the model in pieces whose intermediate results stay in the processor's caches,
+and keys and values are kept in one buffer per layer; on an accelerator the row goes through at once, and one
+FlexAttention kernel skips the blocks outside of the two intervals. Neither copies keys of the reference for an edit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
@@ -27,6 +27,8 @@ from genolewm_assets.errors import ConfigurationError
 _NAME = "genolewm_packed"
 #: Tokens of a piece on the CPU. With 2,048 and more a pass costs 5 to 20 % more per token: its results leave the cache.
 _PIECE_TOKENS = 1_024
+#: Tokens that attend at once there: with more, more keys are multiplied that the mask then hides.
+_PART_TOKENS = 320
 #: Tokens of a block of FlexAttention, and the sizes to which rows are rounded up there, so that few kernels are built.
 _FLEX_BLOCK, _FLEX_ROW = 128, 1_024
 #: Keywords that attention may get without a change of its result.
@@ -34,44 +36,28 @@ _HARMLESS = {"position_ids", "use_cache", "output_attentions", "output_hidden_st
 
 
 class _Part(NamedTuple):
-    """A segment, or a part of one that is too long for a piece; numbers are places of the packed row.
+    """Tokens that attend at once: a segment, or a part of one.
 
     Attributes
     ----------
     start, stop
-        Tokens of the part.
-    shared_start, shared_stop
-        Tokens of the reference that they attend to.
-    own_start
-        First token of the segment; the part attends to the segment from there on, causally.
+        Places in the packed row.
+    slots
+        First slot of the window in the buffers of keys and values.
+    first
+        Place in the window of the first token; it attends to all before it.
     """
 
     start: int
     stop: int
-    shared_start: int
-    shared_stop: int
-    own_start: int
+    slots: int
+    first: int
 
 
-class _Pieces(NamedTuple):
-    """The pieces of a row, and the keys and values that later pieces read.
+#: Keys and values of a layer, shape (1, heads, n_slots, head size).
+_KeysAndValues: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 
-    Attributes
-    ----------
-    pieces
-        Consecutive parts that go through the model at once.
-    keep
-        Number of tokens of the row, from its start, whose keys and values a later piece reads.
-    kept
-        Keys and values of these tokens by layer, shape (1, heads, keep, head size).
-    """
-
-    pieces: list[list[_Part]]
-    keep: int
-    kept: dict[int, tuple[torch.Tensor, torch.Tensor]]
-
-
-_Attend = Callable[[Any, torch.Tensor, torch.Tensor, torch.Tensor, float | None], torch.Tensor]
+_Attend: TypeAlias = Callable[[Any, torch.Tensor, torch.Tensor, torch.Tensor, float | None], torch.Tensor]
 _ATTEND: ContextVar[_Attend | None] = ContextVar("attend", default=None)
 
 
@@ -113,26 +99,28 @@ def packed_states(
             ids, positions = (torch.nn.functional.pad(values, padding) for values in (ids, positions))
             with _attending(_Fused(row, size, device)):
                 return forward(ids, positions)[0, : len(row.ids)]
-        cut = _cut(row.segments)
+        pieces, n_slots = _cut(row.segments)
+        buffers = dict[int, _KeysAndValues]()
         states = []
-        for piece in cut.pieces:
+        for piece in pieces:
             here = slice(piece[0].start, piece[-1].stop)
-            with _attending(_ByPart(piece, cut.keep, cut.kept)):
+            with _attending(_ByPart(piece, n_slots, buffers)):
                 states.append(forward(ids[:, here], positions[:, here])[0])
         return torch.cat(states) if len(states) > 1 else states[0]
 
 
-def _cut(segments: Sequence[Segment]) -> _Pieces:
-    """Cut a row into pieces: long segments into equal parts, short ones joined while they fit."""
-    parts = list[_Part]()
-    keep = 0
+def _cut(segments: Sequence[Segment]) -> tuple[list[list[_Part]], int]:
+    """Cut a row into parts, join them to the pieces that go through the model at once, and count the buffers' slots."""
+    parts, n_slots = list[_Part](), 0
+    slots = dict[int, int]()
+    for reference, size in _sizes(segments).items():
+        slots[reference], n_slots = n_slots, n_slots + size
     for segment in segments:
         size = segment.stop - segment.start
-        n_parts = -(-size // _PIECE_TOKENS)
-        keep = max(keep, segment.shared_stop, segment.stop if n_parts > 1 else 0)
-        bounds = [segment.start + size * part // n_parts for part in range(n_parts + 1)]
+        n_parts = -(-size // _PART_TOKENS)
+        bounds = [size * part // n_parts for part in range(n_parts + 1)]
         parts += [
-            _Part(start, stop, segment.shared_start, segment.shared_stop, segment.start)
+            _Part(segment.start + start, segment.start + stop, slots[segment.reference], segment.first + start)
             for start, stop in pairwise(bounds)
         ]
     pieces = list[list[_Part]]()
@@ -140,71 +128,64 @@ def _cut(segments: Sequence[Segment]) -> _Pieces:
         if not pieces or part.stop - pieces[-1][0].start > _PIECE_TOKENS:
             pieces.append([])
         pieces[-1].append(part)
-    return _Pieces(pieces, keep if len(pieces) > 1 else 0, {})
+    return pieces, n_slots
+
+
+def _sizes(segments: Sequence[Segment]) -> dict[int, int]:
+    """Return the tokens of the longest window that begins with each reference, by the reference's place in the row."""
+    sizes = dict[int, int]()
+    for one in segments:
+        sizes[one.reference] = max(sizes.get(one.reference, 0), one.first + one.stop - one.start)
+    return sizes
 
 
 class _ByPart:
-    """Attention of a piece, one call per part; a row on the CPU has few, long parts."""
+    """Attention of a piece, one call per part; a row on the CPU has few, long parts.
 
-    def __init__(self, parts: Sequence[_Part], keep: int, kept: dict[int, tuple[torch.Tensor, torch.Tensor]]) -> None:
-        self._parts, self._keep, self._kept = parts, keep, kept
-        self._start, self._stop = parts[0].start, parts[-1].stop
+    Keys and values have one slot per place of a window. A tail overwrites those of the reference right of its prefix,
+    which no later tail reads, so that each part attends to one stretch of slots without a copy.
+    """
+
+    def __init__(self, parts: Sequence[_Part], n_slots: int, buffers: dict[int, _KeysAndValues]) -> None:
+        self._parts, self._n_slots, self._buffers = parts, n_slots, buffers
         self._masks = dict[int, torch.Tensor]()
 
     def __call__(
         self, module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None
     ) -> torch.Tensor:
         """Return the attention of the piece: shape (1, n_tokens, heads, head size)."""
-        key_kept, value_kept = self._keep_later(module, key, value)
-        results = []
+        if id(module) not in self._buffers:
+            keys, values = (new.new_empty((*new.shape[:2], self._n_slots, new.shape[3])) for new in (key, value))
+            self._buffers[id(module)] = keys, values
+        keys, values = self._buffers[id(module)]
+        result = value.new_empty((1, query.shape[2], query.shape[1], value.shape[3]))
         for part in self._parts:
-            reads = ((part.shared_start, part.shared_stop), (part.own_start, part.stop))
-            keys, values = (self._read(reads, kept, new) for kept, new in ((key_kept, key), (value_kept, value)))
-            own = query[:, :, part.start - self._start : part.stop - self._start]
-            mask = self._mask(part, keys.shape[2], query)
-            result = scaled_dot_product_attention(
-                own,
-                keys,
-                values,
+            here = slice(part.start - self._parts[0].start, part.stop - self._parts[0].start)
+            own = part.slots + part.first
+            seen = slice(part.slots, own + part.stop - part.start)
+            keys[:, :, own : seen.stop], values[:, :, own : seen.stop] = key[:, :, here], value[:, :, here]
+            mask = self._mask(part, query)
+            attended = scaled_dot_product_attention(
+                query[:, :, here],
+                keys[:, :, seen],
+                values[:, :, seen],
                 attn_mask=mask,
                 is_causal=mask is None,
                 scale=scale,
                 enable_gqa=query.shape[1] != key.shape[1],
             )
-            results.append(result.transpose(1, 2))
-        return torch.cat(results, dim=1) if len(results) > 1 else results[0]
+            result[:, here] = attended.transpose(1, 2)
+        return result
 
-    def _keep_later(self, module: Any, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Copy what later pieces read, and return all that was kept of a layer."""
-        stop = min(self._stop, self._keep)
-        if not self._keep:
-            return key, value
-        if id(module) not in self._kept:
-            keys, values = (new.new_empty((*new.shape[:2], self._keep, new.shape[3])) for new in (key, value))
-            self._kept[id(module)] = keys, values
-        kept = self._kept[id(module)]
-        if self._start < stop:
-            for old, new in zip(kept, (key, value), strict=True):
-                old[:, :, self._start : stop] = new[:, :, : stop - self._start]
-        return kept
-
-    def _read(self, reads: Sequence[tuple[int, int]], kept: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
-        """Return the keys or values of two intervals of the row, each kept, or all of this piece."""
-        found = [
-            kept[:, :, start:stop] if stop <= self._keep else new[:, :, start - self._start : stop - self._start]
-            for start, stop in reads
-            if start < stop
-        ]
-        return torch.cat(found, dim=2) if len(found) > 1 else found[0]
-
-    def _mask(self, part: _Part, n_keys: int, query: torch.Tensor) -> torch.Tensor | None:
-        """Return 0 where a token attends and -inf elsewhere, the same for all layers; None for plain causal."""
-        n_tokens = part.stop - part.start
-        if n_keys == n_tokens:
+    def _mask(self, part: _Part, query: torch.Tensor) -> torch.Tensor | None:
+        """Return 0 where a token attends and -inf elsewhere, the same for all layers; None at the start of a window."""
+        if part.first == 0:
             return None
         if part.start not in self._masks:
-            hidden = torch.full((n_tokens, n_keys), -torch.inf, dtype=query.dtype, device=query.device)
-            self._masks[part.start] = hidden.triu_(n_keys - n_tokens + 1)
+            n_tokens = part.stop - part.start
+            mask = query.new_zeros((n_tokens, part.first + n_tokens))
+            mask[:, part.first :].fill_(-torch.inf).triu_(1)
+            self._masks[part.start] = mask
         return self._masks[part.start]
 
 
@@ -238,10 +219,10 @@ def flex_mask(segments: Sequence[Segment], size: int, device: torch.device) -> B
         Device of the mask.
     """
     lengths = torch.tensor([segment.stop - segment.start for segment in segments], device=device)
-    columns = torch.tensor(segments, device=device)
+    columns = torch.tensor([(one.start, one.reference, one.reference + one.first) for one in segments], device=device)
     filled = torch.arange(segments[-1].stop, size, device=device)
     own, shared, shared_stop = (
-        torch.cat((columns[:, column].repeat_interleave(lengths), filled)).to(torch.int32) for column in (0, 2, 3)
+        torch.cat((column.repeat_interleave(lengths), filled)).to(torch.int32) for column in columns.unbind(1)
     )
 
     def attends(batch: Any, head: Any, query: Any, key: Any) -> Any:

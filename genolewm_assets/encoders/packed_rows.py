@@ -20,22 +20,23 @@ Ids = NDArray[np.int64]
 
 
 class Segment(NamedTuple):
-    """Consecutive tokens of one window in a packed row; all numbers are 0-based half-open places of the row.
-
-    A token attends to ``shared_start`` to ``shared_stop`` and, causally, to its own segment.
+    """Consecutive tokens of one window in a packed row; a token attends to those before it in its window.
 
     Attributes
     ----------
     start, stop
-        The tokens of the segment.
-    shared_start, shared_stop
-        Tokens of the reference that precede them; empty for a reference.
+        Places in the row, 0-based half-open.
+    first
+        Place in the window, tags included, of the first token: 0 for a reference.
+    reference
+        Place in the row of the reference's first token, from where the window's tokens before ``first`` are read; of a
+        reference its own.
     """
 
     start: int
     stop: int
-    shared_start: int
-    shared_stop: int
+    first: int
+    reference: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +50,7 @@ class PackedRow:
     positions
         int64, shape (n_tokens,): place of each token in its window, tags included.
     segments
-        Consecutive segments that cover the row: references first.
+        Consecutive segments that cover the row: references first, then tails, those of a reference from right to left.
     reference_at, tail_at
         int64, shape (n_edits,): places of the first token of an edit's reference, and of its tail; 0 without a tail.
     prefixes
@@ -134,16 +135,14 @@ def plan_rows(tails: Tails, *, max_tokens: int, one_source: bool) -> list[NDArra
 
 
 def pack_row(tails: Tails, edits: NDArray[np.int64]) -> PackedRow:
-    """Pack the tokens of some edits into one row; ``edits`` is one of those of :func:`plan_rows`."""
+    """Pack the tokens of some edits into one row; see :func:`plan_rows`."""
     parts: list[Ids] = []
-    firsts: list[int] = []
     segments: list[Segment] = []
 
-    def add(ids: Ids, first: int, shared: tuple[int, int] | None = None) -> int:
+    def add(ids: Ids, first: int, reference: int | None = None) -> int:
         start = segments[-1].stop if segments else 0
-        segments.append(Segment(start, start + len(ids), *(shared or (start, start))))
+        segments.append(Segment(start, start + len(ids), first, start if reference is None else reference))
         parts.append(ids)
-        firsts.append(first)
         return start
 
     source_of, prefixes = tails.source_of[edits], tails.prefixes[edits]
@@ -153,11 +152,12 @@ def pack_row(tails: Tails, edits: NDArray[np.int64]) -> PackedRow:
         places[source] = add(tails.sources[source][:longest], 0)
     reference_at = np.array([places[source] for source in source_of.tolist()], dtype=np.int64)
     tail_at = np.zeros(len(edits), dtype=np.int64)
-    for at, edit in enumerate(edits.tolist()):
-        prefix, stop, first = int(prefixes[at]), int(tails.stops[edit]), int(reference_at[at])
+    # From right to left, so that a tail may take the place of the reference's keys right of it.
+    for at in np.argsort(-prefixes, kind="stable").tolist():
+        prefix, stop = int(prefixes[at]), int(tails.stops[edits[at]])
         if prefix < stop:
-            tail_at[at] = add(tails.edited[edit][prefix:stop], prefix, (first, first + prefix))
-    positions = [np.arange(first, first + len(part)) for first, part in zip(firsts, parts, strict=True)]
+            tail_at[at] = add(tails.edited[edits[at]][prefix:stop], prefix, int(reference_at[at]))
+    positions = [np.arange(one.first, one.first + one.stop - one.start) for one in segments]
     return PackedRow(
         ids=np.concatenate(parts),
         positions=np.concatenate(positions),
