@@ -13,7 +13,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 import typer.main
@@ -67,6 +67,16 @@ app.add_typer(holdouts_app, name="holdouts")
 app.add_typer(audit_app, name="audit")
 
 PortOption = Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65_535)]
+ComputeOption = Annotated[
+    Literal["float32", "bfloat16"] | None,
+    typer.Option("--compute", help="Precision of the forward pass, in place of encoder.compute in the catalogue."),
+]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", help="Torch device of the encoder, such as cuda or cpu; auto if not given.")
+]
+BatchOption = Annotated[
+    int | None, typer.Option("--batch-windows", help="Largest number of windows per pass on a GPU.", min=1)
+]
 HostsOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -178,17 +188,26 @@ def _demo_table(results: Sequence[PartitionResult]) -> Table:
 
 @app.command("cache-windows")
 def cache_windows(
-    root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, as_json: JsonOption = False
+    root: RootOption = Path("data"),
+    catalog: CatalogOption = "sample",
+    compute: ComputeOption = None,
+    device: DeviceOption = None,
+    batch_windows: BatchOption = None,
+    *,
+    as_json: JsonOption = False,
 ) -> None:
     """Cache the encoder states of every reference and corpus window of a catalogue; build their inputs first.
 
-    Example: `genolewm cache-windows --catalog sample --root data`
+    Example: `genolewm cache-windows --catalog sample --root data --device auto`
     """
+    chosen = {"COMPUTE": compute, "DEVICE": device, "BATCH_WINDOWS": batch_windows}
+    os.environ.update({f"GENOLEWM_{name}": str(value) for name, value in chosen.items() if value is not None})
     enter_environment(root, catalog)
     from genolewm_assets.definitions import defs
     from genolewm_assets.defs.operations import STATE_ASSETS, Demo
+    from genolewm_assets.defs.runtime import echoing
 
-    with Demo(defs, say=_say) as walk, ConsoleProgress(err) as progress:
+    with Demo(defs, say=_say) as walk, ConsoleProgress(err) as progress, echoing(progress.say):
         steps = [step for step in walk.steps() if step[0].key in STATE_ASSETS]
         results = _walk(walk, steps, progress)
     _print_results(results, as_json=as_json)

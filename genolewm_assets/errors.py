@@ -10,7 +10,7 @@
         CatalogError, RootError
       ResourceError (OSError)          corrupt, missing or busy resource: exit 4
         MissingResourceError, CorruptResourceError, RejectedResourceError, BusyError,
-        VersionError, FetchError
+        VersionError, DeviceError, FetchError
           ChecksumError
 
 Every message has one format, made by :meth:`GenoLeWMError.__str__`:
@@ -142,6 +142,10 @@ class RejectedResourceError(ResourceError):
 
 class VersionError(ResourceError):
     """Another version of this code began the unfinished work; only that version continues it."""
+
+
+class DeviceError(ResourceError):
+    """An accelerator failed or has too little memory; another attempt or another machine may succeed."""
 
 
 class FetchError(ResourceError):

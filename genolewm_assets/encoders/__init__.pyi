@@ -1,9 +1,12 @@
 from .causal_lm import CausalLMStateEncoder as CausalLMStateEncoder
 from .causal_lm_loss import CausalLMLoss as CausalLMLoss
+from .identity import Compute as Compute
 from .identity import EncoderIdentity as EncoderIdentity
 from .identity import read_identity as read_identity
 from .model_files import ask_hub as ask_hub
 from .model_files import locate_model as locate_model
+from .precision_check import NOTHING_ROUNDED as NOTHING_ROUNDED
+from .precision_check import PRECISION_SUFFICIENT as PRECISION_SUFFICIENT
 from .state_cache import STATE_ROWS as STATE_ROWS
 from .state_cache import STATES as STATES
 from .state_cache import state_config as state_config

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +11,34 @@ import numpy as np
 import transformers
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders.edited import PrefixEncoder
-from genolewm_assets.encoders.identity import EncoderIdentity, StateDtype, identify
+from genolewm_assets.encoders.batches import Batches
+from genolewm_assets.encoders.edits import PrefixEncoder
+from genolewm_assets.encoders.identity import Compute, EncoderIdentity, StateDtype, identify
 from genolewm_assets.encoders.model_files import ModelFiles, locate_model
 from genolewm_assets.encoders.model_loading import usable_device
 from genolewm_assets.encoders.network import StateNetwork
+from genolewm_assets.encoders.throughput import describe_run
 from genolewm_assets.encoders.tokens import CLOSE_TAG, OPEN_TAG, DnaTokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
-from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count, block_means, check_spans, spans_as_mask
+from genolewm_assets.genome import TOKEN_BP, encode_sequence
+from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count, check_spans
+from genolewm_assets.store.files import JsonValue
 
 #: Sequence for comparing tokenizers: all bases, lower case, ambiguity codes.
 _PROBE = "ACGTTGCAAGCTTTTTTTNNNNNNGATTACACGTNRacgtgaCCGGATCTGACT"
 
-#: Tokens of edited windows that go through the model at once, per window of a batch.
+#: Tags around the DNA tokens of a window.
+_DNA_TAGS = (OPEN_TAG, CLOSE_TAG)
+
+#: Windows of the first forward pass on an accelerator, unless a number is given.
+BATCH_WINDOWS = 64
+
+#: Tokens of edited windows that go through the model at once on the CPU; eight times as many on an accelerator.
 _PACKED_TOKENS = 16_384
 
 
 class CausalLMStateEncoder:
-    """Encoder that computes block-pooled hidden states of a causal language model.
+    """Encoder that computes block-pooled hidden states of a causal language model. Several threads may use it.
 
     Parameters
     ----------
@@ -40,23 +51,31 @@ class CausalLMStateEncoder:
     block_tokens
         DNA tokens per block; a block is the mean of their states.
     dtype
-        Dtype of the returned states, ``float32`` or ``float16``. The model always computes in float32.
+        Dtype of the returned states, ``float32`` or ``float16``.
+    compute
+        Precision of the forward pass, ``float32`` or ``bfloat16``, whatever the dtype of the weights; see
+        :class:`~genolewm_assets.encoders.identity.Compute`.
     device
         Torch device that runs the model; ``auto`` is the first CUDA device, or the CPU if there is none.
     trusted_code
         The value of ``model`` again, to allow the model's own Python code to run; the token ids are then compared with
         those of the model's tokenizer. None: the code may not run.
     batch_windows
-        Windows per forward pass on an accelerator. On the CPU always one, so that the bits of a window's states do not
-        depend on the other windows.
+        Largest number of windows per forward pass on an accelerator; by default 64. It is halved whenever the memory
+        of the device is too small. On the CPU always one, so that the bits of a window's states do not depend on the
+        other windows.
     cpu_threads
         Threads of a forward pass on the CPU. With one, the default, the bits of the states do not depend on the number
         of cores, and processes that share the cores do not slow each other down.
+    compiler
+        Backend of ``torch.compile``, such as ``inductor``, for an accelerator; None: layers are not compiled.
 
     Raises
     ------
     ConfigurationError
         If a parameter is out of range, or the model does not read tagged 6-mers.
+    DeviceError
+        If the accelerator fails, or its memory is too small.
     MissingResourceError, CorruptResourceError, FetchError
         If the model's files are missing, damaged, or cannot be downloaded.
     """
@@ -69,32 +88,62 @@ class CausalLMStateEncoder:
         layer: int = -1,
         block_tokens: int = BLOCK_TOKENS,
         dtype: str = StateDtype.FLOAT32,
+        compute: str = Compute.FLOAT32,
         device: str = "cpu",
         trusted_code: str | None = None,
-        batch_windows: int = 8,
+        batch_windows: int | None = None,
         cpu_threads: int = 1,
+        compiler: str | None = None,
     ) -> None:
+        self._again = partial(
+            CausalLMStateEncoder,
+            model,
+            revision=revision,
+            layer=layer,
+            block_tokens=block_tokens,
+            device=device,
+            trusted_code=trusted_code,
+            batch_windows=batch_windows,
+            cpu_threads=cpu_threads,
+        )
         files = locate_model(model, revision=revision, trusted_code=trusted_code)
-        self._identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype)
+        self._identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype, compute=compute)
         self._where = f"encoder {files.model_id}"
         device_used = usable_device(device, self._where)
-        for name, count in (("batch_windows", batch_windows), ("cpu_threads", cpu_threads)):
+        wanted = BATCH_WINDOWS if batch_windows is None else batch_windows
+        for name, count in (("batch_windows", wanted), ("cpu_threads", cpu_threads)):
             if count < 1:
                 raise ConfigurationError(
                     f"{self._where}: {name}", "out of range", expected="at least 1", got=f"{count}"
                 )
-        self._batch_windows = 1 if device_used.type == "cpu" else batch_windows
         self._tokens = DnaTokens.from_tokenizer_files(files.folder)
         if files.code_trusted:
             _check_tokenizer(files, self._tokens)
-        self._network = StateNetwork(files, layer=self._identity.layer, device=device_used, cpu_threads=cpu_threads)
+        self._network = StateNetwork(
+            files,
+            layer=self._identity.layer,
+            device=device_used,
+            cpu_threads=cpu_threads,
+            compute=self._identity.compute,
+            # On the CPU a compiler would change the bits of states.
+            compiler=None if device_used.type == "cpu" else compiler,
+        )
+        self._batches = Batches(
+            partial(self._network.start_blocks, block_tokens=block_tokens),
+            1 if device_used.type == "cpu" else wanted,
+            self._where,
+        )
         self._check_vocabulary()
+        on_cpu = device_used.type == "cpu"
         self._prefixes = PrefixEncoder(
             self._network,
-            self._tokens,
-            block_tokens=block_tokens,
-            max_tokens=_PACKED_TOKENS * self._batch_windows,
-            one_source=device_used.type == "cpu",
+            self._tokens.kmer_ids,
+            leading=(self._tokens.open_id,),
+            trailing=(self._tokens.close_id,),
+            tokens_per_block=block_tokens,
+            compute=self._identity.compute,
+            max_tokens=_PACKED_TOKENS if on_cpu else 8 * _PACKED_TOKENS,
+            one_source=on_cpu,
         )
 
     @property
@@ -139,20 +188,37 @@ class CausalLMStateEncoder:
         CorruptResourceError
             If a state is not finite.
         """
-        ids = [self._tokens.encode(sequence) for sequence in sequences]
-        widths = [block_count(len(one) - 2, self._identity.block_tokens) for one in ids]
-        self._check_lengths(ids, widths, n_blocks)
+        groups = _rows_by_length(sequences)
+        widths = self._check_lengths(groups, n_blocks)
         rows = np.full(
-            (len(ids), max(widths, default=0) if n_blocks is None else n_blocks, self.hidden_size),
+            (len(sequences), max(widths, default=0) if n_blocks is None else n_blocks, self.hidden_size),
             np.nan,
             dtype=self._identity.dtype.value,
         )
-        for batch in _equal_length_batches(ids, self._batch_windows):
-            hidden = self._network.token_states(np.stack([ids[row] for row in batch])).cpu().numpy()
-            for row, states in zip(batch, hidden, strict=True):
-                blocks = block_means(states[1:-1], self._identity.block_tokens)
-                rows[row, : len(blocks)] = store_states(blocks, self._identity.dtype, where=self._where)
+        ids = [self._token_ids([sequences[row] for row in group]) for group in groups.values()]
+        for group, width, given in zip(groups.values(), widths, ids, strict=True):
+            rows[group, :width] = store_states(self._batches.run(given), self._identity.dtype, where=self._where)
         return rows
+
+    def in_float32(self) -> CausalLMStateEncoder:
+        """Return this encoder with states that are computed and stored in float32; the model is loaded once more."""
+        return self._again()
+
+    def describe_run(self, *, n_windows: int, seconds: float, window_bp: int) -> dict[str, JsonValue]:
+        """Return what encoded some windows of at most ``window_bp`` bases, and how fast.
+
+        Returns
+        -------
+        dict
+            Figures of :func:`~genolewm_assets.encoders.throughput.describe_run`, ``dtype`` and ``batch_windows``.
+        """
+        n_tokens = window_bp // TOKEN_BP + len(_DNA_TAGS)
+        figures = describe_run(self._network, n_windows=n_windows, seconds=seconds, n_tokens=n_tokens)
+        return {**figures, "dtype": self._identity.dtype.value, "batch_windows": self._batches.windows}
+
+    def _token_ids(self, sequences: Sequence[str]) -> NDArray[np.int64]:
+        """Return the token ids of windows of equal length: int64, shape (n_windows, n_tokens), tags included."""
+        return self._tokens.encode_codes(encode_sequence("".join(sequences)).reshape(len(sequences), -1))
 
     def encode_edited(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
         """Compute the block states of edited windows, the targets of training; see :meth:`encode_windows`.
@@ -164,65 +230,28 @@ class CausalLMStateEncoder:
         return self.encode_windows(sequences, n_blocks=n_blocks)
 
     @property
-    def encodes_edits_from_prefix(self) -> bool:
-        """Whether :meth:`encode_edits` computes only what an edit changes; the first access probes the model."""
-        return self.full_path_reason is None
-
-    @property
     def full_path_reason(self) -> str | None:
         """Why :meth:`encode_edits` encodes whole windows, such as a model that is not causal; None if it does not."""
         return self._prefixes.obstacle
 
     def encode_edits(
-        self,
-        sources: Sequence[str],
-        edited: Sequence[str],
-        source_of: NDArray[np.int64],
-        spans: NDArray[np.int64],
+        self, sources: Sequence[str], edited: Sequence[str], source_of: NDArray[np.int64], spans: NDArray[np.int64]
     ) -> NDArray[Any]:
-        """Compute the states of the pooled blocks of edited windows, from the first token that an edit changes.
+        """Compute the block states of edited windows from the first token that an edit changes.
 
-        Parameters
-        ----------
-        sources
-            Bases of the unedited windows.
-        edited
-            Bases of the edited windows.
-        source_of
-            int64, shape (n_edits,): index in ``sources`` of the window that each was made from. Any window may stand
-            there: the more tokens both begin with, the less is computed.
-        spans
-            int64, shape (n_edits, 2): first block and block after the last one that are wanted, 0-based half-open.
-
-        Returns
-        -------
-        ndarray
-            float32 or float16, shape (n_edits, n_blocks of the longest edited window, hidden_size), the form of
-            :meth:`encode_windows`, so that the same pooling reads both. Blocks outside of the span are NaN.
-
-        Raises
-        ------
-        InputError
-            If ``source_of`` or ``spans`` have another shape, or name a window or block that is not there.
-        SequenceError, ConfigurationError, CorruptResourceError
-            As :meth:`encode_windows`.
-
-        Notes
-        -----
-        The states are those of :meth:`encode_windows` up to the rounding of the computation (relative 1e-6 in
-        float32), rounded to the stored dtype. A model that is not causal, or whose layers mix tokens other than by
-        attention, encodes whole windows; see :attr:`full_path_reason`.
+        Parameters, result and errors are those of :class:`~genolewm_assets.lewm.states.edited.EditEncoder` and
+        :meth:`encode_windows`. The states are those of :meth:`encode_windows` up to the rounding of the computation.
+        A model for which that does not hold encodes whole windows; see :attr:`full_path_reason`.
         """
-        ids, of_source = [self._tokens.encode(sequence) for sequence in edited], np.asarray(source_of, dtype=np.int64)
-        widths = [block_count(len(one) - 2, self._identity.block_tokens) for one in ids]
-        self._check_lengths(ids, widths, None)
-        check_spans(widths, len(sources), of_source, spans)
-        inside = spans_as_mask(spans, max(widths, default=0))
-        if not ids or not self.encodes_edits_from_prefix:
+        self._check_lengths(_rows_by_length(edited), None)
+        n_blocks = [block_count(len(one) // TOKEN_BP, self._identity.block_tokens) for one in edited]
+        inside = check_spans(n_blocks, len(sources), source_of, spans)
+        if not edited or self.full_path_reason is not None:
             rows = self.encode_windows(edited)
             rows[~inside] = np.nan
             return rows
-        blocks = self._prefixes.block_states([self._tokens.encode(one) for one in sources], ids, of_source, spans)
+        ids = [[self._tokens.encode(one) for one in windows] for windows in (sources, edited)]
+        blocks = self._prefixes.block_states(*ids, source_of, spans)
         rows = np.full((*inside.shape, self.hidden_size), np.nan, dtype=self._identity.dtype.value)
         rows[inside] = store_states(blocks, self._identity.dtype, where=self._where)
         return rows
@@ -237,20 +266,29 @@ class CausalLMStateEncoder:
                 got=f"{self._tokens.largest_id:,}",
             )
 
-    def _check_lengths(self, ids: Sequence[NDArray[np.int64]], widths: Sequence[int], n_blocks: int | None) -> None:
-        context = self._network.context
-        for row, (one, width) in enumerate(zip(ids, widths, strict=True)):
-            if context is not None and len(one) > context:
+    def _check_lengths(self, groups: Mapping[int, Sequence[int]], n_blocks: int | None) -> list[int]:
+        """Return the number of blocks of the windows of each length, given their rows by length in bases."""
+        context, widths = self._network.context, []
+        for size_bp, (row, *_) in groups.items():
+            if size_bp < TOKEN_BP:
+                raise SequenceError(
+                    f"window {row}", "too short to encode", expected=f"at least {TOKEN_BP} bp", got=f"{size_bp} bp"
+                )
+            n_tokens = size_bp // TOKEN_BP
+            width = block_count(n_tokens, self._identity.block_tokens)
+            if context is not None and n_tokens + len(_DNA_TAGS) > context:
                 raise SequenceError(
                     f"window {row}",
                     f"longer than the context of {self._where}",
                     expected=f"at most {context:,} tokens, tags included",
-                    got=f"{len(one):,}",
+                    got=f"{n_tokens + len(_DNA_TAGS):,}",
                 )
             if n_blocks is not None and width > n_blocks:
                 raise SequenceError(
                     f"window {row}", "has more blocks than a row", expected=f"at most {n_blocks}", got=f"{width}"
                 )
+            widths.append(width)
+        return widths
 
 
 def _check_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
@@ -276,14 +314,12 @@ def _check_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
         )
 
 
-def _equal_length_batches(ids: Sequence[NDArray[np.int64]], batch_windows: int) -> Iterator[list[int]]:
-    """Group rows of equal token count into batches, which then need no padding and no attention mask."""
-    by_length: dict[int, list[int]] = {}
-    for row, one in enumerate(ids):
-        by_length.setdefault(len(one), []).append(row)
-    for rows in by_length.values():
-        for first in range(0, len(rows), batch_windows):
-            yield rows[first : first + batch_windows]
+def _rows_by_length(sequences: Sequence[str]) -> dict[int, list[int]]:
+    """Return the rows of windows by their length in bases; windows of one length need no padding."""
+    rows: dict[int, list[int]] = {}
+    for row, sequence in enumerate(sequences):
+        rows.setdefault(len(sequence), []).append(row)
+    return rows
 
 
 def store_states(states: NDArray[np.float32], dtype: StateDtype, *, where: str) -> NDArray[Any]:

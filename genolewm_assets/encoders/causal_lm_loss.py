@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.model_files import locate_model
 from genolewm_assets.encoders.model_loading import load_model, usable_device
-from genolewm_assets.encoders.network import plain_float32
+from genolewm_assets.encoders.network import exact_products
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.errors import ConfigurationError, SequenceError
 from genolewm_assets.genome import TOKEN_BP
@@ -78,7 +78,7 @@ class CausalLMLoss:
         # The closing tag is no base; tokens are predicted from those before them, the first from the opening tag.
         given = torch.from_numpy(ids[:-1]).to(self._device)
         losses = list[torch.Tensor]()
-        with plain_float32(self._device.type, self._cpu_threads):
+        with exact_products(self._device.type, self._cpu_threads):
             states = self._model.base_model(input_ids=given[None], use_cache=False).last_hidden_state[0]
             for first in range(0, len(given) - 1, _TOKENS_AT_ONCE):
                 logits = self._head(states[first : min(first + _TOKENS_AT_ONCE, len(given) - 1)])

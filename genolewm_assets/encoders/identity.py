@@ -5,7 +5,7 @@ This module does not import the model library; reading an identity hashes the mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +18,7 @@ from genolewm_assets.encoders.tokens import PROMPT_TEMPLATE
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import TOKEN_BP
 from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count
+from genolewm_assets.store.files import JsonValue
 
 
 class StateDtype(StrEnum):
@@ -25,6 +26,17 @@ class StateDtype(StrEnum):
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
+
+
+class Compute(StrEnum):
+    """Precision of the forward pass.
+
+    ``bfloat16``: weights of linear layers and matrix products; embeddings, the sums between layers, norms, softmax and
+    pooling stay float32.
+    """
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +57,15 @@ class EncoderIdentity:
     block_tokens
         DNA tokens per block; a block is the mean of their states.
     dtype
-        Dtype of the stored states; they are computed in float32.
+        Dtype of the stored states.
     hidden_size
         Length of one state.
     pooling, normalisation
         Processing of the hidden states: block means, no normalisation.
     prompt_template
         Model input for a sequence.
+    compute
+        Precision of the forward pass.
     """
 
     model_id: str
@@ -65,10 +79,17 @@ class EncoderIdentity:
     pooling: str = "block_mean"
     normalisation: str = "none"
     prompt_template: str = PROMPT_TEMPLATE
+    compute: Compute = Compute.FLOAT32
 
     def as_recipe(self) -> dict[str, str | int | None]:
-        """Return the fields as JSON values for recipes and cache keys; they do not depend on the machine."""
-        return {**asdict(self), "dtype": self.dtype.value}
+        """Return the fields as JSON values for recipes and cache keys; they do not depend on the machine.
+
+        ``compute`` is left out if it is ``float32``, so that caches made before there was a choice keep their keys.
+        """
+        recipe = {**asdict(self), "dtype": self.dtype.value, "compute": self.compute.value}
+        if self.compute is Compute.FLOAT32:
+            del recipe["compute"]
+        return recipe
 
     def row_shape(self, window_bp: int) -> tuple[int, int]:
         """Return the shape (n_blocks, hidden_size) of the states of a window of ``window_bp`` bases."""
@@ -81,7 +102,10 @@ class EncoderIdentity:
 
 
 class StateEncoder(Protocol):
-    """Interface of an encoder that computes block states of windows; tests pass a fake encoder."""
+    """Interface of an encoder that computes block states of windows; tests pass a fake encoder.
+
+    Two threads may call it at once.
+    """
 
     @property
     def identity(self) -> EncoderIdentity:
@@ -104,6 +128,14 @@ class StateEncoder(Protocol):
         """Return block states of edited windows, in the form of :meth:`encode_windows`."""
         ...
 
+    def in_float32(self) -> StateEncoder:
+        """Return this encoder with states that are computed and stored in float32."""
+        ...
+
+    def describe_run(self, *, n_windows: int, seconds: float, window_bp: int) -> Mapping[str, JsonValue]:
+        """Return device, libraries and speed of a run that encoded windows of ``window_bp`` bases; JSON values."""
+        ...
+
 
 def read_identity(
     model: str | Path,
@@ -112,6 +144,7 @@ def read_identity(
     layer: int = -1,
     block_tokens: int = BLOCK_TOKENS,
     dtype: str = StateDtype.FLOAT32,
+    compute: str = Compute.FLOAT32,
     trusted_code: str | None = None,
     download: bool = True,
     sha256_of: Callable[[Path], str] | None = None,
@@ -133,14 +166,18 @@ def read_identity(
     files = locate_model(model, revision=revision, trusted_code=trusted_code, download=download)
     if sha256_of is not None:
         files = replace(files, sha256_of=sha256_of)
-    return identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype)
+    return identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype, compute=compute)
 
 
-def identify(files: ModelFiles, *, layer: int, block_tokens: int, dtype: str) -> EncoderIdentity:
+def identify(
+    files: ModelFiles, *, layer: int, block_tokens: int, dtype: str, compute: str = Compute.FLOAT32
+) -> EncoderIdentity:
     """Return the identity of an encoder from its model files; parameters and errors are those of ``read_identity``."""
     where = f"encoder {files.model_id}"
     if dtype not in set(StateDtype):
         raise ConfigurationError(f"{where}: dtype", "not supported", expected="float32 or float16", got=dtype)
+    if compute not in set(Compute):
+        raise ConfigurationError(f"{where}: compute", "not supported", expected="float32 or bfloat16", got=compute)
     if block_tokens < 1:
         raise ConfigurationError(f"{where}: block_tokens", "out of range", expected="at least 1", got=f"{block_tokens}")
     n_layers = files.config_int("num_hidden_layers", "n_layer")
@@ -160,4 +197,5 @@ def identify(files: ModelFiles, *, layer: int, block_tokens: int, dtype: str) ->
         block_tokens=block_tokens,
         dtype=StateDtype(dtype),
         hidden_size=files.config_int("hidden_size", "n_embd"),
+        compute=Compute(compute),
     )

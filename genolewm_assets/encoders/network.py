@@ -1,26 +1,43 @@
 """The layers of a model up to one hidden state, on a device; imports torch and transformers.
 
-Not here: tokens (``tokens``), windows and blocks (``causal_lm``).
+Not here: tokens (``tokens``), windows (``causal_lm``), which layers are left out (``layers``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from numpy.typing import NDArray
 
+from genolewm_assets.encoders.edits import PackedRow, packed_states
+from genolewm_assets.encoders.identity import Compute
+from genolewm_assets.encoders.layers import cut_layers, find_layers
 from genolewm_assets.encoders.model_files import ModelFiles
 from genolewm_assets.encoders.model_loading import load_model
-from genolewm_assets.encoders.packed_attention import packed_states
-from genolewm_assets.encoders.packed_rows import PackedRow
+from genolewm_assets.errors import DeviceError
+from genolewm_assets.lewm.states import block_count, block_means
+
+#: Kinds of layers whose weights are kept in bfloat16 for products in bfloat16.
+_LINEAR = (torch.nn.Linear, transformers.pytorch_utils.Conv1D)
+
+#: What the messages of errors of an accelerator and its libraries contain.
+_ACCELERATOR_ERRORS = ("CUDA", "CUBLAS", "cuDNN", "CUDNN", "HIP error")
+
+#: Held while the settings of the process are those of a forward pass.
+_PROCESS_SETTINGS = threading.RLock()
 
 
 class StateNetwork:
     """A model that computes one of its hidden states for batches of token ids.
+
+    Several threads may use it; their forward passes are started one at a time.
 
     Parameters
     ----------
@@ -32,16 +49,51 @@ class StateNetwork:
         Device that runs the model.
     cpu_threads
         Threads of a forward pass on the CPU.
+    compute
+        Precision of weights and matrix products.
+    compiler
+        Backend of ``torch.compile`` for the layers; None: they are not compiled.
 
     Raises
     ------
     ConfigurationError, CorruptResourceError
         As :func:`~genolewm_assets.encoders.model_loading.load_model`.
+    DeviceError
+        If the model does not fit into the memory of the device, or the device fails.
     """
 
-    def __init__(self, files: ModelFiles, *, layer: int, device: torch.device, cpu_threads: int) -> None:
-        self._model = load_model(files).to(device)
-        self._layer, self._device, self._cpu_threads = layer, device, cpu_threads
+    def __init__(
+        self,
+        files: ModelFiles,
+        *,
+        layer: int,
+        device: torch.device,
+        cpu_threads: int,
+        compute: Compute = Compute.FLOAT32,
+        compiler: str | None = None,
+    ) -> None:
+        self.device, self.compute, self.cpu_threads = device, compute, cpu_threads
+        self._layer = layer
+        self._where, self._compiled = f"encoder {files.model_id}", compiler is not None
+        model = load_model(files)
+        with exact_products("cpu", cpu_threads):
+            self._is_cut = cut_layers(model, layer)
+        if compute is Compute.BFLOAT16:
+            for module in model.modules():
+                if isinstance(module, _LINEAR):
+                    module.to(torch.bfloat16)
+        try:
+            with device_errors(self._where):
+                self._model = model.to(device)
+        except torch.OutOfMemoryError as err:
+            raise device_error(self._where, "the model does not fit into the accelerator's memory", err) from err
+        #: Layers that a forward pass computes.
+        self.n_layers = layer if self._is_cut else int(model.config.num_hidden_layers)
+        if compiler is not None and (found := find_layers(model, self.n_layers)) is not None:
+            # Layer by layer: their code is compiled once, and the model's own code decides on the attention mask, whose
+            # absence the fast attention kernels need.
+            for one in found[-1]:
+                one.compile(backend=compiler, dynamic=False)
 
     @property
     def vocabulary_rows(self) -> int:
@@ -53,16 +105,37 @@ class StateNetwork:
         """Largest number of tokens of a window, tags included; None if the configuration states none."""
         return getattr(self._model.config, "max_position_embeddings", None)
 
-    @property
-    def hidden_size(self) -> int:
-        """Length of one state."""
-        return int(self._model.get_input_embeddings().weight.shape[1])
+    def count_flops(self, n_tokens: int) -> float:
+        """Return the additions and multiplications of one window of ``n_tokens`` tokens, tags included.
 
-    @property
-    def compute_dtype(self) -> torch.dtype:
-        """Dtype in which the model computes."""
-        dtype: torch.dtype = self._model.get_input_embeddings().weight.dtype
-        return dtype
+        Counted are the products with weights of linear layers and, for causal attention, half of the two products of
+        tokens with tokens.
+        """
+        weights = sum(module.weight.numel() for module in self._model.modules() if isinstance(module, _LINEAR))
+        attention = self.n_layers * 2 * n_tokens**2 * int(self._model.config.hidden_size)
+        return float(2 * weights * n_tokens + attention)
+
+    @contextmanager
+    def computing(self) -> Iterator[Any]:
+        """Yield the model for one forward pass in the network's precision, alone among the threads.
+
+        Raises
+        ------
+        torch.OutOfMemoryError
+            If the memory of the device is too small for the pass.
+        DeviceError
+            If the device fails in another way.
+        """
+        with (
+            device_errors(self._where),
+            exact_products(self.device.type, self.cpu_threads, compute=self.compute),
+        ):
+            yield self._model
+
+    def token_states(self, ids: NDArray[np.int64]) -> torch.Tensor:
+        """Return the states of windows of equal length: float32, shape (n_windows, n_tokens, hidden), on the device."""
+        with self.computing() as model:
+            return self._forward(model, torch.from_numpy(ids))
 
     @property
     def rope_types(self) -> set[str]:
@@ -72,32 +145,118 @@ class StateNetwork:
             str(one["rope_type"]) for one in (stated, *stated.values()) if isinstance(one, dict) and "rope_type" in one
         }
 
-    def token_states(self, ids: NDArray[np.int64]) -> torch.Tensor:
-        """Return the states of windows of equal length: float32, shape (n_windows, n_tokens, hidden), on the device."""
-        with plain_float32(self._device.type, self._cpu_threads):
-            return self._forward(torch.from_numpy(ids).to(self._device)).to(torch.float32)
-
     def packed_states(self, row: PackedRow) -> torch.Tensor:
-        """Return the states of the tokens of a packed row: shape (n_tokens, hidden), on the device; see ``edited``."""
-        with plain_float32(self._device.type, self._cpu_threads):
-            return packed_states(self._model, self._forward, row, self._device)
+        """Return the states of a packed row of edited windows: float32, shape (n_tokens, hidden), on the device."""
+        with self.computing() as model:
+            return packed_states(model, partial(self._forward, model), row, self.device)
 
-    def _forward(self, ids: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
-        last = self._layer == self._model.config.num_hidden_layers
-        output = self._model(
-            input_ids=ids,
-            position_ids=positions,
+    def start_blocks(self, ids: NDArray[np.int64], block_tokens: int) -> Callable[[], NDArray[np.float32]]:
+        """Start computing the block states of windows of equal length.
+
+        Parameters
+        ----------
+        ids
+            int64, shape (n_windows, n_tokens), tags included.
+        block_tokens
+            DNA tokens per block.
+
+        Returns
+        -------
+        callable
+            Waits for the device and returns the states, float32, shape (n_windows, n_blocks, hidden). A CUDA device
+            computes them meanwhile; any other has done so already.
+
+        Raises
+        ------
+        torch.OutOfMemoryError, DeviceError
+            As :meth:`computing`.
+        """
+        if self.device.type == "cpu":
+            states = self.token_states(ids).numpy()
+            blocks = np.stack([block_means(one[1:-1], block_tokens) for one in states])
+            return lambda: blocks
+        with self.computing() as model:
+            return self._start_on_device(model, self.padded(ids), block_tokens, len(ids))
+
+    def _start_on_device(
+        self, model: Any, ids: NDArray[np.int64], block_tokens: int, n_windows: int
+    ) -> Callable[[], NDArray[np.float32]]:
+        pinned = self.device.type == "cuda"
+        given = torch.from_numpy(ids)
+        states = self._forward(model, given.pin_memory() if pinned else given)[:n_windows, 1:-1]
+        # A copy to the host that does not block is into pinned memory; the event comes after it.
+        blocks = tensor_block_means(states, block_tokens).to("cpu", non_blocking=pinned)
+        copied = torch.Event(self.device, blocking=True) if pinned else None
+        if copied is not None:
+            copied.record()
+
+        def wait() -> NDArray[np.float32]:
+            if copied is not None:
+                with device_errors(self._where):
+                    copied.synchronize()
+            found: NDArray[np.float32] = blocks.numpy()
+            return found
+
+        return wait
+
+    def _forward(self, model: Any, ids: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
+        # Not every model has positions.
+        places = {} if positions is None else {"position_ids": positions}
+        output = model(
+            input_ids=ids.to(self.device, non_blocking=True),
+            **places,
             use_cache=False,
-            output_hidden_states=not last,
+            output_hidden_states=not self._is_cut,
             return_dict=True,
         )
-        chosen: torch.Tensor = output.last_hidden_state if last else output.hidden_states[self._layer]
-        return chosen
+        chosen: torch.Tensor = output.last_hidden_state if self._is_cut else output.hidden_states[self._layer]
+        return chosen.to(torch.float32)
+
+    def padded(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return ids with the last row repeated up to a power of two, if every shape of a batch is compiled anew."""
+        rows = 1 << (len(ids) - 1).bit_length() if self._compiled else len(ids)
+        return ids[np.minimum(np.arange(rows), len(ids) - 1)]
+
+
+def tensor_block_means(states: torch.Tensor, block_tokens: int) -> torch.Tensor:
+    """Average the states of consecutive blocks of tokens on their device, as ``lewm.states.block_means`` does.
+
+    Parameters
+    ----------
+    states
+        float32, shape (n_windows, n_tokens, hidden): DNA tokens only, tags excluded.
+    block_tokens
+        DNA tokens per block.
+
+    Returns
+    -------
+    tensor
+        float32, shape (n_windows, n_blocks, hidden); sums are in float64.
+    """
+    n_windows, n_tokens, hidden = states.shape
+    whole = n_tokens // block_tokens
+    means = states.new_empty((n_windows, block_count(n_tokens, block_tokens), hidden))
+    blocks = states[:, : whole * block_tokens].reshape(n_windows, whole, block_tokens, hidden)
+    means[:, :whole] = blocks.mean(dim=2, dtype=torch.float64)
+    if means.shape[1] > whole:
+        means[:, whole] = states[:, whole * block_tokens :].mean(dim=1, dtype=torch.float64)
+    return means
 
 
 @contextmanager
-def plain_float32(device_type: str, cpu_threads: int) -> Iterator[None]:
-    """Compute in full float32, even if the calling program has enabled autocast, TF32 or bfloat16 products."""
+def exact_products(device_type: str, cpu_threads: int, *, compute: Compute = Compute.FLOAT32) -> Iterator[None]:
+    """Compute in a stated precision, whatever autocast, TF32 or bfloat16 products the calling program has enabled.
+
+    The products of float32 matrices are in full float32; with ``compute`` bfloat16, those of linear layers and
+    attention are of bfloat16 matrices, with sums in float32. These settings are the process's, so that one thread at a
+    time is inside.
+    """
+    with _PROCESS_SETTINGS, _settings(device_type, cpu_threads, low=compute is Compute.BFLOAT16):
+        yield
+
+
+@contextmanager
+def _settings(device_type: str, cpu_threads: int, *, low: bool) -> Iterator[None]:
     backends: Any = torch.backends
     products = (backends.cuda.matmul, backends.mkldnn.matmul)
     former, threads = [product.fp32_precision for product in products], torch.get_num_threads()
@@ -105,9 +264,29 @@ def plain_float32(device_type: str, cpu_threads: int) -> Iterator[None]:
         for product in products:
             product.fp32_precision = "ieee"
         torch.set_num_threads(cpu_threads)
-        with torch.inference_mode(), torch.autocast(device_type, enabled=False):
+        with torch.inference_mode(), torch.autocast(device_type, dtype=torch.bfloat16, enabled=low):
             yield
     finally:
         for product, precision in zip(products, former, strict=True):
             product.fp32_precision = precision
         torch.set_num_threads(threads)
+
+
+@contextmanager
+def device_errors(where: str) -> Iterator[None]:
+    """Raise :class:`DeviceError` for errors of an accelerator; ``torch.OutOfMemoryError`` passes."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as err:
+        if not any(name in str(err) for name in _ACCELERATOR_ERRORS):
+            raise
+        raise device_error(where, "the accelerator failed", err) from err
+
+
+def device_error(where: str, problem: str, err: Exception) -> DeviceError:
+    """Return the error of the package for an error of an accelerator."""
+    (reason, *_) = str(err).splitlines() or [type(err).__name__]
+    remedy = "Run it again; if it fails again, choose another machine or a smaller batch"
+    return DeviceError(where, f"{problem} ({reason})", remedy=remedy)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from genolewm_assets.encoders.identity import EncoderIdentity, StateEncoder
 from genolewm_assets.encoders.state_checks import check_states
@@ -14,7 +18,7 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets.store.files import JsonValue
-from genolewm_assets.store.tables import TableSchema, column
+from genolewm_assets.store.tables import TableSchema, column, map_ahead
 
 #: Name of the only array of a store of states.
 STATES = "states"
@@ -44,6 +48,12 @@ BATCH_ROWS = 64
 
 #: Windows per call of the encoder; the result does not depend on it.
 ENCODED_AT_ONCE = 64
+
+#: Threads that encode: while the device computes the windows of one, the other makes the tokens of the next or converts
+#: the states of the last. Rows are written by the calling thread meanwhile.
+_ENCODING_THREADS = 2
+#: Results, beyond one per thread, that may wait to be written.
+_WAITING = 1
 
 
 def state_config(identity: EncoderIdentity, *, windows_sha256: str, window_bp: int) -> dict[str, JsonValue]:
@@ -96,7 +106,9 @@ def write_states(
     Returns
     -------
     BuildReport
-        Number of rows, size in bytes, and the checks of :mod:`genolewm_assets.encoders.state_checks`.
+        Number of rows, size in bytes, and the checks of :mod:`genolewm_assets.encoders.state_checks`. ``run``:
+        ``windows_encoded`` by this call, ``encoding_s``, seconds from the first window to the last row on disk, and
+        the figures of the encoder's ``describe_run``.
 
     Raises
     ------
@@ -108,12 +120,7 @@ def write_states(
     with ArrayStoreWriter(
         directory, [spec], key_config=config, commit_rows=BATCH_ROWS, batch_rows=BATCH_ROWS
     ) as writer:
-        done = len(writer.resume_keys())
-        for first in range(done, len(keys), ENCODED_AT_ONCE):
-            batch = slice(first, first + ENCODED_AT_ONCE)
-            states = encoder.encode_windows(sequences[batch], n_blocks=shape[0])
-            writer.write_batch({STATES: states}, keys=list(keys[batch]))
-            progress.advance(min(first + ENCODED_AT_ONCE, len(keys)) - done, len(keys) - done, "windows")
+        encoded, seconds = _encode_rest(writer, encoder, keys, sequences, progress)
         writer.finalize(compute_fingerprint(config, sources))
     reader = ArrayStoreReader(directory)
     checks = check_states(
@@ -126,5 +133,34 @@ def write_states(
     )
     size = sum(path.stat().st_size for path in directory.iterdir())
     return BuildReport(
-        counts={"windows": reader.n_rows, "size_bytes": size}, rows={"index.parquet": reader.n_rows}, checks=checks
+        counts={"windows": reader.n_rows, "size_bytes": size},
+        rows={"index.parquet": reader.n_rows},
+        checks=checks,
+        run={
+            "windows_encoded": encoded,
+            "encoding_s": round(seconds, 3),
+            **encoder.describe_run(n_windows=encoded, seconds=seconds, window_bp=window_bp),
+        },
     )
+
+
+def _encode_rest(
+    writer: ArrayStoreWriter,
+    encoder: StateEncoder,
+    keys: Sequence[str],
+    sequences: Sequence[str],
+    progress: Progress,
+) -> tuple[int, float]:
+    """Encode and commit the windows without a row; return their number and the seconds that it took."""
+    n_blocks = writer.layout.arrays[0].shape[0]
+    done, started = len(writer.resume_keys()), time.monotonic()
+    parts = [slice(first, first + ENCODED_AT_ONCE) for first in range(done, len(keys), ENCODED_AT_ONCE)]
+
+    def encode(part: slice) -> NDArray[Any]:
+        return encoder.encode_windows(sequences[part], n_blocks=n_blocks)
+
+    with closing(map_ahead(encode, parts, threads=_ENCODING_THREADS, ahead=_WAITING)) as results:
+        for part, states in zip(parts, results, strict=True):
+            writer.write_batch({STATES: states}, keys=list(keys[part]))
+            progress.advance(min(part.stop, len(keys)) - done, len(keys) - done, "windows")
+    return len(keys) - done, time.monotonic() - started

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders.identity import StateEncoder
+from genolewm_assets.encoders.identity import Compute, StateEncoder
+from genolewm_assets.encoders.precision_check import PRECISION_SUFFICIENT, check_precision, choose_rows
 from genolewm_assets.errors import EditError
 from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
 from genolewm_assets.lewm.states import (
@@ -72,7 +73,8 @@ def check_states(
     Returns
     -------
     tuple of CheckResult
-        One result per name in :data:`STATE_CHECKS`. If the row count is wrong, all checks fail and no row is read.
+        One result per name in :data:`STATE_CHECKS` and, unless states are computed in float32, that of
+        :mod:`~genolewm_assets.encoders.precision_check`. If the row count is wrong, all fail and no row is read.
     """
     lengths = [block_count(len(sequence) // TOKEN_BP, encoder.identity.block_tokens) for sequence in sequences]
     counted = CheckResult(
@@ -81,16 +83,24 @@ def check_states(
         figures={"rows": n_rows, "windows": len(sequences)},
         rows=[{"what": "rows of states", "expected": f"{len(sequences)}, one per window", "got": n_rows}],
     )
+    rounded = encoder.identity.compute is not Compute.FLOAT32
     if not counted.passed:
-        return (counted, *(CheckResult(name, passed=False, figures=_NOT_RUN) for name in STATE_CHECKS[1:]))
+        names = (*STATE_CHECKS[1:], *([PRECISION_SUFFICIENT] if rounded else []))
+        return (counted, *(CheckResult(name, passed=False, figures=_NOT_RUN) for name in names))
     finite, plausible = _sweep(read, lengths, progress)
     sample, edited = spread(n_rows, REENCODED_ROWS), spread(n_rows, NULL_EDIT_ROWS)
-    results = (
+    results = [
         (finite, n_rows),
         (plausible, n_rows),
         (_reencode(read, encoder, sequences, sample, n_blocks), len(sample)),
         (_null_edit(read, encoder, sequences, edited), len(edited)),
-    )
+    ]
+    if rounded and n_rows:
+        exact = encoder.in_float32()
+        precise = check_precision(read, encoder, exact, sequences, n_blocks=n_blocks, progress=progress)
+        results.append((precise, len(choose_rows(n_rows))))
+    elif rounded:
+        results.append((CheckResult(PRECISION_SUFFICIENT, passed=True), 0))
     # The checks of the window table have shown that it has no row.
     nothing = "the window table has no row"
     return (counted, *(stating_compared(check, n, nothing, declared=not sequences) for check, n in results))

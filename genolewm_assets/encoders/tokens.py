@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.model_files import read_json_object
 from genolewm_assets.errors import ConfigurationError, SequenceError
-from genolewm_assets.genome import NO_KMER, TOKEN_BP, decode_kmer, encode_kmers, encode_sequence
+from genolewm_assets.genome import NO_KMER, TOKEN_BP, Codes, decode_kmer, encode_kmers, encode_sequence
 
 #: Special tokens: begin and end of DNA, and a 6-mer with a base other than A, C, G and T.
 OPEN_TAG, CLOSE_TAG, OOV = "<dna>", "</dna>", "<oov>"
@@ -130,10 +130,29 @@ class DnaTokens:
             raise SequenceError(
                 "window", "too short to encode", expected=f"at least {TOKEN_BP} bp", got=f"{len(sequence)} bp"
             )
-        kmers = encode_kmers(encode_sequence(sequence), k=TOKEN_BP, stride=TOKEN_BP)
-        ids = np.empty(len(kmers) + 2, dtype=np.int64)
-        ids[0], ids[-1] = self.open_id, self.close_id
-        ids[1:-1] = np.where(kmers == NO_KMER, self.oov_id, self.kmer_ids[kmers])
+        ids: NDArray[np.int64] = self.encode_codes(encode_sequence(sequence)[None])[0]
+        return ids
+
+    def encode_codes(self, codes: Codes) -> NDArray[np.int64]:
+        """Return the token ids of windows of equal length, tags included.
+
+        Parameters
+        ----------
+        codes
+            uint8 base codes, shape (n_windows, n_bases), at least 6 bases; those after the last whole 6-mer are
+            dropped.
+
+        Returns
+        -------
+        ndarray
+            int64, shape (n_windows, n_bases // 6 + 2), rows as in :meth:`encode`.
+        """
+        n_windows, n_tokens = len(codes), codes.shape[1] // TOKEN_BP
+        whole = np.ascontiguousarray(codes[:, : n_tokens * TOKEN_BP]).reshape(-1)
+        kmers = encode_kmers(whole, k=TOKEN_BP, stride=TOKEN_BP).reshape(n_windows, n_tokens)
+        ids = np.empty((n_windows, n_tokens + 2), dtype=np.int64)
+        ids[:, 0], ids[:, -1] = self.open_id, self.close_id
+        ids[:, 1:-1] = np.where(kmers == NO_KMER, self.oov_id, self.kmer_ids[kmers])
         return ids
 
 

@@ -20,18 +20,34 @@ from genolewm_assets.defs.runtime import (
     GatedAsset,
     Plan,
     Workspace,
+    configured_batch,
     configured_device,
     on_every_partition,
     on_same_key,
     reference_reader,
 )
-from genolewm_assets.encoders import STATE_CHECKS, STATE_ROWS, STATES, spread, write_states
+from genolewm_assets.encoders import (
+    NOTHING_ROUNDED,
+    PRECISION_SUFFICIENT,
+    STATE_CHECKS,
+    STATE_ROWS,
+    STATES,
+    spread,
+    write_states,
+)
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.states import refresh_cache_index
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.arrays import ArrayStoreReader, compute_key
-from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published, read_manifest
-from genolewm_assets.store.files import resolve_generation
+from genolewm_assets.store.artefacts import (
+    BuildPlan,
+    BuildReport,
+    CheckResult,
+    Published,
+    read_manifest,
+    stating_compared,
+)
+from genolewm_assets.store.files import JsonValue, resolve_generation
 
 # Seconds to wait while another partition refreshes the index.
 _INDEX_WAIT_S = 600.0
@@ -78,7 +94,7 @@ def _plan(workspace: Workspace, inputs: tuple[Published, ...], read: ReadWindows
         return write_states(
             work,
             config,
-            workspace.load_encoder(configured_device()),
+            workspace.load_encoder(configured_device(), **configured_batch()),
             keys=keys,
             sequences=sequences,
             window_bp=window_bp,
@@ -95,7 +111,7 @@ def _plan(workspace: Workspace, inputs: tuple[Published, ...], read: ReadWindows
 
 
 def describe_states(published: Published) -> dict[str, dg.MetadataValue]:
-    """Return the metadata of states: rows, size, and quantiles of block norms over up to 256 windows."""
+    """Return the metadata of states: rows, size, quantiles of block norms over up to 256 windows, facts of the run."""
     from genolewm_assets.defs.display import draw_norms
 
     reader = ArrayStoreReader(published.directory)
@@ -105,9 +121,25 @@ def describe_states(published: Published) -> dict[str, dg.MetadataValue]:
     low, middle, high = np.quantile(norms, [0.01, 0.5, 0.99]).tolist() if norms.size else (None, None, None)
     return {
         **describe_published(published, rows=reader.n_rows),
+        **_run_metadata(published.run_facts),
         **plotted(norm_p1=low, norm_median=middle, norm_p99=high, blocks_a_window=states.shape[1]),
         "state_norms": draw_norms(norms, source=str(published.artefact.partition)),
     }
+
+
+def _run_metadata(facts: Mapping[str, JsonValue]) -> dict[str, dg.MetadataValue]:
+    """Return what encoded the windows, and how fast, as metadata."""
+    texts = {name: dg.MetadataValue.text(fact) for name, fact in facts.items() if isinstance(fact, str)}
+    numbers = {name: fact for name, fact in facts.items() if isinstance(fact, int | float)}
+    return {**texts, **plotted(**numbers)}
+
+
+def state_precision(published: Published) -> tuple[CheckResult, ...]:
+    """Return the check of the precision of states in float32, whose manifests do not have it; else none."""
+    if any(check.name == PRECISION_SUFFICIENT for check in published.manifest.checks):
+        return ()
+    nothing = CheckResult(PRECISION_SUFFICIENT, passed=True)
+    return (stating_compared(nothing, 0, NOTHING_ROUNDED, declared=True),)
 
 
 def refresh_index(workspace: Workspace, plan: BuildPlan, published: Published) -> dict[str, dg.MetadataValue]:
@@ -143,6 +175,10 @@ _STATES: Mapping[str, Any] = {
     "automation": RECOMPUTED,
     "table": STATE_ROWS,
     "checks": STATE_CHECKS,
+    # Not among the checks that automation waits for: of caches that are published already there is no result of it. A
+    # build that fails it is not published.
+    "advisories": (PRECISION_SUFFICIENT,),
+    "advise": state_precision,
     "describe": describe_states,
     "after": refresh_index,
     "h100": True,

@@ -113,6 +113,10 @@ _STATES: Mapping[str, str] = {
         "Sources and targets are computed differently, so that the effect of an edit drowns. Use one encoder, one "
         "dtype and one device for both; on a GPU turn off TF32 and other reduced precision."
     ),
+    "precision_sufficient": (
+        "With this model the rounding of bfloat16 hides what edits change. State encoder.compute: float32 in the "
+        "catalogue, or another encoder.layer, and materialise again."
+    ),
     "rows_equal_windows": "The window table changed meanwhile: materialise the windows, then these states.",
     "states_finite": (
         "Numbers overflowed or a write was cut. Materialise again; if the same rows come back, state "

@@ -24,6 +24,16 @@ _STATES = {
     ),
     "blocks_a_window": "blocks of 64 tokens in a window",
     "window_hashes": "index from the hash of a window to its row in the caches of the root",
+    "device, compute, dtype, torch, transformers": (
+        "what the run that built the states computed them on, in which precision, stored as what, with which libraries"
+    ),
+    "windows_encoded, encoding_s, windows_per_s, batch_windows": (
+        "windows that the run encoded itself, seconds that it took with writing, their rate, windows per forward pass"
+    ),
+    "tflops, matrix_tflops, share_of_matrix_rate": (
+        "10^12 operations a second of the encoding, those of products of large matrices on the same device and in the "
+        "same precision, and the former divided by the latter"
+    ),
     "state_norms": "how many blocks have which norm",
     **_PUBLISHED,
 }

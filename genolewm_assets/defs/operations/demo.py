@@ -41,6 +41,7 @@ from genolewm_assets.defs.runtime import (
     Reason,
     Workspace,
     configured_catalog,
+    configured_compute,
     configured_root,
     reason_of,
 )
@@ -117,6 +118,10 @@ class PartitionResult:
         return {"asset": self.artefact.asset, "partition": self.artefact.partition, **facts}
 
 
+def _open_workspace() -> Workspace:
+    return Workspace.open(configured_root(), configured_catalog(), compute=configured_compute())
+
+
 def _open_instance() -> dg.DagsterInstance:
     home = Path(os.environ["DAGSTER_HOME"])
     # Of two processes that create a database at once, Dagster fails one.
@@ -137,7 +142,7 @@ class Demo:
     """
 
     graph: dg.Definitions
-    workspace: Workspace = field(default_factory=lambda: Workspace.open(configured_root(), configured_catalog()))
+    workspace: Workspace = field(default_factory=_open_workspace)
     instance: dg.DagsterInstance = field(default_factory=_open_instance)
     say: Callable[[str], object] = lambda _: None
     _held: ExitStack = field(default_factory=ExitStack, init=False, repr=False)

@@ -38,6 +38,7 @@ from .release_age import offered_by_listing as offered_by_listing
 from .release_age import recorded_releases as recorded_releases
 from .release_age import seen_releases as seen_releases
 from .run_log import LogProgress as LogProgress
+from .run_log import echoing as echoing
 from .run_states import ENDED as ENDED
 from .run_states import HELD as HELD
 from .run_states import HELD_TAG as HELD_TAG
@@ -47,7 +48,9 @@ from .run_states import UNFINISHED as UNFINISHED
 from .run_states import WAITING as WAITING
 from .run_states import is_held as is_held
 from .settings import WorkspaceResource as WorkspaceResource
+from .settings import configured_batch as configured_batch
 from .settings import configured_catalog as configured_catalog
+from .settings import configured_compute as configured_compute
 from .settings import configured_device as configured_device
 from .settings import configured_executor as configured_executor
 from .settings import configured_resources as configured_resources

@@ -17,8 +17,9 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetC
 from genolewm_assets.defs.runtime.failures import reason_of
 from genolewm_assets.defs.runtime.webhook import page_url, post, webhook_url
 
-#: Tag of a run that failed with a ``dg.Failure``: a retry would fail in the same way. ``run_retries`` in
-#: ``dagster.yaml`` is for runs that an accident ended, such as a lost database.
+#: Tag of a run that failed with a ``dg.Failure`` without ``allow_retries``: a retry would fail in the same way.
+#: ``run_retries`` in ``dagster.yaml`` is for faults of machines and for runs that an accident ended, such as a lost
+#: database.
 FINAL: Mapping[str, str] = {"dagster/retry_on_asset_or_op_failure": "false"}
 
 #: Facts of a failed step by name; None if a fact does not apply.
@@ -28,7 +29,7 @@ Report: TypeAlias = Mapping[str, str | None]
 @dg.failure_hook(name="report_failure")
 def report_failure(context: dg.HookContext) -> None:
     """Log the failure of a step in one line and, if a webhook is set, post it there."""
-    if isinstance(context.op_exception, dg.Failure):
+    if isinstance(context.op_exception, dg.Failure) and not context.op_exception.allow_retries:
         context.instance.add_run_tags(context.run_id, dict(FINAL))
     report = describe_failure(context)
     partition = "" if report["partition"] is None else f"[{report['partition']}]"

@@ -25,7 +25,7 @@ from genolewm_assets.defs.runtime.currency import Currency, PublishingAsset
 from genolewm_assets.defs.runtime.run_log import LogProgress
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.errors import BusyError, FetchError, GenoLeWMError, MissingResourceError
+from genolewm_assets.errors import BusyError, DeviceError, FetchError, GenoLeWMError, MissingResourceError
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import (
     REMEDY,
@@ -243,8 +243,8 @@ class GatedAsset(PublishingAsset):
         Raises
         ------
         dg.Failure
-            If the build fails, after the results of its checks have been yielded. ``allow_retries`` is set if another
-            process holds the lock or a source could not be fetched.
+            If the build fails, after the results of its checks have been yielded. ``allow_retries`` is set for faults
+            of machines: a lock held by another process, a failed download, accelerator or storage of the root.
         """
         partition = context.partition_key if context.has_partition_key else None
         artefact = ArtefactId(self.key, partition)
@@ -263,7 +263,7 @@ class GatedAsset(PublishingAsset):
             yield from map(self._as_dagster, evaluated)
             yield from self._not_evaluated({INPUTS_ACCEPTED, *(check.name for check in evaluated)})
             yield from self.advice(workspace, self.currency(workspace, partition), context.instance)
-            retry = isinstance(err, (BusyError, FetchError))
+            retry = isinstance(err, (BusyError, DeviceError, FetchError)) or workspace.root.is_storage_error(err)
             text, pages = _stated_failure(self.key, err, evaluated)
             raise dg.Failure(text, metadata={**pages, "exit_code": err.exit_code}, allow_retries=retry) from err
         if published.reused:

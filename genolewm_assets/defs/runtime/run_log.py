@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -12,6 +14,19 @@ from rich.filesize import decimal
 
 #: Seconds between two lines, of work that reports its amounts and of work that does not.
 INTERVAL_S = 5.0
+
+#: Receives the lines of progress besides the run's log; None: nobody.
+_ECHO: ContextVar[Callable[[str], object] | None] = ContextVar("echo", default=None)
+
+
+@contextmanager
+def echoing(say: Callable[[str], object]) -> Iterator[None]:
+    """Pass the lines of progress of the runs inside, which are of this thread, to ``say`` too."""
+    token = _ECHO.set(say)
+    try:
+        yield
+    finally:
+        _ECHO.reset(token)
 
 
 @dataclass(slots=True)
@@ -52,7 +67,7 @@ class LogProgress:
     """
 
     def __init__(self, log: Callable[[str], None], *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._log, self._clock = log, clock
+        self._run_log, self._echo, self._clock = log, _ECHO.get(), clock
         self._begun_s = self._logged_s = self._reported_s = clock()
         self._stage: _Stage | None = None
         self._lock, self._ended = threading.Lock(), threading.Event()
@@ -91,6 +106,11 @@ class LogProgress:
                 self._log(f"at work for {now - self._begun_s:,.0f} s")
             else:
                 self._log(f"at work for {now - self._reported_s:,.0f} s since {_amount(stage)}")
+
+    def _log(self, line: str) -> None:
+        self._run_log(line)
+        if self._echo is not None:
+            self._echo(line)
 
     def _fill_silence(self) -> None:
         while not self._ended.wait(INTERVAL_S / 5):

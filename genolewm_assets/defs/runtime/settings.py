@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 
 from genolewm_assets.defs.runtime.workspace import Workspace
+from genolewm_assets.encoders import Compute
 from genolewm_assets.errors import ConfigurationError
 
 DEFAULT_ROOT = "data"
@@ -43,6 +44,42 @@ def configured_catalog() -> str:
 def configured_device() -> str:
     """Return ``GENOLEWM_DEVICE``, the torch device that computes states; ``auto`` (default): the best available one."""
     return os.environ.get("GENOLEWM_DEVICE", "auto")
+
+
+def configured_compute() -> str | None:
+    """Return ``GENOLEWM_COMPUTE``, a precision of the forward pass in place of the catalogue's; None if not set.
+
+    Raises
+    ------
+    ConfigurationError
+        If it is neither ``float32`` nor ``bfloat16``.
+    """
+    compute = os.environ.get("GENOLEWM_COMPUTE") or None
+    if compute not in {None, *Compute}:
+        raise ConfigurationError(
+            "GENOLEWM_COMPUTE", "unknown precision", expected=" or ".join(Compute), got=repr(compute)
+        )
+    return compute
+
+
+def configured_batch() -> dict[str, Any]:
+    """Return how an accelerator encodes windows, as arguments of ``CausalLMStateEncoder``; states do not depend on it.
+
+    ``GENOLEWM_BATCH_WINDOWS`` is the largest number of windows per pass, ``GENOLEWM_COMPILER`` the backend of
+    ``torch.compile``, such as ``inductor``.
+
+    Raises
+    ------
+    ConfigurationError
+        If the number is none.
+    """
+    windows = os.environ.get("GENOLEWM_BATCH_WINDOWS") or None
+    if windows is not None and not windows.isdecimal():
+        raise ConfigurationError(
+            "GENOLEWM_BATCH_WINDOWS", "not a number of windows", expected="at least 1", got=repr(windows)
+        )
+    batch_windows = None if windows is None else int(windows)
+    return {"batch_windows": batch_windows, "compiler": os.environ.get("GENOLEWM_COMPILER") or None}
 
 
 def configured_executor() -> dg.ExecutorDefinition:
@@ -89,10 +126,11 @@ class WorkspaceResource:
 
     root: str
     catalog: str
+    compute: str | None = None
 
     def open(self) -> Workspace:
         """Return the opened workspace; raises ``CatalogError`` or ``RootError`` as :meth:`Workspace.open`."""
-        return Workspace.open(self.root, self.catalog)
+        return Workspace.open(self.root, self.catalog, compute=self.compute)
 
 
 class NoValues(dg.IOManager):
@@ -117,7 +155,7 @@ class NoValues(dg.IOManager):
 
 def configured_resources() -> dict[str, dg.ResourceDefinition]:
     """Return the resources of the code location; run config with a field for one of them is refused."""
-    workspace = WorkspaceResource(root=configured_root(), catalog=configured_catalog())
+    workspace = WorkspaceResource(configured_root(), configured_catalog(), configured_compute())
     return {
         "workspace": dg.ResourceDefinition(
             lambda _: workspace,

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genolewm_assets.encoders import TINY_LLAMA, EncoderIdentity, read_identity, state_config, write_tiny_llama
 from genolewm_assets.errors import ConfigurationError
@@ -46,8 +46,8 @@ class Workspace:
     surveyed: bool = False
 
     @classmethod
-    def open(cls, root: str | Path, catalog: str) -> Workspace:
-        """Open a root for a catalogue; a new root is claimed for it.
+    def open(cls, root: str | Path, catalog: str, *, compute: str | None = None) -> Workspace:
+        """Open a root for a catalogue; a new root is claimed for it. ``compute`` replaces that of the encoder.
 
         Raises
         ------
@@ -56,7 +56,10 @@ class Workspace:
         RootError
             If the root belongs to another catalogue or another genome.
         """
-        workspace = cls(Root(Path(root).resolve()), load_catalog(catalog))
+        loaded = load_catalog(catalog)
+        if compute is not None:
+            loaded = loaded.model_copy(update={"encoder": loaded.encoder.model_copy(update={"compute": compute})})
+        workspace = cls(Root(Path(root).resolve()), loaded)
         workspace.root.claim(workspace.catalog.name, workspace.catalog.genome_digest)
         return workspace
 
@@ -154,11 +157,14 @@ class Workspace:
         folder = self.root.path / DIGESTS
         return KnownDigests(folder) if self.surveyed else RecordedDigests(folder)
 
-    def load_encoder(self, device: str) -> CausalLMStateEncoder:
-        """Load the catalogue's model on a torch device; ``auto`` selects the best one available."""
+    def load_encoder(self, device: str, **batch: Any) -> CausalLMStateEncoder:
+        """Load the catalogue's model on a torch device; ``auto`` selects the best one available.
+
+        ``batch`` are arguments of the encoder on which its states do not depend.
+        """
         from genolewm_assets.encoders import CausalLMStateEncoder
 
-        return CausalLMStateEncoder(self.model, device=device, **self.catalog.encoder.settings)
+        return CausalLMStateEncoder(self.model, device=device, **batch, **self.catalog.encoder.settings)
 
     @cached_property
     def model(self) -> str | Path:

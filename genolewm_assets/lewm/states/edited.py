@@ -29,10 +29,28 @@ class EditEncoder(Protocol):
     def encode_edits(
         self, sources: Sequence[str], edited: Sequence[str], source_of: NDArray[np.int64], spans: NDArray[np.int64]
     ) -> NDArray[Any]:
-        """Return block states, floating, shape (n_edits, blocks of the longest window, hidden).
+        """Compute the states of the pooled blocks of edited windows.
 
-        ``source_of`` (n_edits,) is the unedited window of each edited one; ``spans`` (n_edits, 2) the blocks wanted,
-        0-based half-open. Blocks outside of them are NaN.
+        Parameters
+        ----------
+        sources, edited
+            Bases of the unedited and of the edited windows.
+        source_of
+            int64, shape (n_edits,): index in ``sources`` of the window that each was made from. Any window may stand
+            there: the more tokens both begin with, the less is computed.
+        spans
+            int64, shape (n_edits, 2): first block and block after the last one that are wanted, 0-based half-open.
+
+        Returns
+        -------
+        ndarray
+            Floating, shape (n_edits, n_blocks of the longest edited window, hidden), the form of ``encode_windows``,
+            so that the same pooling reads both. Blocks outside of the span are NaN.
+
+        Raises
+        ------
+        InputError
+            If ``source_of`` or ``spans`` have another shape, or name a window or block that is not there.
         """
         ...
 
@@ -67,8 +85,8 @@ def encode_edited_windows(
 
 def check_spans(
     n_blocks: Sequence[int], n_sources: int, source_of: NDArray[np.int64], spans: NDArray[np.int64]
-) -> None:
-    """Raise :class:`InputError` unless every edited window has a source and a span of blocks.
+) -> NDArray[np.bool_]:
+    """Return which blocks lie in the span of each edited window.
 
     Parameters
     ----------
@@ -78,6 +96,16 @@ def check_spans(
         Number of unedited windows.
     source_of, spans
         As for :class:`EditEncoder`.
+
+    Returns
+    -------
+    ndarray
+        bool, shape (n_edits, n_blocks of the longest window).
+
+    Raises
+    ------
+    InputError
+        As :class:`EditEncoder`.
     """
     n_edits = len(n_blocks)
     if source_of.shape != (n_edits,) or spans.shape != (n_edits, 2):
@@ -98,10 +126,6 @@ def check_spans(
             expected=f"one of {n_sources} sources and blocks from 0 to {stops[row]}",
             got=f"source {source_of[row]}, blocks {spans[row].tolist()}",
         )
-
-
-def spans_as_mask(spans: NDArray[np.int64], n_blocks: int) -> NDArray[np.bool_]:
-    """Return which blocks lie in the span of every row: bool, shape (n_edits, n_blocks)."""
-    blocks = np.arange(n_blocks)
+    blocks = np.arange(max(n_blocks, default=0))
     inside: NDArray[np.bool_] = (blocks >= spans[:, :1]) & (blocks < spans[:, 1:])
     return inside

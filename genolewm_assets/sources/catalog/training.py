@@ -75,6 +75,9 @@ class EncoderSection(Section):
     If the model's own code may run, ``trusted_code`` repeats the value of ``model``. ``carbon-500m`` needs none: it is
     a Llama, and its 6-mers are read from its ``dna_config.json``. The device is not part of the catalogue.
 
+    ``compute`` is the precision of the forward pass, ``dtype`` that of the stored states. ``bfloat16`` is many times
+    faster on a GPU; a cache whose states it rounds too much is refused (``precision_sufficient``).
+
     ``pretrained_on`` says, for the card of packages, what the model was pretrained on; states do not depend on it.
     """
 
@@ -83,6 +86,7 @@ class EncoderSection(Section):
     layer: int = -1
     block_tokens: Annotated[int, Field(gt=0)] = BLOCK_TOKENS
     dtype: Literal["float16", "float32"] = "float16"
+    compute: Literal["float32", "bfloat16"] = "float32"
     trusted_code: str | None = None
     pretrained_on: Annotated[str | None, Field(min_length=1, max_length=300, pattern=r"^[^|\r\n]+$")] = None
 
@@ -118,7 +122,8 @@ class EncoderSection(Section):
             return "none named: embeddings and packages are refused"
         revision = f" at {self.revision}" if self.revision else ""
         code = "may run" if self.trusted_code else "does not run"
-        return f"{self.source}{revision}, layer {self.layer}, {self.dtype}; its own code {code}"
+        precision = f"computed in {self.compute}, stored in {self.dtype}"
+        return f"{self.source}{revision}, layer {self.layer}, {precision}; its own code {code}"
 
     @model_validator(mode="after")
     def _preset_is_pinned(self) -> EncoderSection:

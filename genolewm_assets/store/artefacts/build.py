@@ -19,6 +19,7 @@ from genolewm_assets.errors import (
     BusyError,
     ChecksumError,
     CorruptResourceError,
+    DeviceError,
     FetchError,
     GenoLeWMError,
     MissingResourceError,
@@ -74,11 +75,14 @@ class BuildReport:
         Number of rows of each table file, by its path relative to the work directory.
     checks
         Results of the content checks; a build with a failed check is not published.
+    run
+        Facts of this run for ``provenance.json``, such as the device; no digest covers them.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     checks: tuple[CheckResult, ...] = ()
+    run: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class BuildPlan:
     write
         Writes the files into the given directory, which is empty unless the build is resumed. A
         :class:`GenoLeWMError` that blames the content rejects the build; a busy lock, another version of the code, a
-        failed download or a storage error does not.
+        failed download, device or storage does not.
     note
         A line for the log before the build starts, such as its size; empty for none.
     surface
@@ -276,9 +280,9 @@ def _build_afresh(site: LockedLocation, plan: BuildPlan, run_id: str | None, pro
     work = site.work_dir()
     started = time.monotonic()
     try:
-        manifest = _write(site, plan, work, progress)
+        manifest, facts = _write(site, plan, work, progress)
         write_atomic(work / MANIFEST, manifest.to_bytes())
-        write_provenance(work, run_id=run_id, duration_s=time.monotonic() - started)
+        write_provenance(work, run_id=run_id, duration_s=time.monotonic() - started, facts=facts)
         if manifest.failed_checks:
             write_rows_at_fault(work, manifest)
             err = _rejection(plan, manifest, site.root.rejected_path(plan.location))
@@ -294,7 +298,9 @@ def _build_afresh(site: LockedLocation, plan: BuildPlan, run_id: str | None, pro
     return Published(plan.artefact, directory, manifest, reused=False)
 
 
-def write_provenance(directory: Path, *, run_id: str | None, duration_s: float) -> None:
+def write_provenance(
+    directory: Path, *, run_id: str | None, duration_s: float, facts: Mapping[str, JsonValue] | None = None
+) -> None:
     """Write ``directory/provenance.json``: when, where and by which run a directory was built.
 
     No digest covers this file, and readers must not depend on it; everything that is equal in equal builds is in the
@@ -306,8 +312,10 @@ def write_provenance(directory: Path, *, run_id: str | None, duration_s: float) 
         Identifier of the run from the orchestrator; None outside a run.
     duration_s
         Wall-clock seconds the build took.
+    facts
+        Further facts of the run, under the key ``run``.
     """
-    record: Mapping[str, JsonValue] = {
+    record: dict[str, JsonValue] = {
         "built_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "duration_s": round(duration_s, 3),
         "host": platform.node(),
@@ -316,16 +324,20 @@ def write_provenance(directory: Path, *, run_id: str | None, duration_s: float) 
         "run_id": run_id,
         "version": genolewm_assets.__version__,
     }
+    if facts:
+        record["run"] = dict(facts)
     write_atomic(directory / PROVENANCE, canonical_json(record, PROVENANCE))
 
 
-def _write(site: LockedLocation, plan: BuildPlan, work: Path, progress: Progress) -> Manifest:
-    """Write the files and return their manifest; an error that blames the content rejects the build."""
+def _write(
+    site: LockedLocation, plan: BuildPlan, work: Path, progress: Progress
+) -> tuple[Manifest, Mapping[str, JsonValue]]:
+    """Write the files; return their manifest and the facts of the run. An error that blames the content rejects."""
     try:
         report = plan.write(work)
         if not work.is_dir():
             raise ResourceError(str(work), "was removed during the build", remedy="Do not touch it, and run this again")
-        return _manifest(plan, _measure_files(plan, work, report, progress), report)
+        return _manifest(plan, _measure_files(plan, work, report, progress), report), report.run
     except GenoLeWMError as err:
         if work.is_dir() and _blames_content(site.root, err):
             _keep_rejected(site, plan, work, err, sha256=None)
@@ -333,8 +345,10 @@ def _write(site: LockedLocation, plan: BuildPlan, work: Path, progress: Progress
 
 
 def _blames_content(root: Root, err: GenoLeWMError) -> bool:
-    """Return whether an error blames the content: not a busy lock, another code version, a failed download or disk."""
-    transient = isinstance(err, BusyError | FetchError | VersionError) and not isinstance(err, ChecksumError)
+    """Return whether an error blames the content: not a lock, another code version, a download, a device or a disk."""
+    transient = isinstance(err, BusyError | FetchError | VersionError | DeviceError) and not isinstance(
+        err, ChecksumError
+    )
     return not transient and not root.is_storage_error(err)
 
 

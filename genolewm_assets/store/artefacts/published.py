@@ -5,14 +5,23 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from genolewm_assets.errors import MissingResourceError
+from genolewm_assets.errors import GenoLeWMError, MissingResourceError
 from genolewm_assets.progress import ByteCount
-from genolewm_assets.store.artefacts.manifest import MANIFEST, UNLISTED, FileEntry, InputRef, Manifest, first_symlink
-from genolewm_assets.store.files import open_regular, split_generation_name, walk
+from genolewm_assets.store.artefacts.manifest import (
+    MANIFEST,
+    PROVENANCE,
+    UNLISTED,
+    FileEntry,
+    InputRef,
+    Manifest,
+    first_symlink,
+)
+from genolewm_assets.store.files import JsonValue, open_regular, read_document, split_generation_name, walk
 
 MISSING_FILE = "file is missing"
 _BLOCK_BYTES = 1 << 20
@@ -50,6 +59,15 @@ class Published:
     def ref(self) -> InputRef:
         """The entry for this artefact in the inputs of another manifest."""
         return InputRef(self.artefact.asset, self.artefact.partition, self.manifest.sha256)
+
+    @property
+    def run_facts(self) -> Mapping[str, JsonValue]:
+        """What the run that built it states of itself; empty if nothing, or if ``provenance.json`` cannot be read."""
+        with suppress(GenoLeWMError):
+            record = read_document(self.directory / PROVENANCE, remedy="")
+            facts = record.get("run") if isinstance(record, dict) else None
+            return facts if isinstance(facts, dict) else {}
+        return {}
 
     def file(self, name: str) -> Path:
         """Return the path of a file that the manifest lists.

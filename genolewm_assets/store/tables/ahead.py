@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -21,7 +21,7 @@ def map_ahead(
     threads: int,
     ahead: int = _AHEAD,
     caller_helps: bool = False,
-) -> Iterator[_Result]:
+) -> Generator[_Result, None, None]:
     """Apply ``work`` to items in worker threads and yield the results in the order of the items.
 
     Items are drawn in the thread of the caller. An exception of ``work`` is raised in place of its result. Closing the

@@ -20,7 +20,7 @@ from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from genolewm_assets.encoders.packed_rows import PackedRow, Segment
+from genolewm_assets.encoders.edits.packed_rows import PackedRow, Segment
 from genolewm_assets.errors import ConfigurationError
 
 #: Name under which transformers finds the attention of this module.
@@ -284,22 +284,34 @@ def _attend(
             expected="no mask, no dropout, no sliding window, sinks or bias",
             got=", ".join(unknown) or "a mask or dropout",
         )
+    if torch.is_autocast_enabled(query.device.type):
+        # Position codes are float32, which makes queries and keys so, but not values.
+        low = torch.get_autocast_dtype(query.device.type)
+        query, key, value = query.to(low), key.to(low), value.to(low)
     return attend(module, query, key, value, scaling).contiguous(), None
 
 
 @contextmanager
 def _exchanged_attention(model: Any) -> Iterator[None]:
-    """Make every layer of a model use the attention of this module; transformers then makes no mask."""
+    """Make every layer of a model use the attention of this module; transformers then makes no mask.
+
+    Compiled layers run as they are written: their code is of another attention and of other shapes.
+    """
     AttentionInterface.register(_NAME, _attend)
     configs = {id(part.config): part.config for part in model.modules() if hasattr(part, "config")}.values()
     former = [config._attn_implementation for config in configs]
+    compiled = {part: part._compiled_call_impl for part in model.modules() if part._compiled_call_impl is not None}
     try:
         for config in configs:
             config._attn_implementation = _NAME
+        for part in compiled:
+            part._compiled_call_impl = None
         yield
     finally:
         for config, name in zip(configs, former, strict=True):
             config._attn_implementation = name
+        for part, call in compiled.items():
+            part._compiled_call_impl = call
 
 
 @contextmanager

@@ -9,20 +9,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders.network import StateNetwork
-from genolewm_assets.encoders.packed_rows import Ids, PackedRow, find_tails, pack_row, plan_rows
-from genolewm_assets.encoders.tokens import DnaTokens
+from genolewm_assets.encoders.edits.packed_rows import Ids, PackedRow, find_tails, pack_row, plan_rows
 from genolewm_assets.errors import ConfigurationError
 
 #: Tokens of the windows that show whether a model can be computed from a prefix.
 _PROBE_TOKENS = 96
+#: Largest difference of a state before a change, as a share: what differs more depends on later tokens.
+_CAUSAL_TOLERANCE = 1e-4
 #: Rotary position codes that change with the length of the input, so that no prefix can be shared.
 _LENGTH_DEPENDENT_ROPE = {"dynamic", "longrope"}
+
+
+class PackedNetwork(Protocol):
+    """Interface of a model that computes token states, such as ``encoders.network.StateNetwork``."""
+
+    @property
+    def context(self) -> int | None:
+        """Largest number of tokens of a window; None if the model states none."""
+        ...
+
+    @property
+    def rope_types(self) -> set[str]:
+        """Kinds of rotary position codes of the model's layers; empty if it has none."""
+        ...
+
+    def token_states(self, ids: Ids) -> torch.Tensor:
+        """Return the states of windows of equal length: float32, shape (n_windows, n_tokens, hidden), on a device."""
+        ...
+
+    def packed_states(self, row: PackedRow) -> torch.Tensor:
+        """Return the states of a packed row: float32, shape (n_tokens, hidden), on a device."""
+        ...
 
 
 class PrefixEncoder:
@@ -32,21 +55,36 @@ class PrefixEncoder:
     ----------
     network
         The model.
-    tokens
-        Its DNA tokens.
-    block_tokens
+    kmer_ids
+        int64: ids of DNA tokens, at least two.
+    leading, trailing
+        Ids of the special tokens before and after the DNA tokens of a window.
+    tokens_per_block
         DNA tokens per block.
+    compute
+        Name of the dtype of matrix products, ``float32`` or ``bfloat16``.
     max_tokens
-        Tokens that go through the model at once; what the device's memory cannot hold is divided further.
+        Tokens that go through the model at once; lowered if the device's memory does not hold them.
     one_source
         Whether edits of several windows are computed apart, so that no bit of a state depends on other windows.
     """
 
     def __init__(
-        self, network: StateNetwork, tokens: DnaTokens, *, block_tokens: int, max_tokens: int, one_source: bool
+        self,
+        network: PackedNetwork,
+        kmer_ids: Ids,
+        *,
+        leading: Sequence[int],
+        trailing: Sequence[int],
+        tokens_per_block: int,
+        compute: str,
+        max_tokens: int,
+        one_source: bool,
     ) -> None:
-        self._network, self._tokens = network, tokens
-        self._block_tokens, self._max_tokens, self._one_source = block_tokens, max_tokens, one_source
+        self._network, self._kmer_ids = network, kmer_ids
+        self._leading, self._trailing = tuple(leading), tuple(trailing)
+        self._tokens_per_block, self._compute = tokens_per_block, compute
+        self._max_tokens, self._one_source = max_tokens, one_source
 
     @cached_property
     def obstacle(self) -> str | None:
@@ -86,25 +124,29 @@ class PrefixEncoder:
         OutOfMemoryError
             If the device cannot hold the tokens of one edit.
         """
-        n_dna = np.array([len(ids) - 2 for ids in edited], dtype=np.int64)
-        # Places of tokens count the opening tag. Nothing after the last pooled token is needed.
-        stops = 1 + np.minimum(spans[:, 1] * self._block_tokens, n_dna)
+        sizes = np.array([len(ids) - len(self._trailing) for ids in edited], dtype=np.int64)
+        # Places of tokens count the special ones before them. Nothing after the last pooled token is needed.
+        stops = np.minimum(len(self._leading) + spans[:, 1] * self._tokens_per_block, sizes)
         tails = find_tails(sources, edited, source_of, stops)
         counts = spans[:, 1] - spans[:, 0]
         first_row = np.cumsum(counts) - counts
-        blocks = np.empty((int(counts.sum()), self._network.hidden_size), dtype=np.float32)
+        parts = list[tuple[NDArray[np.int64], NDArray[np.float32]]]()
         waiting = plan_rows(tails, max_tokens=self._max_tokens, one_source=self._one_source)
         while waiting:
             edits = waiting.pop()
+            row = pack_row(tails, edits)
             try:
-                means = self._block_means(pack_row(tails, edits), spans[edits], stops[edits])
+                means = self._block_means(row, spans[edits], stops[edits])
             except torch.OutOfMemoryError:
                 if len(edits) == 1:
                     raise
+                self._max_tokens = min(self._max_tokens, len(row.ids)) // 2
                 waiting += np.array_split(edits, 2)
                 continue
             places = [np.arange(first_row[edit], first_row[edit] + counts[edit]) for edit in edits]
-            blocks[np.concatenate(places)] = means
+            parts.append((np.concatenate(places), means))
+        order = np.concatenate([places for places, _ in parts]).argsort()
+        blocks: NDArray[np.float32] = np.concatenate([means for _, means in parts])[order]
         return blocks
 
     def _block_means(self, row: PackedRow, spans: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -112,8 +154,8 @@ class PrefixEncoder:
         counts = spans[:, 1] - spans[:, 0]
         of_edit = np.repeat(np.arange(len(counts)), counts)
         block = np.arange(len(of_edit)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(spans[:, 0], counts)
-        first = 1 + block * self._block_tokens
-        last = np.minimum(first + self._block_tokens, stops[of_edit])
+        first = len(self._leading) + block * self._tokens_per_block
+        last = np.minimum(first + self._tokens_per_block, stops[of_edit])
         states = self._network.packed_states(row)
         prefix = row.prefixes[of_edit]
         reference, tail = row.reference_at[of_edit], row.tail_at[of_edit] - prefix
@@ -133,31 +175,36 @@ class PrefixEncoder:
         network = self._network
         if not _LENGTH_DEPENDENT_ROPE.isdisjoint(network.rope_types):
             return "its position codes depend on the length of the window"
-        n_tokens = min(_PROBE_TOKENS, network.context or _PROBE_TOKENS)
-        rng = np.random.default_rng(0)
-        body = self._tokens.kmer_ids[rng.integers(0, len(self._tokens.kmer_ids), (4, n_tokens))]
-        body[:, 0], body[:, -1] = self._tokens.open_id, self._tokens.close_id
-        source, other = body[0], body[1]
-        last = source.copy()
-        last[-2] = other[-2] if other[-2] != source[-2] else body[2, -2]
-        snv, shifted = source.copy(), np.concatenate((source[: n_tokens // 3], body[3, n_tokens // 3 :]))
-        snv[n_tokens // 2] = other[n_tokens // 2]
-        edited = [snv, shifted, source]
-        whole = [network.token_states(ids[None])[0].double() for ids in (source, last, snv, shifted)]
-        tolerance = 2 * torch.finfo(network.compute_dtype).eps ** 0.5
-        if _largest_difference(whole[0][:-2], whole[1][:-2]) > 1e-4:
+        source, last, *changed = self._probe_windows()
+        whole, moved, *wanted = (network.token_states(ids[None])[0].double() for ids in (source, last, *changed))
+        before = len(source) - len(self._trailing) - 1
+        if _largest_difference(whole[:before], moved[:before]) > _CAUSAL_TOLERANCE:
             return "its states depend on later tokens: it is not causal"
-        origin, stops = np.zeros(3, dtype=np.int64), np.full(3, n_tokens - 1)
-        tails = find_tails([source], edited, origin, stops)
-        row = pack_row(tails, np.arange(3))
+        n_edits = len(changed) + 1
+        stops = np.full(n_edits, len(source) - len(self._trailing))
+        tails = find_tails([source], [*changed, source], np.zeros(n_edits, dtype=np.int64), stops)
+        row = pack_row(tails, np.arange(n_edits))
         states = network.packed_states(row).double()
-        found = [(states[: row.segments[0].stop], whole[0][: row.segments[0].stop])]
-        for expected, at, prefix in zip(whole[2:], row.tail_at[:2], row.prefixes[:2], strict=True):
-            size = int(n_tokens - 1 - prefix)
-            found.append((states[at : at + size], expected[prefix : prefix + size]))
-        if max(_largest_difference(here, expected) for here, expected in found) > tolerance:
+        differences = [_largest_difference(states[: stops[0]], whole[: stops[0]])]
+        for expected, at, prefix in zip(wanted, row.tail_at, row.prefixes, strict=False):
+            tail = states[at : at + stops[0] - prefix]
+            differences.append(_largest_difference(tail, expected[prefix : stops[0]]))
+        dtype = torch.bfloat16 if self._compute == "bfloat16" else torch.float32
+        if max(differences) > 2 * torch.finfo(dtype).eps ** 0.5:
             return "its states computed from a prefix are not those of the whole window"
         return None
+
+    def _probe_windows(self) -> list[Ids]:
+        """Return a window, the same with another last token, with one in the middle, and all new from a third on."""
+        special = len(self._leading) + len(self._trailing)
+        n_dna = min(_PROBE_TOKENS, self._network.context or _PROBE_TOKENS) - special
+        picks = np.random.default_rng(0).integers(0, len(self._kmer_ids), (2, n_dna))
+        picks[1] += picks[1] == picks[0]
+        here, other = self._kmer_ids[picks % len(self._kmer_ids)]
+        windows = [here.copy() for _ in range(4)]
+        for window, change in zip(windows[1:], (slice(-1, None), [n_dna // 2], slice(n_dna // 3, None)), strict=True):
+            window[change] = other[change]
+        return [np.concatenate((self._leading, window, self._trailing)).astype(np.int64) for window in windows]
 
 
 def _interval_sums(states: torch.Tensor, bounds: NDArray[np.int64]) -> NDArray[np.float64]:

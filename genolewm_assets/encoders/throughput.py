@@ -1,0 +1,90 @@
+"""How fast windows are encoded, and how fast the device multiplies matrices; imports torch and transformers."""
+
+from __future__ import annotations
+
+import platform
+import time
+
+import torch
+import transformers
+
+from genolewm_assets.encoders.identity import Compute
+from genolewm_assets.encoders.network import StateNetwork, exact_products
+from genolewm_assets.store.files import JsonValue
+
+#: Rows and columns of the matrices that are multiplied, and seconds that it goes on: on the CPU, on an accelerator.
+_SIZES, _SECONDS = (512, 8_192), (0.1, 0.3)
+
+
+def describe_run(network: StateNetwork, *, n_windows: int, seconds: float, n_tokens: int) -> dict[str, JsonValue]:
+    """Return what encoded some windows, and how fast.
+
+    Parameters
+    ----------
+    network
+        The network that encoded them.
+    n_windows, seconds
+        Number of windows, and wall-clock seconds that all of them took.
+    n_tokens
+        Tokens of a window, tags included; of the longest one where windows differ.
+
+    Returns
+    -------
+    dict
+        ``device``, ``compute``, ``torch``, ``transformers``; unless no window was encoded also ``windows_per_s``,
+        ``tflops``, the work of the forward passes in 10^12 operations a second, ``matrix_tflops``, the rate of
+        :func:`measure_matrix_rate`, and ``share_of_matrix_rate``, the former divided by the latter.
+    """
+    about: dict[str, JsonValue] = {
+        "device": device_name(network.device),
+        "compute": network.compute.value,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+    if not n_windows:
+        return about
+    rate = n_windows / seconds
+    done, possible = rate * network.count_flops(n_tokens), measure_matrix_rate(network)
+    return {
+        **about,
+        "windows_per_s": round(rate, 3),
+        "tflops": round(done / 1e12, 4),
+        "matrix_tflops": round(possible / 1e12, 4),
+        "share_of_matrix_rate": round(done / possible, 4),
+    }
+
+
+def measure_matrix_rate(network: StateNetwork) -> float:
+    """Measure how many operations a second the device of a network does in products of large square matrices.
+
+    The matrices have the precision of the network's products; a product of n x n matrices is 2 n^3 operations. The
+    measurement takes less than a second.
+    """
+    fast = network.device.type != "cpu"
+    size, wanted_s = _SIZES[fast], _SECONDS[fast]
+    dtype = torch.bfloat16 if network.compute is Compute.BFLOAT16 else torch.float32
+    with exact_products(network.device.type, network.cpu_threads):
+        left, right = (torch.randn(size, size, device=network.device).to(dtype) for _ in range(2))
+        product = left @ right
+        products, seconds = 0, 0.0
+        _wait(network.device)
+        started = time.perf_counter()
+        while seconds < wanted_s:
+            torch.mm(left, right, out=product)
+            products += 1
+            _wait(network.device)
+            seconds = time.perf_counter() - started
+    return products * 2 * size**3 / seconds
+
+
+def device_name(device: torch.device) -> str:
+    """Return the name of the accelerator, or ``cpu`` with the processor's architecture."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device} ({platform.machine()})"
+
+
+def _wait(device: torch.device) -> None:
+    """Wait until the device has done what was started."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)

@@ -1,0 +1,95 @@
+"""The network: precision, block means on the device, compiled layers, and errors of accelerators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from genolewm_assets import encoders
+from genolewm_assets.encoders.identity import Compute
+from genolewm_assets.encoders.tokens import DnaTokens
+from genolewm_assets.errors import DeviceError
+from genolewm_assets.genome import encode_sequence
+from genolewm_assets.lewm.states import block_means
+from genolewm_assets_tests.encoders.conftest import random_windows
+from genolewm_assets_tests.late import Late
+
+torch = Late("torch")
+network = Late("genolewm_assets.encoders.network")
+
+
+def load(folder: Path, *, layer: int = 2, **settings: Any) -> Any:
+    files = encoders.locate_model(folder)
+    return network.StateNetwork(files, layer=layer, device=torch.device("cpu"), cpu_threads=1, **settings)
+
+
+def token_ids(folder: Path, n: int = 3, size_bp: int = 1_536) -> np.ndarray:
+    codes = encode_sequence("".join(random_windows(n, size_bp))).reshape(n, size_bp)
+    return DnaTokens.from_tokenizer_files(folder).encode_codes(codes)
+
+
+@pytest.mark.parametrize("n_tokens", [64, 65, 130, 10])
+def test_block_means_of_a_device_are_those_of_the_host(n_tokens: int) -> None:
+    states = np.random.default_rng(0).normal(size=(2, n_tokens, 8)).astype(np.float32)
+    found = network.tensor_block_means(torch.from_numpy(states), 64).numpy()
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, np.stack([block_means(one, 64) for one in states]))
+
+
+@pytest.mark.parametrize("folder", ["tiny_folder", "hybrid_folder"])
+def test_bfloat16_is_close_to_float32_and_no_copy_of_it(folder: str, request: pytest.FixtureRequest) -> None:
+    place = request.getfixturevalue(folder)
+    windows = random_windows(3, 1_536)
+    exact = encoders.CausalLMStateEncoder(place).encode_windows(windows)
+    low = encoders.CausalLMStateEncoder(place, compute="bfloat16").encode_windows(windows)
+    assert low.dtype == np.float32
+    error = np.linalg.norm(low - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
+    # One product of bfloat16 numbers is wrong by up to 2^-8; the sums between layers are float32.
+    assert 1e-4 < error.max() < 0.02
+
+
+def test_only_products_are_in_bfloat16(tiny_folder: Path) -> None:
+    low = load(tiny_folder, compute=Compute.BFLOAT16)
+    seen: dict[str, Any] = {}
+    with low.computing() as model:
+        for name in ("layers.1.mlp.down_proj", "layers.1.input_layernorm", "norm"):
+            model.get_submodule(name).register_forward_hook(
+                lambda _, given, output, name=name: seen.update({name: (given[0].dtype, output.dtype)})
+            )
+        model(input_ids=torch.from_numpy(token_ids(tiny_folder, 1)))
+    assert seen["layers.1.mlp.down_proj"][1] == torch.bfloat16
+    assert seen["layers.1.input_layernorm"] == seen["norm"] == (torch.float32, torch.float32)
+    assert model.layers[0].self_attn.q_proj.weight.dtype == torch.bfloat16
+    assert model.get_input_embeddings().weight.dtype == torch.float32
+
+
+def test_compiled_layers_give_the_same_states(tiny_folder: Path) -> None:
+    ids = token_ids(tiny_folder, 3, 768)
+    plain, compiled = load(tiny_folder, layer=1), load(tiny_folder, layer=1, compiler="eager")
+    np.testing.assert_array_equal(compiled.token_states(ids), plain.token_states(ids))
+
+
+def test_batches_for_compiled_layers_have_few_shapes(tiny_folder: Path) -> None:
+    ids = token_ids(tiny_folder, 5, 96)
+    assert [len(load(tiny_folder, compiler="eager").padded(ids[:n])) for n in (1, 2, 3, 5)] == [1, 2, 4, 8]
+    assert load(tiny_folder).padded(ids) is not None
+    assert len(load(tiny_folder).padded(ids)) == 5
+
+
+def test_the_operations_of_a_window_are_counted(tiny_folder: Path) -> None:
+    # Per layer: four 64 x 64 and three 64 x 128 products for each token, half of two products of tokens with tokens.
+    weights = 4 * 64 * 64 + 3 * 64 * 128
+    for layer in (0, 1, 2):
+        assert load(tiny_folder, layer=layer).count_flops(10) == layer * (2 * weights * 10 + 2 * 10 * 10 * 64)
+
+
+def test_errors_of_an_accelerator_are_the_machine_s() -> None:
+    with pytest.raises(DeviceError, match="encoder x: the accelerator failed"), network.device_errors("encoder x"):
+        raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore")
+    with pytest.raises(RuntimeError, match="shapes"), network.device_errors("encoder x"):
+        raise RuntimeError("shapes cannot be multiplied")
+    with pytest.raises(torch.OutOfMemoryError), network.device_errors("encoder x"):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
