@@ -250,8 +250,8 @@ class CausalLMStateEncoder:
             rows = self.encode_windows(edited)
             rows[~inside] = np.nan
             return rows
-        ids = [[self._tokens.encode(one) for one in windows] for windows in (sources, edited)]
-        blocks = self._prefixes.block_states(*ids, source_of, spans)
+        before, after = ([self._tokens.encode(one) for one in windows] for windows in (sources, edited))
+        blocks = self._prefixes.block_states(before, after, source_of, spans)
         rows = np.full((*inside.shape, self.hidden_size), np.nan, dtype=self._identity.dtype.value)
         rows[inside] = store_states(blocks, self._identity.dtype, where=self._where)
         return rows

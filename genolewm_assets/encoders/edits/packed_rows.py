@@ -149,14 +149,16 @@ def pack_row(tails: Tails, edits: NDArray[np.int64]) -> PackedRow:
     places = dict[int, int]()
     for source in np.unique(source_of).tolist():
         longest = int(prefixes[source_of == source].max())
-        places[source] = add(tails.sources[source][:longest], 0)
+        # Windows without a special token in front may have no token in common.
+        places[source] = add(tails.sources[source][:longest], 0) if longest else 0
     reference_at = np.array([places[source] for source in source_of.tolist()], dtype=np.int64)
     tail_at = np.zeros(len(edits), dtype=np.int64)
     # From right to left, so that a tail may take the place of the reference's keys right of it.
     for at in np.argsort(-prefixes, kind="stable").tolist():
         prefix, stop = int(prefixes[at]), int(tails.stops[edits[at]])
         if prefix < stop:
-            tail_at[at] = add(tails.edited[edits[at]][prefix:stop], prefix, int(reference_at[at]))
+            tail = tails.edited[edits[at]][prefix:stop]
+            tail_at[at] = add(tail, prefix, int(reference_at[at]) if prefix else None)
     positions = [np.arange(one.first, one.first + one.stop - one.start) for one in segments]
     return PackedRow(
         ids=np.concatenate(parts),
