@@ -1,5 +1,4 @@
 from .config import cache_config as cache_config
-from .edited import EditEncoder as EditEncoder
 from .edited import WindowEncoder as WindowEncoder
 from .edited import check_spans as check_spans
 from .edited import encode_edited_windows as encode_edited_windows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +18,19 @@ _SIZES = {"vocab_size": _VOCABULARY, "hidden_size": 32, "intermediate_size": 48,
 
 
 def _config(kind: str) -> Any:
-    heads = {"num_attention_heads": 4, "max_position_embeddings": 512}
-    if kind == "grouped queries":
-        return transformers.LlamaConfig(**_SIZES, **heads, num_key_value_heads=2)
-    if kind == "learned positions":
-        sizes = {"vocab_size": _VOCABULARY, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512}
-        return transformers.GPT2Config(**sizes)
-    if kind == "neox":
-        return transformers.GPTNeoXConfig(**_SIZES, **heads)
-    if kind == "bidirectional":
-        return transformers.BertConfig(**_SIZES, **heads)
-    if kind == "sliding window":
-        return transformers.MistralConfig(**_SIZES, **heads, num_key_value_heads=4, sliding_window=16)
-    if kind == "recurrent":
-        return transformers.MambaConfig(**_SIZES, state_size=4)
-    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-    return transformers.LlamaConfig(**_SIZES, **heads, rope_parameters=rope)
+    sizes = {**_SIZES, "num_attention_heads": 4, "max_position_embeddings": 512}
+    gpt2 = {"vocab_size": _VOCABULARY, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 512}
+    dynamic = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    made: dict[str, Callable[[], Any]] = {
+        "grouped queries": lambda: transformers.LlamaConfig(**sizes, num_key_value_heads=2),
+        "learned positions": lambda: transformers.GPT2Config(**gpt2),
+        "neox": lambda: transformers.GPTNeoXConfig(**sizes),
+        "bidirectional": lambda: transformers.BertConfig(**sizes),
+        "sliding window": lambda: transformers.MistralConfig(**sizes, num_key_value_heads=4, sliding_window=16),
+        "recurrent": lambda: transformers.MambaConfig(**_SIZES, state_size=4),
+        "dynamic positions": lambda: transformers.LlamaConfig(**sizes, rope_parameters=dynamic),
+    }
+    return made[kind]()
 
 
 def write_other_model(kind: str, tokenizer_folder: Path, folder: Path) -> Path:

@@ -120,7 +120,7 @@ def test_attention_with_an_unknown_part_is_refused(model: Any, monkeypatch: pyte
     def forward(ids: Any, positions: Any) -> Any:
         return model(input_ids=ids, position_ids=positions, use_cache=False, sinks=torch.ones(1)).last_hidden_state
 
-    with torch.no_grad(), pytest.raises(ConfigurationError, match="packed attention.*sinks"):
+    with torch.no_grad(), pytest.raises(ConfigurationError, match=r"packed attention.*sinks"):
         packed_attention.packed_states(model, forward, a_row(), torch.device("cpu"))
     assert model.config._attn_implementation == "sdpa"
 

@@ -41,7 +41,7 @@ def test_rows_hold_every_token_of_every_edit(found: Tails, max_tokens: int, one_
 def test_a_row_holds_no_token_twice(found: Tails) -> None:
     (edits,) = plan_rows(found, max_tokens=10_000, one_source=False)
     row = pack_row(found, edits)
-    longest = {source: 0 for source in found.source_of.tolist()}
+    longest = dict.fromkeys(found.source_of.tolist(), 0)
     for source, prefix in zip(found.source_of.tolist(), found.prefixes.tolist(), strict=True):
         longest[source] = max(longest[source], prefix)
     assert len(row.ids) == sum(longest.values()) + int((found.stops - found.prefixes).sum())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from genolewm_assets import encoders
 from genolewm_assets.encoders.state_checks import null_edit_ratio
 from genolewm_assets.errors import InputError, SequenceError
-from genolewm_assets.lewm.states import Pooling, PoolSide, block_count, pool_blocks
+from genolewm_assets.lewm.states import Pooling, block_count, pool_blocks
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
 from genolewm_assets_tests.encoders.edits.other_models import write_other_model
 from genolewm_assets_tests.late import Late
@@ -152,8 +153,6 @@ def test_a_model_that_has_no_prefix_takes_the_whole_windows(
     spans = np.array([(0, 1), (1, 4), (3, 4), (0, 4)])
     found = encoder.encode_edits([window], edited, np.zeros(4, dtype=int), spans)
     assert encoder.full_path_reason is not None
-    import re
-
     assert re.search(says, encoder.full_path_reason), encoder.full_path_reason
     chosen = inside(spans, 4)
     assert found[chosen].tobytes() == encoder.encode_windows(edited)[chosen].tobytes()
@@ -310,7 +309,9 @@ def test_rows_are_divided_until_they_fit_into_memory() -> None:
     spans = np.array([(at % 4, 5) for at in range(12)])
     network.sizes.clear()
     found = small.block_states(sources, edited, source_of, spans)
-    wanted = [np.cumsum(ids).reshape(5, 4).mean(axis=1)[start:stop] for ids, (start, stop) in zip(edited, spans)]
+    wanted = [
+        np.cumsum(ids).reshape(5, 4).mean(axis=1)[start:stop] for ids, (start, stop) in zip(edited, spans, strict=True)
+    ]
     np.testing.assert_array_equal(found[:, 0], np.concatenate(wanted).astype(np.float32))
     assert max(network.sizes) > 60
     network.sizes.clear()

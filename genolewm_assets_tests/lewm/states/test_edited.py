@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.states import EditEncoder, check_spans, encode_edited_windows
+from genolewm_assets.lewm.states.edited import EditEncoder, check_spans, encode_edited_windows
 
 
 class Whole:
