@@ -180,12 +180,14 @@ def main(words: list[str] | None = None) -> list[float]:
     parser.add_argument("--score-every", type=int, default=0, metavar="STEPS", help="0: only at the end (default)")
     parser.add_argument("--left-context-bp", type=int, default=1_536, help="of validation")
     parser.add_argument("--dtype", default="float32", help="of the caches")
+    parser.add_argument("--compute", default="float32", help="precision of the encoder, that of the caches")
     parser.add_argument("--device", default="cpu", help="torch device of the encoder, or auto")
     parser.add_argument("--encode-missing", action="store_true", help="encode windows whose cache is missing")
     arguments = parser.parse_args(words)
     by_folder = open_tables if arguments.encode_missing else open_package
     package = (open_current if (arguments.root / "packages").is_dir() else by_folder)(arguments.root)
-    encoder = CausalLMStateEncoder(arguments.model, dtype=arguments.dtype, device=arguments.device)
+    how = {"dtype": arguments.dtype, "compute": arguments.compute, "device": arguments.device}
+    encoder = CausalLMStateEncoder(arguments.model, **how)
     return train(package, encoder, arguments)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 from rich.table import Table
@@ -68,6 +68,10 @@ MembershipOption = Annotated[
     typer.Option("--membership", min=0, help="Held-out windows whose loss by --encoder is compared with matched ones."),
 ]
 LayerOption = Annotated[int, typer.Option("--layer", help="Hidden state of --encoder, as in the catalogue.")]
+ComputeOption = Annotated[
+    Literal["float32", "bfloat16"],
+    typer.Option("--compute", help="Precision of --encoder, as in the catalogue."),
+]
 
 
 @audit_app.command("run")
@@ -91,6 +95,7 @@ def audit(
     layout: LayoutOption = None,
     encoder: EncoderOption = None,
     layer: LayerOption = -1,
+    compute: ComputeOption = "float32",
     membership: MembershipOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -120,7 +125,7 @@ def audit(
             clinvar_t0=vcf_t0,
             least_tuples=tuples,
             progress=progress,
-            encoder=None if encoder is None else _load_encoder(encoder, layer).encode_edited,
+            encoder=None if encoder is None else _load_encoder(encoder, layer, compute).encode_edited,
         )
         if power:
             found = measure_power(
@@ -152,10 +157,10 @@ def audit(
         raise typer.Exit(LEAK if report.verdict == "leak" else INCONCLUSIVE)
 
 
-def _load_encoder(model: str, layer: int) -> CausalLMStateEncoder:
+def _load_encoder(model: str, layer: int, compute: str) -> CausalLMStateEncoder:
     from genolewm_assets.encoders import CausalLMStateEncoder
 
-    return CausalLMStateEncoder(Path(model).resolve(), layer=layer, device="auto")
+    return CausalLMStateEncoder(Path(model).resolve(), layer=layer, compute=compute, device="auto")
 
 
 def _load_loss(model: str) -> CausalLMLoss:

@@ -206,7 +206,7 @@ def test_catalog_check_shows_the_encoder(
 ) -> None:
     assert run(monkeypatch, "catalog", "check", "sample", "--json") == 0
     shown = json.loads(capsys.readouterr().out)["encoder"]
-    assert shown == "tiny-llama-random, layer -1, float32; its own code does not run"
+    assert shown == "tiny-llama-random, layer -1, computed in float32, stored in float32; its own code does not run"
     catalog, commit = tmp_path / "carbon.yaml", "0123456789abcdef" * 2 + "01234567"
     text = (REPOSITORY / "genolewm_assets" / "catalogs" / "grch38.yaml").read_text()
     catalog.write_text(f"{text}\nencoder: {{model: carbon-500m}}\n")
@@ -217,7 +217,8 @@ def test_catalog_check_shows_the_encoder(
     catalog.write_text(f"{text}\nencoder: {{model: carbon-500m, revision: {commit}}}\n")
     assert run(monkeypatch, "catalog", "check", catalog, "--offline", "--json") == 0
     shown = json.loads(capsys.readouterr().out)["encoder"]
-    assert shown == f"HuggingFaceBio/Carbon-500M at {commit}, layer -1, float16; its own code does not run"
+    precision = "computed in float32, stored in float16"
+    assert shown == f"HuggingFaceBio/Carbon-500M at {commit}, layer -1, {precision}; its own code does not run"
 
 
 def test_ui_refuses_an_impossible_port(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,6 +231,15 @@ def test_ui_refuses_what_is_no_address(
 ) -> None:
     assert run(monkeypatch, "ui", "--root", str(tmp_path / "root"), "--allow-host", "https://hub.example.org/") == 3
     assert "expected NAME or NAME:PORT without scheme and path" in capsys.readouterr().err
+    assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.parametrize("option", [("--compute", "float16"), ("--batch-windows", "0")])
+def test_cache_windows_refuses_what_is_no_such_option(
+    option: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "cache-windows", "--root", str(tmp_path / "root"), *option) == 2
+    assert option[0] in capsys.readouterr().err
     assert not (tmp_path / "root").exists()
 
 

@@ -3,8 +3,8 @@
 Here: the encoder class for Hugging Face causal language models, their DNA tokens, the encoder identity used in cache
 keys, the cache of states and its checks, and a tiny random model. Not here: use of cached states (``lewm.states``),
 array storage (``store``), which windows are encoded (``defs``). Only ``causal_lm``, ``causal_lm_loss``, ``batches``,
-``layers``, ``network``, ``model_loading`` and ``throughput`` import ``torch`` and ``transformers``; they are loaded at
-the first access to their classes.
+``network``, ``model_loading`` and ``throughput`` import ``torch`` and ``transformers``; they are loaded at the first
+access to their classes.
 """
 
 import lazy_loader

@@ -1,6 +1,6 @@
 """The layers of a model up to one hidden state, on a device; imports torch and transformers.
 
-Not here: tokens (``tokens``), windows (``causal_lm``), which layers are left out (``layers``).
+Not here: tokens (``tokens``), windows (``causal_lm``), loading and cutting (``model_loading``).
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.edits import PackedRow, packed_states
 from genolewm_assets.encoders.identity import Compute
-from genolewm_assets.encoders.layers import cut_layers, find_layers
 from genolewm_assets.encoders.model_files import ModelFiles
-from genolewm_assets.encoders.model_loading import load_model
+from genolewm_assets.encoders.model_loading import cut_layers, find_layers, load_model
 from genolewm_assets.errors import DeviceError
 from genolewm_assets.lewm.states import block_count, block_means
 
@@ -171,24 +170,23 @@ class StateNetwork:
         torch.OutOfMemoryError, DeviceError
             As :meth:`computing`.
         """
-        if self.device.type == "cpu":
-            states = self.token_states(ids).numpy()
-            blocks = np.stack([block_means(one[1:-1], block_tokens) for one in states])
-            return lambda: blocks
-        with self.computing() as model:
-            return self._start_on_device(model, self.padded(ids), block_tokens, len(ids))
+        if self.device.type != "cpu":
+            return self.start_pooled(ids, block_tokens)
+        states = self.token_states(ids).numpy()
+        blocks = np.stack([block_means(one[1:-1], block_tokens) for one in states])
+        return lambda: blocks
 
-    def _start_on_device(
-        self, model: Any, ids: NDArray[np.int64], block_tokens: int, n_windows: int
-    ) -> Callable[[], NDArray[np.float32]]:
+    def start_pooled(self, ids: NDArray[np.int64], block_tokens: int) -> Callable[[], NDArray[np.float32]]:
+        """Do as :meth:`start_blocks`, with the block means made on the device, so that only they come back."""
         pinned = self.device.type == "cuda"
-        given = torch.from_numpy(ids)
-        states = self._forward(model, given.pin_memory() if pinned else given)[:n_windows, 1:-1]
-        # A copy to the host that does not block is into pinned memory; the event comes after it.
-        blocks = tensor_block_means(states, block_tokens).to("cpu", non_blocking=pinned)
-        copied = torch.Event(self.device, blocking=True) if pinned else None
-        if copied is not None:
-            copied.record()
+        with self.computing() as model:
+            given = torch.from_numpy(self.padded(ids))
+            states = self._forward(model, given.pin_memory() if pinned else given)[: len(ids), 1:-1]
+            # A copy to the host that does not block is into pinned memory; the event comes after it.
+            blocks = tensor_block_means(states, block_tokens).to("cpu", non_blocking=pinned)
+            copied = torch.Event(self.device, blocking=True) if pinned else None
+            if copied is not None:
+                copied.record()
 
         def wait() -> NDArray[np.float32]:
             if copied is not None:

@@ -44,7 +44,8 @@ def describe_run(network: StateNetwork, *, n_windows: int, seconds: float, n_tok
     if not n_windows:
         return about
     rate = n_windows / seconds
-    done, possible = rate * network.count_flops(n_tokens), measure_matrix_rate(network)
+    done = rate * network.count_flops(n_tokens)
+    possible = measure_matrix_rate(network.device, network.compute, cpu_threads=network.cpu_threads)
     return {
         **about,
         "windows_per_s": round(rate, 3),
@@ -54,25 +55,25 @@ def describe_run(network: StateNetwork, *, n_windows: int, seconds: float, n_tok
     }
 
 
-def measure_matrix_rate(network: StateNetwork) -> float:
-    """Measure how many operations a second the device of a network does in products of large square matrices.
+def measure_matrix_rate(device: torch.device, compute: Compute, *, cpu_threads: int = 1) -> float:
+    """Measure how many operations a second a device does in products of large square matrices.
 
-    The matrices have the precision of the network's products; a product of n x n matrices is 2 n^3 operations. The
-    measurement takes less than a second.
+    The matrices have the precision ``compute``; a product of n x n matrices is 2 n^3 operations. The measurement takes
+    less than a second.
     """
-    fast = network.device.type != "cpu"
+    fast = device.type != "cpu"
     size, wanted_s = _SIZES[fast], _SECONDS[fast]
-    dtype = torch.bfloat16 if network.compute is Compute.BFLOAT16 else torch.float32
-    with exact_products(network.device.type, network.cpu_threads):
-        left, right = (torch.randn(size, size, device=network.device).to(dtype) for _ in range(2))
+    dtype = torch.bfloat16 if compute is Compute.BFLOAT16 else torch.float32
+    with exact_products(device.type, cpu_threads):
+        left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
         product = left @ right
         products, seconds = 0, 0.0
-        _wait(network.device)
+        _wait(device)
         started = time.perf_counter()
         while seconds < wanted_s:
             torch.mm(left, right, out=product)
             products += 1
-            _wait(network.device)
+            _wait(device)
             seconds = time.perf_counter() - started
     return products * 2 * size**3 / seconds
 

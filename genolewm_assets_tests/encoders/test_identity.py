@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.encoders import read_identity
+from genolewm_assets.encoders import read_identity, state_config
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.store.arrays import compute_key
 
 
 def test_the_recipe_is_plain_json_and_names_no_path(tiny_folder: Path) -> None:
@@ -28,8 +29,24 @@ def test_the_recipe_is_plain_json_and_names_no_path(tiny_folder: Path) -> None:
     }
 
 
+def test_caches_in_float32_keep_the_keys_from_before_there_was_a_choice(tiny_folder: Path) -> None:
+    for identity in (read_identity(tiny_folder), read_identity(tiny_folder, compute="float32")):
+        config = state_config(identity, windows_sha256="0" * 64, window_bp=12_288)
+        assert compute_key(config) == "76c9cc5c010799c9"
+    low = read_identity(tiny_folder, compute="bfloat16")
+    assert low.as_recipe() == {**read_identity(tiny_folder).as_recipe(), "compute": "bfloat16"}
+
+
 @pytest.mark.parametrize(
-    "parameters", [{"layer": 1}, {"layer": 0}, {"block_tokens": 32}, {"dtype": "float16"}, {"revision": "v2"}]
+    "parameters",
+    [
+        {"layer": 1},
+        {"layer": 0},
+        {"block_tokens": 32},
+        {"dtype": "float16"},
+        {"compute": "bfloat16"},
+        {"revision": "v2"},
+    ],
 )
 def test_every_parameter_makes_another_encoder(parameters: dict[str, object], tiny_folder: Path) -> None:
     plain, other = read_identity(tiny_folder), read_identity(tiny_folder, **parameters)  # type: ignore[arg-type]
@@ -50,6 +67,7 @@ def test_two_spellings_of_a_layer_are_one_encoder(negative: int, layer: int, tin
         ({"block_tokens": 0}, "block_tokens"),
         ({"dtype": "bfloat16"}, "expected float32 or float16, got bfloat16"),
         ({"dtype": "float64"}, "got float64"),
+        ({"compute": "float16"}, "compute: not supported: expected float32 or bfloat16, got float16"),
     ],
 )
 def test_what_the_model_does_not_have_is_refused(parameters: dict[str, object], says: str, tiny_folder: Path) -> None:

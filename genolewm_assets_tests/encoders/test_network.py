@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from genolewm_assets_tests.late import Late
 
 torch = Late("torch")
 network = Late("genolewm_assets.encoders.network")
+throughput = Late("genolewm_assets.encoders.throughput")
 
 
 def load(folder: Path, *, layer: int = 2, **settings: Any) -> Any:
@@ -37,6 +39,18 @@ def test_block_means_of_a_device_are_those_of_the_host(n_tokens: int) -> None:
     found = network.tensor_block_means(torch.from_numpy(states), 64).numpy()
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, np.stack([block_means(one, 64) for one in states]))
+
+
+@pytest.mark.parametrize("compiler", [None, "eager"])
+def test_means_made_on_the_device_are_those_of_the_host(compiler: str | None, tiny_folder: Path) -> None:
+    ids = token_ids(tiny_folder, 3, 780)
+    some = load(tiny_folder, compiler=compiler)
+    found = some.start_pooled(ids, 64)()
+    assert found.shape == (3, 3, 64)
+    # The passes over one and over three windows add up products in another order.
+    np.testing.assert_allclose(
+        found, np.concatenate([some.start_blocks(ids[[row]], 64)() for row in range(3)]), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("folder", ["tiny_folder", "hybrid_folder"])
@@ -93,3 +107,21 @@ def test_errors_of_an_accelerator_are_the_machine_s() -> None:
         raise RuntimeError("shapes cannot be multiplied")
     with pytest.raises(torch.OutOfMemoryError), network.device_errors("encoder x"):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+@pytest.mark.parametrize("compute", list(Compute))
+def test_a_run_states_what_it_ran_on_and_how_fast(compute: Compute, tiny_folder: Path) -> None:
+    some = load(tiny_folder, compute=compute)
+    facts = throughput.describe_run(some, n_windows=50, seconds=4.0, n_tokens=2_050)
+    assert facts["device"].startswith("cpu (")
+    assert (facts["compute"], facts["torch"]) == (compute.value, version("torch"))
+    assert facts["transformers"] == version("transformers")
+    assert facts["windows_per_s"] == 12.5
+    assert facts["tflops"] == pytest.approx(12.5 * some.count_flops(2_050) / 1e12, abs=1e-4)
+    assert facts["matrix_tflops"] > 0
+    assert facts["share_of_matrix_rate"] == pytest.approx(facts["tflops"] / facts["matrix_tflops"], rel=0.05)
+
+
+def test_a_run_that_encoded_nothing_has_no_speed(tiny_folder: Path) -> None:
+    facts = throughput.describe_run(load(tiny_folder), n_windows=0, seconds=0.0, n_tokens=34)
+    assert set(facts) == {"device", "compute", "torch", "transformers"}

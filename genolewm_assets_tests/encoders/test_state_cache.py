@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from genolewm_assets import encoders
-from genolewm_assets.encoders.state_cache import STATES, state_config, write_states
+from genolewm_assets.encoders import state_cache
+from genolewm_assets.encoders.identity import StateEncoder
+from genolewm_assets.encoders.state_cache import BATCH_ROWS, STATES, state_config, write_states
 from genolewm_assets.encoders.state_checks import STATE_CHECKS, check_states, spread
 from genolewm_assets.store import ArrayStoreReader
+from genolewm_assets.store.arrays import ArraySpec, ArrayStoreWriter
+from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets_tests.encoders.conftest import random_windows
 
 SIZE_BP = 1_536
 N_BLOCKS = 4
 
 
-def fill(folder: Path, encoder: encoders.CausalLMStateEncoder, sequences: list[str]) -> ArrayStoreReader:
+def write(folder: Path, encoder: StateEncoder, sequences: list[str], **options: Any) -> BuildReport:
     config = state_config(encoder.identity, windows_sha256="0" * 64, window_bp=SIZE_BP)
-    keys = [f"chr17:{row}" for row in range(len(sequences))]
-    sources = {"windows/index[chr17]": "1" * 64}
-    report = write_states(folder, config, encoder, keys=keys, sequences=sequences, window_bp=SIZE_BP, sources=sources)
+    return write_states(
+        folder,
+        config,
+        encoder,
+        keys=[f"chr17:{row}" for row in range(len(sequences))],
+        sequences=sequences,
+        window_bp=SIZE_BP,
+        sources={"windows/index[chr17]": "1" * 64},
+        **options,
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def fill(folder: Path, encoder: StateEncoder, sequences: list[str]) -> ArrayStoreReader:
+    report = write(folder, encoder, sequences)
     assert [check.name for check in report.checks] == list(STATE_CHECKS)
     assert all(check.passed for check in report.checks), report.checks
     return ArrayStoreReader(folder)
@@ -59,24 +83,103 @@ class StopsAfter:
 
 def test_an_interrupted_cache_goes_on_and_ends_the_same(encoder: encoders.CausalLMStateEncoder, tmp_path: Path) -> None:
     sequences = random_windows(150, 768)
-    config = state_config(encoder.identity, windows_sha256="0" * 64, window_bp=SIZE_BP)
-    keys, sources = [f"chr17:{row}" for row in range(150)], {"windows/index[chr17]": "1" * 64}
     with pytest.raises(StoppedError):
-        write_states(
-            tmp_path / "stopped",
-            config,
-            StopsAfter(encoder, 1),
-            keys=keys,
-            sequences=sequences,
-            window_bp=SIZE_BP,
-            sources=sources,
-        )
+        write(tmp_path / "stopped", StopsAfter(encoder, 1), sequences)
     fill(tmp_path / "stopped", encoder, sequences)
     fill(tmp_path / "straight", encoder, sequences)
-    names = sorted(path.name for path in (tmp_path / "straight").iterdir())
-    assert names == sorted(path.name for path in (tmp_path / "stopped").iterdir())
-    for name in names:
-        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "straight" / name).read_bytes(), name
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "straight")
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 200])
+def test_bytes_do_not_depend_on_batches(
+    at_once: int,
+    tiny_folder: Path,
+    encoder: encoders.CausalLMStateEncoder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sequences = [*random_windows(70, 192), *random_windows(30, 768)]
+    fill(tmp_path / "straight", encoder, sequences)
+    monkeypatch.setattr(state_cache, "ENCODED_AT_ONCE", at_once)
+    fill(tmp_path / "other", encoders.CausalLMStateEncoder(tiny_folder, batch_windows=at_once), sequences)
+    assert contents(tmp_path / "other") == contents(tmp_path / "straight")
+
+
+class SlowFirst:
+    """An encoder whose first call ends after its second, and which counts the calls that no row was written of."""
+
+    def __init__(self, encoder: encoders.CausalLMStateEncoder) -> None:
+        self._encoder, self.identity, self.calls = encoder, encoder.identity, 0
+        self._second = threading.Event()
+
+    def encode_windows(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[np.float32]:
+        self.calls += 1
+        if len(sequences[0]) == 768:
+            assert self._second.wait(60)
+        self._second.set()
+        return self._encoder.encode_windows(sequences, n_blocks=n_blocks)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._encoder, name)
+
+
+def test_rows_keep_their_order_while_calls_overlap(encoder: encoders.CausalLMStateEncoder, tmp_path: Path) -> None:
+    sequences = [*random_windows(64, 768), *random_windows(64, 192)]
+    fill(tmp_path / "overlapping", SlowFirst(encoder), sequences)
+    fill(tmp_path / "straight", encoder, sequences)
+    assert contents(tmp_path / "overlapping") == contents(tmp_path / "straight")
+
+
+def test_an_error_of_the_disk_stops_the_encoder(
+    encoder: encoders.CausalLMStateEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ArrayStoreWriter, "write_batch", refuse)
+    counting = SlowFirst(encoder)
+    with pytest.raises(OSError, match="No space left"):
+        write(tmp_path / "full", counting, random_windows(64 * 20, 192))
+    # As many as wait to be written, and no more.
+    assert counting.calls <= 5
+    assert not any(thread.name.startswith("read-ahead") for thread in threading.enumerate())
+
+
+#: Writes states and is killed when as many windows as the last argument says are written.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from genolewm_assets.encoders import CausalLMStateEncoder
+from genolewm_assets_tests.encoders.conftest import random_windows
+from genolewm_assets_tests.encoders.test_state_cache import write
+
+class Killer:
+    def advance(self, done, total, unit):
+        if done >= int(sys.argv[3]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+write(Path(sys.argv[2]), CausalLMStateEncoder(sys.argv[1]), random_windows(300, 192), progress=Killer())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("done", [64, 192, 300])
+def test_a_killed_build_goes_on_after_its_last_commit(
+    done: int, tiny_folder: Path, encoder: encoders.CausalLMStateEncoder, tmp_path: Path
+) -> None:
+    store = tmp_path / "killed"
+    command = [sys.executable, "-c", KILLED, str(tiny_folder), str(store), str(done)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    sequences = random_windows(300, 192)
+    config = state_config(encoder.identity, windows_sha256="0" * 64, window_bp=SIZE_BP)
+    spec = ArraySpec(STATES, encoder.identity.row_shape(SIZE_BP), "float32")
+    with ArrayStoreWriter(store, [spec], key_config=config, commit_rows=BATCH_ROWS, batch_rows=BATCH_ROWS) as writer:
+        kept = len(writer.resume_keys())
+    assert done - BATCH_ROWS < kept <= done
+    report = write(store, encoder, sequences)
+    assert report.run["windows_encoded"] == 300 - kept
+    fill(tmp_path / "straight", encoder, sequences)
+    assert contents(store) == contents(tmp_path / "straight")
 
 
 Fault = Callable[[NDArray[np.float32]], None]

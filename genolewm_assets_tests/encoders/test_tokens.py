@@ -18,6 +18,7 @@ from genolewm_assets.errors import (
     MissingResourceError,
     SequenceError,
 )
+from genolewm_assets.genome import encode_sequence
 from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.strategies import sequences
 
@@ -61,6 +62,15 @@ def test_ids_are_looked_up_kmer_by_kmer(sequence: str, shuffled_tokens: DnaToken
     ids = shuffled_tokens.encode(sequence)
     assert ids.dtype == np.int64
     assert ids.tolist() == plain_ids(sequence, SHUFFLED)
+
+
+@pytest.mark.parametrize("size_bp", [6, 11, 300])
+def test_windows_together_have_the_ids_of_each(size_bp: int, shuffled_tokens: DnaTokens) -> None:
+    windows = [*random_windows(4, size_bp), "N" + "ACGTU" * 60]
+    windows[-1] = windows[-1][:size_bp]
+    ids = shuffled_tokens.encode_codes(encode_sequence("".join(windows)).reshape(5, size_bp))
+    assert ids.dtype == np.int64
+    assert ids.tolist() == [plain_ids(window, SHUFFLED) for window in windows]
 
 
 @pytest.mark.parametrize(("size_bp", "n_tokens"), [(6, 1), (11, 1), (12, 2), (2_048, 341), (12_288, 2_048)])

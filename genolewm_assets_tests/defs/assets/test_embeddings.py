@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.defs.runtime import workspace as workspace_module
-from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.encoders import PRECISION_SUFFICIENT, STATE_CHECKS
+from genolewm_assets.errors import CorruptResourceError, RejectedResourceError
 from genolewm_assets.lewm.states.index import CACHE_INDEX, check_cache_index, open_cache_index
 from genolewm_assets.store.arrays.row_index import RowAddress
 from genolewm_assets.store.artefacts.verify import verify_root
@@ -81,6 +82,41 @@ def test_a_failed_refresh_is_said_and_the_cache_stays(world: TinyWorld) -> None:
     assert world.open("embeddings/cache", "chr17").directory == cache.directory
 
 
+@pytest.mark.parametrize("compute", ["float32", "bfloat16"])
+def test_the_run_states_what_computed_the_states_and_the_manifest_does_not(compute: str, world: TinyWorld) -> None:
+    world.write_catalog(compute=compute)
+    assert world.materialize("reference/genome").success
+    results = [world.materialize(*CACHES["chr17"], partition="chr17") for _ in range(2)]
+    cache = world.open("embeddings/cache", "chr17")
+    for result in results:
+        (event,) = result.asset_materializations_for_node("embeddings__cache")
+        facts = {name: event.metadata[name].value for name in ("compute", "dtype", "windows_encoded", "batch_windows")}
+        assert facts == {"compute": compute, "dtype": "float32", "windows_encoded": 27, "batch_windows": 1}
+        assert event.metadata["windows_per_s"].value > 0
+        assert event.metadata["share_of_matrix_rate"].value > 0
+        assert event.metadata["device"].value.startswith("cpu")
+        (precise,) = [c for c in result.get_asset_check_evaluations() if c.check_name == PRECISION_SUFFICIENT]
+        assert (precise.passed, precise.partition) == (True, "chr17")
+        assert precise.metadata["compared"].value == (27 if compute == "bfloat16" else 0)
+    names = [check.name for check in cache.manifest.checks]
+    # What was built before there was a choice has the manifest that a build of now gives.
+    assert set(names) == {*STATE_CHECKS, *([PRECISION_SUFFICIENT] if compute == "bfloat16" else [])}
+    assert b"windows_per_s" not in (cache.directory / "manifest.json").read_bytes()
+
+
+def test_states_that_are_rounded_too_much_are_not_published(world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.write_catalog(compute="bfloat16")
+    assert world.materialize("reference/genome").success
+    monkeypatch.setattr("genolewm_assets.encoders.precision_check.ROUNDING_BOUND", 0.001)
+    result = world.materialize(*CACHES["chr17"], partition="chr17")
+    assert not result.success
+    (precise,) = [c for c in result.get_asset_check_evaluations() if c.check_name == PRECISION_SUFFICIENT]
+    assert (precise.passed, precise.severity.value) == (False, "ERROR")
+    assert "encoder.compute: float32" in str(precise.metadata)
+    with pytest.raises(RejectedResourceError):
+        world.open("embeddings/cache", "chr17")
+
+
 def test_without_a_named_encoder_only_states_are_refused(world: TinyWorld) -> None:
     world.write_catalog(model=None)
     assert world.materialize("reference/genome").success
@@ -107,6 +143,6 @@ def test_the_preset_is_loaded_by_its_hub_id(world: TinyWorld, monkeypatch: pytes
     for trusted in (None, "carbon-500m"):
         world.write_catalog(model="carbon-500m", revision=commit, trusted_code=trusted)
         assert world.workspace().encoder_identity is None
-    settings = {"revision": commit, "layer": -1, "block_tokens": 64, "dtype": "float32"}
+    settings = {"revision": commit, "layer": -1, "block_tokens": 64, "dtype": "float32", "compute": "float32"}
     hub = "HuggingFaceBio/Carbon-500M"
     assert asked == [(hub, {**settings, "trusted_code": None}), (hub, {**settings, "trusted_code": hub})]

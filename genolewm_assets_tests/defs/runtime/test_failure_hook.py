@@ -107,6 +107,16 @@ def test_a_run_that_something_unforeseen_ended_may_be_launched_again(world: Buil
     assert not FINAL.keys() & world.instance.get_run_by_id(result.run_id).tags.keys()
 
 
+@pytest.mark.parametrize("machine", [True, False])
+def test_a_run_that_a_machine_failed_may_be_launched_again(machine: bool, world: BuiltWorld) -> None:
+    @dg.asset(hooks={failure_hook.report_failure})
+    def stated() -> None:
+        raise dg.Failure("the accelerator failed", allow_retries=machine)
+
+    result = dg.materialize([stated], instance=world.instance, raise_on_error=False)
+    assert bool(FINAL.items() <= world.instance.get_run_by_id(result.run_id).tags.items()) != machine
+
+
 def test_a_failed_job_without_assets_is_reported_too(world: BuiltWorld, webhook: Webhook) -> None:
     result = world.run_job("verify_all")
     assert result.success

@@ -12,12 +12,20 @@ import pytest
 from genolewm_assets.defs.runtime import gates
 from genolewm_assets.defs.runtime.automation import AUTOMATED
 from genolewm_assets.defs.runtime.currency import BUILT_FROM_CURRENT_INPUTS
+from genolewm_assets.defs.runtime.failure_hook import FINAL
 from genolewm_assets.defs.runtime.gates import (
     BUILD_AGAIN_TAG,
     BYTES_MATCH_MANIFEST,
     INPUTS_ACCEPTED,
     NOT_EVALUATED,
     STANDING_CHECKS,
+)
+from genolewm_assets.errors import (
+    ConfigurationError,
+    CorruptResourceError,
+    DeviceError,
+    FetchError,
+    GenoLeWMError,
 )
 from genolewm_assets.store.artefacts import Damage
 from genolewm_assets.variants.checks import CLINVAR_CHECKS, GNOMAD_CHECKS
@@ -224,3 +232,42 @@ def test_automation_requests_nothing_while_one_of_its_upstream_partitions_failed
     assert world.materialize(GNOMAD, partition="chr20").success
     assert automation.requested()["fan_in"] == {None}
     assert "fan_in" not in automation.requested()
+
+
+@pytest.mark.parametrize(
+    ("error", "retried"),
+    [
+        (DeviceError("encoder x", "the accelerator failed"), True),
+        (FetchError("source", "the server is away"), True),
+        (CorruptResourceError("encoder x", "hidden states are not finite"), False),
+        (ConfigurationError("encoder x", "a state exceeds the range of float16"), False),
+    ],
+)
+def test_only_faults_of_machines_are_retried(
+    error: GenoLeWMError, retried: bool, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise error
+
+    monkeypatch.setattr(gates, "build", fail)
+    result = world.materialize(GENOME)
+    (event,) = result.get_step_failure_events()
+    assert event.step_failure_data.user_failure_data is not None
+    assert str(error) in str(event.step_failure_data.user_failure_data.description)
+    tags = world.instance.get_run_by_id(result.run_id).tags
+    assert (FINAL.items() <= tags.items()) is not retried
+
+
+def test_a_build_whose_device_failed_is_kept_to_be_resumed(world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert world.materialize(GENOME).success
+    assert world.materialize(WINDOWS, partition="chr17").success
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise DeviceError("encoder x", "the accelerator failed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("genolewm_assets.encoders.causal_lm.CausalLMStateEncoder.encode_windows", fail)
+        result = world.materialize("embeddings/cache", partition="chr17")
+    assert not result.success
+    assert not (world.root / "rejected/embeddings").exists()
+    assert world.materialize("embeddings/cache", partition="chr17").success

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from genolewm_assets.defs.runtime.run_log import INTERVAL_S, LogProgress
+from genolewm_assets.defs.runtime.run_log import INTERVAL_S, LogProgress, echoing
 
 
 @dataclass
@@ -93,6 +93,19 @@ def test_a_silent_stage_is_filled(bench: Bench) -> None:
     bench.now_s += 9
     bench.progress.tick()
     assert bench.lines[1:] == ["at work for 9 s since 250 of 1,000 windows (25 %)"]
+
+
+def test_a_command_hears_the_lines_of_the_runs_inside() -> None:
+    logged, heard = list[str](), list[str]()
+    clock = iter([0.0, 0.0, 10.0])
+    with echoing(heard.append):
+        inside = LogProgress(logged.append, clock=lambda: next(clock))
+    inside.advance(0, 9, "windows")
+    inside.advance(3, 9, "windows")
+    assert heard == logged == ["3 of 9 windows (33 %), 0/s, 20 s left"]
+    outside = LogProgress(logged.append, clock=iter([0.0, 10.0]).__next__)
+    outside.advance(1, 9, "windows")
+    assert (len(logged), len(heard)) == (2, 1)
 
 
 def test_silence_is_filled_by_another_thread_until_the_end() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -11,7 +12,15 @@ from dagster._config import ConfigType
 
 from genolewm_assets.defs.assets import ASSETS
 from genolewm_assets.defs.operations import JOBS
-from genolewm_assets.defs.runtime.settings import NoValues, configured_executor, configured_resources
+from genolewm_assets.defs.runtime.settings import (
+    NoValues,
+    WorkspaceResource,
+    configured_batch,
+    configured_compute,
+    configured_executor,
+    configured_resources,
+)
+from genolewm_assets.encoders import Compute
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
@@ -95,3 +104,35 @@ def test_a_value_that_a_step_returns_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="values are not kept: expected None, got int"):
         keeps_a_value.execute_in_process()
     assert isinstance(NoValues(), dg.IOManager)
+
+
+@pytest.mark.parametrize(
+    ("compute", "windows", "expected"),
+    [(None, None, (None, None)), ("", "", (None, None)), ("bfloat16", "32", ("bfloat16", 32))],
+)
+def test_how_states_are_computed_may_be_set(
+    compute: str | None, windows: str | None, expected: tuple[str | None, int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("GENOLEWM_COMPUTE", compute), ("GENOLEWM_BATCH_WINDOWS", windows)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert (configured_compute(), configured_batch()["batch_windows"]) == expected
+    assert configured_batch()["compiler"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("GENOLEWM_COMPUTE", "float16"), ("GENOLEWM_BATCH_WINDOWS", "many"), ("GENOLEWM_BATCH_WINDOWS", "-1")],
+)
+def test_what_is_no_such_setting_is_refused(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    configured = configured_compute if name == "GENOLEWM_COMPUTE" else configured_batch
+    with pytest.raises(ConfigurationError, match=name):
+        configured()
+
+
+def test_a_precision_replaces_that_of_the_catalogue(world: TinyWorld) -> None:
+    plain = WorkspaceResource(str(world.root), str(world.catalog)).open()
+    low = WorkspaceResource(str(world.root), str(world.catalog), "bfloat16").open()
+    assert low.encoder_identity == replace(plain.encoder_identity, compute=Compute.BFLOAT16)
