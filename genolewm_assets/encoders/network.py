@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
+from genolewm_assets.encoders.edits import PackedRow, packed_states
 from genolewm_assets.encoders.identity import Compute
 from genolewm_assets.encoders.model_files import ModelFiles
 from genolewm_assets.encoders.model_loading import cut_layers, find_layers, load_model
@@ -132,6 +134,19 @@ class StateNetwork:
         with self.computing() as model:
             return self._forward(model, torch.from_numpy(ids))
 
+    @property
+    def rope_types(self) -> set[str]:
+        """Kinds of rotary position codes of the model's layers; empty if it has none."""
+        stated = getattr(self._model.config, "rope_parameters", None) or {}
+        return {
+            str(one["rope_type"]) for one in (stated, *stated.values()) if isinstance(one, dict) and "rope_type" in one
+        }
+
+    def packed_states(self, row: PackedRow) -> torch.Tensor:
+        """Return the states of a packed row of edited windows: float32, shape (n_tokens, hidden), on the device."""
+        with self.computing() as model:
+            return packed_states(model, partial(self._forward, model), row, self.device)
+
     def start_blocks(
         self, ids: NDArray[np.int64], block_tokens: int, *, places: slice = _TAGGED
     ) -> Callable[[], NDArray[np.float32]]:
@@ -186,9 +201,12 @@ class StateNetwork:
 
         return wait
 
-    def _forward(self, model: Any, ids: torch.Tensor) -> torch.Tensor:
+    def _forward(self, model: Any, ids: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
+        # Not every model has positions.
+        places = {} if positions is None else {"position_ids": positions}
         output = model(
             input_ids=ids.to(self.device, non_blocking=True),
+            **places,
             use_cache=False,
             output_hidden_states=not self._is_cut,
             return_dict=True,

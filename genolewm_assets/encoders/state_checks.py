@@ -16,7 +16,14 @@ from genolewm_assets.encoders.identity import Compute, StateEncoder
 from genolewm_assets.encoders.precision_check import PRECISION_SUFFICIENT, check_precision, choose_rows
 from genolewm_assets.errors import EditError
 from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
-from genolewm_assets.lewm.states import RADIUS_TOKENS, PoolSide, block_count, locus_blocks, pool_blocks
+from genolewm_assets.lewm.states import (
+    RADIUS_TOKENS,
+    PoolSide,
+    block_count,
+    encode_edited_windows,
+    locus_blocks,
+    pool_blocks,
+)
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import NOT_RUN, SHOWN_ROWS, CheckResult, RowsAtFault, stating_compared
 
@@ -110,8 +117,8 @@ def null_edit_ratio(
 ) -> float:
     """Compare the effect of null edits with that of SNVs at the same positions.
 
-    A null edit (ALT = REF) is processed as any edit: it is applied to its window, encoded with the edited windows,
-    pooled around its locus, and compared with the source state.
+    A null edit (ALT = REF) is processed as any edit: it is applied to its window, encoded with the edited windows by
+    the path that targets take in training, pooled around its locus, and compared with the source state.
 
     Parameters
     ----------
@@ -144,12 +151,16 @@ def null_edit_ratio(
         for window, snv in zip(windows, snvs, strict=True)
         for edit in (RelEdit(snv.rel_pos, snv.ref, snv.ref), snv)
     ]
-    target = encoder.encode_edited(edited)
     block_tokens = encoder.identity.block_tokens
+    sizes = [len(window) // TOKEN_BP for window in windows]
+    spans = [
+        locus_blocks(snv.rel_pos // TOKEN_BP, n_tokens, radius_tokens, block_tokens, side)
+        for snv, n_tokens in zip(snvs, sizes, strict=True)
+    ]
+    originals = [window for window in windows for _ in range(2)]
+    target = encode_edited_windows(encoder, originals, edited, np.repeat(spans, 2, axis=0))
     differences = np.empty((len(windows), 2))
-    for row, (window, snv) in enumerate(zip(windows, snvs, strict=True)):
-        n_tokens = len(window) // TOKEN_BP
-        start, stop = locus_blocks(snv.rel_pos // TOKEN_BP, n_tokens, radius_tokens, block_tokens, side)
+    for row, ((start, stop), n_tokens) in enumerate(zip(spans, sizes, strict=True)):
         before = pool_blocks(source[row], start, stop, n_tokens, block_tokens)
         after = pool_blocks(target[2 * row : 2 * row + 2], start, stop, n_tokens, block_tokens)
         differences[row] = np.linalg.norm((after - before).astype(np.float64), axis=-1)

@@ -16,6 +16,9 @@ from genolewm_assets.errors import EditError, ReferenceMismatchError
 from genolewm_assets.genome import GRCH38, Contig, RelEdit
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
 
+#: Targets are computed from the first token that changes, in sums of another order than those of whole windows.
+_ROUNDING = 1e-4
+
 
 class CountingEncoder:
     """One number per block, the mean of its letters, plus what a test adds to the states of targets."""
@@ -59,7 +62,7 @@ def test_a_cache_of_other_windows_is_found(encoder: encoders.CausalLMStateEncode
     windows = random_windows(4, 1_536)
     snvs = random_snvs(windows)
     cached = encoder.encode_windows(windows)
-    assert null_edit_ratio(encoder, windows, snvs, cached=cached) == 0.0
+    assert null_edit_ratio(encoder, windows, snvs, cached=cached) < _ROUNDING
     assert null_edit_ratio(encoder, windows, snvs, cached=cached[::-1]) > NULL_EDIT_BOUND
 
 
@@ -82,7 +85,7 @@ def test_real_windows_stay_under_the_bound(
     half = encoder.encode_windows(windows).astype(np.float16)
     # Even a float16 cache against float32 targets: the rounding of one side is under the bound too.
     assert 0.0 < null_edit_ratio(encoder, windows, snvs, cached=half) < NULL_EDIT_BOUND
-    assert null_edit_ratio(encoder, windows, snvs) == 0.0
+    assert null_edit_ratio(encoder, windows, snvs) < _ROUNDING
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
 from .config import cache_config as cache_config
+from .edited import WindowEncoder as WindowEncoder
+from .edited import check_spans as check_spans
+from .edited import encode_edited_windows as encode_edited_windows
 from .export import export_states as export_states
 from .index import check_cache_index as check_cache_index
 from .index import find_index_faults as find_index_faults

@@ -8,23 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import NO_KMER
-from genolewm_assets.lewm.states import BLOCK_TOKENS, TupleKind, pool_blocks
+from genolewm_assets.lewm.states import BLOCK_TOKENS, TupleKind, WindowEncoder, encode_edited_windows, pool_blocks
 from genolewm_assets.lewm.training.tuples import Tokens, TrainingTuple
-
-
-class TargetEncoder(Protocol):
-    """Interface of an encoder of windows, such as ``encoders.CausalLMStateEncoder``."""
-
-    def encode_windows(self, sequences: Sequence[str]) -> NDArray[Any]:
-        """Return the mean state of every block: floating, shape (n_windows, blocks of the longest window, hidden)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,10 +181,26 @@ def pool_states(tuples: Sequence[TrainingTuple], states: NDArray[Any], block_tok
     return pooled
 
 
-def encode_targets(batch: TrainingBatch, encoder: TargetEncoder) -> NDArray[np.float32]:
-    """Encode the edited windows of a batch and pool over the same blocks as the source: float32, shape (n, hidden)."""
-    states = encoder.encode_windows([one.target_window for one in batch.tuples])
-    return pool_states(batch.tuples, states, batch.block_tokens)
+def encode_targets(batch: TrainingBatch, encoder: WindowEncoder) -> NDArray[np.float32]:
+    """Encode the edited windows of a batch and pool over the same blocks as the source.
+
+    Parameters
+    ----------
+    batch
+        The batch, of n tuples.
+    encoder
+        Encoder of the caches. One with ``encode_edits`` computes only what the edits change: per unedited window one
+        pass, and per tuple the tokens from the first that differs to the end of the pooled blocks.
+
+    Returns
+    -------
+    ndarray
+        float32, shape (n, hidden), in the order of the tuples.
+    """
+    tuples = batch.tuples
+    spans = np.stack((batch.block_start, batch.block_stop), axis=1)
+    sources, targets = [one.source_window for one in tuples], [one.target_window for one in tuples]
+    return pool_states(tuples, encode_edited_windows(encoder, sources, targets, spans), batch.block_tokens)
 
 
 def merge_batches(batches: Sequence[TrainingBatch]) -> TrainingBatch:

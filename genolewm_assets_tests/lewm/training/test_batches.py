@@ -131,6 +131,31 @@ def test_source_and_target_are_pooled_over_the_same_tokens():
     assert pooled.dtype == np.float32
 
 
+class _SharingEncoder(_CountingEncoder):
+    """The same states, of the blocks asked for only."""
+
+    def __init__(self):
+        self.sources = []
+
+    def encode_edits(self, sources, edited, source_of, spans):
+        self.sources.append(sources)
+        states = self.encode_windows(edited)
+        for row, (start, stop) in enumerate(spans):
+            assert len(edited[row]) == len(sources[source_of[row]])
+            states[row, :start] = states[row, stop:] = np.nan
+        return states
+
+
+def test_an_encoder_that_shares_work_gets_every_window_once():
+    for kind in ("local", "global"):
+        batch = merge_batches([batch_of(start, kind=kind) for start in (1_000, 4_000, 1_000)])
+        encoder = _SharingEncoder()
+        pooled = encode_targets(batch, encoder)
+        assert pooled.tobytes() == encode_targets(batch, _CountingEncoder()).tobytes()
+        ((first, second),) = encoder.sources
+        assert [one.source_window for one in batch.tuples] == [first] * 8 + [second] * 8 + [first] * 8
+
+
 def test_states_of_another_shape_are_refused():
     tuples, _ = tuples_of(1_000)
     with pytest.raises(InputError, match=r"expected \(8, n_blocks, hidden\)"):

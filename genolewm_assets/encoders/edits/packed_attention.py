@@ -1,0 +1,323 @@
+"""Attention of packed rows, put into a model of transformers in place of its own; imports torch and transformers.
+
+A token attends to two intervals of its row: the tokens of the reference before its segment, and its own segment up to
+itself. On the CPU the row goes through the model in pieces whose intermediate results stay in the processor's caches,
+and keys and values are kept in one buffer per layer; on an accelerator the row goes through at once, and one
+FlexAttention kernel skips the blocks outside of the two intervals. Neither copies keys of the reference for an edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
+
+from genolewm_assets.encoders.edits.packed_rows import PackedRow, Segment
+from genolewm_assets.errors import ConfigurationError
+
+#: Name under which transformers finds the attention of this module.
+_NAME = "genolewm_packed"
+#: Tokens of a piece on the CPU. With 2,048 and more a pass costs 5 to 20 % more per token: its results leave the cache.
+_PIECE_TOKENS = 1_024
+#: Tokens that attend at once there: with more, more keys are multiplied that the mask then hides.
+_PART_TOKENS = 320
+#: Tokens of a block of FlexAttention, and the sizes to which rows are rounded up there, so that few kernels are built.
+_FLEX_BLOCK, _FLEX_ROW = 128, 1_024
+#: Keywords that attention may get without a change of its result.
+_HARMLESS = {"position_ids", "use_cache", "output_attentions", "output_hidden_states", "return_dict", "is_causal"}
+
+
+class _Part(NamedTuple):
+    """Tokens that attend at once: a segment, or a part of one.
+
+    Attributes
+    ----------
+    start, stop
+        Places in the packed row.
+    slots
+        First slot of the window in the buffers of keys and values.
+    first
+        Place in the window of the first token; it attends to all before it.
+    """
+
+    start: int
+    stop: int
+    slots: int
+    first: int
+
+
+#: Keys and values of a layer, shape (1, heads, n_slots, head size).
+_KeysAndValues: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+
+_Attend: TypeAlias = Callable[[Any, torch.Tensor, torch.Tensor, torch.Tensor, float | None], torch.Tensor]
+_ATTEND: ContextVar[_Attend | None] = ContextVar("attend", default=None)
+
+
+def packed_states(
+    model: Any, forward: Callable[..., torch.Tensor], row: PackedRow, device: torch.device, *, fused: bool | None = None
+) -> torch.Tensor:
+    """Return the states of all tokens of a packed row.
+
+    Parameters
+    ----------
+    model
+        The model, whose attention is exchanged during the call.
+    forward
+        Returns the states, shape (1, n_tokens, hidden), for ``input_ids`` and ``position_ids`` of that shape.
+    row
+        The packed row.
+    device
+        Device of the model.
+    fused
+        Whether one FlexAttention kernel computes the attention of the row; by default on every device but the CPU.
+
+    Returns
+    -------
+    Tensor
+        Floating, shape (n_tokens, hidden), on the device.
+
+    Raises
+    ------
+    ConfigurationError
+        If the model's attention has a part that is not computed here: a sliding window, sinks, a bias, dropout.
+    """
+    if fused is None:
+        fused = device.type != "cpu"
+    ids, positions = (torch.from_numpy(values).to(device)[None] for values in (row.ids, row.positions))
+    with _exchanged_attention(model):
+        if fused:
+            size = -(-len(row.ids) // _FLEX_ROW) * _FLEX_ROW
+            padding = (0, size - len(row.ids))
+            ids, positions = (torch.nn.functional.pad(values, padding) for values in (ids, positions))
+            with _attending(_Fused(row, size, device)):
+                return forward(ids, positions)[0, : len(row.ids)]
+        pieces, n_slots = _cut(row.segments)
+        buffers = dict[int, _KeysAndValues]()
+        states = []
+        for piece in pieces:
+            here = slice(piece[0].start, piece[-1].stop)
+            with _attending(_ByPart(piece, n_slots, buffers)):
+                states.append(forward(ids[:, here], positions[:, here])[0])
+        return torch.cat(states) if len(states) > 1 else states[0]
+
+
+def _cut(segments: Sequence[Segment]) -> tuple[list[list[_Part]], int]:
+    """Cut a row into parts, join them to the pieces that go through the model at once, and count the buffers' slots."""
+    parts, n_slots = list[_Part](), 0
+    slots = dict[int, int]()
+    for reference, size in _sizes(segments).items():
+        slots[reference], n_slots = n_slots, n_slots + size
+    for segment in segments:
+        size = segment.stop - segment.start
+        n_parts = -(-size // _PART_TOKENS)
+        bounds = [size * part // n_parts for part in range(n_parts + 1)]
+        parts += [
+            _Part(segment.start + start, segment.start + stop, slots[segment.reference], segment.first + start)
+            for start, stop in pairwise(bounds)
+        ]
+    pieces = list[list[_Part]]()
+    for part in parts:
+        if not pieces or part.stop - pieces[-1][0].start > _PIECE_TOKENS:
+            pieces.append([])
+        pieces[-1].append(part)
+    return pieces, n_slots
+
+
+def _sizes(segments: Sequence[Segment]) -> dict[int, int]:
+    """Return the tokens of the longest window that begins with each reference, by the reference's place in the row."""
+    sizes = dict[int, int]()
+    for one in segments:
+        sizes[one.reference] = max(sizes.get(one.reference, 0), one.first + one.stop - one.start)
+    return sizes
+
+
+class _ByPart:
+    """Attention of a piece, one call per part; a row on the CPU has few, long parts.
+
+    Keys and values have one slot per place of a window. A tail overwrites those of the reference right of its prefix,
+    which no later tail reads, so that each part attends to one stretch of slots without a copy.
+    """
+
+    def __init__(self, parts: Sequence[_Part], n_slots: int, buffers: dict[int, _KeysAndValues]) -> None:
+        self._parts, self._n_slots, self._buffers = parts, n_slots, buffers
+        self._masks = dict[int, torch.Tensor]()
+
+    def __call__(
+        self, module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None
+    ) -> torch.Tensor:
+        """Return the attention of the piece: shape (1, n_tokens, heads, head size)."""
+        if id(module) not in self._buffers:
+            keys, values = (new.new_empty((*new.shape[:2], self._n_slots, new.shape[3])) for new in (key, value))
+            self._buffers[id(module)] = keys, values
+        keys, values = self._buffers[id(module)]
+        result = value.new_empty((1, query.shape[2], query.shape[1], value.shape[3]))
+        for part in self._parts:
+            here = slice(part.start - self._parts[0].start, part.stop - self._parts[0].start)
+            own = part.slots + part.first
+            seen = slice(part.slots, own + part.stop - part.start)
+            keys[:, :, own : seen.stop], values[:, :, own : seen.stop] = key[:, :, here], value[:, :, here]
+            mask = self._mask(part, query)
+            attended = scaled_dot_product_attention(
+                query[:, :, here],
+                keys[:, :, seen],
+                values[:, :, seen],
+                attn_mask=mask,
+                is_causal=mask is None,
+                scale=scale,
+                enable_gqa=query.shape[1] != key.shape[1],
+            )
+            result[:, here] = attended.transpose(1, 2)
+        return result
+
+    def _mask(self, part: _Part, query: torch.Tensor) -> torch.Tensor | None:
+        """Return 0 where a token attends and -inf elsewhere, the same for all layers; None at the start of a window."""
+        if part.first == 0:
+            return None
+        if part.start not in self._masks:
+            n_tokens = part.stop - part.start
+            mask = query.new_zeros((n_tokens, part.first + n_tokens))
+            mask[:, part.first :].fill_(-torch.inf).triu_(1)
+            self._masks[part.start] = mask
+        return self._masks[part.start]
+
+
+class _Fused:
+    """Attention of a whole row by FlexAttention, for any number of edits and windows."""
+
+    def __init__(self, row: PackedRow, size: int, device: torch.device) -> None:
+        self._mask = flex_mask(row.segments, size, device)
+
+    def __call__(
+        self, module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None
+    ) -> torch.Tensor:
+        """Return the attention of the row: shape (1, n_tokens, heads, head size)."""
+        del module
+        result = _compiled_flex()(
+            query, key, value, block_mask=self._mask, scale=scale, enable_gqa=query.shape[1] != key.shape[1]
+        )
+        return result.transpose(1, 2)
+
+
+def flex_mask(segments: Sequence[Segment], size: int, device: torch.device) -> BlockMask:
+    """Return the mask of a row for FlexAttention, made on the level of blocks: no matrix of tokens is ever held.
+
+    Parameters
+    ----------
+    segments
+        Segments of the row.
+    size
+        Tokens of the row with those that fill it up, a multiple of the block; the latter see themselves.
+    device
+        Device of the mask.
+    """
+    lengths = torch.tensor([segment.stop - segment.start for segment in segments], device=device)
+    columns = torch.tensor([(one.start, one.reference, one.reference + one.first) for one in segments], device=device)
+    filled = torch.arange(segments[-1].stop, size, device=device)
+    own, shared, shared_stop = (
+        torch.cat((column.repeat_interleave(lengths), filled)).to(torch.int32) for column in columns.unbind(1)
+    )
+
+    def attends(batch: Any, head: Any, query: Any, key: Any) -> Any:
+        del batch, head
+        return ((key >= shared[query]) & (key < shared_stop[query])) | ((key >= own[query]) & (key <= query))
+
+    after = torch.arange(1, size + 1, device=device, dtype=torch.int32)
+    blocks = torch.arange(size // _FLEX_BLOCK, device=device, dtype=torch.int32)
+    touched, covered = (
+        _blocks_in(blocks, shared, shared_stop, whole=whole) | _blocks_in(blocks, own, after, whole=whole)
+        for whole in (False, True)
+    )
+    by_block = (-1, _FLEX_BLOCK, len(blocks))
+    some, every = touched.view(by_block).any(dim=1), covered.view(by_block).all(dim=1)
+    listed = [_list_blocks(chosen) for chosen in (some & ~every, every)]
+    return BlockMask.from_kv_blocks(
+        *listed[0], *listed[1], BLOCK_SIZE=_FLEX_BLOCK, mask_mod=attends, seq_lengths=(size, size)
+    )
+
+
+def _blocks_in(blocks: torch.Tensor, start: torch.Tensor, stop: torch.Tensor, *, whole: bool) -> torch.Tensor:
+    """Return which blocks lie in intervals, wholly or with a token: bool, shape (n_intervals, n_blocks)."""
+    first, last = blocks * _FLEX_BLOCK, (blocks + 1) * _FLEX_BLOCK
+    if whole:
+        return (first >= start[:, None]) & (last <= stop[:, None])
+    return (first < stop[:, None]) & (last > start[:, None]) & (start < stop)[:, None]
+
+
+def _list_blocks(chosen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return number and places of the chosen blocks of every row, in the form of ``BlockMask``."""
+    order = chosen.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+    return chosen.sum(dim=1).to(torch.int32)[None, None], order.to(torch.int32)[None, None]
+
+
+@cache
+def _compiled_flex() -> Callable[..., torch.Tensor]:
+    """Compile FlexAttention, once in a process; without compilation it would hold a matrix of tokens."""
+    return torch.compile(flex_attention, dynamic=True)
+
+
+def _attend(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **others: object,
+) -> tuple[torch.Tensor, None]:
+    """Attention in the form that transformers asks for."""
+    attend = _ATTEND.get()
+    unknown = sorted(name for name, given in others.items() if given is not None and name not in _HARMLESS)
+    if attend is None or attention_mask is not None or dropout or unknown:
+        raise ConfigurationError(
+            "packed attention",
+            "the model's attention has a part that is not computed here",
+            expected="no mask, no dropout, no sliding window, sinks or bias",
+            got=", ".join(unknown) or "a mask or dropout",
+        )
+    if torch.is_autocast_enabled(query.device.type):
+        # Position codes are float32, which makes queries and keys so, but not values.
+        low = torch.get_autocast_dtype(query.device.type)
+        query, key, value = query.to(low), key.to(low), value.to(low)
+    return attend(module, query, key, value, scaling).contiguous(), None
+
+
+@contextmanager
+def _exchanged_attention(model: Any) -> Iterator[None]:
+    """Make every layer of a model use the attention of this module; transformers then makes no mask.
+
+    Compiled layers run as they are written: their code is of another attention and of other shapes.
+    """
+    AttentionInterface.register(_NAME, _attend)
+    configs = {id(part.config): part.config for part in model.modules() if hasattr(part, "config")}.values()
+    former = [config._attn_implementation for config in configs]
+    compiled = {part: part._compiled_call_impl for part in model.modules() if part._compiled_call_impl is not None}
+    try:
+        for config in configs:
+            config._attn_implementation = _NAME
+        for part in compiled:
+            part._compiled_call_impl = None
+        yield
+    finally:
+        for config, name in zip(configs, former, strict=True):
+            config._attn_implementation = name
+        for part, call in compiled.items():
+            part._compiled_call_impl = call
+
+
+@contextmanager
+def _attending(attend: _Attend) -> Iterator[None]:
+    token = _ATTEND.set(attend)
+    try:
+        yield
+    finally:
+        _ATTEND.reset(token)
