@@ -30,7 +30,8 @@ ENTRY = np.dtype(
 )
 #: Bytes of a value that stands in the entry itself, in its last-but-one field.
 INLINE_BYTES, INLINE_AT = 4, 20
-#: Element types that hold enciphered bytes; the 3500's software writes the true type plus 24, or a type like it.
+#: First and last element type of enciphered bytes: 28 for 16-bit numbers, 30 characters, 31 and 32 wider numbers, 33
+#: and 34 strings.
 SCRAMBLED_TYPES = (28, 34)
 
 _MAGIC, _LFS_MAGIC = b"ABIF", b"version https://git-lfs"

@@ -20,8 +20,10 @@ from genolewm_assets.store.files import open_plain
 #: Largest file that is read; a real one has 1 MB.
 MAX_FILE_BYTES = 256 << 20
 _MAX_DYES = 16
-#: In the assay of a 3500: name, wavelength and channel of each dye, in the order of ``DyeN``.
-_ASSAY_DYES = re.compile(rb'name="Dyes">\[([^\]<]{1,2000})\]')
+#: In the assay of a 3500, before name, wavelength and channel of each dye, in the order of ``DyeN``.
+_ASSAY_DYES = b'name="Dyes">['
+#: Longest text of which a fact is made, and longest list of settings; real ones have 52 and 1,800 characters.
+_MAX_TEXT, _MAX_SETTINGS = 255, 20_000
 _SATURATION = ("Satd", "OfSc")
 #: Largest value of a trace; the detector of older instruments stops at it.
 _FULL_SCALE = 32_767
@@ -163,11 +165,13 @@ def _read_dyes(tags: AbifTags, where: str) -> tuple[Dye, ...]:
             break
         number = order.get(channel, channel)
         analysed = tags.trace(channel + 8 if channel <= 4 else 200 + channel)
-        name = (tags.find("DyeN", number, str) or "").strip()
+        name = (tags.find("DyeN", number, str) or "")[:_MAX_TEXT].strip()
         dyes.append(Dye(channel, name, tags.find("DyeW", number, int), raw, analysed))
     if not dyes or (stated is not None and len(dyes) != stated):
-        expected = "at least one" if stated is None else str(stated)
+        expected = str(stated) if stated is not None and stated > 0 else "at least one"
         raise AbifError(where, "traces are missing", expected=expected, got=str(len(dyes)))
+    if not len(dyes[0].raw):
+        raise AbifError(where, "traces are empty", expected="at least one scan", got="0")
     lengths = {len(trace) for dye in dyes for trace in (dye.raw, dye.analysed) if trace is not None}
     if len(lengths) > 1:
         raise AbifError(where, "traces differ in length", expected="one length", got=str(sorted(lengths)))
@@ -176,9 +180,11 @@ def _read_dyes(tags: AbifTags, where: str) -> tuple[Dye, ...]:
 
 def _dye_order(tags: AbifTags, n_dyes: int | None) -> dict[int, int]:
     """Return the number of ``DyeN`` by channel: the assay states it; else the last two of six dyes change places."""
-    listed = _ASSAY_DYES.search(tags.find("AsyC", 1, bytes) or b"")
+    assay = tags.find("AsyC", 1, bytes) or b""
+    at = assay.find(_ASSAY_DYES)
+    listed = assay[at + len(_ASSAY_DYES) :][:_MAX_SETTINGS].partition(b"]")[0] if at >= 0 else b""
     order = {}
-    for number, dye in enumerate(listed[1].split(b",") if listed else (), 1):
+    for number, dye in enumerate(listed.split(b",")[:_MAX_DYES], 1):
         channel = dye.rpartition(b";")[2].strip()
         if channel.isdigit() and len(channel) < 3:
             order[int(channel)] = number
@@ -189,9 +195,10 @@ def _dye_order(tags: AbifTags, n_dyes: int | None) -> dict[int, int]:
 
 def _off_scale(tags: AbifTags, dyes: tuple[Dye, ...]) -> npt.NDArray[np.int64]:
     n_scans = len(dyes[0].raw)
-    stated = np.concatenate([tags.numbers(name, 1) for name in _SATURATION])
     saturated = np.zeros(n_scans, bool)
-    saturated[stated[(stated >= 0) & (stated < n_scans)].astype(np.int64)] = True
+    for name in _SATURATION:
+        stated = tags.integers(name, 1)
+        saturated[stated[(stated >= 0) & (stated < n_scans)]] = True
     for dye in dyes:
         saturated |= dye.raw == _FULL_SCALE
     return np.flatnonzero(saturated)
@@ -199,9 +206,9 @@ def _off_scale(tags: AbifTags, dyes: tuple[Dye, ...]) -> npt.NDArray[np.int64]:
 
 def _read_run(tags: AbifTags, n_dyes: int) -> RunFacts:
     def text(name: str, number: int = 1) -> str:
-        return (tags.find(name, number, str) or "").strip()
+        return (tags.find(name, number, str) or "")[:_MAX_TEXT].strip()
 
-    sizes, channel = _stated_standard(text("ScPa"))
+    sizes, channel = _stated_standard((tags.find("ScPa", 1, str) or "")[:_MAX_SETTINGS])
     default = 5 if n_dyes >= 5 else n_dyes
     return RunFacts(
         sample=text("SpNm") or text("SMPL"),

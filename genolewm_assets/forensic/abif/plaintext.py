@@ -12,13 +12,14 @@ import numpy as np
 
 from genolewm_assets.errors import AbifError
 from genolewm_assets.forensic.abif.directory import ENTRY, Entries, check_entries, is_scrambled, tag_keys
-from genolewm_assets.forensic.abif.values import ELEMENT_BYTES
+from genolewm_assets.forensic.abif.values import C_STRING, ELEMENT_BYTES
 
 #: Most places that are examined; a real file has five.
 _MAX_PLACES = 32
 #: Most entries of a directory that are looked at to each side of the one found; a real one has 174 in all.
 _MAX_ENTRIES = 4_096
-#: The cipher works on blocks of eight bytes, and pads the last one by one to eight.
+#: The cipher works on blocks of eight bytes, and pads the last one by one to eight. It leaves out the zero of a C
+#: string.
 _BLOCK_BYTES = 8
 _TRACE = int.from_bytes(b"DATA", "big")
 
@@ -103,7 +104,8 @@ def _counterparts(entries: Entries, plain: Entries) -> np.ndarray[tuple[int], np
     if not len(plain):
         return found
     rows = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(plain) - 1)]
-    padded = (plain["n_bytes"][rows].astype(np.int64) // _BLOCK_BYTES + 1) * _BLOCK_BYTES
+    enciphered = plain["n_bytes"][rows].astype(np.int64) - (plain["type"][rows] == C_STRING)
+    padded = (enciphered // _BLOCK_BYTES + 1) * _BLOCK_BYTES
     same = (keys[rows] == wanted) & is_scrambled(entries) & (padded == entries["n_bytes"])
     found[same] = rows[same]
     return found

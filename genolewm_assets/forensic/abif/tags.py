@@ -116,11 +116,14 @@ class AbifTags(Mapping[tuple[str, int], TagValue]):
             raise AbifError(f"{self._where} tag DATA {number}", "is no trace", expected="16-bit numbers")
         return value.astype(np.int16, copy=False)
 
-    def numbers(self, name: str, number: int) -> npt.NDArray[np.float64]:
-        """Return a tag of numbers as float64, shape (n_elements,); empty if the file lacks it or it has none."""
-        value = self.get((name, number), b"")
-        fits = isinstance(value, np.ndarray) or (isinstance(value, int | float) and not isinstance(value, bool))
-        return np.atleast_1d(np.asarray(value, np.float64)) if fits else np.empty(0)
+    def integers(self, name: str, number: int) -> npt.NDArray[np.int32]:
+        """Return a tag of 32-bit numbers, shape (n_elements,); empty if the file lacks it or it holds anything else."""
+        value = self.get((name, number))
+        if isinstance(value, int) and not isinstance(value, bool):
+            return np.array([value], np.int64).astype(np.int32)
+        if isinstance(value, np.ndarray) and value.dtype == np.int32:
+            return value.astype(np.int32, copy=False)
+        return np.empty(0, np.int32)
 
     def _row(self, key: object) -> int | None:
         match key:

@@ -15,7 +15,9 @@ from genolewm_assets.errors import AbifError
 TagValue: TypeAlias = int | float | bool | bytes | str | date | time | npt.NDArray[np.generic]
 
 _NUMBERS = {1: ">u1", 3: ">u2", 4: ">i2", 5: ">i4", 7: ">f4", 8: ">f8"}
-_CHAR, _DATE, _TIME, _BOOL, _PASCAL, _C_STRING = 2, 10, 11, 13, 18, 19
+_DATE, _TIME, _BOOL, _PASCAL = 10, 11, 13, 18
+#: Type of a string that ends with a zero.
+C_STRING = 19
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 8, 7: 4, 8: 8, 9: 0, 10: 4, 11: 4, 12: 10, 13: 1, 14: 4, 15: 8, 16: 8}
 _SIZES |= {17: 16, 18: 1, 19: 1, 20: 8, 1023: 28}
 _USER_TYPES = 1024
@@ -60,7 +62,7 @@ def decode(kind: int, raw: bytes, where: Callable[[], str]) -> TagValue:
         return _numbers(kind, raw)
     if kind == _PASCAL:
         return _pascal_string(raw, where)
-    if kind == _C_STRING:
+    if kind == C_STRING:
         return raw.partition(b"\0")[0].decode("latin-1")
     if kind == _BOOL and len(raw) == 1:
         return raw != b"\0"

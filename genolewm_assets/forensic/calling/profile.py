@@ -136,7 +136,6 @@ def _stutter_heights(locus: Locus, heights: Floats, sizes: Floats, rules: Callin
     highest = np.zeros(len(sizes))
     if is_amelogenin(locus.name):
         return highest
-    distance = sizes[None, :] - sizes[:, None]
     for repeats, ratio in (
         (1.0, rules.back_stutter),
         (-1.0, rules.forward_stutter),
@@ -144,8 +143,10 @@ def _stutter_heights(locus: Locus, heights: Floats, sizes: Floats, rules: Callin
         (0.5, rules.half_stutter),
         (-0.5, rules.half_stutter),
     ):
-        beside = np.abs(distance - repeats * locus.repeat_bp) <= rules.stutter_tolerance_bp
-        highest += ratio * np.where(beside & (heights[None, :] > heights[:, None]), heights[None, :], 0).max(
-            axis=1, initial=0
-        )
+        place = sizes + repeats * locus.repeat_bp
+        first = np.searchsorted(sizes, place - rules.stutter_tolerance_bp)
+        last = np.searchsorted(sizes, place + rules.stutter_tolerance_bp, side="right")
+        for i, (start, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+            beside = float(heights[start:end].max(initial=0))
+            highest[i] += ratio * beside if beside > heights[i] else 0
     return highest

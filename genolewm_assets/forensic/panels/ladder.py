@@ -25,7 +25,7 @@ _SKIP, _UNUSED, _STEP, _PRIOR = 40.0, 8.0, 3.0, 0.05
 #: A change of shift that costs 1, in base pairs: at the same size, for each base pair between the alleles, and from
 #: one locus to the next, because a file may count the sizes of each locus on its own.
 _JUMP_BP, _DRIFT, _JUMP_OF_LOCUS_BP = 0.4, 0.02, 1.2
-#: A peak is high if it has this share of the height that half of the ladder's peaks have.
+#: A peak is high if it has this share of the ladder's typical height.
 _HIGH = 0.4
 _MAX_GAP, _NEVER = 4, 1e18
 
@@ -38,11 +38,15 @@ class LadderRules:
     ----------
     min_height_rfu
         Lowest peak.
+    min_fraction
+        Least height relative to the median of as many of the dye's highest peaks as the ladder has alleles. Stutter is
+        lower, and stands where a missing allele would.
     max_shift_bp
         Largest distance between the size of an allele in the panel and in the run.
     """
 
     min_height_rfu: float = 100.0
+    min_fraction: float = 0.2
     max_shift_bp: float = 9.0
 
 
@@ -128,18 +132,24 @@ def _assign(loci: list[Locus], peaks: Peaks, sizes: Floats, rules: LadderRules) 
     alleles = sorted((each.size_bp, locus.name, each.allele) for locus in loci for each in locus.ladder)
     found: dict[str, dict[str, float]] = {locus.name: {} for locus in loci}
     expected = np.array([size for size, _, _ in alleles])
-    rows = _chain(expected, [locus for _, locus, _ in alleles], sizes, peaks.height, rules.max_shift_bp)
+    near = (sizes >= expected[0] - rules.max_shift_bp) & (sizes <= expected[-1] + rules.max_shift_bp)
+    typical = float(np.median(np.sort(peaks.height[near])[-len(expected) :])) if near.any() else np.inf
+    high = np.flatnonzero(peaks.height >= rules.min_fraction * typical)
+    relative = peaks.height[high] / typical
+    rows = _chain(expected, [locus for _, locus, _ in alleles], sizes[high], relative, rules.max_shift_bp)
     for (_, locus, allele), row in zip(alleles, rows, strict=True):
         if row >= 0:
-            found[locus][allele] = float(sizes[row])
+            found[locus][allele] = float(sizes[high[row]])
     return found
 
 
 def _chain(expected: Floats, loci: list[str], sizes: Floats, heights: Floats, reach: float) -> list[int]:
-    """Return for each expected size the row of its peak, or -1, so that all together cost least."""
+    """Return for each expected size the row of its peak, or -1, so that all together cost least.
+
+    ``heights`` are relative to the ladder's typical height.
+    """
     rows = [np.flatnonzero(np.abs(sizes - size) <= reach) for size in expected]
-    near = heights[(sizes >= expected[0] - reach) & (sizes <= expected[-1] + reach)]
-    is_high = heights >= _HIGH * (np.median(np.sort(near)[-len(expected) :]) if len(near) else np.inf)
+    is_high = heights >= _HIGH
     highs, logs = np.cumsum(is_high), np.log(heights)
     costs: list[Floats] = []
     came: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] = []

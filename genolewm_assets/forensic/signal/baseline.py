@@ -24,7 +24,7 @@ def subtract_baseline(trace: npt.ArrayLike, *, window: int = 201) -> npt.NDArray
     values = np.asarray(trace, np.float64)
     half = min(window // 2, max(len(values) - 1, 0) // 2)
     if half < 1:
-        return np.maximum(values - values.min(initial=np.inf), 0)
+        return values - values.min() if len(values) else values
     opened = -_lowest(-_lowest(values, half), half)
     sums = np.cumsum(np.pad(opened, (half + 1, half), mode="edge"))
     smooth = (sums[2 * half + 1 :] - sums[: -2 * half - 1]) / (2 * half + 1)
