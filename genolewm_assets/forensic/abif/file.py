@@ -44,7 +44,7 @@ class Dye:
     raw
         Fluorescence as collected, dyes separated: int16, shape (n_scans,), read-only.
     analysed
-        Fluorescence smoothed and without baseline, likewise; None if the file has none.
+        Fluorescence smoothed and without baseline, likewise; None if the file has none of the length of ``raw``.
     """
 
     channel: int
@@ -97,7 +97,7 @@ class HidFile:
     tags
         All tags, by name and number.
     dyes
-        Dyes in order of their channels; all traces of a kind have one length.
+        Dyes in order of their channels; all traces have one length.
     off_scale
         Scans at which the detector was saturated in any dye: int64, shape (n,), ascending.
     run
@@ -166,13 +166,15 @@ def _read_dyes(tags: AbifTags, where: str) -> tuple[Dye, ...]:
         number = order.get(channel, channel)
         analysed = tags.trace(channel + 8 if channel <= 4 else 200 + channel)
         name = (tags.find("DyeN", number, str) or "")[:_MAX_TEXT].strip()
+        if analysed is not None and len(analysed) != len(raw):
+            analysed = None
         dyes.append(Dye(channel, name, tags.find("DyeW", number, int), raw, analysed))
     if not dyes or (stated is not None and len(dyes) != stated):
         expected = str(stated) if stated is not None and stated > 0 else "at least one"
         raise AbifError(where, "traces are missing", expected=expected, got=str(len(dyes)))
     if not len(dyes[0].raw):
         raise AbifError(where, "traces are empty", expected="at least one scan", got="0")
-    lengths = {len(trace) for dye in dyes for trace in (dye.raw, dye.analysed) if trace is not None}
+    lengths = {len(dye.raw) for dye in dyes}
     if len(lengths) > 1:
         raise AbifError(where, "traces differ in length", expected="one length", got=str(sorted(lengths)))
     return tuple(dyes)

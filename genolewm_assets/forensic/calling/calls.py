@@ -21,11 +21,13 @@ class PeakFlag(Flag):
     PULL_UP = auto()
     #: Lower than a share of the highest peak of the locus.
     MINOR = auto()
+    #: Outside the fragments of the size standard that were found, so that its size is an estimate.
+    UNSIZED = auto()
     #: In no bin.
     OFF_LADDER = auto()
     #: The detector was saturated at one of its scans, so that its height is too low and other dyes are disturbed.
     OFF_SCALE = auto()
-    ARTEFACT = LOW | STUTTER | PULL_UP | MINOR
+    ARTEFACT = LOW | STUTTER | PULL_UP | MINOR | UNSIZED
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -78,8 +78,12 @@ def call_alleles(run: HidFile, sizing: Sizing, panel: Panel, *, rules: CallingRu
         own = peaks[locus.channel]
         sizes = sizing.size_at(own.scan)
         inside = (sizes >= locus.start_bp) & (sizes <= locus.end_bp)
-        flagged = own.touch(run.off_scale), pull_up[locus.channel]
-        called += _call_locus(locus, own.take(inside), sizes[inside], [flag[inside] for flag in flagged], rules)
+        flagged = {
+            PeakFlag.OFF_SCALE: own.touch(run.off_scale)[inside],
+            PeakFlag.PULL_UP: pull_up[locus.channel][inside],
+            PeakFlag.UNSIZED: ~sizing.covers(own.scan)[inside],
+        }
+        called += _call_locus(locus, own.take(inside), sizes[inside], flagged, rules)
     return ProfileCalls(tuple(locus.name for locus in panel.loci), tuple(called))
 
 
@@ -95,7 +99,7 @@ def _all_peaks(run: HidFile, rules: CallingRules) -> dict[int, Peaks]:
 
 
 def _call_locus(
-    locus: Locus, peaks: Peaks, sizes: Floats, flagged: list[npt.NDArray[np.bool_]], rules: CallingRules
+    locus: Locus, peaks: Peaks, sizes: Floats, flagged: dict[PeakFlag, npt.NDArray[np.bool_]], rules: CallingRules
 ) -> list[CalledPeak]:
     alleles, distances = _name(locus, sizes)
     stutter = _stutter_heights(locus, peaks.height, sizes, rules)
@@ -107,9 +111,7 @@ def _call_locus(
             PeakFlag.STUTTER: height <= stutter[i],
             PeakFlag.MINOR: height < rules.min_fraction * float(peaks.height.max()),
             PeakFlag.OFF_LADDER: allele == OFF_LADDER,
-            PeakFlag.OFF_SCALE: bool(flagged[0][i]),
-            PeakFlag.PULL_UP: bool(flagged[1][i]),
-        }
+        } | {flag: bool(holds[i]) for flag, holds in flagged.items()}
         flags = PeakFlag.NONE
         for flag, holds in facts.items():
             flags |= flag if holds else PeakFlag.NONE

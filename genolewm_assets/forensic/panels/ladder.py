@@ -107,6 +107,7 @@ def fit_ladder(run: HidFile, sizing: Sizing, panel: Panel, *, rules: LadderRules
         dye = run.dyes[channel - 1]
         trace = subtract_baseline(dye.raw) if dye.analysed is None else dye.analysed
         peaks = find_peaks(trace, min_height=rules.min_height_rfu, prominence=rules.min_height_rfu / 2)
+        peaks = peaks.take(sizing.covers(peaks.scan))
         sizes |= _assign(loci, peaks, sizing.size_at(peaks.scan), rules)
     missing = {
         locus.name: tuple(each.allele for each in locus.ladder if each.allele not in sizes[locus.name])

@@ -70,6 +70,11 @@ class Sizing:
         """Fragments that were not found, in base pairs."""
         return tuple(sorted(set(self.standard.sizes_bp) - set(self.sizes_bp.tolist())))
 
+    def covers(self, scans: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Tell which scans lie between the first and the last fragment found, so that their sizes are measurements."""
+        at = np.asarray(scans, np.float64)
+        return np.asarray((at >= self.scans[0]) & (at <= self.scans[-1]))
+
     def size_at(self, scans: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the size in base pairs at some scans, between scans too."""
         return local_southern(self.scans, self.sizes_bp, scans)

@@ -99,6 +99,12 @@ def test_analysed_traces_belong_to_their_dyes() -> None:
         assert dye.analysed.tolist() == (trace / 2).astype(np.int16).tolist()
 
 
+def test_analysed_traces_of_a_part_of_the_run_are_left_out() -> None:
+    run = parse_hid(write_abif(with_tags(numbers("DATA", 9, 4, SIGNAL[0][:500]))), "run")
+    assert run.dyes[0].analysed is None
+    assert len(run.tags["DATA", 9]) == 500
+
+
 def six_dyes(*more: TagBytes) -> list[TagBytes]:
     """Return the tags of a run of six dyes."""
     changed = {(tag.name, tag.number): tag for tag in (*run_tags(np.vstack([SIGNAL, SIGNAL[:1]])), *more)}

@@ -136,6 +136,15 @@ def test_saturated_peaks_are_flagged_and_called(panel: Panel) -> None:
     assert calls.genotype["M7"] == ("12", "15.3")
 
 
+def test_peaks_outside_the_fragments_found_are_no_alleles(panel: Panel) -> None:
+    signal = traces({**GENOTYPE, "M3": ("5", "16")})
+    for size in (20, 40, 60, 80, 100, 114):
+        add_peak(signal[4], float(scan_of(size)), -800)
+    calls = call(signal, panel)
+    assert at(calls, "M3", "5").flags == PeakFlag.UNSIZED
+    assert calls.genotype["M3"] == ("16",)
+
+
 def test_a_panel_of_another_kit_is_named(panel: Panel) -> None:
     signal = traces(GENOTYPE)
     with pytest.raises(PanelError, match="the run lacks its channel"):

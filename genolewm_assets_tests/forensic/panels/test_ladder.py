@@ -87,6 +87,13 @@ def test_missing_alleles_are_told(panel: Panel, locus: str, alleles: tuple[str, 
     assert found.panel.locus("M7") == fit(ladder_traces(), panel).panel.locus("M7")
 
 
+def test_alleles_outside_the_fragments_found_are_missing(panel: Panel) -> None:
+    signal = ladder_traces()
+    for size in (20, 40, 60, 80):
+        add_peak(signal[4], float(scan_of(size)), -800)
+    assert fit(signal, panel).missing == {"AMELX": ("X",)}
+
+
 def test_strange_peaks_are_left_out(panel: Panel) -> None:
     signal = ladder_traces()
     for size in (117.0, 150.5, 233.0):
