@@ -91,9 +91,9 @@ class AbifTags(Mapping[tuple[str, int], TagValue]):
         return f"{self._where} tag {tag_label(self._entries[row])}"
 
     def find(self, name: str, number: int, kind: type[_Value]) -> _Value | None:
-        """Return a value if the file has it and it is of the kind, with text of characters as ``str``; else None."""
+        """Return a value if the file has it readable and of the kind, with text of characters as ``str``; else None."""
         row = self._row((name, number))
-        if row is None:
+        if row is None or SCRAMBLED_TYPES[0] <= int(self._entries["type"][row]) <= SCRAMBLED_TYPES[1]:
             return None
         value = self._decode(row)
         if kind is str and isinstance(value, bytes):

@@ -16,9 +16,8 @@ def list_peaks(trace: Trace, min_height: float, prominence: float, scans: Scans)
 
     ``scans`` is int64, shape (n, 4); peaks that it has no room for are counted and not written.
     """
-    n, rising, foot = 0, True, 0
-    low, top, first, last = trace[0], trace[0], 0, 0
-    lowest = 0
+    n, rising, foot = 0, False, 0
+    low, lowest, top, first, last = trace[0], 0, trace[0], 0, 0
     for scan in range(1, len(trace)):
         value = trace[scan]
         if rising:
@@ -27,9 +26,10 @@ def list_peaks(trace: Trace, min_height: float, prominence: float, scans: Scans)
             elif value == top and scan == last + 1:
                 last = scan
             elif value <= top - prominence:
-                if top >= min_height and first > foot:
+                if top >= min_height:
                     if n < len(scans):
-                        scans[n, 0], scans[n, 1], scans[n, 2], scans[n, 3] = foot, first, last, scan
+                        scans[n, 0], scans[n, 1], scans[n, 2] = _left_foot(trace, foot, first, prominence), first, last
+                        scans[n, 3] = scan
                     n += 1
                 rising, low, lowest = False, value, scan
         elif value < low:
@@ -37,11 +37,21 @@ def list_peaks(trace: Trace, min_height: float, prominence: float, scans: Scans)
         elif value >= low + prominence:
             if 0 < n <= len(scans) and scans[n - 1, 3] < lowest:
                 scans[n - 1, 3] = _descend(trace, scans[n - 1, 3], lowest)
-            foot = _ascend(trace, lowest, scan)
-            rising, top, first, last = True, value, scan, scan
-    if not rising and 0 < n <= len(scans):
+            rising, foot, top, first, last = True, lowest, value, scan, scan
+    if not rising and 0 < n <= len(scans) and scans[n - 1, 3] < lowest:
         scans[n - 1, 3] = _descend(trace, scans[n - 1, 3], lowest)
     return n
+
+
+@numba.njit(nogil=True, cache=True)
+def _left_foot(trace: Trace, lowest: int, first: int, prominence: float) -> int:
+    """Return the scan before a top from which the trace rises, at least ``prominence`` below it."""
+    scan = first
+    while scan > lowest and trace[scan] > trace[first] - prominence:
+        scan -= 1
+    while scan > lowest and trace[scan - 1] < trace[scan]:
+        scan -= 1
+    return scan
 
 
 @numba.njit(nogil=True, cache=True)
@@ -50,13 +60,4 @@ def _descend(trace: Trace, start: int, end: int) -> int:
     scan = start
     while scan < end and trace[scan + 1] < trace[scan]:
         scan += 1
-    return scan
-
-
-@numba.njit(nogil=True, cache=True)
-def _ascend(trace: Trace, start: int, end: int) -> int:
-    """Return the last scan up to ``end`` before which the trace does not rise; ``start`` is the lowest scan."""
-    scan = end
-    while scan > start and trace[scan - 1] < trace[scan]:
-        scan -= 1
     return scan

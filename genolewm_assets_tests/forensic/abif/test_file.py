@@ -143,8 +143,18 @@ def test_another_number_of_dyes_than_there_are_traces_is_refused(count: int) -> 
 
 def test_the_latest_directory_of_the_length_of_the_traces_is_taken() -> None:
     older = write_abif(with_tags(numbers("DATA", 1, 4, SIGNAL[0][:50])))[128:]
-    data = write_abif(TAGS, scrambled=True, extra=older)
-    assert parse_hid(data, "run").dyes[0].raw.tolist() == np.round(SIGNAL[0]).tolist()
+    for data in (write_abif(TAGS, scrambled=True, before=older), write_abif(TAGS, scrambled=True, between=older)):
+        assert parse_hid(data, "run").dyes[0].raw.tolist() == np.round(SIGNAL[0]).tolist()
+
+
+def test_a_name_without_plain_copy_is_unknown() -> None:
+    data = bytearray(write_abif(TAGS, scrambled=True))
+    at = data.index(b"DyeN\0\0\0\2")
+    data[at : at + 4] = b"DyeX"
+    run = parse_hid(bytes(data), "run")
+    assert [dye.name for dye in run.dyes] == ["6-FAM", "", "NED", "PET", "LIZ"]
+    with pytest.raises(AbifError, match="tag DyeN 2: is scrambled, and the plaintext directory lacks it"):
+        run.tags["DyeN", 2]
 
 
 @pytest.mark.parametrize(

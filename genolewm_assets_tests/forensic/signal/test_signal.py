@@ -66,10 +66,22 @@ def test_every_peak_rises_and_falls(values: list[int], prominence: int) -> None:
     for left, scan, height, right in zip(peaks.left, peaks.scan, peaks.height, peaks.right, strict=True):
         assert 0 <= left < scan < right < len(trace)
         assert trace[left : right + 1].max() == height
-        assert min(trace[:right].min(), trace[left]) <= height - prominence
-        assert trace[int(scan) : right + 1].min() <= height - prominence
+        assert max(trace[left], trace[right]) <= height - prominence
+        assert left + np.argmax(trace[left : right + 1]) <= scan + 0.5
     assert (np.diff(peaks.scan) > 0).all()
     assert (peaks.left[1:] >= peaks.right[:-1]).all()
+
+
+def test_feet_are_where_the_trace_stops_falling() -> None:
+    trace = np.array([7, 7, 7, 5, 6, 30, 80, 60, 40, 3, 4, 4, 9, 50, 20, 20, 1], float)
+    peaks = find_peaks(trace, min_height=20, prominence=15)
+    assert peaks.left.tolist() == [3, 11]
+    assert peaks.right.tolist() == [9, 14]
+
+
+def test_a_trace_that_begins_high_has_no_peak_there() -> None:
+    assert len(find_peaks(np.array([99, 100, 50, 0.0]), min_height=20, prominence=15)) == 0
+    assert len(find_peaks(np.array([84, 100, 50, 0.0]), min_height=20, prominence=15)) == 1
 
 
 def test_a_trace_that_only_rises_or_falls_has_no_peak() -> None:

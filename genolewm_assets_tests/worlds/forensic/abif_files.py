@@ -43,19 +43,27 @@ def c_string(name: str, number: int, text: str) -> TagBytes:
     return TagBytes(name, number, 19, text.encode("latin-1") + b"\0")
 
 
-def write_abif(tags: Iterable[TagBytes], *, scrambled: bool = False, version: int = 101, extra: bytes = b"") -> bytes:
+def write_abif(
+    tags: Iterable[TagBytes],
+    *,
+    scrambled: bool = False,
+    version: int = 101,
+    before: bytes = b"",
+    between: bytes = b"",
+) -> bytes:
     """Return the bytes of a file.
 
     A scrambled file has the plain values and a directory of them, which nothing points to; then enciphered copies of
-    traces, dyes and long values, and the directory that the header points to. ``extra`` follows the header.
+    traces, dyes and long values, and the directory that the header points to. ``before`` follows the header,
+    ``between`` the plain directory of a scrambled file.
     """
     ordered = sorted(tags, key=lambda tag: (tag.name, tag.number))
-    body = bytearray(_HEADER_BYTES) + extra
+    body = bytearray(_HEADER_BYTES) + before
     plain = [_store(body, tag) for tag in ordered]
     at = len(body)
     body += b"".join(plain)
     if scrambled:
-        body += bytes(56)
+        body += bytes(56) + between
         draw = random.Random(len(body))
         entries = [
             _store(body, _encipher(tag, draw), _SCRAMBLED_HANDLE) if _is_hidden(tag) else entry
