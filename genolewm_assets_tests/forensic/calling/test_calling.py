@@ -78,6 +78,26 @@ def test_stutter_is_flagged_and_listed(panel: Panel) -> None:
     assert "8" in call(traces(GENOTYPE, height=5_000, stutter=0.2), panel).genotype["M2"]
 
 
+@pytest.mark.parametrize(
+    ("stutter", "bp", "share"),
+    [("back", -4, 0.15), ("forward", 4, 0.08), ("double", -8, 0.03), ("half", 2, 0.06), ("half", -2, 0.06)],
+)
+def test_each_kind_of_stutter_has_its_share(panel: Panel, stutter: str, bp: int, share: float) -> None:
+    rules = CallingRules(min_fraction=0)
+    for factor, flagged in ((0.9, True), (1.2, False)):
+        signal = traces({**GENOTYPE, "M7": ("15",)}, height=10_000, stutter=0)
+        add(signal, "M7", "15", factor * share * 10_000, off_bp=bp)
+        (peak,) = (peak for peak in call(signal, panel, rules).peaks if peak.locus == "M7" and peak.allele != "15")
+        assert (PeakFlag.STUTTER in peak.flags) == flagged
+        none = CallingRules(min_fraction=0, **{f"{stutter}_stutter": 0.0})
+        assert (
+            PeakFlag.STUTTER
+            not in next(
+                other for other in call(signal, panel, none).peaks if (other.locus, other.scan) == ("M7", peak.scan)
+            ).flags
+        )
+
+
 def test_stutter_of_both_neighbours_adds_up(panel: Panel) -> None:
     signal = traces({**GENOTYPE, "M2": ("9", "11")}, height=5_000, stutter=0.0)
     add(signal, "M2", "10", 0.2 * 5_000)

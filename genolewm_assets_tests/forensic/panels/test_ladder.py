@@ -87,6 +87,15 @@ def test_missing_alleles_are_told(panel: Panel, locus: str, alleles: tuple[str, 
     assert found.panel.locus("M7") == fit(ladder_traces(), panel).panel.locus("M7")
 
 
+def test_a_locus_that_the_file_counts_one_repeat_too_high_is_not_moved_up(panel: Panel) -> None:
+    locus = panel.locus("M2")
+    high = replace(locus, bins=tuple(replace(each, size_bp=each.size_bp + 4) for each in locus.bins))
+    signal = ladder_traces()
+    add_peak(signal[0], float(scan_of(KIT["M2"].size("19") - SHIFT_BP)), 1_500)
+    found = fit(signal, replace(panel, loci=tuple(high if each is locus else each for each in panel.loci)))
+    assert found.sizes_bp == fit(ladder_traces(), panel).sizes_bp
+
+
 def test_alleles_outside_the_fragments_found_are_missing(panel: Panel) -> None:
     signal = ladder_traces()
     for size in (20, 40, 60, 80):
