@@ -10,9 +10,11 @@ Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
 #: Cost of a fragment without peak; of a change of scans per base pair by 5 %; of a change of height by a factor of e.
-_SKIP, _BEND, _STEP = 15.0, 0.05, 0.2
+_SKIP, _BEND, _STEP = 15.0, 0.05, 3.0
 #: Largest change of the logarithm of scans per base pair between neighbouring fragments.
 _MAX_BEND = 0.35
+#: Logarithm of scans per base pair between neighbouring fragments, relative to that of all peaks and all fragments.
+_LEAST_SLOPE, _MOST_SLOPE = -1.6, 0.9
 _NEVER = 1e18
 
 
@@ -39,6 +41,9 @@ def match_fragments(scans: Floats, heights: Floats, sizes: Floats, chosen: Rows)
     # cost[i, g - 1, b, a]: fragment i is peak a, and the one before it, i - g, is peak b.
     cost = np.full((n, 2, m, m), _NEVER)
     came = np.full((n, 2, m, m, 2), np.int16(-1), np.int16)
+    if m < 2:
+        return np.inf
+    overall = np.log((scans[-1] - scans[0]) / (sizes[-1] - sizes[0]))
     best, end_i, end_g, end_b, end_a = np.inf, -1, 1, -1, -1
     for i in range(1, n):
         for g in range(1, min(i, 2) + 1):
@@ -46,6 +51,8 @@ def match_fragments(scans: Floats, heights: Floats, sizes: Floats, chosen: Rows)
             for b in range(m - 1):
                 for a in range(b + 1, m):
                     slope = np.log((scans[a] - scans[b]) / (sizes[i] - sizes[before]))
+                    if not _LEAST_SLOPE <= slope - overall <= _MOST_SLOPE:
+                        continue
                     step = _STEP * np.log(heights[a] / heights[b]) ** 2 + (g - 1) * _SKIP
                     low, from_g, from_c = before * _SKIP, -1, -1
                     for h in range(1, min(before, 2) + 1):

@@ -99,6 +99,14 @@ def test_pull_up_and_spikes_are_no_fragments() -> None:
     assert size_run(run_of(signal)).scans == pytest.approx(scan_of(LIZ_600), abs=0.2)
 
 
+def test_a_low_peak_beside_a_lost_fragment_is_not_it() -> None:
+    signal = traces(GENOTYPE)
+    for size in (300, 600):
+        add_peak(signal[4], float(scan_of(size)), -800)
+        add_peak(signal[4], float(scan_of(size + 0.4)), 60)
+    assert size_run(run_of(signal)).missing_bp == (300, 600)
+
+
 def test_a_run_without_size_standard_is_refused() -> None:
     signal = traces(GENOTYPE)
     signal[4] = np.random.default_rng(1).normal(30, 3, signal.shape[1])
