@@ -70,7 +70,14 @@ settings.load_profile("default")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the tests' folders in memory, unless ``PYTEST_DEBUG_TEMPROOT`` or ``--basetemp`` names a place."""
+    """Put the tests' folders in memory, unless ``PYTEST_DEBUG_TEMPROOT`` or ``--basetemp`` names a place.
+
+    What a process remembers of packages that it verified (``GENOLEWM_CACHE``) is kept for this run alone.
+    """
+    if "GENOLEWM_CACHE" not in os.environ:  # workers have that of the process that starts them
+        cache = tempfile.TemporaryDirectory(prefix="genolewm-cache-", ignore_cleanup_errors=True)
+        os.environ["GENOLEWM_CACHE"] = cache.name
+        config.add_cleanup(cache.cleanup)
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 

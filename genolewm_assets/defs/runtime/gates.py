@@ -272,7 +272,7 @@ class GatedAsset(PublishingAsset):
             metadata=in_reading_order({**self.describe(published), **lineage_metadata(self.sources), **further}),
             data_version=dg.DataVersion(f"sha256:{published.manifest.sha256}"),
             check_results=[
-                self._as_dagster(_inputs_accepted(None)),
+                self._as_dagster(_inputs_accepted(None, inputs=len(published.manifest.inputs))),
                 # The files were hashed while they were written or, if reused, again now.
                 self._as_dagster(_bytes_match(published.manifest)),
                 *map(self._as_dagster, published.manifest.checks),
@@ -338,13 +338,13 @@ class GatedAsset(PublishingAsset):
         )
 
 
-def _inputs_accepted(err: GenoLeWMError | None) -> CheckResult:
+def _inputs_accepted(err: GenoLeWMError | None, **figures: int) -> CheckResult:
     """Return the check that the sources and inputs can be read, given the error that says that they cannot."""
     if err is None:
-        return CheckResult(INPUTS_ACCEPTED, passed=True)
+        return CheckResult(INPUTS_ACCEPTED, passed=True, figures=figures)
     row = {"where": err.where, "problem": err.problem, "expected": err.expected, "got": err.got}
-    figures = {"error": str(err), **({REMEDY: f"{err.remedy}."} if err.remedy else {})}
-    return CheckResult(INPUTS_ACCEPTED, passed=False, figures=figures, rows=[row])
+    stated = {"error": str(err), **({REMEDY: f"{err.remedy}."} if err.remedy else {})}
+    return CheckResult(INPUTS_ACCEPTED, passed=False, figures=stated, rows=[row])
 
 
 def _stated_failure(

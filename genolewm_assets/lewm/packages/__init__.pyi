@@ -45,6 +45,7 @@ from .pointer import read_pin as read_pin
 from .pointer import released as released
 from .pointer import write_current_version as write_current_version
 from .pointer import write_latest as write_latest
+from .reader import Contents as Contents
 from .reader import Package as Package
 from .reader import open_available as open_available
 from .reader import open_package as open_package

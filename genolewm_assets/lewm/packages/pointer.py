@@ -20,12 +20,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError, ResourceError
 from genolewm_assets.lewm.packages.audits import check_audited
 from genolewm_assets.lewm.packages.damage import Hashed
-from genolewm_assets.lewm.packages.reader import Package, open_package, verify_package
+from genolewm_assets.lewm.packages.reader import Contents, Package, open_package, verify_package
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import check_file_path, read_manifest
 from genolewm_assets.store.files import JsonValue, canonical_json, read_document, resolve_generation, write_atomic
@@ -125,7 +125,7 @@ def folder_of(root: Path, ref: PackageRef, *, named_by: str) -> Path:
     return folder
 
 
-def open_current(root: Path | str, *, contents: Literal["hash", "sizes"] = "hash") -> Package:
+def open_current(root: Path | str, *, contents: Contents = "once") -> Package:
     """Open the current package of a root, such as ``data``.
 
     ``contents`` is that of :func:`genolewm_assets.lewm.packages.reader.open_package`; errors are those of this function

@@ -29,9 +29,12 @@ from genolewm_assets.lewm.packages.schema import (
     controls_path,
     variants_path,
 )
+from genolewm_assets.lewm.packages.verified import find_damage_once
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import Finding, enclosing_root
 
+#: What is compared when a package is opened.
+Contents: TypeAlias = Literal["once", "hash", "sizes"]
 HoldoutNoun: TypeAlias = Literal["intervals", "alleles", "corpus", "haplotypes"]
 
 
@@ -94,9 +97,7 @@ class Package:
                 yield from file.iter_batches(65_536)
 
 
-def open_package(
-    path: Path | str, *, cache_root: Path | str | None = None, contents: Literal["hash", "sizes"] = "hash"
-) -> Package:
+def open_package(path: Path | str, *, cache_root: Path | str | None = None, contents: Contents = "once") -> Package:
     """Verify a package and the caches that it refers to, and open it.
 
     Parameters
@@ -106,9 +107,9 @@ def open_package(
     cache_root
         Root that contains the caches; None: the root that contains the package.
     contents
-        ``hash`` reads and hashes every byte of the package; ``sizes`` only tests that each table exists with its
-        recorded size. Caches are always compared by manifest and sizes; each batch read from a cache has its own
-        checksum.
+        ``once`` reads and hashes every byte of the package, unless this machine did so and no file has changed since;
+        ``hash`` does it always; ``sizes`` only tests that each table exists with its recorded size. Caches are always
+        compared by manifest and sizes; each batch read from a cache has its own checksum.
 
     Raises
     ------
@@ -123,9 +124,7 @@ def open_package(
     return replace(package, caches=_open_caches(package.directory, package.info, cache_root))
 
 
-def open_available(
-    path: Path | str, *, cache_root: Path | str | None = None, contents: Literal["hash", "sizes"] = "hash"
-) -> Package:
+def open_available(path: Path | str, *, cache_root: Path | str | None = None, contents: Contents = "once") -> Package:
     """Verify a package and open it with those of its caches that exist.
 
     Parameters and errors are those of :func:`open_package`, but a missing cache, or root, is no error: its source is
@@ -140,15 +139,18 @@ def open_available(
     return replace(package, caches={ref.source: find_cache(root, ref) for ref in refs})
 
 
-def open_tables(path: Path | str, *, contents: Literal["hash", "sizes"] = "hash") -> Package:
+def open_tables(path: Path | str, *, contents: Contents = "once") -> Package:
     """Verify a package and open it without its caches, to read tables only.
 
     Parameters and errors are those of :func:`open_package`; ``Package.caches`` is empty.
     """
     directory = Path(path).resolve()
     info = read_package_info(directory)
-    by_size, count = contents == "sizes", ByteCount(NO_PROGRESS, 0)
-    for damage in find_size_damage(directory, info.files) if by_size else find_package_damage(directory, count):
+    if contents == "sizes":
+        damages = list(find_size_damage(directory, info.files))
+    else:
+        damages = find_damage_once(directory, again=contents == "hash")
+    for damage in damages:
         raise CorruptResourceError(
             f"{directory}/{damage.file}",
             damage.problem,

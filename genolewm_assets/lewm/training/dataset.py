@@ -6,30 +6,29 @@ neither the batches nor their order.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, Unpack
 
-from torch import Tensor, int64, tensor, zeros
+from torch import Tensor, distributed, int64, tensor, zeros
 from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.edits import EditSampler, HaplotypeSampler, HaplotypeSource, SamplingRules
+from genolewm_assets.lewm.edits import DrawKey, EditSampler, SamplingRules
 from genolewm_assets.lewm.packages import (
     Package,
     current_folder,
-    open_available,
-    open_package,
-    open_tables,
     window_shares,
 )
 from genolewm_assets.lewm.states import Pooling
 from genolewm_assets.lewm.training.batches import TrainingBatch, merge_batches
-from genolewm_assets.lewm.training.live_states import LiveEncoder, check_same_encoder
+from genolewm_assets.lewm.training.epoch_batches import EpochBatches, restored_place, saved_state
 from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
+from genolewm_assets.lewm.training.opening import check_room, make_sampler, open_caches, open_for
 from genolewm_assets.lewm.training.options import (
     EVALUATION_CONTEXT_BP,
     Coverage,
@@ -42,7 +41,6 @@ from genolewm_assets.lewm.training.schedule import EditMix, FileOrder, Schedule,
 from genolewm_assets.lewm.training.scoring import Bench, ScoringStream
 from genolewm_assets.lewm.training.split import SplitSources, read_split
 from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
-from genolewm_assets.store.arrays import ArrayStoreReader
 
 _SETTINGS, _RULES = StreamSettings(), SamplingRules()
 
@@ -87,19 +85,21 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         )
         windows_per_batch = at_least(1, "windows_per_batch", options.get("windows_per_batch", 32))
         self._rows_per_batch = windows_per_batch * (self._settings.n_edits if coverage is Coverage.ALLELES else 1)
-        self._rank = at_least(0, "rank", options.get("rank", 0))
-        self._world_size = at_least(self._rank + 1, "world_size", options.get("world_size", 1))
+        rank, world_size = _process_of_group()
+        self._rank = at_least(0, "rank", options.get("rank", rank))
+        self._world_size = at_least(self._rank + 1, "world_size", options.get("world_size", world_size))
         self._split, self._holdout, self._coverage = split, holdout, coverage
         self._with_states = options.get("with_states", True)
         self._encoder = options.get("encoder")
-        self.package = _open(package, cache_root, options)
+        self.package = open_for(package, cache_root, options)
         # (epoch, position) in shared memory, so that persistent workers see the next epoch too.
         self._cursor: Tensor = zeros(2, dtype=int64).share_memory_()  # type: ignore[no-untyped-call]
         self.resume(options.get("epoch", 0), options.get("position", 0))
         sources = self._read()
         self._opened: TupleStream | None = self._open_stream(sources)
         self._order = self._schedule(sources, options.get("mix"))
-        _check_room(sources.windows.shortest_bp, self._rules)
+        check_room(sources.windows.shortest_bp, self._rules)
+        self._name = self._named(options.get("mix"))
 
     @property
     def n_batches(self) -> int:
@@ -108,7 +108,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
 
     def __len__(self) -> int:
         """Return the number of batches of the epoch that this rank has still to read."""
-        return len(self._positions())
+        return len(self._positions(self.position))
 
     @property
     def epoch(self) -> int:
@@ -136,31 +136,59 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         """
         self._cursor[:] = tensor([at_least(0, "epoch", epoch), at_least(0, "position", position)])
 
-    def __iter__(self) -> Iterator[TrainingBatch]:
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the next iterator begins, as JSON values; how far an iterator is, it says itself."""
+        return saved_state(self._name, self.epoch, self.position)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next iterator begin where a saved state says.
+
+        Raises
+        ------
+        ConfigurationError
+            If the state is of another package, or was saved with other options that change the batches.
+        """
+        self.resume(*restored_place(self._name, state_dict))
+
+    def __iter__(self) -> EpochBatches:
+        worker = get_worker_info()
+        processes = self._world_size * (1 if worker is None else worker.num_workers)
+        return EpochBatches(
+            self._batches, epoch=self.epoch, position=self.position, stream=self._name, processes=processes
+        )
+
+    def _batches(self, epoch: int, position: int, taken: int) -> Iterator[TrainingBatch]:
+        """Yield the batches of this worker from a position on, without the first ``taken`` of them."""
         stream, worker = self._stream(), get_worker_info()
         first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        epoch, size = self.epoch, self._rows_per_batch
+        size = self._rows_per_batch
         rows = self._order.rows(epoch)
         again = stream.count_visits(rows)
         # The loader reads from its workers in turn, so batches that are assigned in turn arrive in order.
-        for position in self._positions()[first::step]:
-            ordinals = range(position * size, min(len(rows), (position + 1) * size))
+        for number in self._positions(position)[first + taken * step :: step]:
+            ordinals = range(number * size, min(len(rows), (number + 1) * size))
             visits = [
                 Visit(int(rows[at]), self._order.slots.plan(at, int(rows[at])), int(again[at])) for at in ordinals
             ]
-            yield stream.batch(visits, epoch=epoch, position=position)
+            yield stream.batch(visits, epoch=epoch, position=number)
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker reads the windows from the package, which is faster than pickling them through a pipe.
         return {**self.__dict__, "_opened": None}
 
+    def _named(self, *parts: object) -> str:
+        """Return a text that names the package and what its batches depend on."""
+        of_package = hashlib.sha256(self.package.info.to_bytes()).hexdigest()
+        of_stream = (self._split, self._holdout, self._coverage, self._rows_per_batch, self._settings, self._rules)
+        return DrawKey.of(of_package, *map(repr, (*of_stream, *parts))).digest.hex()
+
     def _schedule(self, sources: SplitSources, mix: str | None) -> Schedule:  # noqa: ARG002 - training needs them
         return FileOrder(len(self._stream()), EditMix.named(mix or "exact").slots(self._settings.n_edits))
 
-    def _positions(self) -> range:
-        """Return the positions of the batches that this rank has still to read."""
-        offset = (self._rank - self.position) % self._world_size
-        return range(self.position + offset, self.n_batches, self._world_size)
+    def _positions(self, position: int) -> range:
+        """Return the positions, from one on, of the batches of this rank."""
+        offset = (self._rank - position) % self._world_size
+        return range(position + offset, self.n_batches, self._world_size)
 
     def _read(self) -> SplitSources:
         return read_split(self.package, self._split, self._holdout, self._coverage)
@@ -171,9 +199,11 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         return self._opened
 
     def _open_stream(self, sources: SplitSources) -> TupleStream:
-        caches = _open_caches(self.package, self._encoder) if self._with_states else None
+        caches = open_caches(self.package, self._encoder) if self._with_states else None
         if self._holdout is None or self._coverage is Coverage.WINDOWS:
-            return TupleStream(sources.windows, _sampler(sources, self._rules), self._settings, caches, self._encoder)
+            return TupleStream(
+                sources.windows, make_sampler(sources, self._rules), self._settings, caches, self._encoder
+            )
         bench = Bench.read(self.package, self._split, self._holdout)
         sampler = EditSampler(sources.real, sources.held_out, self._rules)
         return ScoringStream(sources.windows, sampler, self._settings, caches, self._encoder, bench=bench)
@@ -233,6 +263,9 @@ class GenoLeWMDataset(_PackageDataset):
     def current(cls, root: Path | str, **options: Any) -> Self:
         """Open the current package of a root, such as ``data``; options and errors are those of the class."""
         return cls(current_folder(root), root, **options)
+
+    def _named(self, *parts: object) -> str:
+        return super()._named(*parts, self._source_mix, self._windows_per_epoch)
 
     def _schedule(self, sources: SplitSources, mix: str | None) -> Schedule:
         rules, n_edits = self._rules, self._settings.n_edits
@@ -335,54 +368,8 @@ def _evaluate(coverage: str, holdout: str, options: StreamOptions) -> Coverage:
     return covers
 
 
-def _open(package: Path | str | Package, cache_root: Path | str | None, options: StreamOptions) -> Package:
-    """Open a package unless it is open already; raise if states are needed and can be neither read nor computed."""
-    with_states, encoder = options.get("with_states", True), options.get("encoder")
-    contents = options.get("contents", "hash")
-    if encoder is not None and not with_states:
-        raise ConfigurationError(
-            "encoder", "of no use with with_states=False", remedy="Leave one of the two out, or encode the batches"
-        )
-    if not isinstance(package, Package):
-        if not with_states:
-            return open_tables(package, contents=contents)
-        open_it = open_package if encoder is None else open_available
-        package = open_it(package, cache_root=cache_root, contents=contents)
-    if with_states and encoder is None and not package.caches:
-        raise ConfigurationError(
-            f"package {package.directory.name}",
-            "has no state cache",
-            remedy="Build the package with caches, give its encoder (encoder=), or pass with_states=False and encode "
-            "both windows",
-        )
-    return package
-
-
-def _sampler(sources: SplitSources, rules: SamplingRules) -> HaplotypeSource:
-    """Return the sampler of a split: of haplotypes of real alleles only, where the holdout is one of haplotypes."""
-    if sources.haplotypes is not None:
-        return HaplotypeSampler(sources.haplotypes, sources.held_out, rules)
-    return EditSampler(sources.real, sources.held_out, rules, sources.held_sequences)
-
-
-def _check_room(shortest_bp: int, rules: SamplingRules) -> None:
-    """Raise if the shortest window has no position for an edit, so that the error is not raised during an epoch."""
-    if shortest_bp <= rules.first_bp + rules.inset_bp:
-        raise ConfigurationError(
-            "min_left_context_bp",
-            "the shortest window has no room for an edit",
-            expected=f"under {shortest_bp - rules.inset_bp}",
-            got=f"{rules.first_bp}",
-        )
-
-
-def _open_caches(package: Package, encoder: LiveEncoder | None) -> dict[str, ArrayStoreReader]:
-    """Open every state cache of a package, by key, with verification of checksums; compare a live encoder with them."""
-    readers = {
-        ref.key: ArrayStoreReader(package.caches[ref.source], check=True)
-        for ref in package.info.caches
-        if ref.source in package.caches
-    }
-    if encoder is not None:
-        check_same_encoder(encoder, package, readers)
-    return readers
+def _process_of_group() -> tuple[int, int]:
+    """Return rank and number of the processes of ``torch.distributed``; 0 and 1 if it has not been initialised."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 0, 1
+    return distributed.get_rank(), distributed.get_world_size()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Holdout, LengthPolicy
+from genolewm_assets.lewm.packages import Contents
 from genolewm_assets.lewm.states import BLOCK_TOKENS, RADIUS_TOKENS, PoolSide, TupleKind
 from genolewm_assets.lewm.training.live_states import LiveEncoder
 
@@ -62,11 +63,11 @@ class StreamOptions(TypedDict, total=False):
         the package's caches; windows encoded are counted as ``encoded_windows``. Every worker of a loader has a copy,
         so read with ``num_workers=0`` if it runs on a GPU.
     rank, world_size
-        Index of this process, and number of processes that share the epoch. Defaults 0 and 1. Batches are dealt out in
-        turn, so the processes differ by at most one batch.
+        Index of this process, and number of processes that share the epoch. Defaults: those of ``torch.distributed``
+        if it is initialised, else 0 and 1. Batches are dealt out in turn, so the processes differ by at most one batch.
     contents
-        ``hash`` (default) verifies the SHA-256 of every file of the package on opening; ``sizes`` verifies file names
-        and sizes only.
+        ``once`` (default) verifies the SHA-256 of every file of the package on opening, unless this machine did so and
+        no file has changed since; ``hash`` verifies it always; ``sizes`` verifies file names and sizes only.
     """
 
     seed: int
@@ -85,7 +86,7 @@ class StreamOptions(TypedDict, total=False):
     encoder: LiveEncoder | None
     rank: int
     world_size: int
-    contents: Literal["hash", "sizes"]
+    contents: Contents
 
 
 def check_names(options: Mapping[str, object]) -> None:

@@ -89,6 +89,7 @@ def plan_audit(workspace: Workspace, key: str, progress: Progress) -> Plan:
             clinvar=vcfs[key],
             clinvar_t0=None if t0 is None else vcfs[t0],
             least_tuples=settings.audit_tuples,
+            before=report,
             folder=work,
             progress=progress,
         )
@@ -153,7 +154,7 @@ def check_power(report: AuditReport) -> CheckResult:
         figures={
             "planted": report.planted,
             "found": report.found_planted,
-            "not_planted": ", ".join(one.plant for _, one in tried if not one.planted),
+            "not_planted": ", ".join(one.plant for _, one in tried if not one.planted) or "none",
         },
         rows=[
             {

@@ -127,11 +127,12 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
     report = _report(opened, move)
     if move != recorded:
         write_move(root, move)
+    facts = {"release": ref.release, "package": ref.path}
     yield dg.MaterializeResult(
         metadata=_describe(root, move, report),
         data_version=dg.DataVersion(f"sha256:{ref.manifest_sha256}"),
         check_results=[
-            dg.AssetCheckResult(check_name=_VERIFIES, passed=True),
+            dg.AssetCheckResult(check_name=_VERIFIES, passed=True, metadata=facts),
             *packages_current.advice(opened, packages_current.currency(opened, None), context.instance),
         ],
     )

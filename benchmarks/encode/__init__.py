@@ -1,0 +1,1 @@
+"""Cost of states: windows and edited windows, beside plain ``transformers`` and the machine's own rates."""

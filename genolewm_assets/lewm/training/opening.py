@@ -1,0 +1,69 @@
+"""Open what a dataset reads: its package, the state caches, and the sampler of its edits.
+
+Not here: reading windows and alleles of a split (``split``), PyTorch (``dataset``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.lewm.edits import EditSampler, HaplotypeSampler, HaplotypeSource, SamplingRules
+from genolewm_assets.lewm.packages import Package, open_available, open_package, open_tables
+from genolewm_assets.lewm.training.live_states import LiveEncoder, check_same_encoder
+from genolewm_assets.lewm.training.options import StreamOptions
+from genolewm_assets.lewm.training.split import SplitSources
+from genolewm_assets.store.arrays import ArrayStoreReader
+
+
+def open_for(package: Path | str | Package, cache_root: Path | str | None, options: StreamOptions) -> Package:
+    """Open a package unless it is open already; raise if states are needed and can be neither read nor computed."""
+    with_states, encoder = options.get("with_states", True), options.get("encoder")
+    contents = options.get("contents", "once")
+    if encoder is not None and not with_states:
+        raise ConfigurationError(
+            "encoder", "of no use with with_states=False", remedy="Leave one of the two out, or encode the batches"
+        )
+    if not isinstance(package, Package):
+        if not with_states:
+            return open_tables(package, contents=contents)
+        open_it = open_package if encoder is None else open_available
+        package = open_it(package, cache_root=cache_root, contents=contents)
+    if with_states and encoder is None and not package.caches:
+        raise ConfigurationError(
+            f"package {package.directory.name}",
+            "has no state cache",
+            remedy="Build the package with caches, give its encoder (encoder=), or pass with_states=False and encode "
+            "both windows",
+        )
+    return package
+
+
+def make_sampler(sources: SplitSources, rules: SamplingRules) -> HaplotypeSource:
+    """Return the sampler of a split: of haplotypes of real alleles only, where the holdout is one of haplotypes."""
+    if sources.haplotypes is not None:
+        return HaplotypeSampler(sources.haplotypes, sources.held_out, rules)
+    return EditSampler(sources.real, sources.held_out, rules, sources.held_sequences)
+
+
+def check_room(shortest_bp: int, rules: SamplingRules) -> None:
+    """Raise if the shortest window has no position for an edit, so that the error is not raised during an epoch."""
+    if shortest_bp <= rules.first_bp + rules.inset_bp:
+        raise ConfigurationError(
+            "min_left_context_bp",
+            "the shortest window has no room for an edit",
+            expected=f"under {shortest_bp - rules.inset_bp}",
+            got=f"{rules.first_bp}",
+        )
+
+
+def open_caches(package: Package, encoder: LiveEncoder | None) -> dict[str, ArrayStoreReader]:
+    """Open every state cache of a package, by key, with verification of checksums; compare a live encoder with them."""
+    readers = {
+        ref.key: ArrayStoreReader(package.caches[ref.source], check=True)
+        for ref in package.info.caches
+        if ref.source in package.caches
+    }
+    if encoder is not None:
+        check_same_encoder(encoder, package, readers)
+    return readers

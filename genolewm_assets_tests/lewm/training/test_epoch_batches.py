@@ -1,0 +1,137 @@
+"""A place in an epoch can be saved and restored, also by torchdata's loader, and ranks come from torch.distributed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genolewm_assets import lewm
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
+
+stateful = Late("torchdata.stateful_dataloader")
+
+# More workers than cores is what is tested, and torchdata imports a deprecated name; torch warns of both.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning"),
+]
+
+OPTIONS: dict[str, Any] = {"seed": 5, "windows_per_batch": 4, "epoch": 2}
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return publish_package(tmp_path_factory.mktemp("place"))
+
+
+def places(batches: Any) -> list[tuple[int, int, tuple[Any, ...]]]:
+    return [(batch.epoch, batch.position, batch.tuples) for batch in batches]
+
+
+def loader(package: Path, workers: int, **options: Any) -> Any:
+    dataset = lewm.GenoLeWMDataset(package, **OPTIONS | options)
+    return stateful.StatefulDataLoader(dataset, batch_size=None, num_workers=workers)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_a_stateful_loader_goes_on_at_the_next_batch(package: Path, workers: int) -> None:
+    whole = places(lewm.GenoLeWMDataset(package, **OPTIONS))
+    for taken in (0, 1, 5, len(whole) - 3):
+        first = loader(package, workers, position=2)
+        begun = places(islice(first, taken))
+        state = first.state_dict()
+        # The state of another place, which the saved one replaces.
+        second = loader(package, workers, epoch=0)
+        second.load_state_dict(state)
+        assert begun + places(second) == whole[2:]
+
+
+def test_an_iterator_says_how_far_it_is_in_json(package: Path) -> None:
+    dataset = lewm.GenoLeWMDataset(package, **OPTIONS)
+    batches = iter(dataset)
+    begun = places(islice(batches, 3))
+    state = json.loads(json.dumps(batches.state_dict()))
+    again = iter(lewm.GenoLeWMDataset(package, **OPTIONS | {"epoch": 0}))
+    next(again)
+    again.load_state_dict(state)
+    assert begun + places(again) == places(dataset)
+    assert list(again) == []
+
+
+def test_a_dataset_says_where_its_next_iterator_begins(package: Path) -> None:
+    dataset = lewm.GenoLeWMDataset(package, **OPTIONS)
+    dataset.resume(7, 4)
+    other = lewm.GenoLeWMDataset(package, **OPTIONS)
+    other.load_state_dict(json.loads(json.dumps(dataset.state_dict())))
+    assert (other.epoch, other.position) == (7, 4)
+    assert places(islice(other, 1)) == places(islice(dataset, 1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 6},
+        {"n_edits": 4},
+        {"windows_per_batch": 8},
+        {"mix": "rotating"},
+        {"windows_per_epoch": 9},
+        {"kind": "global"},
+    ],
+)
+def test_a_state_of_other_batches_is_refused(package: Path, change: dict[str, Any]) -> None:
+    state = lewm.GenoLeWMDataset(package, **OPTIONS).state_dict()
+    other = lewm.GenoLeWMDataset(package, **OPTIONS | change)
+    with pytest.raises(ConfigurationError, match="saved state of a dataset: stream"):
+        other.load_state_dict(state)
+    with pytest.raises(ConfigurationError, match="saved state of a dataset: stream"):
+        iter(other).load_state_dict(state | {"taken": 0, "processes": 1})
+
+
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [
+        ({"version": 2}, "version"),
+        ({"epoch": -1}, "epoch"),
+        ({"position": -1}, "position"),
+        ({"taken": -1}, "taken"),
+        ({"processes": 2}, "another number of workers"),
+    ],
+)
+def test_a_state_without_a_place_is_refused(package: Path, fault: dict[str, int], named: str) -> None:
+    batches = iter(lewm.GenoLeWMDataset(package, **OPTIONS))
+    with pytest.raises(ConfigurationError, match=named):
+        batches.load_state_dict(batches.state_dict() | fault)
+
+
+RANK = """
+import json, sys
+import torch.distributed as group
+from genolewm_assets import lewm
+rank, store, package = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+group.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+print(json.dumps([batch.position for batch in lewm.GenoLeWMDataset(package, windows_per_batch=4)]))
+group.destroy_process_group()
+"""
+
+
+def test_ranks_are_those_of_the_process_group(package: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-c", RANK]
+    ranks = [
+        subprocess.Popen(
+            [*words, str(rank), str(tmp_path / "store"), str(package)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for rank in range(2)
+    ]
+    said = [rank.communicate(timeout=120) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    positions = [json.loads(out) for out, _ in said]
+    n_batches = lewm.GenoLeWMDataset(package, windows_per_batch=4).n_batches
+    assert positions == [list(range(rank, n_batches, 2)) for rank in range(2)]
