@@ -5,7 +5,8 @@
     GenoLeWMError
       InputError (ValueError)          bad input: exit 2
         FastaError, VcfError, IntervalError, SequenceError, UnknownContigError,
-        UnknownTermError, ReferenceMismatchError, AlleleError, EditError, WindowError
+        UnknownTermError, ReferenceMismatchError, AlleleError, EditError, WindowError,
+        AbifError, SizingError, PanelError
       ConfigurationError (ValueError)  bad configuration: exit 3
         CatalogError, RootError
       ResourceError (OSError)          corrupt, missing or busy resource: exit 4
@@ -106,6 +107,18 @@ class EditError(InputError):
 
 class WindowError(InputError):
     """Window parameters are impossible for the contig."""
+
+
+class AbifError(InputError):
+    """An instrument file is not ABIF, is truncated, or its directory contradicts its bytes."""
+
+
+class SizingError(InputError):
+    """The size standard of a run cannot be found or does not fit."""
+
+
+class PanelError(InputError):
+    """A panel, bin or ladder definition is malformed, or a run's allelic ladder does not match it."""
 
 
 class ConfigurationError(GenoLeWMError, ValueError):

@@ -1,3 +1,17 @@
+from .abif import HidFile as HidFile
+from .abif import parse_hid as parse_hid
+from .abif import read_hid as read_hid
+from .calling import CallingRules as CallingRules
+from .calling import ProfileCalls as ProfileCalls
+from .calling import call_alleles as call_alleles
 from .memmap_reader import MemmapCacheReader as MemmapCacheReader
 from .memmap_writer import MemmapCacheWriter as MemmapCacheWriter
+from .panels import LadderFit as LadderFit
+from .panels import Panel as Panel
+from .panels import fit_ladder as fit_ladder
+from .panels import read_panel as read_panel
 from .profile import PreprocessedProfile as PreprocessedProfile
+from .sizing import SizeStandard as SizeStandard
+from .sizing import Sizing as Sizing
+from .sizing import SizingRules as SizingRules
+from .sizing import size_run as size_run

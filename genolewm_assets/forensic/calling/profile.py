@@ -1,0 +1,154 @@
+"""Peaks of a sample named by the bins of a panel, and flagged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from genolewm_assets.errors import PanelError
+from genolewm_assets.forensic.abif import HidFile
+from genolewm_assets.forensic.calling.calls import OFF_LADDER, CalledPeak, PeakFlag, ProfileCalls
+from genolewm_assets.forensic.panels import Locus, Panel, is_amelogenin
+from genolewm_assets.forensic.signal import Peaks, PullUpRules, find_peaks, find_pull_up, subtract_baseline
+from genolewm_assets.forensic.sizing import Sizing
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class CallingRules:
+    """Thresholds of allele calls.
+
+    Attributes
+    ----------
+    detection_rfu, analytical_rfu
+        Lowest peak that is listed, and lowest peak that may be an allele.
+    back_stutter, forward_stutter, double_stutter, half_stutter
+        Largest height of a peak one repeat below, one above, two below and half a repeat beside another, relative to
+        it. What several neighbours may make is added up. Amelogenin has no stutter.
+    stutter_tolerance_bp
+        Largest distance of such a peak from where it is expected.
+    min_fraction
+        Least height relative to the highest peak of the locus.
+    pull_up
+        When a peak counts as pull-up.
+    """
+
+    detection_rfu: float = 50.0
+    analytical_rfu: float = 175.0
+    back_stutter: float = 0.15
+    forward_stutter: float = 0.08
+    double_stutter: float = 0.03
+    half_stutter: float = 0.06
+    stutter_tolerance_bp: float = 0.6
+    min_fraction: float = 0.05
+    pull_up: PullUpRules = field(default_factory=PullUpRules)
+
+
+def call_alleles(run: HidFile, sizing: Sizing, panel: Panel, *, rules: CallingRules | None = None) -> ProfileCalls:
+    """Return the peaks of a run in the loci of a panel, with their alleles and flags.
+
+    Parameters
+    ----------
+    run, sizing
+        The injection of a sample, sized.
+    panel
+        The panel, moved by the ladder of the same run folder (:attr:`LadderFit.panel`).
+
+    Raises
+    ------
+    PanelError
+        If a locus has a channel that the run lacks.
+    """
+    rules = rules or CallingRules()
+    peaks = _all_peaks(run, rules)
+    pull_up = find_pull_up(peaks, run.off_scale, rules.pull_up)
+    called: list[CalledPeak] = []
+    for locus in panel.loci:
+        if locus.channel not in peaks:
+            raise PanelError(
+                f"{run.where} locus {locus.name!r}",
+                "the run lacks its channel",
+                expected=f"1 to {len(run.dyes)}",
+                got=str(locus.channel),
+                remedy="Check that the panel is that of the kit",
+            )
+        own = peaks[locus.channel]
+        sizes = sizing.size_at(own.scan)
+        inside = (sizes >= locus.start_bp) & (sizes <= locus.end_bp)
+        flagged = {
+            PeakFlag.OFF_SCALE: own.touch(run.off_scale)[inside],
+            PeakFlag.PULL_UP: pull_up[locus.channel][inside],
+            PeakFlag.UNSIZED: ~sizing.covers(own.scan)[inside],
+        }
+        called += _call_locus(locus, own.take(inside), sizes[inside], flagged, rules)
+    return ProfileCalls(tuple(locus.name for locus in panel.loci), tuple(called))
+
+
+def _all_peaks(run: HidFile, rules: CallingRules) -> dict[int, Peaks]:
+    return {
+        dye.channel: find_peaks(
+            subtract_baseline(dye.raw) if dye.analysed is None else dye.analysed,
+            min_height=rules.detection_rfu,
+            prominence=rules.detection_rfu / 2,
+        )
+        for dye in run.dyes
+    }
+
+
+def _call_locus(
+    locus: Locus, peaks: Peaks, sizes: Floats, flagged: dict[PeakFlag, npt.NDArray[np.bool_]], rules: CallingRules
+) -> list[CalledPeak]:
+    alleles, distances = _name(locus, sizes)
+    stutter = _stutter_heights(locus, peaks.height, sizes, rules)
+    called = []
+    for i, allele in enumerate(alleles):
+        height = float(peaks.height[i])
+        facts = {
+            PeakFlag.LOW: height < rules.analytical_rfu,
+            PeakFlag.STUTTER: height <= stutter[i],
+            PeakFlag.MINOR: height < rules.min_fraction * float(peaks.height.max()),
+            PeakFlag.OFF_LADDER: allele == OFF_LADDER,
+        } | {flag: bool(holds[i]) for flag, holds in flagged.items()}
+        flags = PeakFlag.NONE
+        for flag, holds in facts.items():
+            flags |= flag if holds else PeakFlag.NONE
+        place = float(peaks.scan[i]), int(peaks.left[i]), int(peaks.right[i])
+        called.append(
+            CalledPeak(locus.name, locus.channel, allele, float(sizes[i]), float(distances[i]), height, *place, flags)
+        )
+    return called
+
+
+def _name(locus: Locus, sizes: Floats) -> tuple[list[str], Floats]:
+    """Return the allele of each size and its distance from the middle of the nearest bin."""
+    middles = np.array([each.size_bp for each in locus.bins])
+    offsets = sizes[:, None] - middles[None, :]
+    nearest = np.abs(offsets).argmin(axis=1)
+    distances = offsets[np.arange(len(sizes)), nearest]
+    bins = [locus.bins[row] for row in nearest]
+    fits = [-each.left_bp <= distance <= each.right_bp for each, distance in zip(bins, distances, strict=True)]
+    return [each.allele if fit else OFF_LADDER for each, fit in zip(bins, fits, strict=True)], distances
+
+
+def _stutter_heights(locus: Locus, heights: Floats, sizes: Floats, rules: CallingRules) -> Floats:
+    """Return how high stutter of its neighbours may make each peak: float64, shape (n_peaks,)."""
+    highest = np.zeros(len(sizes))
+    if is_amelogenin(locus.name):
+        return highest
+    for repeats, ratio in (
+        (1.0, rules.back_stutter),
+        (-1.0, rules.forward_stutter),
+        (2.0, rules.double_stutter),
+        (0.5, rules.half_stutter),
+        (-0.5, rules.half_stutter),
+    ):
+        place = sizes + repeats * locus.repeat_bp
+        first = np.searchsorted(sizes, place - rules.stutter_tolerance_bp)
+        last = np.searchsorted(sizes, place + rules.stutter_tolerance_bp, side="right")
+        for i, (start, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+            beside = float(heights[start:end].max(initial=0))
+            highest[i] += ratio * beside if beside > heights[i] else 0
+    return highest

@@ -1,0 +1,4 @@
+from .run import Sizing as Sizing
+from .run import SizingRules as SizingRules
+from .run import size_run as size_run
+from .standards import SizeStandard as SizeStandard

@@ -1,0 +1,144 @@
+"""The size in base pairs of every scan of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from genolewm_assets.errors import SizingError
+from genolewm_assets.forensic.abif import HidFile
+from genolewm_assets.forensic.signal import Peaks, find_peaks, subtract_baseline
+from genolewm_assets.forensic.sizing.southern import local_southern
+from genolewm_assets.forensic.sizing.standards import SizeStandard, standard_of
+
+_MIN_FOUND, _MAX_CANDIDATES = 5, 150
+
+
+@dataclass(frozen=True, slots=True)
+class SizingRules:
+    """What is a fragment of the size standard, and when a run counts as sized.
+
+    Attributes
+    ----------
+    min_height_rfu
+        Lowest peak that may be a fragment.
+    min_found
+        Least share of the fragments that must be found.
+    max_residual_bp
+        Largest distance of a fragment from the smooth curve through all.
+    """
+
+    min_height_rfu: float = 50.0
+    min_found: float = 0.8
+    max_residual_bp: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sizing:
+    """The size standard of one run.
+
+    Attributes
+    ----------
+    standard
+        The size standard.
+    sizes_bp, scans, heights
+        Fragments that were found: float64, shape (n_found,), ascending.
+    residuals_bp
+        Distance of each from the cubic through all by least squares: float64, shape (n_found,).
+    r_squared
+        Share of the variance of the sizes that this cubic explains.
+    off_scale
+        Number of fragments at whose scans the detector was saturated.
+    scaler
+        Size in base pairs at each scan, by local Southern; along the tangents outside the found fragments, where sizes
+        are no measurements: float32, shape (n_scans,), ascending.
+    """
+
+    standard: SizeStandard
+    sizes_bp: npt.NDArray[np.float64] = field(repr=False)
+    scans: npt.NDArray[np.float64] = field(repr=False)
+    heights: npt.NDArray[np.float64] = field(repr=False)
+    residuals_bp: npt.NDArray[np.float64] = field(repr=False)
+    r_squared: float
+    off_scale: int
+    scaler: npt.NDArray[np.float32] = field(repr=False)
+
+    @property
+    def missing_bp(self) -> tuple[float, ...]:
+        """Fragments that were not found, in base pairs."""
+        return tuple(sorted(set(self.standard.sizes_bp) - set(self.sizes_bp.tolist())))
+
+    def covers(self, scans: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Tell which scans lie between the first and the last fragment found, so that their sizes are measurements."""
+        at = np.asarray(scans, np.float64)
+        return np.asarray((at >= self.scans[0]) & (at <= self.scans[-1]))
+
+    def size_at(self, scans: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the size in base pairs at some scans, between scans too."""
+        return local_southern(self.scans, self.sizes_bp, scans)
+
+
+def size_run(run: HidFile, *, standard: SizeStandard | None = None, rules: SizingRules | None = None) -> Sizing:
+    """Find the size standard of a run and return the size of every scan.
+
+    Parameters
+    ----------
+    standard
+        Its fragments; None: those that the file states, else the published ones of the name that it states.
+
+    Raises
+    ------
+    SizingError
+        If the standard is unknown, too few of its fragments are found, or they do not lie on a smooth curve.
+    """
+    rules = rules or SizingRules()
+    standard = standard or standard_of(run)
+    channel = run.run.size_standard_channel or len(run.dyes)
+    dye = run.dyes[channel - 1]
+    trace = subtract_baseline(dye.raw) if dye.analysed is None else dye.analysed
+    peaks = find_peaks(trace, min_height=rules.min_height_rfu, prominence=rules.min_height_rfu / 2)
+    sizes, found = _match(peaks, standard)
+    needed = max(_MIN_FOUND, int(np.ceil(rules.min_found * len(standard.sizes_bp))))
+    if len(sizes) < needed:
+        raise SizingError(
+            f"{run.where} channel {channel}",
+            f"the size standard {standard.name!r} is not found",
+            expected=f"at least {needed} of {len(standard.sizes_bp)} fragments",
+            got=str(len(sizes)),
+            remedy="Check the injection, and that the run names its size standard",
+        )
+    residuals, r_squared = _smooth_fit(found.scan, sizes)
+    if np.abs(residuals).max() > rules.max_residual_bp:
+        raise SizingError(
+            f"{run.where} channel {channel}",
+            f"the size standard {standard.name!r} does not lie on a smooth curve",
+            expected=f"at most {rules.max_residual_bp} bp from it",
+            got=f"{np.abs(residuals).max():.2f} bp at {sizes[np.abs(residuals).argmax()]:g} bp",
+            remedy="Look at the trace of the size standard",
+        )
+    scaler = local_southern(found.scan, sizes, np.arange(run.n_scans)).astype(np.float32)
+    off_scale = int(found.touch(run.off_scale).sum())
+    return Sizing(standard, sizes, found.scan, found.height, residuals, r_squared, off_scale, scaler)
+
+
+def _match(peaks: Peaks, standard: SizeStandard) -> tuple[npt.NDArray[np.float64], Peaks]:
+    """Return the fragments found and their peaks, among the highest peaks."""
+    from genolewm_assets.forensic.sizing.match_kernels import match_fragments
+
+    sizes = np.array(standard.sizes_bp)
+    n_candidates = min(3 * len(sizes) + 20, _MAX_CANDIDATES)
+    highest = np.sort(np.argsort(-peaks.height, kind="stable")[:n_candidates])
+    candidates = peaks.take(highest)
+    chosen = np.full(len(sizes), -1, np.int64)
+    match_fragments(candidates.scan, candidates.height, sizes, chosen)
+    return sizes[chosen >= 0], candidates.take(chosen[chosen >= 0])
+
+
+def _smooth_fit(
+    scans: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], float]:
+    curve = np.polynomial.Polynomial.fit(scans, sizes, 3)
+    residuals = sizes - curve(scans)
+    return residuals, float(1 - (residuals**2).sum() / ((sizes - sizes.mean()) ** 2).sum())
