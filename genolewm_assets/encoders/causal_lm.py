@@ -153,6 +153,7 @@ class CausalLMStateEncoder:
             leading=self._tokens.leading,
             trailing=self._tokens.trailing,
             tokens_per_block=block_tokens * self._tokens.per_six_mer,
+            context=self._context,
             compute=self._identity.compute,
             max_tokens=_PACKED_TOKENS if on_cpu else 8 * _PACKED_TOKENS,
             one_source=on_cpu,

@@ -89,11 +89,12 @@ def check_states(
         return (counted, *(CheckResult(name, passed=False, figures=_NOT_RUN) for name in names))
     finite, plausible = _sweep(read, lengths, progress)
     sample, edited = spread(n_rows, REENCODED_ROWS), spread(n_rows, NULL_EDIT_ROWS)
+    null_edit, n_edited = _null_edit(read, encoder, sequences, edited)
     results = [
         (finite, n_rows),
         (plausible, n_rows),
         (_reencode(read, encoder, sequences, sample, n_blocks), len(sample)),
-        (_null_edit(read, encoder, sequences, edited), len(edited)),
+        (null_edit, n_edited),
     ]
     if rounded and n_rows:
         exact = encoder.in_float32()
@@ -231,17 +232,22 @@ def _reencode(
     return CheckResult("states_reproducible", passed=passed, figures=figures, rows=tuple(off))
 
 
-def _null_edit(read: ReadRows, encoder: StateEncoder, sequences: Sequence[str], rows: Sequence[int]) -> CheckResult:
-    """Apply a null edit and an SNV to the middle base of some windows and compare both with the cached states."""
+def _null_edit(
+    read: ReadRows, encoder: StateEncoder, sequences: Sequence[str], rows: Sequence[int]
+) -> tuple[CheckResult, int]:
+    """Apply a null edit and an SNV to the middle base of the longest windows; compare both with the cached states.
+
+    Returns the result and the number of windows compared.
+    """
     longest = max((len(sequences[row]) for row in rows), default=0)
     rows = [row for row in rows if len(sequences[row]) == longest]
     if not rows:
-        return CheckResult("null_edit_bounded", passed=True, figures={"windows": 0})
+        return CheckResult("null_edit_bounded", passed=True, figures={"windows": 0}), 0
     windows = [sequences[row] for row in rows]
     middle = longest // 2
     snvs = [RelEdit(middle, window[middle], "ACGT"["ACGT".index(window[middle]) - 1]) for window in windows]
     ratio = null_edit_ratio(encoder, windows, snvs, cached=read(rows))
-    return CheckResult(
+    result = CheckResult(
         "null_edit_bounded",
         passed=ratio < NULL_EDIT_BOUND,
         figures={"windows": len(rows), "ratio": ratio if np.isfinite(ratio) else None, "bound": NULL_EDIT_BOUND},
@@ -254,6 +260,7 @@ def _null_edit(read: ReadRows, encoder: StateEncoder, sequences: Sequence[str], 
             }
         ],
     )
+    return result, len(rows)
 
 
 def _check_snvs(windows: Sequence[str], snvs: Sequence[RelEdit]) -> None:

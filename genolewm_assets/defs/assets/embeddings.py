@@ -155,7 +155,7 @@ def refresh_index(workspace: Workspace, plan: BuildPlan, published: Published) -
         dg.get_dagster_logger().error(f"{message} Run: genolewm cache index --root {workspace.root.path}")
         return {"window_hashes": dg.MetadataValue.text(message)}
     omitted = "".join(f"; not covered: {location}" for location in report.omitted)
-    message = f"{report.path}: {len(report.caches):,} caches, {report.hashes:,} hashes, {report.rows:,} rows{omitted}"
+    message = f"{len(report.caches):,} caches, {report.hashes:,} hashes, {report.rows:,} rows{omitted}"
     return {"window_hashes": dg.MetadataValue.text(message)}
 
 

@@ -30,11 +30,6 @@ class PackedNetwork(Protocol):
     """Interface of a model that computes token states, such as ``encoders.network.StateNetwork``."""
 
     @property
-    def context(self) -> int | None:
-        """Largest number of tokens of a window; None if the model states none."""
-        ...
-
-    @property
     def rope_types(self) -> set[str]:
         """Kinds of rotary position codes of the model's layers; empty if it has none."""
         ...
@@ -61,6 +56,8 @@ class PrefixEncoder:
         Ids of the special tokens before and after the DNA tokens of a window.
     tokens_per_block
         DNA tokens per block.
+    context
+        Largest number of tokens of a window; None if the model states none.
     compute
         Name of the dtype of matrix products, ``float32`` or ``bfloat16``.
     max_tokens
@@ -77,13 +74,14 @@ class PrefixEncoder:
         leading: Sequence[int],
         trailing: Sequence[int],
         tokens_per_block: int,
+        context: int | None,
         compute: str,
         max_tokens: int,
         one_source: bool,
     ) -> None:
         self._network, self._kmer_ids = network, kmer_ids
         self._leading, self._trailing = tuple(leading), tuple(trailing)
-        self._tokens_per_block, self._compute = tokens_per_block, compute
+        self._tokens_per_block, self._context, self._compute = tokens_per_block, context, compute
         self._max_tokens, self._one_source = max_tokens, one_source
 
     @cached_property
@@ -197,7 +195,7 @@ class PrefixEncoder:
     def _probe_windows(self) -> list[Ids]:
         """Return a window, the same with another last token, with one in the middle, and all new from a third on."""
         special = len(self._leading) + len(self._trailing)
-        n_dna = min(_PROBE_TOKENS, self._network.context or _PROBE_TOKENS) - special
+        n_dna = min(_PROBE_TOKENS, self._context or _PROBE_TOKENS) - special
         picks = np.random.default_rng(0).integers(0, len(self._kmer_ids), (2, n_dna))
         picks[1] += picks[1] == picks[0]
         here, other = self._kmer_ids[picks % len(self._kmer_ids)]

@@ -290,6 +290,7 @@ def small_encoder(network: _SmallMemory) -> Any:
         leading=(),
         trailing=(),
         tokens_per_block=4,
+        context=None,
         compute="float32",
         max_tokens=1_000,
         one_source=False,
