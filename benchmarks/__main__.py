@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pysam
 
+from benchmarks.encode.shapes import SHAPES
+from benchmarks.encode.tables import encode_tables
 from benchmarks.leakage.tables import leakage_table
 from benchmarks.mito.tables import mito_tables
 from benchmarks.packages.memory_tables import package_memory_table
@@ -28,7 +30,7 @@ from benchmarks.vcf.tables import Setting, scaling_table, speed_table
 from genolewm_assets.genome import PROFILES
 from genolewm_assets.lewm.windows.table import build_window_table
 
-PARTS = ("speed", "scaling", "memory", "windows", "store", "mito", "spellings", "leakage")
+PARTS = ("speed", "scaling", "memory", "windows", "store", "mito", "spellings", "leakage", "encode")
 
 
 def window_table(runs: int) -> Iterator[str]:
@@ -64,6 +66,9 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=5, help="runs of each job after its warm-up")
     parser.add_argument("--cores", type=int, default=2, help="cores that every job may use")
     parser.add_argument("--shrink", type=int, default=1, help="divide all record counts by this, for a quick look")
+    parser.add_argument(
+        "--shape", choices=list(SHAPES), default="tiny", help="model of `encode`; carbon-500m needs an accelerator"
+    )
     given = parser.parse_args()
     unknown = set(given.parts) - set(PARTS)
     if unknown:
@@ -98,6 +103,8 @@ def _tables(part: str, given: argparse.Namespace, setting: Setting) -> Iterator[
         yield from store_tables(setting, shrink=given.shrink)
     if part == "leakage":
         yield from leakage_table(setting, shrink=given.shrink)
+    if part == "encode":
+        yield from encode_tables(setting, shape=given.shape)
     if part == "mito":
         yield from mito_tables(given.runs, shrink=given.shrink)
     for kind in given.kinds if part in {"speed", "scaling"} else ():

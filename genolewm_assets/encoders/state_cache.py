@@ -120,7 +120,7 @@ def write_states(
     with ArrayStoreWriter(
         directory, [spec], key_config=config, commit_rows=BATCH_ROWS, batch_rows=BATCH_ROWS
     ) as writer:
-        encoded, seconds = _encode_rest(writer, encoder, keys, sequences, progress)
+        encoded, seconds = encode_rows(writer, encoder, keys, sequences, progress)
         writer.finalize(compute_fingerprint(config, sources))
     reader = ArrayStoreReader(directory)
     checks = check_states(
@@ -144,12 +144,12 @@ def write_states(
     )
 
 
-def _encode_rest(
+def encode_rows(
     writer: ArrayStoreWriter,
     encoder: StateEncoder,
     keys: Sequence[str],
     sequences: Sequence[str],
-    progress: Progress,
+    progress: Progress = NO_PROGRESS,
 ) -> tuple[int, float]:
     """Encode and commit the windows without a row; return their number and the seconds that it took."""
     n_blocks = writer.layout.arrays[0].shape[0]
