@@ -103,7 +103,8 @@ def _write(compute: str) -> Callable[[Shape, str, Path], Tasks]:
     """Encode and write a store of states, without its checks."""
 
     def job(shape: Shape, device: str, folder: Path) -> Tasks:
-        from genolewm_assets.encoders import STATES, encode_rows, state_config
+        from genolewm_assets.encoders import STATES, state_config
+        from genolewm_assets.encoders.state_cache import encode_rows
         from genolewm_assets.store.arrays import ArraySpec, ArrayStoreWriter
 
         encoder, windows = _encoder(folder, device, compute), random_windows(shape.windows)

@@ -9,7 +9,6 @@ from .precision_check import NOTHING_ROUNDED as NOTHING_ROUNDED
 from .precision_check import PRECISION_SUFFICIENT as PRECISION_SUFFICIENT
 from .state_cache import STATE_ROWS as STATE_ROWS
 from .state_cache import STATES as STATES
-from .state_cache import encode_rows as encode_rows
 from .state_cache import state_config as state_config
 from .state_cache import write_states as write_states
 from .state_checks import STATE_CHECKS as STATE_CHECKS

@@ -121,13 +121,15 @@ def test_states_go_through_cache_package_and_stream(cached: tuple[str, Path], lo
         assert (moved > 0).all()
     unedited = [replace(one, target_window=one.source_window) for one in batches[0].tuples]
     same = encode_targets(replace(batches[0], tuples=tuple(unedited)), loaded[kind])
-    np.testing.assert_array_equal(same, batches[0].source_states)
+    # From a prefix, other products are summed up than in the cached windows.
+    np.testing.assert_allclose(same, batches[0].source_states, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_a_null_edit_changes_nothing(kind: str, loaded: Any) -> None:
     windows = random_windows(4, 1_200)
-    assert null_edit_ratio(loaded[kind], windows, random_snvs(windows)) == 0.0
+    ratio = null_edit_ratio(loaded[kind], windows, random_snvs(windows))
+    assert ratio == 0.0 if kind == "masked" else ratio < 1e-4
 
 
 def test_a_package_of_another_kind_is_refused(cached: tuple[str, Path], loaded: Any) -> None:
