@@ -130,7 +130,7 @@ def _edits(*, whole: bool) -> Callable[[Shape, str, Path], Tasks]:
 
     def job(shape: Shape, device: str, folder: Path) -> Tasks:
         encoder = _encoder(folder, device, "float32" if device == "cpu" else "bfloat16")
-        windows = random_windows(max(1, shape.windows // EDITS))
+        windows = random_windows(shape.edited)
         edited, source_of, spans = _make_edits(windows)
 
         def work() -> int:

@@ -15,8 +15,8 @@ class Shape:
     ----------
     vocabulary
         Rows of the embedding; the last 4,107 ids are the DNA tokens.
-    windows
-        Windows of 12,288 bp of one run.
+    windows, edited
+        Windows of 12,288 bp of one run, and windows of which eight edits are encoded.
     matrix
         Rows and columns of the matrices whose product gives the machine's rate.
     copied_bytes
@@ -29,6 +29,7 @@ class Shape:
     heads: int
     vocabulary: int
     windows: int
+    edited: int
     matrix: int
     copied_bytes: int
 
@@ -40,8 +41,8 @@ class Shape:
 
 #: ``carbon-500m`` has the size, width and vocabulary of Carbon-500M: 500 million parameters.
 SHAPES = {
-    "tiny": Shape(6, 256, 768, 4, 4_224, windows=8, matrix=1_024, copied_bytes=1 << 28),
-    "carbon-500m": Shape(25, 1_024, 3_072, 16, 155_776, windows=512, matrix=8_192, copied_bytes=1 << 32),
+    "tiny": Shape(6, 256, 768, 4, 4_224, windows=8, edited=4, matrix=1_024, copied_bytes=1 << 28),
+    "carbon-500m": Shape(25, 1_024, 3_072, 16, 155_776, windows=512, edited=64, matrix=8_192, copied_bytes=1 << 32),
 }
 
 _DNA_IDS = 4_107
