@@ -85,13 +85,17 @@ def test_run_without_a_process_of_its_own_is_left_alone(instance: dg.DagsterInst
 def test_only_a_run_that_states_why_it_failed_stays_failed(instance: dg.DagsterInstance) -> None:
     @dg.op
     def refuses() -> None:
-        raise dg.Failure("a check failed")
+        raise dg.Failure("a check failed", allow_retries=False)
+
+    @dg.op
+    def loses_its_accelerator() -> None:
+        raise dg.Failure("the accelerator failed", allow_retries=True)
 
     @dg.op
     def loses_its_database() -> None:
         raise ConnectionError("server closed the connection unexpectedly")
 
-    for op, retried in ((refuses, "false"), (loses_its_database, "true")):
+    for op, retried in ((refuses, "false"), (loses_its_accelerator, "true"), (loses_its_database, "true")):
         job = dg.GraphDefinition(f"job_{op.name}", node_defs=[op]).to_job(hooks={report_failure})
         run_id = job.execute_in_process(instance=instance, raise_on_error=False).run_id
         run = instance.get_run_by_id(run_id)

@@ -167,7 +167,8 @@ class ObservedSource(Declaration):
         if failures:
             lines = "\n".join(map(str, failures))
             said = lines if len(keys) == 1 else f"{len(failures)} of {len(keys)} files were not observed:\n{lines}"
-            raise dg.Failure(said, metadata={"exit_code": failures[0].exit_code}) from failures[0]
+            facts = {"exit_code": failures[0].exit_code}
+            raise dg.Failure(said, metadata=facts, allow_retries=False) from failures[0]
 
 
 reference_source = ObservedSource(

@@ -288,7 +288,7 @@ def build_stages(context: dg.OpExecutionContext, workspace: dg.ResourceParam[Wor
         opened = workspace.open()
         releases = register_offered(opened, context.instance)
     except GenoLeWMError as err:
-        raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}) from err
+        raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}, allow_retries=False) from err
     observe_new_sources(opened, context.instance, context.log.warning)
     builder = Builder(opened, context.instance, queue, partial(release_run, context.instance), context.log.info)
     stages = plan_stages(opened, context.instance, releases)
@@ -306,6 +306,8 @@ def build_stages(context: dg.OpExecutionContext, workspace: dg.ResourceParam[Wor
             f"{len(builder.failures)} of {len(tasks)} runs failed. Mend what "
             f"they name and launch {BUILD_EVERYTHING} again: what is current is kept.\n{lines}",
             metadata={"failed": dg.MetadataValue.md(lines)},
+            # The runs that failed for a fault of a machine have been launched again already.
+            allow_retries=False,
         )
     return dg.Output(None, metadata={"built": builder.built, "kept": builder.kept, "releases": ", ".join(releases)})
 

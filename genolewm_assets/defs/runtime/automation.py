@@ -123,11 +123,18 @@ RECOMPUTED = _when(_due(), "compute again when an input changed")
 #: An audit that passed changed with the package that it audited; a package without one cannot be chosen.
 _AUDITS = dg.AssetSelection.assets(["packages", "audit"])
 
-# One condition for both: Dagster would file what two of the same form remember in one place. Where a release fails
-# before its package, the audit of the same run counts as failed too.
 _AUDITED = _labelled(
-    AC.any_deps_match(_CHANGED | (_NEWLY_FAILED & ~AC.any_deps_missing())).allow(_AUDITS).since(AC.newly_requested()),
-    "a package passed or failed its audit since the last request",
+    AC.any_deps_match(_CHANGED).allow(_AUDITS).since(AC.newly_requested()),
+    "a package passed its audit since the last request",
+)
+_AUDIT_FAILED = _labelled(
+    # Where a release fails before its package, the audit of the same run counts as failed too. The reset has another
+    # form than that above: Dagster files what two conditions of one form remember in one place. Both as one condition,
+    # joined by ``|``, would lose the time of a change.
+    AC.any_deps_match(_NEWLY_FAILED & ~AC.any_deps_missing())
+    .allow(_AUDITS)
+    .since(AC.newly_requested() | AC.initial_evaluation()),
+    "a package failed its audit since the last request",
 )
 
 #: Built when it is newly missing, or any package passed or failed its audit: after a failed one it chooses no package
@@ -135,7 +142,7 @@ _AUDITED = _labelled(
 #: progress does not delay it, because its build verifies the package it selects. Another package may change during that
 #: verification, so a change counts as handled only when the asset is requested after it.
 FOLLOWING = _labelled(
-    _labelled(_newly_missing() | _AUDITED, "nothing is in use yet, or a package was audited") & _IDLE,
+    _labelled(_newly_missing() | _AUDITED | _AUDIT_FAILED, "nothing is in use yet, or a package was audited") & _IDLE,
     "follow every audit of a package",
 )
 
