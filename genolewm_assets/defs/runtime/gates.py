@@ -25,7 +25,14 @@ from genolewm_assets.defs.runtime.currency import Currency, PublishingAsset
 from genolewm_assets.defs.runtime.run_log import LogProgress
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.errors import BusyError, DeviceError, FetchError, GenoLeWMError, MissingResourceError
+from genolewm_assets.errors import (
+    BusyError,
+    ChecksumError,
+    DeviceError,
+    FetchError,
+    GenoLeWMError,
+    MissingResourceError,
+)
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import (
     REMEDY,
@@ -263,7 +270,8 @@ class GatedAsset(PublishingAsset):
             yield from map(self._as_dagster, evaluated)
             yield from self._not_evaluated({INPUTS_ACCEPTED, *(check.name for check in evaluated)})
             yield from self.advice(workspace, self.currency(workspace, partition), context.instance)
-            retry = isinstance(err, (BusyError, DeviceError, FetchError)) or workspace.root.is_storage_error(err)
+            fault = isinstance(err, (BusyError, DeviceError, FetchError)) and not isinstance(err, ChecksumError)
+            retry = fault or workspace.root.is_storage_error(err)
             text, pages = _stated_failure(self.key, err, evaluated)
             raise dg.Failure(text, metadata={**pages, "exit_code": err.exit_code}, allow_retries=retry) from err
         if published.reused:

@@ -28,13 +28,14 @@ def training(package: Path, model: Path, checkpoint: Path) -> Iterator[subproces
     """Start two ranks as torchrun does, and yield the first; both are killed when the block is left."""
     words = [str(EXAMPLE), str(package), str(model), str(checkpoint), "--epochs", "2", "--workers", "1"]
     words += ["--save-every", str(SAVE_EVERY), "--windows-per-batch", "4"]
+    path = os.pathsep.join(map(str, (REPOSITORY, EXAMPLE.parent)))
     group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     ranks = [
         subprocess.Popen(
             [sys.executable, *words],
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **group, "PYTHONPATH": str(REPOSITORY), "RANK": str(rank), "OMP_NUM_THREADS": "1"},
+            env={**os.environ, **group, "PYTHONPATH": path, "RANK": str(rank), "OMP_NUM_THREADS": "1"},
             start_new_session=True,
         )
         for rank in range(2)
