@@ -57,6 +57,11 @@ class HeldSequences:
         """Return the number of different 31-mers, of which one and its reverse complement count once."""
         return len(self._keys)
 
+    @property
+    def arrays(self) -> tuple[NDArray[np.uint64], np.uint64, NDArray[np.uint8]]:
+        """Sorted keys, shift and bits, as the functions of ``kmer_kernels`` take them."""
+        return self._keys, self._shift, self._bits
+
     def __contains__(self, bases: str) -> bool:
         """Tell whether upper-case bases contain one of the 31-mers, on either strand; N parts independent texts."""
         return self._has_key(np.frombuffer(bases.encode(), np.uint8), self._keys, self._shift, self._bits)
