@@ -117,7 +117,8 @@ def compress(state: Words, message: Words, n_bytes: int, is_last: bool) -> None:
 @numba.njit(nogil=True, cache=True)
 def _load(message: Words, text: Bytes, start: int, end: int) -> None:
     """Fill a message block with ``text[start:end]``, at most 128 bytes, little-endian, and zeros."""
-    message[:] = np.uint64(0)
+    for k in range(16):
+        message[k] = 0
     for at in range(start, end):
         place = at - start
         message[place >> 3] |= np.uint64(text[at]) << np.uint64(8 * (place & 7))
@@ -126,7 +127,8 @@ def _load(message: Words, text: Bytes, start: int, end: int) -> None:
 @numba.njit(nogil=True, cache=True)
 def _begin(state: Words, digest_bytes: int, key_bytes: int) -> None:
     """Set a state to that of BLAKE2b before its first block."""
-    state[:] = _IV
+    for k in range(8):
+        state[k] = _IV[k]
     state[0] ^= _FANOUT_DEPTH ^ np.uint64((key_bytes << 8) | digest_bytes)
 
 
@@ -150,8 +152,8 @@ def hash_root(text: Bytes, size: int, digest: Words, message: Words) -> None:
 def absorb_key(state: Words, digest: Words, digest_bytes: int, message: Words) -> None:
     """Set a state to that of keyed BLAKE2b behind its key block; the key is ``digest[:4]``."""
     _begin(state, digest_bytes, KEY_BYTES)
-    message[:4] = digest[:4]
-    message[4:] = np.uint64(0)
+    for k in range(16):
+        message[k] = digest[k] if k < 4 else np.uint64(0)
     compress(state, message, BLOCK_BYTES, False)
 
 
@@ -170,7 +172,8 @@ def start_child(
     digest, message
         Room: uint64, shapes (8,) and (16,).
     """
-    digest[:] = parent
+    for k in range(8):
+        digest[k] = parent[k]
     _load(message, text, 0, size)
     compress(digest, message, BLOCK_BYTES + size, True)
     absorb_key(streams[at, _STATE], digest, _DRAWN_BYTES, message)
@@ -183,8 +186,10 @@ def word(streams: Streams, at: int, message: Words) -> np.uint64:
     """Return the next 64 random bits of a stream."""
     used = streams[at, _USED]
     if used == 8:
-        streams[at, _READ] = streams[at, _STATE]
-        message[:] = np.uint64(0)
+        for k in range(8):
+            streams[at, 8 + k] = streams[at, k]
+        for k in range(16):
+            message[k] = 0
         message[0] = streams[at, _BLOCK]
         compress(streams[at, _READ], message, BLOCK_BYTES + 8, True)
         streams[at, _BLOCK] += np.uint64(1)

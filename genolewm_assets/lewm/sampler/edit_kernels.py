@@ -244,8 +244,10 @@ def write_edited(
 
 @numba.njit(nogil=True, cache=True)
 def _copy(to: Bytes, to_at: int, source: Bytes, at: int, size: int) -> None:
+    # Slices show the compiler that no index is negative: it then copies many bases at once.
+    bases, room = source[at : at + size], to[to_at : to_at + size]
     for k in range(size):
-        to[to_at + k] = source[at + k]
+        room[k] = bases[k]
 
 
 @numba.njit(nogil=True, cache=True)

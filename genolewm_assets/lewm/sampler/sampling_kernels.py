@@ -173,7 +173,8 @@ def sample_windows(
         n_tokens = site.size // _TOKEN_BP
         source = drawn.source_tokens[window]
         encode_codes(site.codes, site.at, n_tokens, source, 0)
-        source[n_tokens:] = -1
+        for k in range(n_tokens, source.size):
+            source[k] = -1
         redraws = drawn.redraws[window]
         for slot in range(n_slots):
             planned = np.int64(plan[window, slot])
@@ -183,7 +184,8 @@ def sample_windows(
             at = window * n_slots + slot
             target = drawn.tokens[at]
             write_tokens(site, room, slot, source[:n_tokens], target[:n_tokens])
-            target[n_tokens:] = -1
+            for k in range(n_tokens, target.size):
+                target[k] = -1
             _write_facts(site, limits, room, drawn, slot, at, source[:n_tokens], target[:n_tokens])
             drawn.facts[PLANNED, at], drawn.facts[SERVED, at], drawn.facts[ALLELE, at] = planned, served, allele
             used = _write_edits(site, room, drawn, slot, at, used)
@@ -209,7 +211,8 @@ def _site(windows: Windows, window: int) -> Site:
 def _start_window(windows: Windows, window: int, prefix: Bytes, dice: Dice) -> None:
     """Derive the key of a visit, of which every stream of the window is a child."""
     text, at = dice.text, prefix.size
-    text[:at] = prefix
+    for k in range(at):
+        text[k] = prefix[k]
     at = write_text_part(text, at, _STRING, windows.ids[window], _ID_BYTES)
     at = write_int_part(text, at, windows.again[window])
     hash_root(text, at, dice.digest, dice.message)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from genolewm_assets.lewm.sampler.edit_kernels import Bytes, Integers, Site, write_edited
 
-_LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
+_LETTERS = np.uint32(int.from_bytes(b"ACGT", "little"))
 
 
 @numba.njit(nogil=True, cache=True)
@@ -51,5 +51,7 @@ def write_edited_windows(
 
 @numba.njit(nogil=True, cache=True)
 def _spell(codes: Bytes, at: int, size: int, letters: Bytes) -> None:
+    bases, own = codes[at : at + size], letters[:size]
     for k in range(size):
-        letters[k] = _LETTERS[codes[at + k]]
+        # The four letters are the bytes of one number: shifts are done for many bases at once, look-ups are not.
+        own[k] = np.uint8((_LETTERS >> (np.uint32(bases[k]) << np.uint32(3))) & np.uint32(255))
