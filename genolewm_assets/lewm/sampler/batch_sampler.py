@@ -223,6 +223,8 @@ def _dice(prefix_bytes: int, most_alleles: int) -> Dice:
         message=np.empty(16, dtype=np.uint64),
         text=np.empty(prefix_bytes + _KEY_PARTS_BYTES, dtype=np.uint8),
         order=np.empty((1 + _MOST_TABLES, max(1, most_alleles)), dtype=np.int64),
+        left=np.empty(_MOST_TABLES, dtype=np.int64),
+        first=np.empty(_MOST_TABLES, dtype=np.int64),
     )
 
 

@@ -13,6 +13,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from genolewm_assets.lewm.sampler.options import KERNEL
+
 Words: TypeAlias = npt.NDArray[np.uint64]
 Streams: TypeAlias = npt.NDArray[np.uint64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -63,7 +65,7 @@ _L1, _L2, _L3, _L4 = np.uint64(32), np.uint64(40), np.uint64(48), np.uint64(1)
 _FANOUT_DEPTH = np.uint64(0x01010000)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _mix(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, x: np.uint64, y: np.uint64):  # type: ignore[no-untyped-def]
     """Return the four words of a column or diagonal after the mixing function G; uint64 each."""
     a = a + b + x
@@ -81,7 +83,7 @@ def _mix(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, x: np.uint64, y
     return a, b, c, d
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def compress(state: Words, message: Words, n_bytes: int, is_last: bool) -> None:
     """Mix a message block, uint64 of shape (16,), into a state, uint64 of shape (8,), in place.
 
@@ -114,7 +116,7 @@ def compress(state: Words, message: Words, n_bytes: int, is_last: bool) -> None:
     state[7] ^= b3 ^ d3
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _load(message: Words, text: Bytes, start: int, end: int) -> None:
     """Fill a message block with ``text[start:end]``, at most 128 bytes, little-endian, and zeros."""
     for k in range(16):
@@ -124,7 +126,7 @@ def _load(message: Words, text: Bytes, start: int, end: int) -> None:
         message[place >> 3] |= np.uint64(text[at]) << np.uint64(8 * (place & 7))
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _begin(state: Words, digest_bytes: int, key_bytes: int) -> None:
     """Set a state to that of BLAKE2b before its first block."""
     for k in range(8):
@@ -132,7 +134,7 @@ def _begin(state: Words, digest_bytes: int, key_bytes: int) -> None:
     state[0] ^= _FANOUT_DEPTH ^ np.uint64((key_bytes << 8) | digest_bytes)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def hash_root(text: Bytes, size: int, digest: Words, message: Words) -> None:
     """Write BLAKE2b without a key of ``text[:size]`` to ``digest[:4]``: ``DrawKey.of``.
 
@@ -148,7 +150,7 @@ def hash_root(text: Bytes, size: int, digest: Words, message: Words) -> None:
     compress(digest, message, size, True)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def absorb_key(state: Words, digest: Words, digest_bytes: int, message: Words) -> None:
     """Set a state to that of keyed BLAKE2b behind its key block; the key is ``digest[:4]``."""
     _begin(state, digest_bytes, KEY_BYTES)
@@ -157,7 +159,7 @@ def absorb_key(state: Words, digest: Words, digest_bytes: int, message: Words) -
     compress(state, message, BLOCK_BYTES, False)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def start_child(
     streams: Streams, at: int, parent: Words, text: Bytes, size: int, digest: Words, message: Words
 ) -> None:
@@ -181,7 +183,7 @@ def start_child(
     streams[at, _USED] = 8
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def word(streams: Streams, at: int, message: Words) -> np.uint64:
     """Return the next 64 random bits of a stream."""
     used = streams[at, _USED]
@@ -198,7 +200,7 @@ def word(streams: Streams, at: int, message: Words) -> np.uint64:
     return streams[at, np.uint64(8) + used]
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def below(streams: Streams, at: int, n: int, message: Words) -> int:
     """Return a uniform number from 0 to n - 1, for n from 1 to 2**63 - 1: the upper half of the product of 128 bits."""
     bits, most = word(streams, at, message), np.uint64(n)
@@ -209,13 +211,13 @@ def below(streams: Streams, at: int, n: int, message: Words) -> int:
     return np.int64(high * most_high + (middle >> _HALF) + (other >> _HALF))
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def uniform(streams: Streams, at: int, message: Words) -> float:
     """Return a uniform number in [0, 1), a multiple of 2**-53."""
     return np.float64(word(streams, at, message) >> _MANTISSA_SHIFT) * 2.0**-53
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def take_permuted(streams: Streams, at: int, order: npt.NDArray[np.int64], left: int, message: Words) -> int:
     """Return the next number of ``TrainDraws.permuted``.
 
@@ -227,7 +229,7 @@ def take_permuted(streams: Streams, at: int, order: npt.NDArray[np.int64], left:
     return taken
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def write_text_part(text: Bytes, at: int, tag: Bytes, value: Bytes, size: int) -> int:
     """Write a part of a key, ``tag`` and ``value[:size]``, with its length, and return the index behind it.
 
@@ -242,7 +244,7 @@ def write_text_part(text: Bytes, at: int, tag: Bytes, value: Bytes, size: int) -
     return at + 8 + size
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def write_int_part(text: Bytes, at: int, value: int) -> int:
     """Write an integer part of a key, from 0 to 2**63 - 1, and return the index behind it; it takes up to 27 bytes."""
     digits, left = 1, value // 10

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.sampler.blake_kernels import Streams, Words, below, take_permuted
 from genolewm_assets.lewm.sampler.edit_kernels import ALT, AT, POS, REF, Bytes, Integers, Site, align_left, base_of
 from genolewm_assets.lewm.sampler.rule_kernels import (
@@ -48,6 +49,8 @@ class Dice(NamedTuple):
     order
         int64, shape (3, most alleles of a window): the alleles of each source that are left, and those left to stand
         beside an edit.
+    left, first
+        int64, shape (2,): alleles that each source has left for the window (-1: not yet asked), and its first row.
     """
 
     streams: Streams
@@ -56,9 +59,11 @@ class Dice(NamedTuple):
     message: Words
     text: Bytes
     order: Integers
+    left: Integers
+    first: Integers
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def propose_real(
     site: Site, limits: Limits, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int, n: int,
     alleles: Alleles, first: int, which: int, stream: int, left: int,
@@ -94,7 +99,7 @@ def propose_real(
     return left, -1
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def propose_synthetic(
     site: Site, limits: Limits, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int, n: int,
     inserts_or_deletes: bool, low: int, high: int,
@@ -119,7 +124,7 @@ def propose_synthetic(
     return False
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _attempt(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: int) -> int:
     """Judge the n edits of a slot together with its row n; keep them sorted, and drop the new one if it is refused."""
     rows, edits, new = room.rows[slot], room.edits, 3 * slot + n
@@ -135,7 +140,7 @@ def _attempt(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: i
     return reason
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _write_real(site: Site, alleles: Alleles, room: Room, chosen: int, row: int) -> int:
     """Write a reference allele as an edit of the window, in its normal form; return the reason if that is impossible."""
     edits, alt, at = room.edits, room.alt, row * room.allele_bp
@@ -163,7 +168,7 @@ def _write_real(site: Site, alleles: Alleles, room: Room, chosen: int, row: int)
     return ALLOWED
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _write_snv(site: Site, room: Room, dice: Dice, low: int, high: int, row: int) -> bool:
     """Write an SNV at a uniform position in ``[low, high)``; return False if the range is empty."""
     if high <= low:
@@ -176,7 +181,7 @@ def _write_snv(site: Site, room: Room, dice: Dice, low: int, high: int, row: int
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _write_indel(site: Site, room: Room, dice: Dice, low: int, high: int, row: int) -> bool:
     """Write an insertion or a deletion inside ``[low, high)``; return False if the range is too short for its length."""
     streams, message, edits, alt = dice.streams, dice.message, room.edits, room.alt

@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.edits import kmer_kernels
 from genolewm_assets.lewm.sampler.edit_kernels import (
     ALT,
@@ -130,7 +131,7 @@ class Room(NamedTuple):
     joined_bp: int
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def judge(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: int) -> int:
     """Return ``ALLOWED`` or the reason why the first n edits of a slot, sorted and in normal form, are refused.
 
@@ -166,7 +167,7 @@ def judge(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: int)
     return ALLOWED
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _misplaced(site: Site, limits: Limits, room: Room, rows: Integers, n: int) -> int:
     """Return the reason why positions are not allowed; write the edits on the other strand of a reverse window."""
     edits, alt, inset_bp, spare = room.edits, room.alt, limits.inset_bp, room.edits.shape[0] - 5
@@ -189,13 +190,13 @@ def _misplaced(site: Site, limits: Limits, room: Room, rows: Integers, n: int) -
     return BEYOND_FLANK if abs(change) > min(site.left_bp, site.right_bp) else ALLOWED
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _is_inset(site: Site, edits: Integers, row: int, inset_bp: int) -> bool:
     pos = edits[row, POS]
     return pos >= inset_bp and pos + max(edits[row, REF], edits[row, ALT]) <= site.size - inset_bp
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _makes_held_out(site: Site, held: Alleles, room: Room, rows: Integers, n: int) -> bool:
     """Tell whether an edit, or neighbouring edits together, make a held-out allele; needs :func:`_misplaced`."""
     if held.rows[site.contig, 0] == held.rows[site.contig, 1]:
@@ -213,7 +214,7 @@ def _makes_held_out(site: Site, held: Alleles, room: Room, rows: Integers, n: in
     return False
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _write_joined(site: Site, room: Room, rows: Integers, first: int, last: int) -> int:
     """Write edits ``first`` to ``last`` as one edit in the reference's normal form, and return its row."""
     edits, alt, row = room.edits, room.alt, room.edits.shape[0] - 2
@@ -238,7 +239,7 @@ def _write_joined(site: Site, room: Room, rows: Integers, first: int, last: int)
     return row
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def first_row(alleles: Alleles, contig: int, pos: int) -> int:
     """Return the first row of a contig whose allele lies at ``pos`` (1-based) or behind."""
     low, high = alleles.rows[contig, 0], alleles.rows[contig, 1]
@@ -251,7 +252,7 @@ def first_row(alleles: Alleles, contig: int, pos: int) -> int:
     return low
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def contains(alleles: Alleles, site: Site, edits: Integers, alt: Bytes, row: int) -> bool:
     """Tell whether alleles hold an edit that is given in the reference's normal form."""
     pos = site.start + edits[row, POS] + 1
@@ -274,7 +275,7 @@ def contains(alleles: Alleles, site: Site, edits: Integers, alt: Bytes, row: int
     return False
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _shows(site: Site, room: Room, rows: Integers, n: int, shift: int, locus: int) -> bool:
     """Tell whether the token of the locus differs between the two windows."""
     low = locus // _TOKEN_BP * _TOKEN_BP
@@ -286,7 +287,7 @@ def _shows(site: Site, room: Room, rows: Integers, n: int, shift: int, locus: in
     return False
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def pooled_blocks(limits: Limits, token: int, n_tokens: int):  # type: ignore[no-untyped-def]
     """Return the first block and the block behind the last one that a tuple with this locus is pooled over."""
     n_blocks = -(-n_tokens // limits.block_tokens)
@@ -297,7 +298,7 @@ def pooled_blocks(limits: Limits, token: int, n_tokens: int):  # type: ignore[no
     return first // limits.block_tokens, min(n_blocks, stop)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _is_pooled(site: Site, limits: Limits, room: Room, rows: Integers, n: int, locus: int) -> bool:
     n_tokens = site.size // _TOKEN_BP
     first, stop = pooled_blocks(limits, locus // _TOKEN_BP, n_tokens)
@@ -309,7 +310,7 @@ def _is_pooled(site: Site, limits: Limits, room: Room, rows: Integers, n: int, l
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def reach(site: Site, limits: Limits, room: Room, slot: int, n: int):  # type: ignore[no-untyped-def]
     """Return the bases ``[low, high)`` in which a further edit is pooled together with the n edits of a slot."""
     n_tokens = site.size // _TOKEN_BP
@@ -327,12 +328,12 @@ def reach(site: Site, limits: Limits, room: Room, slot: int, n: int):  # type: i
     return low * _TOKEN_BP, _pooled_end(limits, first, n_tokens) * _TOKEN_BP
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _pooled_end(limits: Limits, token: int, n_tokens: int) -> int:
     return min(n_tokens, pooled_blocks(limits, token, n_tokens)[1] * limits.block_tokens)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _is_taken(site: Site, room: Room, slot: int, n: int) -> bool:
     """Tell whether an earlier slot has the same edited window."""
     edits, alt, rows, facts = room.edits, room.alt, room.rows, room.facts
@@ -344,7 +345,7 @@ def _is_taken(site: Site, room: Room, slot: int, n: int) -> bool:
     return False
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _shows_held_out(site: Site, held: Held, room: Room, rows: Integers, n: int, shift: int) -> bool:
     """Tell whether bases that differ, or those around or between them, spell a held-out allele in either window."""
     edits, furthest, gained = room.edits, 0, 0

@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.sampler.blake_kernels import (
     KEY_BYTES,
     absorb_key,
@@ -131,7 +132,7 @@ class Drawn(NamedTuple):
     tokens: Tokens
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def count_alleles(windows: Windows, limits: Limits, alleles: Alleles) -> int:
     """Return the most alleles that one window may draw from."""
     most = 0
@@ -142,7 +143,7 @@ def count_alleles(windows: Windows, limits: Limits, alleles: Alleles) -> int:
     return most
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def sample_windows(
     windows: Windows, plan: npt.NDArray[np.int8], prefix: Bytes, limits: Limits, sources: Sources, held: Held,
     room: Room, dice: Dice, drawn: Drawn,
@@ -165,11 +166,10 @@ def sample_windows(
         bytes of ``drawn.pool`` in use.
     """
     n_slots, used = plan.shape[1], 0
-    left, first = np.empty(2, dtype=np.int64), np.empty(2, dtype=np.int64)
     for window in range(plan.shape[0]):
         site = _site(windows, window)
         _start_window(windows, window, prefix, dice)
-        left[:] = -1
+        dice.left[0], dice.left[1] = -1, -1
         n_tokens = site.size // _TOKEN_BP
         source = drawn.source_tokens[window]
         encode_codes(site.codes, site.at, n_tokens, source, 0)
@@ -178,7 +178,7 @@ def sample_windows(
         redraws = drawn.redraws[window]
         for slot in range(n_slots):
             planned = np.int64(plan[window, slot])
-            served, allele = _fill(site, limits, sources, held, room, dice, redraws, slot, planned, left, first)
+            served, allele = _fill(site, limits, sources, held, room, dice, redraws, slot, planned)
             if served < 0:
                 return window, slot, used
             at = window * n_slots + slot
@@ -192,7 +192,7 @@ def sample_windows(
     return -1, -1, used
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _site(windows: Windows, window: int) -> Site:
     left, size, right = windows.sizes[window]
     return Site(
@@ -207,7 +207,7 @@ def _site(windows: Windows, window: int) -> Site:
     )
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _start_window(windows: Windows, window: int, prefix: Bytes, dice: Dice) -> None:
     """Derive the key of a visit, of which every stream of the window is a child."""
     text, at = dice.text, prefix.size
@@ -219,7 +219,7 @@ def _start_window(windows: Windows, window: int, prefix: Bytes, dice: Dice) -> N
     absorb_key(dice.parent, dice.digest, KEY_BYTES, dice.message)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _allele_rows(site: Site, limits: Limits, alleles: Alleles, low: int, high: int):  # type: ignore[no-untyped-def]
     """Return the rows ``[first, end)`` of the alleles that begin in the bases ``[low, high)`` at which edits may be."""
     low, high = max(low, limits.first_bp), min(high, site.size - limits.inset_bp)
@@ -231,16 +231,12 @@ def _allele_rows(site: Site, limits: Limits, alleles: Alleles, low: int, high: i
     return first, first_row(alleles, site.contig, site.start + high + 1)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _fill(
     site: Site, limits: Limits, sources: Sources, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int,
-    planned: int, left: Integers, first: Integers,
+    planned: int,
 ):  # fmt: skip # type: ignore[no-untyped-def]
-    """Fill a slot; return the source served, -1 if none has an edit, and the row of a single real allele, else -1.
-
-    ``left`` and ``first``, int64 of shape (2,), hold the alleles that each table has left for the window (-1: not yet
-    asked), and its first row.
-    """
+    """Fill a slot; return the source served, -1 if none has an edit, and the row of a single real allele, else -1."""
     start_child(
         dice.streams, 0, dice.parent, dice.text, write_int_part(dice.text, 0, slot), dice.digest, dice.message
     )
@@ -250,11 +246,12 @@ def _fill(
     table, served, allele = sources.table_of[planned], -1, -1
     if table >= 0:
         alleles = sources.first if table == 0 else sources.second
-        if left[table] < 0:
-            _start_table(site, limits, sources, alleles, dice, table, left, first)
-        left[table], allele = propose_real(
-            site, limits, held, room, dice, redraws, slot, 0, alleles, first[table], table, 1 + table, left[table]
-        )
+        if dice.left[table] < 0:
+            _start_table(site, limits, sources, alleles, dice, table)
+        dice.left[table], allele = propose_real(
+            site, limits, held, room, dice, redraws, slot, 0, alleles, dice.first[table], table, 1 + table,
+            dice.left[table],
+        )  # fmt: skip
         served = planned if allele >= 0 else -1
     elif propose_synthetic(
         site, limits, held, room, dice, redraws, slot, 0, planned == SYNTHETIC_INDEL, 0, site.size
@@ -272,20 +269,20 @@ def _fill(
     return served, allele
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _start_table(
-    site: Site, limits: Limits, sources: Sources, alleles: Alleles, dice: Dice, table: int, left: Integers,
-    first: Integers,
-) -> None:  # fmt: skip
-    first[table], end = _allele_rows(site, limits, alleles, 0, site.size)
-    left[table] = end - first[table]
-    for k in range(left[table]):
+    site: Site, limits: Limits, sources: Sources, alleles: Alleles, dice: Dice, table: int
+) -> None:
+    """Begin the window's stream of a table of alleles."""
+    dice.first[table], end = _allele_rows(site, limits, alleles, 0, site.size)
+    dice.left[table] = end - dice.first[table]
+    for k in range(dice.left[table]):
         dice.order[table, k] = k
     part, size = sources.parts[table], sources.part_sizes[table]
     start_child(dice.streams, 1 + table, dice.parent, part, size, dice.digest, dice.message)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _add_companion(
     site: Site, limits: Limits, sources: Sources, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int,
     n: int, source: int,
@@ -312,7 +309,7 @@ def _add_companion(
     return propose_synthetic(site, limits, held, room, dice, redraws, slot, n, False, low, high)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _write_facts(
     site: Site, limits: Limits, room: Room, drawn: Drawn, slot: int, at: int, source: Tokens, target: Tokens
 ) -> None:
@@ -325,7 +322,7 @@ def _write_facts(
     facts[N_POOLED, at], facts[N_CHANGED, at], facts[N_CHANGED_BLOCKS, at] = pooled, changed, blocks
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _write_edits(site: Site, room: Room, drawn: Drawn, slot: int, at: int, used: int) -> int:
     """Write the edits of a slot, and return the bytes of the pool in use."""
     edits, alt, places, bases, pool = room.edits, room.alt, drawn.places, drawn.bases, drawn.pool
@@ -358,7 +355,7 @@ def _write_edits(site: Site, room: Room, drawn: Drawn, slot: int, at: int, used:
     return used
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _type_of(site: Site, edits: Integers, alt: Bytes, row: int) -> int:
     """Return the code of the type of an edit in normal form."""
     pos, ref_bp, alt_bp, at = edits[row, POS], edits[row, REF], edits[row, ALT], edits[row, AT]

@@ -216,7 +216,9 @@ class EditBatch:
         text = np.zeros((len(self), int(windows.sizes[:, 1].max(initial=0))), dtype=np.uint8)
         edits = np.stack((self.edit_rel_pos, self.edit_ref_length, self.edit_alt_length, self.alt_at), axis=-1)
         tables = windows.codes, windows.at, windows.sizes, self.n_edits, self.origin_shift, edits, self.pool
-        kernels.write_edited_windows(*map(read_only, tables), text)
+        letters = np.empty(len(self.pool), dtype=np.uint8)
+        own = np.empty(int(windows.sizes.sum(axis=1).max(initial=0)), dtype=np.uint8)
+        kernels.write_edited_windows(*map(read_only, tables), letters, own, text)
         return text
 
 

@@ -6,15 +6,17 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.sampler.edit_kernels import Bytes, Integers, Site, write_edited
 
+_ROWS = np.arange(3)
 _LETTERS = np.uint32(int.from_bytes(b"ACGT", "little"))
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def write_edited_windows(
     codes: Bytes, at: Integers, sizes: npt.NDArray[np.int32], n_edits: Integers, shift: Integers, edits: Integers,
-    pool: Bytes, text: Bytes,
+    pool: Bytes, letters: Bytes, own: Bytes, text: Bytes,
 ) -> None:  # fmt: skip
     """Write edited windows as upper-case ASCII.
 
@@ -28,28 +30,24 @@ def write_edited_windows(
         int64, shape (n, 3, 4): columns of ``edit_kernels``; alts begin in ``pool``.
     pool
         uint8: bases of alts, as codes.
+    letters, own
+        Room: uint8, of the size of ``pool``, and of the longest window with its flanks.
     text
         uint8, shape (n, width); bytes past the end of a window are left alone.
     """
-    letters = np.empty(pool.size, dtype=np.uint8)
     _spell(pool, 0, pool.size, letters)
-    rows = np.arange(3)
     n_windows = sizes.shape[0]
     per_window = n_edits.size // max(1, n_windows)
-    longest = 0
-    for window in range(n_windows):
-        longest = max(longest, at[window + 1] - at[window])
-    own = np.empty(longest, dtype=np.uint8)
     for window in range(n_windows):
         left, size, right = sizes[window]
         # Bases are spelt once per window: the edited ones are copied.
         _spell(codes, at[window], at[window + 1] - at[window], own)
         site = Site(own, np.int64(left), np.int64(left), np.int64(size), np.int64(right), -1, 0, False)
         for one in range(window * per_window, (window + 1) * per_window):
-            write_edited(site, edits[one], letters, rows, n_edits[one], shift[one], 0, site.size, text[one])
+            write_edited(site, edits[one], letters, _ROWS, n_edits[one], shift[one], 0, site.size, text[one])
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _spell(codes: Bytes, at: int, size: int, letters: Bytes) -> None:
     bases, own = codes[at : at + size], letters[:size]
     for k in range(size):

@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.sampler.edit_kernels import ALT, POS, REF, Bytes, Integers, Site, write_edited
 from genolewm_assets.lewm.sampler.rule_kernels import CHANGE, LOCUS, SHIFT, Room
 
@@ -22,7 +23,7 @@ _UNPACKED = ((np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3).astype(np.
 _LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def unpack_windows(packed: Bytes, first: Integers, at: Integers, codes: Bytes) -> None:
     """Unpack windows with their flanks.
 
@@ -50,7 +51,7 @@ def unpack_windows(packed: Bytes, first: Integers, at: Integers, codes: Bytes) -
             codes[k] = _UNPACKED[packed[byte + whole], k - here - 4 * whole]
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def encode_codes(codes: Bytes, at: int, n: int, tokens: Tokens, to: int) -> None:
     """Write the ranks of ``n`` consecutive 6-mers, from base ``at`` on, to ``tokens[to:to + n]``."""
     bases, ranks = codes[at : at + _TOKEN_BP * n], tokens[to : to + n]
@@ -61,7 +62,7 @@ def encode_codes(codes: Bytes, at: int, n: int, tokens: Tokens, to: int) -> None
         ranks[k] = np.int16(high | low)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def _copy(source: Tokens, target: Tokens, start: int, stop: int) -> None:
     """Copy the tokens ``[start, stop)``; an assignment of slices takes 80 times as long as this loop."""
     these, own = source[start:stop], target[start:stop]
@@ -69,7 +70,7 @@ def _copy(source: Tokens, target: Tokens, start: int, stop: int) -> None:
         own[k] = these[k]
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def write_tokens(site: Site, room: Room, slot: int, source: Tokens, target: Tokens) -> None:
     """Write the tokens of a slot's edited window: those of the window, and anew those that its edits change or shift.
 
@@ -97,7 +98,7 @@ def write_tokens(site: Site, room: Room, slot: int, source: Tokens, target: Toke
         _copy(source, target, stop, n_tokens)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(**KERNEL)
 def count_changes(source: Tokens, target: Tokens, first: int, stop: int, block_tokens: int):  # type: ignore[no-untyped-def]
     """Count the tokens of the blocks ``[first, stop)``, those that differ between windows, and the blocks with one."""
     n_tokens = source.size
