@@ -28,6 +28,8 @@ from genolewm_assets.lewm.sampler.rule_kernels import (
 #: Synthetic proposals of one source for one slot, after which the source counts as exhausted.
 _ATTEMPTS = 64
 _MAX_EVENT_BP = 15
+# Typed values: a kernel is compiled once more for every literal that it is called with.
+_FALSE, _SLOT = np.bool_(False), np.int64(0)
 _LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
 _CODES = np.full(256, 4, dtype=np.uint8)
 _CODES[_LETTERS] = np.arange(4)
@@ -164,7 +166,7 @@ def _write_real(site: Site, alleles: Alleles, room: Room, chosen: int, row: int)
             alt[at + k] = code
     edits[row, POS] = site.size - pos - ref_bp if site.is_reverse else pos
     edits[row, REF], edits[row, ALT], edits[row, AT] = ref_bp, alt_bp, at
-    align_left(site, edits, alt, row, False)
+    align_left(site, edits, alt, row, _FALSE)
     return ALLOWED
 
 
@@ -173,8 +175,8 @@ def _write_snv(site: Site, room: Room, dice: Dice, low: int, high: int, row: int
     """Write an SNV at a uniform position in ``[low, high)``; return False if the range is empty."""
     if high <= low:
         return False
-    pos = low + below(dice.streams, 0, high - low, dice.message)
-    other = np.uint8(below(dice.streams, 0, 3, dice.message))
+    pos = low + below(dice.streams, _SLOT, high - low, dice.message)
+    other = np.uint8(below(dice.streams, _SLOT, 3, dice.message))
     at = row * room.allele_bp
     room.alt[at] = other + np.uint8(1) if other >= site.codes[site.at + pos] else other
     room.edits[row, POS], room.edits[row, REF], room.edits[row, ALT], room.edits[row, AT] = pos, 1, 1, at
@@ -185,21 +187,21 @@ def _write_snv(site: Site, room: Room, dice: Dice, low: int, high: int, row: int
 def _write_indel(site: Site, room: Room, dice: Dice, low: int, high: int, row: int) -> bool:
     """Write an insertion or a deletion inside ``[low, high)``; return False if the range is too short for its length."""
     streams, message, edits, alt = dice.streams, dice.message, room.edits, room.alt
-    event_bp, number = _MAX_EVENT_BP + 1, 1 + below(streams, 0, 2**_MAX_EVENT_BP - 1, message)
+    event_bp, number = _MAX_EVENT_BP + 1, 1 + below(streams, _SLOT, 2**_MAX_EVENT_BP - 1, message)
     while number > 0:  # minus the bit length
         number >>= 1
         event_bp -= 1
-    inserts = below(streams, 0, 2, message) == 1
+    inserts = below(streams, _SLOT, 2, message) == 1
     if high - event_bp <= low:
         return False
-    pos, at = low + below(streams, 0, high - event_bp - low, message), row * room.allele_bp
+    pos, at = low + below(streams, _SLOT, high - event_bp - low, message), row * room.allele_bp
     alt[at] = site.codes[site.at + pos]
     edits[row, POS], edits[row, REF], edits[row, ALT], edits[row, AT] = pos, 1, 1, at
     if inserts:
         edits[row, ALT] = 1 + event_bp
         for k in range(event_bp):
-            alt[at + 1 + k] = np.uint8(below(streams, 0, 4, message))
+            alt[at + 1 + k] = np.uint8(below(streams, _SLOT, 4, message))
     else:
         edits[row, REF] = 1 + event_bp
-    align_left(site, edits, alt, row, False)
+    align_left(site, edits, alt, row, _FALSE)
     return True

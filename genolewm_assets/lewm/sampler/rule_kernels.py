@@ -40,6 +40,7 @@ _RIGHT_FLANK, _LEFT_FLANK, _OPPOSITE = 0, 1, 2
 #: Columns of ``Room.facts``.
 LOCUS, SHIFT, CHANGE = 0, 1, 2
 _TOKEN_BP, _CONTEXT_BP = 6, 30
+_FALSE, _TRUE = np.bool_(False), np.bool_(True)
 _LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
 _has_key = kmer_kernels.has_key_of_codes
 
@@ -179,7 +180,7 @@ def _misplaced(site: Site, limits: Limits, room: Room, rows: Integers, n: int) -
         change += edits[row, ALT] - edits[row, REF]
         if site.is_reverse and inside:
             write_reverse(site, edits, alt, row, spare + place, (spare + place) * room.allele_bp)
-            align_left(site, edits, alt, spare + place, True)
+            align_left(site, edits, alt, spare + place, _TRUE)
             inside &= _is_inset(site, edits, spare + place, inset_bp)
     if not inside:
         return LEAVES_INSET
@@ -231,10 +232,10 @@ def _write_joined(site: Site, room: Room, rows: Integers, first: int, last: int)
             size += 1
         end = edits[one, POS] + edits[one, REF]
     edits[row, POS], edits[row, REF], edits[row, ALT], edits[row, AT] = pos, end - pos, size, at
-    align_left(site, edits, alt, row, False)
+    align_left(site, edits, alt, row, _FALSE)
     if site.is_reverse:
         write_reverse(site, edits, alt, row, row + 1, at + room.joined_bp)
-        align_left(site, edits, alt, row + 1, True)
+        align_left(site, edits, alt, row + 1, _TRUE)
         return row + 1
     return row
 

@@ -49,6 +49,8 @@ N_FACTS = 12
 #: Rows of ``Drawn.places``.
 TYPE, REL_POS, REFERENCE_POS, REF_LENGTH, ALT_LENGTH, ALT_AT, ALLELE_ALT_AT = range(7)
 N_PLACES = 7
+# Typed values: a kernel is compiled once more for every literal that it is called with.
+_ZERO, _ONE, _COMPANIONS, _FALSE, _TRUE = np.int64(0), np.int64(1), np.int64(2), np.bool_(False), np.bool_(True)
 #: Codes of types of edits, in the order of ``EDIT_TYPE_CODES``.
 _SNV, _INS, _DEL, _MNV, _DELINS = 0, 1, 2, 3, 4
 
@@ -138,7 +140,7 @@ def count_alleles(windows: Windows, limits: Limits, alleles: Alleles) -> int:
     most = 0
     for window in range(windows.contig.size):
         site = _site(windows, window)
-        first, end = _allele_rows(site, limits, alleles, 0, site.size)
+        first, end = _allele_rows(site, limits, alleles, _ZERO, site.size)
         most = max(most, end - first)
     return most
 
@@ -172,7 +174,7 @@ def sample_windows(
         dice.left[0], dice.left[1] = -1, -1
         n_tokens = site.size // _TOKEN_BP
         source = drawn.source_tokens[window]
-        encode_codes(site.codes, site.at, n_tokens, source, 0)
+        encode_codes(site.codes, site.at, n_tokens, source, _ZERO)
         for k in range(n_tokens, source.size):
             source[k] = -1
         redraws = drawn.redraws[window]
@@ -238,10 +240,10 @@ def _fill(
 ):  # fmt: skip # type: ignore[no-untyped-def]
     """Fill a slot; return the source served, -1 if none has an edit, and the row of a single real allele, else -1."""
     start_child(
-        dice.streams, 0, dice.parent, dice.text, write_int_part(dice.text, 0, slot), dice.digest, dice.message
+        dice.streams, _ZERO, dice.parent, dice.text, write_int_part(dice.text, 0, slot), dice.digest, dice.message
     )
     size = 1
-    if uniform(dice.streams, 0, dice.message) < limits.multi_edit_share:
+    if uniform(dice.streams, _ZERO, dice.message) < limits.multi_edit_share:
         size = 2 + below(dice.streams, 0, 2, dice.message)
     table, served, allele = sources.table_of[planned], -1, -1
     if table >= 0:
@@ -249,19 +251,19 @@ def _fill(
         if dice.left[table] < 0:
             _start_table(site, limits, sources, alleles, dice, table)
         dice.left[table], allele = propose_real(
-            site, limits, held, room, dice, redraws, slot, 0, alleles, dice.first[table], table, 1 + table,
+            site, limits, held, room, dice, redraws, slot, _ZERO, alleles, dice.first[table], table, 1 + table,
             dice.left[table],
         )  # fmt: skip
         served = planned if allele >= 0 else -1
     elif propose_synthetic(
-        site, limits, held, room, dice, redraws, slot, 0, planned == SYNTHETIC_INDEL, 0, site.size
+        site, limits, held, room, dice, redraws, slot, _ZERO, planned == SYNTHETIC_INDEL, _ZERO, site.size
     ):
         served = SYNTHETIC_INDEL if planned == SYNTHETIC_INDEL else SYNTHETIC_SNV
     if served < 0:
-        if not propose_synthetic(site, limits, held, room, dice, redraws, slot, 0, False, 0, site.size):
+        if not propose_synthetic(site, limits, held, room, dice, redraws, slot, _ZERO, _FALSE, _ZERO, site.size):
             return -1, -1
         served = SYNTHETIC_SNV
-    n = 1
+    n = _ONE
     while n < size and _add_companion(site, limits, sources, held, room, dice, redraws, slot, n, served):
         n += 1
         allele = -1
@@ -274,7 +276,7 @@ def _start_table(
     site: Site, limits: Limits, sources: Sources, alleles: Alleles, dice: Dice, table: int
 ) -> None:
     """Begin the window's stream of a table of alleles."""
-    dice.first[table], end = _allele_rows(site, limits, alleles, 0, site.size)
+    dice.first[table], end = _allele_rows(site, limits, alleles, _ZERO, site.size)
     dice.left[table] = end - dice.first[table]
     for k in range(dice.left[table]):
         dice.order[table, k] = k
@@ -296,7 +298,7 @@ def _add_companion(
         for k in range(end - first):
             dice.order[2, k] = k
         _, row = propose_real(
-            site, limits, held, room, dice, redraws, slot, n, alleles, first, 2, 0, end - first
+            site, limits, held, room, dice, redraws, slot, n, alleles, first, _COMPANIONS, _ZERO, end - first
         )
         if row >= 0:
             return True
@@ -306,7 +308,7 @@ def _add_companion(
         return True
     if source == SYNTHETIC_SNV:
         return False
-    return propose_synthetic(site, limits, held, room, dice, redraws, slot, n, False, low, high)
+    return propose_synthetic(site, limits, held, room, dice, redraws, slot, n, _FALSE, low, high)
 
 
 @numba.njit(**KERNEL)
@@ -345,7 +347,7 @@ def _write_edits(site: Site, room: Room, drawn: Drawn, slot: int, at: int, used:
             continue
         if site.is_reverse:
             write_reverse(site, edits, alt, row, spare, spare * room.allele_bp)
-            align_left(site, edits, alt, spare, True)
+            align_left(site, edits, alt, spare, _TRUE)
             pos, alt_at = edits[spare, POS], edits[spare, AT]
             for k in range(alt_bp):
                 pool[used + k] = alt[alt_at + k]
