@@ -103,6 +103,7 @@ class BatchSampler:
         ``DrawKey.of("edits", seed, epoch, window_id, again)``.
         """
         from genolewm_assets.lewm.sampler import sampling_kernels as kernels
+        from genolewm_assets.lewm.sampler.entry_kernels import entries
 
         n_windows, n_slots = plan.shape
         n, limits, sources = n_windows * n_slots, self._limits(), self._sources()
@@ -124,7 +125,7 @@ class BatchSampler:
         longest = int(windows.sizes[:, 1].max(initial=0))
         room = self._room(n_slots, longest)
         prefix = np.frombuffer(encode_parts("edits", seed, epoch), np.uint8)
-        most = max(kernels.count_alleles(batch, limits, table) for table in (sources.first, sources.second))
+        most = max(entries().count_alleles(batch, limits, table) for table in (sources.first, sources.second))
         width = longest // TOKEN_BP
         drawn = kernels.Drawn(
             facts=np.empty((kernels.N_FACTS, n), dtype=np.int64),
@@ -136,8 +137,16 @@ class BatchSampler:
             source_tokens=no_tokens(n_windows, width),
             tokens=np.empty((n, width), dtype=np.int16),
         )
-        failed, slot, used = kernels.sample_windows(
-            batch, read_only(plan), read_only(prefix), limits, sources, self._held(), room, _dice(len(prefix), most), drawn
+        failed, slot, used = entries().sample_windows(
+            batch,
+            read_only(plan),
+            read_only(prefix),
+            limits,
+            sources,
+            self._held(),
+            room,
+            _dice(len(prefix), most),
+            drawn,
         )
         if failed >= 0:
             raise EditError(

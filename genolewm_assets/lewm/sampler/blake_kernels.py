@@ -24,7 +24,9 @@ STREAM_WORDS = 18
 _BLOCK, _USED = 16, 17
 _STATE, _READ = slice(0, 8), slice(8, 16)
 #: Bytes of a message block, of a key digest and of a block of random words.
-BLOCK_BYTES, KEY_BYTES, _DRAWN_BYTES = 128, 32, 64
+BLOCK_BYTES, KEY_BYTES, _DRAWN_BYTES = np.int64(128), np.int64(32), np.int64(64)
+# Typed values, as those above: a kernel is compiled once more for every literal that it is called with.
+_ZERO, _FALSE, _TRUE = np.int64(0), np.bool_(False), np.bool_(True)
 
 _IV = np.array(
     [
@@ -140,14 +142,14 @@ def hash_root(text: Bytes, size: int, digest: Words, message: Words) -> None:
 
     ``digest`` is uint64 of shape (8,), of which the last four words are overwritten too; ``message`` is room, (16,).
     """
-    _begin(digest, KEY_BYTES, 0)
-    at = 0
+    _begin(digest, KEY_BYTES, _ZERO)
+    at = _ZERO
     while size - at > BLOCK_BYTES:
         _load(message, text, at, at + BLOCK_BYTES)
         at += BLOCK_BYTES
-        compress(digest, message, at, False)
+        compress(digest, message, at, _FALSE)
     _load(message, text, at, size)
-    compress(digest, message, size, True)
+    compress(digest, message, size, _TRUE)
 
 
 @numba.njit(**KERNEL)
@@ -156,7 +158,7 @@ def absorb_key(state: Words, digest: Words, digest_bytes: int, message: Words) -
     _begin(state, digest_bytes, KEY_BYTES)
     for k in range(16):
         message[k] = digest[k] if k < 4 else np.uint64(0)
-    compress(state, message, BLOCK_BYTES, False)
+    compress(state, message, BLOCK_BYTES, _FALSE)
 
 
 @numba.njit(**KERNEL)
@@ -176,8 +178,8 @@ def start_child(
     """
     for k in range(8):
         digest[k] = parent[k]
-    _load(message, text, 0, size)
-    compress(digest, message, BLOCK_BYTES + size, True)
+    _load(message, text, _ZERO, size)
+    compress(digest, message, BLOCK_BYTES + size, _TRUE)
     absorb_key(streams[at, _STATE], digest, _DRAWN_BYTES, message)
     streams[at, _BLOCK] = 0
     streams[at, _USED] = 8
@@ -193,7 +195,7 @@ def word(streams: Streams, at: int, message: Words) -> np.uint64:
         for k in range(16):
             message[k] = 0
         message[0] = streams[at, _BLOCK]
-        compress(streams[at, _READ], message, BLOCK_BYTES + 8, True)
+        compress(streams[at, _READ], message, BLOCK_BYTES + 8, _TRUE)
         streams[at, _BLOCK] += np.uint64(1)
         used = np.uint64(0)
     streams[at, _USED] = used + np.uint64(1)

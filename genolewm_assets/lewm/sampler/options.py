@@ -5,5 +5,5 @@ from __future__ import annotations
 from typing import Any, Final
 
 #: Keyword arguments of ``numba.njit``. No kernel makes an array, so none counts references (``_nrt``): atomic counters
-#: take more than half of the time otherwise. Divisors are never 0 (``error_model``).
-KERNEL: Final[dict[str, Any]] = {"nogil": True, "cache": True, "error_model": "numpy", "_nrt": False}
+#: would take more than half of the time. No divisor is 0 (``error_model``). Only ``entry_kernels`` are cached on disk.
+KERNEL: Final[dict[str, Any]] = {"nogil": True, "error_model": "numpy", "_nrt": False}

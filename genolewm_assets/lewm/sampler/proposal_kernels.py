@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.sampler.blake_kernels import Streams, Words, below, take_permuted
 from genolewm_assets.lewm.sampler.edit_kernels import ALT, AT, POS, REF, Bytes, Integers, Site, align_left, base_of
+from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.sampler.rule_kernels import (
     ALLOWED,
     LEAVES_INSET,

@@ -11,7 +11,6 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.edits import kmer_kernels
 from genolewm_assets.lewm.sampler.edit_kernels import (
     ALT,
@@ -29,6 +28,7 @@ from genolewm_assets.lewm.sampler.edit_kernels import (
     write_edited,
     write_reverse,
 )
+from genolewm_assets.lewm.sampler.options import KERNEL
 
 Offsets: TypeAlias = npt.NDArray[np.uint32]
 
@@ -160,11 +160,12 @@ def judge(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: int)
         return NO_DIFFERENCE
     if not _is_pooled(site, limits, room, rows, n, locus):
         return OUTSIDE_POOLED
-    facts[LOCUS], facts[SHIFT], facts[CHANGE] = locus, shift, change
-    if _is_taken(site, room, slot, n):
+    if _is_taken(site, room, slot, n, shift):
         return DUPLICATE
     if site.contig < 0 and held.keys.size > 0 and _shows_held_out(site, held, room, rows, n, shift):
         return HELD_OUT
+    # The facts of a slot stay those of its edits so far where a further edit is refused.
+    facts[LOCUS], facts[SHIFT], facts[CHANGE] = locus, shift, change
     return ALLOWED
 
 
@@ -261,7 +262,8 @@ def contains(alleles: Alleles, site: Site, edits: Integers, alt: Bytes, row: int
     for at in range(first_row(alleles, site.contig, pos), alleles.rows[site.contig, 1]):
         if alleles.pos[at] != pos:
             return False
-        first, middle, end = np.int64(alleles.at[2 * at]), np.int64(alleles.at[2 * at + 1]), np.int64(alleles.at[2 * at + 2])
+        first, middle = np.int64(alleles.at[2 * at]), np.int64(alleles.at[2 * at + 1])
+        end = np.int64(alleles.at[2 * at + 2])
         if middle - first != ref_bp or end - middle != alt_bp:
             continue
         same = True
@@ -335,12 +337,12 @@ def _pooled_end(limits: Limits, token: int, n_tokens: int) -> int:
 
 
 @numba.njit(**KERNEL)
-def _is_taken(site: Site, room: Room, slot: int, n: int) -> bool:
+def _is_taken(site: Site, room: Room, slot: int, n: int, shift: int) -> bool:
     """Tell whether an earlier slot has the same edited window."""
     edits, alt, rows, facts = room.edits, room.alt, room.rows, room.facts
     for other in range(slot):
         if is_same_haplotype(
-            site, edits, alt, rows[slot], n, facts[slot, SHIFT], rows[other], room.counts[other], facts[other, SHIFT]
+            site, edits, alt, rows[slot], n, shift, rows[other], room.counts[other], facts[other, SHIFT]
         ):
             return True
     return False

@@ -11,7 +11,6 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.sampler.blake_kernels import (
     KEY_BYTES,
     absorb_key,
@@ -22,7 +21,18 @@ from genolewm_assets.lewm.sampler.blake_kernels import (
     write_int_part,
     write_text_part,
 )
-from genolewm_assets.lewm.sampler.edit_kernels import ALT, AT, POS, REF, Bytes, Integers, Site, align_left, write_reverse
+from genolewm_assets.lewm.sampler.edit_kernels import (
+    ALT,
+    AT,
+    POS,
+    REF,
+    Bytes,
+    Integers,
+    Site,
+    align_left,
+    write_reverse,
+)
+from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.sampler.proposal_kernels import Dice, propose_real, propose_synthetic
 from genolewm_assets.lewm.sampler.rule_kernels import (
     CHANGE,
@@ -167,7 +177,7 @@ def sample_windows(
         The window for which no edit is left and the number of its slots that were filled, -1 and -1 if all are filled;
         bytes of ``drawn.pool`` in use.
     """
-    n_slots, used = plan.shape[1], 0
+    n_slots, used = plan.shape[1], _ZERO
     for window in range(plan.shape[0]):
         site = _site(windows, window)
         _start_window(windows, window, prefix, dice)
@@ -272,9 +282,7 @@ def _fill(
 
 
 @numba.njit(**KERNEL)
-def _start_table(
-    site: Site, limits: Limits, sources: Sources, alleles: Alleles, dice: Dice, table: int
-) -> None:
+def _start_table(site: Site, limits: Limits, sources: Sources, alleles: Alleles, dice: Dice, table: int) -> None:
     """Begin the window's stream of a table of alleles."""
     dice.first[table], end = _allele_rows(site, limits, alleles, _ZERO, site.size)
     dice.left[table] = end - dice.first[table]
@@ -302,9 +310,7 @@ def _add_companion(
         )
         if row >= 0:
             return True
-    elif propose_synthetic(
-        site, limits, held, room, dice, redraws, slot, n, source == SYNTHETIC_INDEL, low, high
-    ):
+    elif propose_synthetic(site, limits, held, room, dice, redraws, slot, n, source == SYNTHETIC_INDEL, low, high):
         return True
     if source == SYNTHETIC_SNV:
         return False

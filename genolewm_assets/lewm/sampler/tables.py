@@ -112,11 +112,11 @@ class WindowArrays:
     @classmethod
     def unpack(cls, windows: PackedWindows) -> Self:
         """Unpack the bases of windows."""
-        from genolewm_assets.lewm.sampler import token_kernels as kernels
+        from genolewm_assets.lewm.sampler.entry_kernels import entries
 
         at = np.concatenate(([0], np.cumsum(windows.sizes.sum(axis=1, dtype=np.int64))))
         codes = np.empty(int(at[-1]), dtype=np.uint8)
-        kernels.unpack_windows(read_only(windows.packed), read_only(windows.first), at, codes)
+        entries().unpack_windows(read_only(windows.packed), read_only(windows.first), at, codes)
         return cls(codes, at, windows.sizes, windows.window_ids, windows.contig, windows.start, windows.is_reverse)
 
     def __len__(self) -> int:
@@ -211,14 +211,14 @@ class EditBatch:
 
         ``windows`` are those for which the edits were drawn.
         """
-        from genolewm_assets.lewm.sampler import text_kernels as kernels
+        from genolewm_assets.lewm.sampler.entry_kernels import entries
 
         text = np.zeros((len(self), int(windows.sizes[:, 1].max(initial=0))), dtype=np.uint8)
         edits = np.stack((self.edit_rel_pos, self.edit_ref_length, self.edit_alt_length, self.alt_at), axis=-1)
         tables = windows.codes, windows.at, windows.sizes, self.n_edits, self.origin_shift, edits, self.pool
         letters = np.empty(len(self.pool), dtype=np.uint8)
         own = np.empty(int(windows.sizes.sum(axis=1).max(initial=0)), dtype=np.uint8)
-        kernels.write_edited_windows(*map(read_only, tables), letters, own, text)
+        entries().write_edited_windows(*map(read_only, tables), letters, own, text)
         return text
 
 

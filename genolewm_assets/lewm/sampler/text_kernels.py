@@ -6,8 +6,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.sampler.edit_kernels import Bytes, Integers, Site, write_edited
+from genolewm_assets.lewm.sampler.options import KERNEL
 
 _ROWS = np.arange(3)
 _LETTERS = np.uint32(int.from_bytes(b"ACGT", "little"))

@@ -11,8 +11,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from genolewm_assets.lewm.sampler.edit_kernels import POS, REF, Bytes, Integers, Site, write_edited
 from genolewm_assets.lewm.sampler.options import KERNEL
-from genolewm_assets.lewm.sampler.edit_kernels import ALT, POS, REF, Bytes, Integers, Site, write_edited
 from genolewm_assets.lewm.sampler.rule_kernels import CHANGE, LOCUS, SHIFT, Room
 
 Tokens: TypeAlias = npt.NDArray[np.int16]
@@ -41,12 +41,14 @@ def unpack_windows(packed: Bytes, first: Integers, at: Integers, codes: Bytes) -
     for window in range(first.size):
         byte, here, end = first[window], at[window], at[window + 1]
         whole = (end - here) >> 2
-        for k in range(whole):
-            four = packed[byte + k]
-            codes[here + 4 * k] = four & 3
-            codes[here + 4 * k + 1] = (four >> 2) & 3
-            codes[here + 4 * k + 2] = (four >> 4) & 3
-            codes[here + 4 * k + 3] = four >> 6
+        # Slices show the compiler that no index is negative: it then unpacks many bytes at once.
+        bytes_, bases = packed[byte : byte + whole], codes[here : here + 4 * whole]
+        for k in range(bytes_.size):
+            four = bytes_[k]
+            bases[4 * k] = four & np.uint8(3)
+            bases[4 * k + 1] = (four >> np.uint8(2)) & np.uint8(3)
+            bases[4 * k + 2] = (four >> np.uint8(4)) & np.uint8(3)
+            bases[4 * k + 3] = four >> np.uint8(6)
         for k in range(here + 4 * whole, end):
             codes[k] = _UNPACKED[packed[byte + whole], k - here - 4 * whole]
 
@@ -87,9 +89,7 @@ def write_tokens(site: Site, room: Room, slot: int, source: Tokens, target: Toke
     stop = min(n_tokens, -(-max(end, 0) // _TOKEN_BP))
     _copy(source, target, 0, first)
     if stop > first:
-        write_edited(
-            site, edits, room.alt, rows, n, shift, first * _TOKEN_BP, stop * _TOKEN_BP, room.codes
-        )
+        write_edited(site, edits, room.alt, rows, n, shift, first * _TOKEN_BP, stop * _TOKEN_BP, room.codes)
         encode_codes(room.codes, 0, stop - first, target, first)
     stop = max(first, stop)
     if moves_right:

@@ -126,6 +126,8 @@ def test_alleles_keep_their_rows():
     for index in world.real.values():
         arrays = AlleleArrays.of(index, ["chr2", "chr9", "chr17"])
         assert np.diff(arrays.rows).ravel().tolist() == [len(index.contig_rows(c)) for c in ("chr2", "chr9", "chr17")]
-        texts = [arrays.text[first:end].tobytes().decode() for first, end in zip(arrays.at, arrays.at[1:], strict=False)]
+        texts = [
+            arrays.text[first:end].tobytes().decode() for first, end in zip(arrays.at, arrays.at[1:], strict=False)
+        ]
         expected = [index.allele(row) for row in range(len(index))]
         assert list(zip(arrays.pos.tolist(), texts[::2], texts[1::2], strict=True)) == expected

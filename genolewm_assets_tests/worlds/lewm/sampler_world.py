@@ -49,7 +49,9 @@ def simulate_world(seed: int, *, n_windows: int = 24, window_bp: int = 600, flan
     shown = [allele for allele in held if agrees(references, allele)][:40]
     contexts = context_tables(_table(shown), references.__getitem__)
     return SamplerWorld(
-        SplitWindows([as_batch([_window(rng, references, number, window_bp, flank_bp) for number in range(n_windows)])]),
+        SplitWindows(
+            [as_batch([_window(rng, references, number, window_bp, flank_bp) for number in range(n_windows)])]
+        ),
         {
             source: AlleleIndex(_table([one for one, kept in zip(alleles, keep[row], strict=True) if kept], row == 1))
             for row, source in enumerate((EditSource.GNOMAD, EditSource.CLINVAR))

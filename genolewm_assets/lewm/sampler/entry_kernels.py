@@ -1,0 +1,75 @@
+"""The compiled functions that Python calls, cached on disk. Import inside functions only: importing numba is slow.
+
+Numba caches a function by the file that it stands in, and would go on using it after a change of a kernel that it calls
+in another file. The entries are closures over a digest of all kernels, which numba makes part of the cache's key; they
+refer to nothing else by closure, because a pickled kernel differs between processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numba
+
+from genolewm_assets.lewm.edits import kmer_kernels
+from genolewm_assets.lewm.sampler import sampling_kernels, text_kernels, token_kernels
+from genolewm_assets.lewm.sampler.options import KERNEL
+
+
+class Entries(NamedTuple):
+    """Compiled functions; parameters are those of the kernels of the same name.
+
+    Attributes
+    ----------
+    count_alleles, sample_windows
+        See ``sampling_kernels``.
+    unpack_windows
+        See ``token_kernels``.
+    write_edited_windows
+        See ``text_kernels``.
+    """
+
+    count_alleles: Callable[..., int]
+    sample_windows: Callable[..., tuple[int, int, int]]
+    unpack_windows: Callable[..., None]
+    write_edited_windows: Callable[..., None]
+
+
+@cache
+def entries() -> Entries:
+    """Return the compiled functions of this process."""
+    digest = _source_digest()
+
+    @numba.njit(cache=True, **KERNEL)
+    def count_alleles(windows, limits, alleles):  # type: ignore[no-untyped-def]
+        _ = digest
+        return sampling_kernels.count_alleles(windows, limits, alleles)
+
+    @numba.njit(cache=True, **KERNEL)
+    def sample_windows(windows, plan, prefix, limits, sources, held, room, dice, drawn):  # type: ignore[no-untyped-def]
+        _ = digest
+        return sampling_kernels.sample_windows(windows, plan, prefix, limits, sources, held, room, dice, drawn)
+
+    @numba.njit(cache=True, **KERNEL)
+    def unpack_windows(packed, first, at, codes):  # type: ignore[no-untyped-def]
+        _ = digest
+        token_kernels.unpack_windows(packed, first, at, codes)
+
+    @numba.njit(cache=True, **KERNEL)
+    def write_edited_windows(codes, at, sizes, n_edits, shift, edits, pool, letters, own, text):  # type: ignore[no-untyped-def]
+        _ = digest
+        text_kernels.write_edited_windows(codes, at, sizes, n_edits, shift, edits, pool, letters, own, text)
+
+    return Entries(count_alleles, sample_windows, unpack_windows, write_edited_windows)
+
+
+def _source_digest() -> int:
+    """Return a number that changes with the text of any kernel."""
+    folder = Path(__file__).parent
+    files: list[Any] = [*sorted(folder.glob("*_kernels.py")), folder / "options.py", Path(kmer_kernels.__file__)]
+    text = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)
+    return int.from_bytes(hashlib.sha256(text).digest()[:7], "big")
