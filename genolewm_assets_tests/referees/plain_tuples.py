@@ -19,8 +19,8 @@ from genolewm_assets.lewm.edits import (
     SamplingRules,
     SplitWindows,
 )
-from genolewm_assets.lewm.sampler import AlleleArrays, BatchSampler, EditBatch, WindowArrays
-from genolewm_assets.lewm.sampler.batch_sampler import plan_codes
+from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler, plan_codes
+from genolewm_assets.lewm.sampler.tables import AlleleArrays, EditBatch, WindowArrays
 from genolewm_assets.lewm.training.edit_arrays import edit_arrays
 from genolewm_assets.lewm.training.schedule import count_visits
 from genolewm_assets.lewm.training.tuples import TrainingTuple, build_tuples

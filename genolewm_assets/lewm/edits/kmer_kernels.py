@@ -119,7 +119,7 @@ def has_key(text: Bytes, keys: Keys, shift: np.uint64, bits: Bytes) -> bool:
     return False
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", _nrt=False)
+@numba.njit(nogil=True, cache=True)
 def has_key_of_codes(codes: Bytes, keys: Keys, shift: np.uint64, bits: Bytes) -> bool:
     """Tell the same of bases that are given as codes, A 0 to T 3, without room of its own."""
     forward, backward = np.uint64(0), np.uint64(0)

@@ -4,7 +4,3 @@ Belongs here: tables of windows, alleles and drawn edits as arrays, and the kern
 number equals that of ``lewm.edits``, which is plain Python. Does not belong here: windows and alleles by row
 (``lewm.edits``), the order of windows, tuples and batches (``lewm.training``).
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,6 +1,6 @@
 """Sampling of the edits of a batch of windows by compiled loops.
 
-Not here: the plain sampler, whose numbers these are (``lewm.edits.sampling``), the order of windows (``lewm.training``).
+Not here: the plain sampler, whose numbers these are (``lewm.edits.sampling``), order of windows (``lewm.training``).
 """
 
 from __future__ import annotations

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.lewm.sampler.options import KERNEL
+from genolewm_assets.lewm.sampler.compiling import kernel
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Streams: TypeAlias = npt.NDArray[np.uint64]
@@ -67,8 +66,10 @@ _L1, _L2, _L3, _L4 = np.uint64(32), np.uint64(40), np.uint64(48), np.uint64(1)
 _FANOUT_DEPTH = np.uint64(0x01010000)
 
 
-@numba.njit(**KERNEL)
-def _mix(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, x: np.uint64, y: np.uint64):  # type: ignore[no-untyped-def]
+@kernel
+def _mix(
+    a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, x: np.uint64, y: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
     """Return the four words of a column or diagonal after the mixing function G; uint64 each."""
     a = a + b + x
     d ^= a
@@ -85,7 +86,7 @@ def _mix(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, x: np.uint64, y
     return a, b, c, d
 
 
-@numba.njit(**KERNEL)
+@kernel
 def compress(state: Words, message: Words, n_bytes: int, is_last: bool) -> None:
     """Mix a message block, uint64 of shape (16,), into a state, uint64 of shape (8,), in place.
 
@@ -118,7 +119,7 @@ def compress(state: Words, message: Words, n_bytes: int, is_last: bool) -> None:
     state[7] ^= b3 ^ d3
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _load(message: Words, text: Bytes, start: int, end: int) -> None:
     """Fill a message block with ``text[start:end]``, at most 128 bytes, little-endian, and zeros."""
     for k in range(16):
@@ -128,7 +129,7 @@ def _load(message: Words, text: Bytes, start: int, end: int) -> None:
         message[place >> 3] |= np.uint64(text[at]) << np.uint64(8 * (place & 7))
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _begin(state: Words, digest_bytes: int, key_bytes: int) -> None:
     """Set a state to that of BLAKE2b before its first block."""
     for k in range(8):
@@ -136,7 +137,7 @@ def _begin(state: Words, digest_bytes: int, key_bytes: int) -> None:
     state[0] ^= _FANOUT_DEPTH ^ np.uint64((key_bytes << 8) | digest_bytes)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def hash_root(text: Bytes, size: int, digest: Words, message: Words) -> None:
     """Write BLAKE2b without a key of ``text[:size]`` to ``digest[:4]``: ``DrawKey.of``.
 
@@ -152,7 +153,7 @@ def hash_root(text: Bytes, size: int, digest: Words, message: Words) -> None:
     compress(digest, message, size, _TRUE)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def absorb_key(state: Words, digest: Words, digest_bytes: int, message: Words) -> None:
     """Set a state to that of keyed BLAKE2b behind its key block; the key is ``digest[:4]``."""
     _begin(state, digest_bytes, KEY_BYTES)
@@ -161,7 +162,7 @@ def absorb_key(state: Words, digest: Words, digest_bytes: int, message: Words) -
     compress(state, message, BLOCK_BYTES, _FALSE)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def start_child(
     streams: Streams, at: int, parent: Words, text: Bytes, size: int, digest: Words, message: Words
 ) -> None:
@@ -185,7 +186,7 @@ def start_child(
     streams[at, _USED] = 8
 
 
-@numba.njit(**KERNEL)
+@kernel
 def word(streams: Streams, at: int, message: Words) -> np.uint64:
     """Return the next 64 random bits of a stream."""
     used = streams[at, _USED]
@@ -202,7 +203,7 @@ def word(streams: Streams, at: int, message: Words) -> np.uint64:
     return streams[at, np.uint64(8) + used]
 
 
-@numba.njit(**KERNEL)
+@kernel
 def below(streams: Streams, at: int, n: int, message: Words) -> int:
     """Return a uniform number from 0 to n - 1, for n from 1 to 2**63 - 1: the upper half of the product of 128 bits."""
     bits, most = word(streams, at, message), np.uint64(n)
@@ -213,13 +214,13 @@ def below(streams: Streams, at: int, n: int, message: Words) -> int:
     return np.int64(high * most_high + (middle >> _HALF) + (other >> _HALF))
 
 
-@numba.njit(**KERNEL)
+@kernel
 def uniform(streams: Streams, at: int, message: Words) -> float:
     """Return a uniform number in [0, 1), a multiple of 2**-53."""
     return np.float64(word(streams, at, message) >> _MANTISSA_SHIFT) * 2.0**-53
 
 
-@numba.njit(**KERNEL)
+@kernel
 def take_permuted(streams: Streams, at: int, order: npt.NDArray[np.int64], left: int, message: Words) -> int:
     """Return the next number of ``TrainDraws.permuted``.
 
@@ -231,7 +232,7 @@ def take_permuted(streams: Streams, at: int, order: npt.NDArray[np.int64], left:
     return taken
 
 
-@numba.njit(**KERNEL)
+@kernel
 def write_text_part(text: Bytes, at: int, tag: Bytes, value: Bytes, size: int) -> int:
     """Write a part of a key, ``tag`` and ``value[:size]``, with its length, and return the index behind it.
 
@@ -246,7 +247,7 @@ def write_text_part(text: Bytes, at: int, tag: Bytes, value: Bytes, size: int) -
     return at + 8 + size
 
 
-@numba.njit(**KERNEL)
+@kernel
 def write_int_part(text: Bytes, at: int, value: int) -> int:
     """Write an integer part of a key, from 0 to 2**63 - 1, and return the index behind it; it takes up to 27 bytes."""
     digits, left = 1, value // 10

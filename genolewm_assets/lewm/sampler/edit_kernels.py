@@ -1,8 +1,8 @@
 """Compiled arithmetic of edits in a window: normal form on both strands, first differences, edited bases.
 
 Bases are codes, A 0 to T 3. An edit is a row of ``Room.edits``, int64 with the columns :data:`POS`, :data:`REF`,
-:data:`ALT` and :data:`AT`: first base of ref (0-based in the window), lengths of ref and alt, and where the bases of alt
-begin in ``Room.alt``. The bases of ref are those of the window. Functions are those of ``lewm.edits.placed_edits`` and
+:data:`ALT` and :data:`AT`: first base of ref (0-based in the window), lengths of ref and alt, and where alt begins in
+``Room.alt``. The bases of ref are those of the window. Functions are those of ``lewm.edits.placed_edits`` and
 ``genome.edits``. Import this module inside functions only: importing numba is slow.
 """
 
@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.lewm.sampler.options import KERNEL
+from genolewm_assets.lewm.sampler.compiling import kernel
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -51,7 +50,7 @@ class Site(NamedTuple):
     is_reverse: bool
 
 
-@numba.njit(**KERNEL)
+@kernel
 def base_of(site: Site, at: int, reverse: bool) -> np.uint8:
     """Return the code of a base of the window, or of its reverse complement; behind it, forward, of the flank."""
     if reverse:
@@ -59,7 +58,7 @@ def base_of(site: Site, at: int, reverse: bool) -> np.uint8:
     return site.codes[site.at + at]
 
 
-@numba.njit(**KERNEL)
+@kernel
 def write_reverse(site: Site, edits: Integers, alt: Bytes, row: int, to: int, room_at: int) -> None:
     """Write edit ``row`` as an edit of the other strand to edit ``to``, whose alt begins at ``room_at``."""
     size, first = edits[row, ALT], edits[row, AT]
@@ -69,7 +68,7 @@ def write_reverse(site: Site, edits: Integers, alt: Bytes, row: int, to: int, ro
         alt[room_at + k] = np.uint8(3) - alt[first + size - 1 - k]
 
 
-@numba.njit(**KERNEL)
+@kernel
 def align_left(site: Site, edits: Integers, alt: Bytes, row: int, reverse: bool) -> None:
     """Trim and left-align an edit in place; ``reverse``: it is one of the window's other strand."""
     pos, ref_bp, alt_bp, at = edits[row, POS], edits[row, REF], edits[row, ALT], edits[row, AT]
@@ -102,7 +101,7 @@ def align_left(site: Site, edits: Integers, alt: Bytes, row: int, reverse: bool)
     edits[row, POS] = anchor
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _roll_left(site: Site, alt: Bytes, event: int, size: int, first: int, reverse: bool) -> int:
     """Return the anchor of ``size`` inserted or deleted bases, which follow ``first``, after their move to the left.
 
@@ -120,7 +119,7 @@ def _roll_left(site: Site, alt: Bytes, event: int, size: int, first: int, revers
     return anchor
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _turn_right(alt: Bytes, at: int, size: int, turn: int) -> None:
     """Rotate ``alt[at:at + size]`` right by ``turn`` bases, by three reversals."""
     if turn > 0:
@@ -129,7 +128,7 @@ def _turn_right(alt: Bytes, at: int, size: int, turn: int) -> None:
         _reverse(alt, at + turn, at + size)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _reverse(alt: Bytes, start: int, end: int) -> None:
     low, high = start, end - 1
     while low < high:
@@ -137,7 +136,7 @@ def _reverse(alt: Bytes, start: int, end: int) -> None:
         low, high = low + 1, high - 1
 
 
-@numba.njit(**KERNEL)
+@kernel
 def last_difference(site: Site, edits: Integers, alt: Bytes, row: int) -> int:
     """Return the end of the unedited bases that an edit in normal form can be said to change, up to the right flank."""
     ref_bp, alt_bp = edits[row, REF], edits[row, ALT]
@@ -155,7 +154,7 @@ def last_difference(site: Site, edits: Integers, alt: Bytes, row: int) -> int:
     return end
 
 
-@numba.njit(**KERNEL)
+@kernel
 def first_difference(site: Site, edits: Integers, alt: Bytes, row: int) -> int:
     """Return the unedited base at which an edit alone first makes a difference; -1 if it does up to the flank's end."""
     pos, ref_bp, alt_bp, at = edits[row, POS], edits[row, REF], edits[row, ALT], edits[row, AT]
@@ -173,7 +172,7 @@ def first_difference(site: Site, edits: Integers, alt: Bytes, row: int) -> int:
     return -1
 
 
-@numba.njit(**KERNEL)
+@kernel
 def locus_of(site: Site, edits: Integers, alt: Bytes, rows: Integers, n: int, shift: int) -> int:
     """Return the unedited base at which the haplotype of the first n of sorted edits ``rows`` differs; -1 if nowhere.
 
@@ -195,7 +194,7 @@ def locus_of(site: Site, edits: Integers, alt: Bytes, rows: Integers, n: int, sh
     return _shifted_difference(site, max(here, low), high, delta) if delta != 0 else -1
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _shifted_difference(site: Site, low: int, high: int, delta: int) -> int:
     """Return the first base in ``[low, high)`` that differs from the one ``delta`` bases before it; -1 if none."""
     for here in range(low, high):
@@ -204,7 +203,7 @@ def _shifted_difference(site: Site, low: int, high: int, delta: int) -> int:
     return -1
 
 
-@numba.njit(**KERNEL)
+@kernel
 def edited_base(site: Site, edits: Integers, alt: Bytes, rows: Integers, n: int, at: int) -> np.uint8:
     """Return the code of one base of a haplotype; ``at`` counts from the first base of the shifted window.
 
@@ -222,7 +221,7 @@ def edited_base(site: Site, edits: Integers, alt: Bytes, rows: Integers, n: int,
     return site.codes[site.at + at - delta]
 
 
-@numba.njit(**KERNEL)
+@kernel
 def write_edited(
     site: Site, edits: Integers, alt: Bytes, rows: Integers, n: int, shift: int, low: int, high: int, codes: Bytes
 ) -> None:
@@ -244,7 +243,7 @@ def write_edited(
         _copy(codes, done, site.codes, site.at + here - delta, end - here)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _copy(to: Bytes, to_at: int, source: Bytes, at: int, size: int) -> None:
     # Slices show the compiler that no index is negative: it then copies many bases at once.
     bases, room = source[at : at + size], to[to_at : to_at + size]
@@ -252,7 +251,7 @@ def _copy(to: Bytes, to_at: int, source: Bytes, at: int, size: int) -> None:
         room[k] = bases[k]
 
 
-@numba.njit(**KERNEL)
+@kernel
 def is_same_haplotype(
     site: Site, edits: Integers, alt: Bytes, rows: Integers, n: int, shift: int, others: Integers, n_others: int,
     other_shift: int,
@@ -273,8 +272,8 @@ def is_same_haplotype(
     return True
 
 
-@numba.njit(**KERNEL)
-def _body_end(edits: Integers, rows: Integers, n: int):  # type: ignore[no-untyped-def]
+@kernel
+def _body_end(edits: Integers, rows: Integers, n: int) -> tuple[int, int]:
     """Return the base behind the last of n edits in the edited sequence, and the change of length."""
     change = 0
     for place in range(n):

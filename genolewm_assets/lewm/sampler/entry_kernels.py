@@ -13,11 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
-
 from genolewm_assets.lewm.edits import kmer_kernels
 from genolewm_assets.lewm.sampler import sampling_kernels, text_kernels, token_kernels
-from genolewm_assets.lewm.sampler.options import KERNEL
+from genolewm_assets.lewm.sampler.compiling import entry
 
 
 class Entries(NamedTuple):
@@ -44,23 +42,28 @@ def entries() -> Entries:
     """Return the compiled functions of this process."""
     digest = _source_digest()
 
-    @numba.njit(cache=True, **KERNEL)
-    def count_alleles(windows, limits, alleles):  # type: ignore[no-untyped-def]
+    @entry
+    def count_alleles(windows: Any, limits: Any, alleles: Any) -> Any:
         _ = digest
         return sampling_kernels.count_alleles(windows, limits, alleles)
 
-    @numba.njit(cache=True, **KERNEL)
-    def sample_windows(windows, plan, prefix, limits, sources, held, room, dice, drawn):  # type: ignore[no-untyped-def]
+    @entry
+    def sample_windows(
+        windows: Any, plan: Any, prefix: Any, limits: Any, sources: Any, held: Any, room: Any, dice: Any, drawn: Any
+    ) -> Any:
         _ = digest
         return sampling_kernels.sample_windows(windows, plan, prefix, limits, sources, held, room, dice, drawn)
 
-    @numba.njit(cache=True, **KERNEL)
-    def unpack_windows(packed, first, at, codes):  # type: ignore[no-untyped-def]
+    @entry
+    def unpack_windows(packed: Any, first: Any, at: Any, codes: Any) -> None:
         _ = digest
         token_kernels.unpack_windows(packed, first, at, codes)
 
-    @numba.njit(cache=True, **KERNEL)
-    def write_edited_windows(codes, at, sizes, n_edits, shift, edits, pool, letters, own, text):  # type: ignore[no-untyped-def]
+    @entry
+    def write_edited_windows(
+        codes: Any, at: Any, sizes: Any, n_edits: Any, shift: Any, edits: Any, pool: Any, letters: Any, own: Any,
+        text: Any,
+    ) -> None:  # fmt: skip
         _ = digest
         text_kernels.write_edited_windows(codes, at, sizes, n_edits, shift, edits, pool, letters, own, text)
 
@@ -70,6 +73,6 @@ def entries() -> Entries:
 def _source_digest() -> int:
     """Return a number that changes with the text of any kernel."""
     folder = Path(__file__).parent
-    files: list[Any] = [*sorted(folder.glob("*_kernels.py")), folder / "options.py", Path(kmer_kernels.__file__)]
+    files: list[Any] = [*sorted(folder.glob("*_kernels.py")), folder / "compiling.py", Path(kmer_kernels.__file__)]
     text = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)
     return int.from_bytes(hashlib.sha256(text).digest()[:7], "big")

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from genolewm_assets.lewm.sampler.blake_kernels import Streams, Words, below, take_permuted
+from genolewm_assets.lewm.sampler.compiling import kernel
 from genolewm_assets.lewm.sampler.edit_kernels import ALT, AT, POS, REF, Bytes, Integers, Site, align_left, base_of
-from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.sampler.rule_kernels import (
     ALLOWED,
     LEAVES_INSET,
@@ -65,11 +64,11 @@ class Dice(NamedTuple):
     first: Integers
 
 
-@numba.njit(**KERNEL)
+@kernel
 def propose_real(
     site: Site, limits: Limits, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int, n: int,
     alleles: Alleles, first: int, which: int, stream: int, left: int,
-):  # fmt: skip # type: ignore[no-untyped-def]
+) -> tuple[int, int]:  # fmt: skip
     """Add the next real allele that the rules allow to the n edits of a slot.
 
     Parameters
@@ -101,7 +100,7 @@ def propose_real(
     return left, -1
 
 
-@numba.njit(**KERNEL)
+@kernel
 def propose_synthetic(
     site: Site, limits: Limits, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int, n: int,
     inserts_or_deletes: bool, low: int, high: int,
@@ -126,7 +125,7 @@ def propose_synthetic(
     return False
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _attempt(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: int) -> int:
     """Judge the n edits of a slot together with its row n; keep them sorted, and drop the new one if it is refused."""
     rows, edits, new = room.rows[slot], room.edits, 3 * slot + n
@@ -142,9 +141,9 @@ def _attempt(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: i
     return reason
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _write_real(site: Site, alleles: Alleles, room: Room, chosen: int, row: int) -> int:
-    """Write a reference allele as an edit of the window, in its normal form; return the reason if that is impossible."""
+    """Write a reference allele as an edit of the window, in its normal form; return the reason if it cannot be one."""
     edits, alt, at = room.edits, room.alt, row * room.allele_bp
     first, middle = np.int64(alleles.at[2 * chosen]), np.int64(alleles.at[2 * chosen + 1])
     ref_bp, alt_bp = middle - first, np.int64(alleles.at[2 * chosen + 2]) - middle
@@ -170,7 +169,7 @@ def _write_real(site: Site, alleles: Alleles, room: Room, chosen: int, row: int)
     return ALLOWED
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _write_snv(site: Site, room: Room, dice: Dice, low: int, high: int, row: int) -> bool:
     """Write an SNV at a uniform position in ``[low, high)``; return False if the range is empty."""
     if high <= low:
@@ -183,9 +182,9 @@ def _write_snv(site: Site, room: Room, dice: Dice, low: int, high: int, row: int
     return True
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _write_indel(site: Site, room: Room, dice: Dice, low: int, high: int, row: int) -> bool:
-    """Write an insertion or a deletion inside ``[low, high)``; return False if the range is too short for its length."""
+    """Write an insertion or a deletion inside ``[low, high)``; return False if the range is too short."""
     streams, message, edits, alt = dice.streams, dice.message, room.edits, room.alt
     event_bp, number = _MAX_EVENT_BP + 1, 1 + below(streams, _SLOT, 2**_MAX_EVENT_BP - 1, message)
     while number > 0:  # minus the bit length

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.lewm.edits import kmer_kernels
+from genolewm_assets.lewm.sampler.compiling import kernel
 from genolewm_assets.lewm.sampler.edit_kernels import (
     ALT,
     AT,
@@ -28,7 +28,6 @@ from genolewm_assets.lewm.sampler.edit_kernels import (
     write_edited,
     write_reverse,
 )
-from genolewm_assets.lewm.sampler.options import KERNEL
 
 Offsets: TypeAlias = npt.NDArray[np.uint32]
 
@@ -92,7 +91,7 @@ class Alleles(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Alleles that no edit may make, and the 31-mers that tell them: sorted keys, shift and bits of ``kmer_kernels``."""
+    """Alleles that no edit may make, and the 31-mers that tell them: keys, shift and bits of ``kmer_kernels``."""
 
     alleles: Alleles
     keys: npt.NDArray[np.uint64]
@@ -132,7 +131,7 @@ class Room(NamedTuple):
     joined_bp: int
 
 
-@numba.njit(**KERNEL)
+@kernel
 def judge(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: int) -> int:
     """Return ``ALLOWED`` or the reason why the first n edits of a slot, sorted and in normal form, are refused.
 
@@ -169,7 +168,7 @@ def judge(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: int)
     return ALLOWED
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _misplaced(site: Site, limits: Limits, room: Room, rows: Integers, n: int) -> int:
     """Return the reason why positions are not allowed; write the edits on the other strand of a reverse window."""
     edits, alt, inset_bp, spare = room.edits, room.alt, limits.inset_bp, room.edits.shape[0] - 5
@@ -192,13 +191,13 @@ def _misplaced(site: Site, limits: Limits, room: Room, rows: Integers, n: int) -
     return BEYOND_FLANK if abs(change) > min(site.left_bp, site.right_bp) else ALLOWED
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _is_inset(site: Site, edits: Integers, row: int, inset_bp: int) -> bool:
     pos = edits[row, POS]
     return pos >= inset_bp and pos + max(edits[row, REF], edits[row, ALT]) <= site.size - inset_bp
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _makes_held_out(site: Site, held: Alleles, room: Room, rows: Integers, n: int) -> bool:
     """Tell whether an edit, or neighbouring edits together, make a held-out allele; needs :func:`_misplaced`."""
     if held.rows[site.contig, 0] == held.rows[site.contig, 1]:
@@ -216,7 +215,7 @@ def _makes_held_out(site: Site, held: Alleles, room: Room, rows: Integers, n: in
     return False
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _write_joined(site: Site, room: Room, rows: Integers, first: int, last: int) -> int:
     """Write edits ``first`` to ``last`` as one edit in the reference's normal form, and return its row."""
     edits, alt, row = room.edits, room.alt, room.edits.shape[0] - 2
@@ -241,7 +240,7 @@ def _write_joined(site: Site, room: Room, rows: Integers, first: int, last: int)
     return row
 
 
-@numba.njit(**KERNEL)
+@kernel
 def first_row(alleles: Alleles, contig: int, pos: int) -> int:
     """Return the first row of a contig whose allele lies at ``pos`` (1-based) or behind."""
     low, high = alleles.rows[contig, 0], alleles.rows[contig, 1]
@@ -254,7 +253,7 @@ def first_row(alleles: Alleles, contig: int, pos: int) -> int:
     return low
 
 
-@numba.njit(**KERNEL)
+@kernel
 def contains(alleles: Alleles, site: Site, edits: Integers, alt: Bytes, row: int) -> bool:
     """Tell whether alleles hold an edit that is given in the reference's normal form."""
     pos = site.start + edits[row, POS] + 1
@@ -278,20 +277,20 @@ def contains(alleles: Alleles, site: Site, edits: Integers, alt: Bytes, row: int
     return False
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _shows(site: Site, room: Room, rows: Integers, n: int, shift: int, locus: int) -> bool:
     """Tell whether the token of the locus differs between the two windows."""
     low = locus // _TOKEN_BP * _TOKEN_BP
     high = min(site.size, low + _TOKEN_BP)
     write_edited(site, room.edits, room.alt, rows, n, shift, low, high, room.codes)
+    differs = False
     for k in range(high - low):
-        if room.codes[k] != site.codes[site.at + low + k]:
-            return True
-    return False
+        differs |= room.codes[k] != site.codes[site.at + low + k]
+    return differs
 
 
-@numba.njit(**KERNEL)
-def pooled_blocks(limits: Limits, token: int, n_tokens: int):  # type: ignore[no-untyped-def]
+@kernel
+def pooled_blocks(limits: Limits, token: int, n_tokens: int) -> tuple[int, int]:
     """Return the first block and the block behind the last one that a tuple with this locus is pooled over."""
     n_blocks = -(-n_tokens // limits.block_tokens)
     if limits.is_global:
@@ -301,7 +300,7 @@ def pooled_blocks(limits: Limits, token: int, n_tokens: int):  # type: ignore[no
     return first // limits.block_tokens, min(n_blocks, stop)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _is_pooled(site: Site, limits: Limits, room: Room, rows: Integers, n: int, locus: int) -> bool:
     n_tokens = site.size // _TOKEN_BP
     first, stop = pooled_blocks(limits, locus // _TOKEN_BP, n_tokens)
@@ -313,8 +312,8 @@ def _is_pooled(site: Site, limits: Limits, room: Room, rows: Integers, n: int, l
     return True
 
 
-@numba.njit(**KERNEL)
-def reach(site: Site, limits: Limits, room: Room, slot: int, n: int):  # type: ignore[no-untyped-def]
+@kernel
+def reach(site: Site, limits: Limits, room: Room, slot: int, n: int) -> tuple[int, int]:
     """Return the bases ``[low, high)`` in which a further edit is pooled together with the n edits of a slot."""
     n_tokens = site.size // _TOKEN_BP
     first, last = n_tokens, -1
@@ -331,12 +330,12 @@ def reach(site: Site, limits: Limits, room: Room, slot: int, n: int):  # type: i
     return low * _TOKEN_BP, _pooled_end(limits, first, n_tokens) * _TOKEN_BP
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _pooled_end(limits: Limits, token: int, n_tokens: int) -> int:
     return min(n_tokens, pooled_blocks(limits, token, n_tokens)[1] * limits.block_tokens)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _is_taken(site: Site, room: Room, slot: int, n: int, shift: int) -> bool:
     """Tell whether an earlier slot has the same edited window."""
     edits, alt, rows, facts = room.edits, room.alt, room.rows, room.facts
@@ -348,7 +347,7 @@ def _is_taken(site: Site, room: Room, slot: int, n: int, shift: int) -> bool:
     return False
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _shows_held_out(site: Site, held: Held, room: Room, rows: Integers, n: int, shift: int) -> bool:
     """Tell whether bases that differ, or those around or between them, spell a held-out allele in either window."""
     edits, furthest, gained = room.edits, 0, 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -21,6 +20,7 @@ from genolewm_assets.lewm.sampler.blake_kernels import (
     write_int_part,
     write_text_part,
 )
+from genolewm_assets.lewm.sampler.compiling import kernel
 from genolewm_assets.lewm.sampler.edit_kernels import (
     ALT,
     AT,
@@ -32,7 +32,6 @@ from genolewm_assets.lewm.sampler.edit_kernels import (
     align_left,
     write_reverse,
 )
-from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.sampler.proposal_kernels import Dice, propose_real, propose_synthetic
 from genolewm_assets.lewm.sampler.rule_kernels import (
     CHANGE,
@@ -144,7 +143,7 @@ class Drawn(NamedTuple):
     tokens: Tokens
 
 
-@numba.njit(**KERNEL)
+@kernel
 def count_alleles(windows: Windows, limits: Limits, alleles: Alleles) -> int:
     """Return the most alleles that one window may draw from."""
     most = 0
@@ -155,11 +154,11 @@ def count_alleles(windows: Windows, limits: Limits, alleles: Alleles) -> int:
     return most
 
 
-@numba.njit(**KERNEL)
+@kernel
 def sample_windows(
     windows: Windows, plan: npt.NDArray[np.int8], prefix: Bytes, limits: Limits, sources: Sources, held: Held,
     room: Room, dice: Dice, drawn: Drawn,
-):  # fmt: skip # type: ignore[no-untyped-def]
+) -> tuple[int, int, int]:  # fmt: skip
     """Fill every slot of every window.
 
     Parameters
@@ -198,13 +197,13 @@ def sample_windows(
             write_tokens(site, room, slot, source[:n_tokens], target[:n_tokens])
             for k in range(n_tokens, target.size):
                 target[k] = -1
-            _write_facts(site, limits, room, drawn, slot, at, source[:n_tokens], target[:n_tokens])
+            _write_facts(limits, room, drawn, slot, at, source[:n_tokens], target[:n_tokens])
             drawn.facts[PLANNED, at], drawn.facts[SERVED, at], drawn.facts[ALLELE, at] = planned, served, allele
             used = _write_edits(site, room, drawn, slot, at, used)
     return -1, -1, used
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _site(windows: Windows, window: int) -> Site:
     left, size, right = windows.sizes[window]
     return Site(
@@ -219,7 +218,7 @@ def _site(windows: Windows, window: int) -> Site:
     )
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _start_window(windows: Windows, window: int, prefix: Bytes, dice: Dice) -> None:
     """Derive the key of a visit, of which every stream of the window is a child."""
     text, at = dice.text, prefix.size
@@ -231,8 +230,8 @@ def _start_window(windows: Windows, window: int, prefix: Bytes, dice: Dice) -> N
     absorb_key(dice.parent, dice.digest, KEY_BYTES, dice.message)
 
 
-@numba.njit(**KERNEL)
-def _allele_rows(site: Site, limits: Limits, alleles: Alleles, low: int, high: int):  # type: ignore[no-untyped-def]
+@kernel
+def _allele_rows(site: Site, limits: Limits, alleles: Alleles, low: int, high: int) -> tuple[int, int]:
     """Return the rows ``[first, end)`` of the alleles that begin in the bases ``[low, high)`` at which edits may be."""
     low, high = max(low, limits.first_bp), min(high, site.size - limits.inset_bp)
     if site.contig < 0 or low >= high:
@@ -243,11 +242,11 @@ def _allele_rows(site: Site, limits: Limits, alleles: Alleles, low: int, high: i
     return first, first_row(alleles, site.contig, site.start + high + 1)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _fill(
     site: Site, limits: Limits, sources: Sources, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int,
     planned: int,
-):  # fmt: skip # type: ignore[no-untyped-def]
+) -> tuple[int, int]:  # fmt: skip
     """Fill a slot; return the source served, -1 if none has an edit, and the row of a single real allele, else -1."""
     start_child(
         dice.streams, _ZERO, dice.parent, dice.text, write_int_part(dice.text, 0, slot), dice.digest, dice.message
@@ -281,7 +280,7 @@ def _fill(
     return served, allele
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _start_table(site: Site, limits: Limits, sources: Sources, alleles: Alleles, dice: Dice, table: int) -> None:
     """Begin the window's stream of a table of alleles."""
     dice.first[table], end = _allele_rows(site, limits, alleles, _ZERO, site.size)
@@ -292,7 +291,7 @@ def _start_table(site: Site, limits: Limits, sources: Sources, alleles: Alleles,
     start_child(dice.streams, 1 + table, dice.parent, part, size, dice.digest, dice.message)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _add_companion(
     site: Site, limits: Limits, sources: Sources, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int,
     n: int, source: int,
@@ -317,10 +316,9 @@ def _add_companion(
     return propose_synthetic(site, limits, held, room, dice, redraws, slot, n, _FALSE, low, high)
 
 
-@numba.njit(**KERNEL)
-def _write_facts(
-    site: Site, limits: Limits, room: Room, drawn: Drawn, slot: int, at: int, source: Tokens, target: Tokens
-) -> None:
+@kernel
+def _write_facts(limits: Limits, room: Room, drawn: Drawn, slot: int, at: int, source: Tokens, target: Tokens) -> None:
+    """Write what is known of a tuple, without its sources."""
     facts, own = drawn.facts, room.facts[slot]
     block_start, block_stop = pooled_blocks(limits, own[LOCUS] // _TOKEN_BP, source.size)
     pooled, changed, blocks = count_changes(source, target, block_start, block_stop, limits.block_tokens)
@@ -330,7 +328,7 @@ def _write_facts(
     facts[N_POOLED, at], facts[N_CHANGED, at], facts[N_CHANGED_BLOCKS, at] = pooled, changed, blocks
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _write_edits(site: Site, room: Room, drawn: Drawn, slot: int, at: int, used: int) -> int:
     """Write the edits of a slot, and return the bytes of the pool in use."""
     edits, alt, places, bases, pool = room.edits, room.alt, drawn.places, drawn.bases, drawn.pool
@@ -363,7 +361,7 @@ def _write_edits(site: Site, room: Room, drawn: Drawn, slot: int, at: int, used:
     return used
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _type_of(site: Site, edits: Integers, alt: Bytes, row: int) -> int:
     """Return the code of the type of an edit in normal form."""
     pos, ref_bp, alt_bp, at = edits[row, POS], edits[row, REF], edits[row, ALT], edits[row, AT]

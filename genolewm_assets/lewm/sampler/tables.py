@@ -222,7 +222,7 @@ class EditBatch:
         return text
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: Any) -> NDArray[Any]:
     """Return a contiguous view that cannot be written; a kernel is compiled once for it, wherever the memory is."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False

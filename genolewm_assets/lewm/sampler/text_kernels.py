@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from genolewm_assets.lewm.sampler.compiling import kernel
 from genolewm_assets.lewm.sampler.edit_kernels import Bytes, Integers, Site, write_edited
-from genolewm_assets.lewm.sampler.options import KERNEL
 
 _ROWS = np.arange(3)
 _LETTERS = np.uint32(int.from_bytes(b"ACGT", "little"))
 
 
-@numba.njit(**KERNEL)
+@kernel
 def write_edited_windows(
     codes: Bytes, at: Integers, sizes: npt.NDArray[np.int32], n_edits: Integers, shift: Integers, edits: Integers,
     pool: Bytes, letters: Bytes, own: Bytes, text: Bytes,
@@ -47,7 +46,7 @@ def write_edited_windows(
             write_edited(site, edits[one], letters, _ROWS, n_edits[one], shift[one], 0, site.size, text[one])
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _spell(codes: Bytes, at: int, size: int, letters: Bytes) -> None:
     bases, own = codes[at : at + size], letters[:size]
     for k in range(size):

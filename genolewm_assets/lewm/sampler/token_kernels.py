@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from genolewm_assets.lewm.sampler.compiling import kernel
 from genolewm_assets.lewm.sampler.edit_kernels import POS, REF, Bytes, Integers, Site, write_edited
-from genolewm_assets.lewm.sampler.options import KERNEL
 from genolewm_assets.lewm.sampler.rule_kernels import CHANGE, LOCUS, SHIFT, Room
 
 Tokens: TypeAlias = npt.NDArray[np.int16]
@@ -23,7 +22,7 @@ _UNPACKED = ((np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3).astype(np.
 _LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def unpack_windows(packed: Bytes, first: Integers, at: Integers, codes: Bytes) -> None:
     """Unpack windows with their flanks.
 
@@ -53,7 +52,7 @@ def unpack_windows(packed: Bytes, first: Integers, at: Integers, codes: Bytes) -
             codes[k] = _UNPACKED[packed[byte + whole], k - here - 4 * whole]
 
 
-@numba.njit(**KERNEL)
+@kernel
 def encode_codes(codes: Bytes, at: int, n: int, tokens: Tokens, to: int) -> None:
     """Write the ranks of ``n`` consecutive 6-mers, from base ``at`` on, to ``tokens[to:to + n]``."""
     bases, ranks = codes[at : at + _TOKEN_BP * n], tokens[to : to + n]
@@ -64,7 +63,7 @@ def encode_codes(codes: Bytes, at: int, n: int, tokens: Tokens, to: int) -> None
         ranks[k] = np.int16(high | low)
 
 
-@numba.njit(**KERNEL)
+@kernel
 def _copy(source: Tokens, target: Tokens, start: int, stop: int) -> None:
     """Copy the tokens ``[start, stop)``; an assignment of slices takes 80 times as long as this loop."""
     these, own = source[start:stop], target[start:stop]
@@ -72,7 +71,7 @@ def _copy(source: Tokens, target: Tokens, start: int, stop: int) -> None:
         own[k] = these[k]
 
 
-@numba.njit(**KERNEL)
+@kernel
 def write_tokens(site: Site, room: Room, slot: int, source: Tokens, target: Tokens) -> None:
     """Write the tokens of a slot's edited window: those of the window, and anew those that its edits change or shift.
 
@@ -98,8 +97,8 @@ def write_tokens(site: Site, room: Room, slot: int, source: Tokens, target: Toke
         _copy(source, target, stop, n_tokens)
 
 
-@numba.njit(**KERNEL)
-def count_changes(source: Tokens, target: Tokens, first: int, stop: int, block_tokens: int):  # type: ignore[no-untyped-def]
+@kernel
+def count_changes(source: Tokens, target: Tokens, first: int, stop: int, block_tokens: int) -> tuple[int, int, int]:
     """Count the tokens of the blocks ``[first, stop)``, those that differ between windows, and the blocks with one."""
     n_tokens = source.size
     changed, blocks = 0, 0

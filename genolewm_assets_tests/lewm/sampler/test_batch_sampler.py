@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
+from itertools import pairwise, product
 
 import hypothesis.strategies as st
 import numpy as np
@@ -12,7 +12,8 @@ from hypothesis import given, settings
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.edits import AlleleIndex, EditSource, Redraw, SamplingRules, SplitWindows
-from genolewm_assets.lewm.sampler import AlleleArrays, BatchSampler
+from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
+from genolewm_assets.lewm.sampler.tables import AlleleArrays
 from genolewm_assets.lewm.states import Pooling
 from genolewm_assets.lewm.training.schedule import EditMix
 from genolewm_assets_tests.referees.plain_tuples import Samplers
@@ -126,8 +127,6 @@ def test_alleles_keep_their_rows():
     for index in world.real.values():
         arrays = AlleleArrays.of(index, ["chr2", "chr9", "chr17"])
         assert np.diff(arrays.rows).ravel().tolist() == [len(index.contig_rows(c)) for c in ("chr2", "chr9", "chr17")]
-        texts = [
-            arrays.text[first:end].tobytes().decode() for first, end in zip(arrays.at, arrays.at[1:], strict=False)
-        ]
+        texts = [arrays.text[first:end].tobytes().decode() for first, end in pairwise(arrays.at)]
         expected = [index.allele(row) for row in range(len(index))]
         assert list(zip(arrays.pos.tolist(), texts[::2], texts[1::2], strict=True)) == expected

@@ -1,4 +1,4 @@
-"""Small worlds for samplers: two contigs full of repeats, windows of either strand, dense and long and held-out alleles."""
+"""Small worlds for samplers: contigs full of repeats, windows of either strand, alleles dense, long and held out."""
 
 from __future__ import annotations
 
@@ -48,10 +48,9 @@ def simulate_world(seed: int, *, n_windows: int = 24, window_bp: int = 600, flan
     ]
     shown = [allele for allele in held if agrees(references, allele)][:40]
     contexts = context_tables(_table(shown), references.__getitem__)
+    windows = [_window(rng, references, number, window_bp, flank_bp) for number in range(n_windows)]
     return SamplerWorld(
-        SplitWindows(
-            [as_batch([_window(rng, references, number, window_bp, flank_bp) for number in range(n_windows)])]
-        ),
+        SplitWindows([as_batch(windows)]),
         {
             source: AlleleIndex(_table([one for one, kept in zip(alleles, keep[row], strict=True) if kept], row == 1))
             for row, source in enumerate((EditSource.GNOMAD, EditSource.CLINVAR))

@@ -1,4 +1,0 @@
-from .batch_sampler import BatchSampler as BatchSampler
-from .tables import AlleleArrays as AlleleArrays
-from .tables import EditBatch as EditBatch
-from .tables import WindowArrays as WindowArrays
