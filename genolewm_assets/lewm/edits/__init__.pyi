@@ -1,5 +1,7 @@
+from . import kmer_kernels as kmer_kernels
 from .allele_index import AlleleIndex as AlleleIndex
 from .draws import DrawKey as DrawKey
+from .draws import encode_parts as encode_parts
 from .haplotypes import HaplotypeSampler as HaplotypeSampler
 from .held_sequences import HeldSequences as HeldSequences
 from .rules import Redraw as Redraw
@@ -8,5 +10,6 @@ from .sampling import EditSampler as EditSampler
 from .sampling import HaplotypeSource as HaplotypeSource
 from .sampling import SampledHaplotype as SampledHaplotype
 from .sources import EditSource as EditSource
+from .windows import PackedWindows as PackedWindows
 from .windows import SplitWindows as SplitWindows
 from .windows import WindowRecord as WindowRecord

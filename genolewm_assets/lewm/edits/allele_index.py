@@ -68,6 +68,16 @@ class AlleleIndex:
         """Return the number of rows."""
         return len(self._pos)
 
+    @property
+    def columns(self) -> tuple[NDArray[np.int64], pa.Array, pa.Array]:
+        """Positions (1-based), refs and alts of all rows."""
+        return self._pos, self._ref, self._alt
+
+    def contig_rows(self, contig: str) -> range:
+        """Return the rows of a contig."""
+        own = self._contigs.get(contig, slice(0, 0))
+        return range(own.start, own.stop)
+
     def rows(self, contig: str, start: int, end: int) -> range:
         """Return the rows of the alleles whose first base (``pos``) lies in ``[start, end)``, 0-based half-open."""
         contig_rows = self._contigs.get(contig)

@@ -21,6 +21,12 @@ _WORDS_PER_BLOCK = 8
 _INCREMENT, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
+def encode_parts(*parts: int | str) -> bytes:
+    """Return the bytes of which a key is hashed: every part with its length and type."""
+    parts_as_text = [f"{type(part).__name__}:{part}".encode() for part in parts]
+    return b"".join(len(part).to_bytes(4, "little") + part for part in parts_as_text)
+
+
 @dataclass(frozen=True, slots=True)
 class DrawKey:
     """Key of one stream of random numbers; equal keys give equal streams on every machine.
@@ -48,9 +54,7 @@ class DrawKey:
 
     def child(self, *parts: int | str) -> DrawKey:
         """Return the key derived from this key and further parts."""
-        parts_as_text = [f"{type(part).__name__}:{part}".encode() for part in parts]
-        content = b"".join(len(part).to_bytes(4, "little") + part for part in parts_as_text)
-        return DrawKey(hashlib.blake2b(content, key=self.digest, digest_size=32).digest())
+        return DrawKey(hashlib.blake2b(encode_parts(*parts), key=self.digest, digest_size=32).digest())
 
     def draws(self) -> TrainDraws:
         """Return the stream of this key, at its first number."""

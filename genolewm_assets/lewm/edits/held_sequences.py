@@ -36,26 +36,31 @@ class HeldSequences:
     __slots__ = ("_bits", "_has_key", "_keys", "_shift")
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        from genolewm_assets.lewm.edits import kmer_kernels as kernels
+        from genolewm_assets.lewm.edits.kmer_kernels import has_key, keep_different, write_bits, write_new_keys
 
         parts: list[NDArray[np.uint64]] = []
         for batch in batches:
             (alt_at, alt_text), (ref_at, ref_text) = (_haplotypes(batch, allele) for allele in ("alt", "ref"))
             room = np.empty(alt_text.size, dtype=np.uint64)
-            parts.append(room[: kernels.write_new_keys(alt_at, alt_text, ref_at, ref_text, room)].copy())
+            parts.append(room[: write_new_keys(alt_at, alt_text, ref_at, ref_text, room)].copy())
         keys = _joined(parts)
         keys.sort()
         # resize gives the memory of repeated keys back; no other array refers to it.
-        keys.resize(kernels.keep_different(keys), refcheck=False)
+        keys.resize(keep_different(keys), refcheck=False)
         leading = max(3, (_KEY_BITS * len(keys)).bit_length())
         self._keys, self._shift = keys, np.uint64(64 - leading)
         self._bits = np.zeros(1 << leading - 3, dtype=np.uint8)
-        kernels.write_bits(keys, self._shift, self._bits)
-        self._has_key = kernels.has_key
+        write_bits(keys, self._shift, self._bits)
+        self._has_key = has_key
 
     def __len__(self) -> int:
         """Return the number of different 31-mers, of which one and its reverse complement count once."""
         return len(self._keys)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.uint64], np.uint64, NDArray[np.uint8]]:
+        """Sorted keys, shift and bits, as the functions of ``kmer_kernels`` take them."""
+        return self._keys, self._shift, self._bits
 
     def __contains__(self, bases: str) -> bool:
         """Tell whether upper-case bases contain one of the 31-mers, on either strand; N parts independent texts."""

@@ -117,3 +117,22 @@ def has_key(text: Bytes, keys: Keys, shift: np.uint64, bits: Bytes) -> bool:
             if found < keys.size and keys[found] == key:
                 return True
     return False
+
+
+@numba.njit(nogil=True, cache=True)
+def has_key_of_codes(codes: Bytes, keys: Keys, shift: np.uint64, bits: Bytes) -> bool:
+    """Tell the same of bases that are given as codes, A 0 to T 3, without room of its own."""
+    forward, backward = np.uint64(0), np.uint64(0)
+    for at in range(codes.size):
+        code = np.uint64(codes[at])
+        forward = ((forward << np.uint64(2)) | code) & _MASK
+        backward = (backward >> np.uint64(2)) | ((np.uint64(3) - code) << _TOP)
+        if at < K - 1:
+            continue
+        key = _mix(min(forward, backward))
+        place = key >> shift
+        if bits[np.int64(place >> np.uint64(3))] >> np.uint8(place & np.uint64(7)) & np.uint8(1):
+            found = np.searchsorted(keys, key)
+            if found < keys.size and keys[found] == key:
+                return True
+    return False

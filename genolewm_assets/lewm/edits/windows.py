@@ -64,6 +64,34 @@ class WindowRecord:
         return len(self.sequence) // TOKEN_BP
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedWindows:
+    """Some windows of a split as arrays, one row per window.
+
+    Attributes
+    ----------
+    packed
+        uint8: bases of these and other windows, left flank, window and right flank, as :func:`pack_bases` packs them.
+    first
+        int64, shape (n,): first byte of each window in ``packed``.
+    sizes
+        int32, shape (n, 3): bases of left flank, window and right flank.
+    window_ids
+        Bytes (S32), shape (n,): first 32 hex digits of the SHA-256 of the window.
+    contig, start, is_reverse
+        int32, index in ``SplitWindows.contigs``, -1 without an exact placement; int64, 0-based, -1 without; bool, True
+        for a window of the reverse strand. Each of shape (n,).
+    """
+
+    packed: NDArray[np.uint8]
+    first: NDArray[np.int64]
+    sizes: NDArray[np.int32]
+    window_ids: NDArray[np.bytes_]
+    contig: NDArray[np.int32]
+    start: NDArray[np.int64]
+    is_reverse: NDArray[np.bool_]
+
+
 class SplitWindows:
     """The windows of one split, accessed by row number.
 
@@ -126,6 +154,27 @@ class SplitWindows:
     def all_placed(self) -> bool:
         """Whether every window has an exact place on the reference."""
         return None not in self._contig.values
+
+    @property
+    def contigs(self) -> tuple[str, ...]:
+        """Contigs on which windows have an exact place."""
+        return tuple(value for value in self._contig.values if value is not None)
+
+    def packed(self, rows: Rows) -> PackedWindows:
+        """Return the windows of some rows as arrays."""
+        code_of = {name: code for code, name in enumerate(self.contigs)}
+        codes = np.array([code_of.get(value or "", -1) for value in self._contig.values], dtype=np.int32)
+        reverse = np.array([value == "-" for value in self._strand.values], dtype=np.bool_)
+        contig = codes[self._contig.code[rows]]
+        return PackedWindows(
+            packed=self._bases,
+            first=self._first[rows],
+            sizes=self._sizes[rows],
+            window_ids=self.window_ids[rows],
+            contig=contig,
+            start=np.where(contig < 0, -1, self._start[rows]),
+            is_reverse=reverse[self._strand.code[rows]] & (contig >= 0),
+        )
 
     @property
     def origins(self) -> NDArray[np.str_]:

@@ -1,0 +1,285 @@
+"""Sampling of the edits of a batch of windows by compiled loops.
+
+Not here: the plain sampler, whose numbers these are (``lewm.edits.sampling``), order of windows (``lewm.training``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import ConfigurationError, EditError
+from genolewm_assets.genome import TOKEN_BP, LengthPolicy
+from genolewm_assets.lewm.edits import EditSource, HeldSequences, Redraw, SamplingRules, encode_parts
+from genolewm_assets.lewm.sampler.tables import AlleleArrays, EditBatch, WindowArrays, no_tokens, read_only
+from genolewm_assets.lewm.states import TupleKind
+
+if TYPE_CHECKING:
+    from genolewm_assets.lewm.sampler import sampling_kernels
+    from genolewm_assets.lewm.sampler.proposal_kernels import Dice
+    from genolewm_assets.lewm.sampler.rule_kernels import Held, Limits, Room
+
+#: Code of every source of edits.
+SOURCE_CODES: Mapping[EditSource, int] = {source: code for code, source in enumerate(EditSource)}
+#: Tables of real alleles that the kernels take.
+_MOST_TABLES = 2
+#: Rows of a room behind those of the slots, and bytes of the longest parts of a key behind its prefix.
+_SPARE_ROWS, _KEY_PARTS_BYTES = 5, 128
+#: Least bytes of an alt: the longest synthetic one, an anchor base and 15 others.
+_SYNTHETIC_BP = 16
+
+
+class BatchSampler:
+    """Samples the edits of windows; keeps no state between batches.
+
+    Parameters
+    ----------
+    real
+        Alleles to draw from, by source; at most two sources.
+    held_out
+        Alleles that no edit of any source may make.
+    rules
+        Limits and shares; None: the defaults.
+    held_sequences
+        What tells these alleles in windows without an exact placement; None: nothing does.
+
+    Raises
+    ------
+    ConfigurationError
+        If there are more than two sources of real alleles, or tables number contigs differently.
+    """
+
+    def __init__(
+        self,
+        real: Mapping[EditSource, AlleleArrays],
+        held_out: AlleleArrays,
+        rules: SamplingRules | None = None,
+        held_sequences: HeldSequences | None = None,
+    ) -> None:
+        if len(real) > _MOST_TABLES:
+            raise ConfigurationError(
+                "sources of real alleles", "too many", expected=f"at most {_MOST_TABLES}", got=f"{len(real)}"
+            )
+        if any(table.contigs != held_out.contigs for table in real.values()):
+            raise ConfigurationError(
+                "allele tables", "contigs are numbered differently", remedy="Make all with the contigs of the windows"
+            )
+        self._real, self._held_out, self._held_sequences = dict(real), held_out, held_sequences
+        self._rules = rules or SamplingRules()
+
+    def sample(
+        self,
+        windows: WindowArrays,
+        plan: NDArray[np.int8],
+        *,
+        seed: int,
+        epoch: int,
+        again: NDArray[np.int64],
+    ) -> EditBatch:
+        """Sample one haplotype for every slot of every window.
+
+        Parameters
+        ----------
+        windows
+            The n_windows windows; contigs are numbered as in the tables of alleles.
+        plan
+            int8, shape (n_windows, n_slots): index in ``EditSource`` of the source of every slot.
+        seed, epoch
+            Seed of the run, and epoch.
+        again
+            int64, shape (n_windows,): earlier visits of the same window in the epoch.
+
+        Raises
+        ------
+        EditError
+            If no allowed edit is found for a slot.
+
+        Notes
+        -----
+        Draws are those of ``EditSampler.sample`` with the key
+        ``DrawKey.of("edits", seed, epoch, window_id, again)``.
+        """
+        from genolewm_assets.lewm.sampler import sampling_kernels as kernels
+        from genolewm_assets.lewm.sampler.entry_kernels import entries
+
+        n_windows, n_slots = plan.shape
+        n, limits, sources = n_windows * n_slots, self._limits(), self._sources()
+        batch = kernels.Windows(
+            *map(
+                read_only,
+                (
+                    windows.codes,
+                    windows.at,
+                    windows.sizes,
+                    np.ascontiguousarray(windows.window_ids).view(np.uint8).reshape(n_windows, -1),
+                    windows.contig,
+                    windows.start,
+                    windows.is_reverse,
+                    again,
+                ),
+            )
+        )
+        longest = int(windows.sizes[:, 1].max(initial=0))
+        room = self._room(n_slots, longest)
+        prefix = np.frombuffer(encode_parts("edits", seed, epoch), np.uint8)
+        most = max(entries().count_alleles(batch, limits, table) for table in (sources.first, sources.second))
+        width = longest // TOKEN_BP
+        drawn = kernels.Drawn(
+            facts=np.empty((kernels.N_FACTS, n), dtype=np.int64),
+            places=_places(n),
+            bases=np.full((2, n, 3, 16), -1, dtype=np.int8),
+            # Pages that no alt is written to take no memory.
+            pool=np.empty(6 * n * room.allele_bp, dtype=np.uint8),
+            redraws=np.zeros((n_windows, len(Redraw)), dtype=np.int64),
+            source_tokens=no_tokens(n_windows, width),
+            tokens=np.empty((n, width), dtype=np.int16),
+        )
+        failed, slot, used = entries().sample_windows(
+            batch,
+            read_only(plan),
+            read_only(prefix),
+            limits,
+            sources,
+            self._held(),
+            room,
+            _dice(len(prefix), most),
+            drawn,
+        )
+        if failed >= 0:
+            raise EditError(
+                f"window {windows.window_ids[failed].decode()}",
+                "no further edit is allowed",
+                expected=f"{n_slots} distinct edits outside the edge margins",
+                got=f"{slot}",
+                remedy="Reduce n_edits or min_left_context_bp",
+            )
+        return _edit_batch(n_slots, drawn, used)
+
+    def _limits(self) -> Limits:
+        from genolewm_assets.lewm.sampler.rule_kernels import Limits
+
+        rules, pooling = self._rules, self._rules.pooling
+        return Limits(
+            first_bp=rules.first_bp,
+            inset_bp=rules.inset_bp,
+            policy=get_args(LengthPolicy).index(rules.policy),
+            multi_edit_share=float(rules.multi_edit_share),
+            is_global=pooling.kind is TupleKind.GLOBAL,
+            is_right=pooling.side == "right",
+            radius_tokens=pooling.radius_tokens,
+            block_tokens=pooling.block_tokens,
+        )
+
+    def _sources(self) -> sampling_kernels.Sources:
+        from genolewm_assets.lewm.sampler.sampling_kernels import Sources
+
+        table_of = np.full(len(EditSource), -1, dtype=np.int64)
+        parts, sizes = np.zeros((_MOST_TABLES, 64), dtype=np.uint8), np.zeros(_MOST_TABLES, dtype=np.int64)
+        for number, source in enumerate(self._real):
+            part = np.frombuffer(encode_parts(source.value), np.uint8)
+            table_of[SOURCE_CODES[source]], sizes[number] = number, len(part)
+            parts[number, : len(part)] = part
+        tables = [*self._real.values(), self._held_out, self._held_out][:_MOST_TABLES]
+        return Sources(*map(_alleles, tables), *map(read_only, (table_of, parts, sizes)))
+
+    def _held(self) -> Held:
+        from genolewm_assets.lewm.sampler.rule_kernels import Held
+
+        if self._held_sequences is None:
+            keys, shift, bits = np.zeros(0, np.uint64), np.uint64(0), np.zeros(0, np.uint8)
+        else:
+            keys, shift, bits = self._held_sequences.arrays
+        return Held(_alleles(self._held_out), read_only(keys), shift, read_only(bits))
+
+    def _room(self, n_slots: int, longest: int) -> Room:
+        """Return memory for the edits of a window of at most ``longest`` bases."""
+        from genolewm_assets.lewm.sampler.rule_kernels import Room
+
+        rows = 3 * n_slots + _SPARE_ROWS
+        # An alt that is longer than the window is refused before it is written.
+        longest_alt = min(longest, max([0, *(table.longest_bp for table in self._real.values())]))
+        allele_bp = max(_SYNTHETIC_BP, longest_alt)
+        joined_bp = longest + 3 * allele_bp
+        return Room(
+            edits=np.empty((rows, 4), dtype=np.int64),
+            alt=np.empty((rows - 2) * allele_bp + 2 * joined_bp, dtype=np.uint8),
+            codes=np.empty(longest + TOKEN_BP, dtype=np.uint8),
+            rows=np.empty((n_slots, 3), dtype=np.int64),
+            counts=np.empty(n_slots, dtype=np.int64),
+            facts=np.empty((n_slots, 3), dtype=np.int64),
+            allele_bp=allele_bp,
+            joined_bp=joined_bp,
+        )
+
+
+def _alleles(table: AlleleArrays) -> Any:
+    from genolewm_assets.lewm.sampler.rule_kernels import Alleles
+
+    return Alleles(*map(read_only, (table.pos, table.at, table.text, table.rows)))
+
+
+def _dice(prefix_bytes: int, most_alleles: int) -> Dice:
+    from genolewm_assets.lewm.sampler.blake_kernels import STREAM_WORDS
+    from genolewm_assets.lewm.sampler.proposal_kernels import Dice
+
+    return Dice(
+        streams=np.empty((1 + _MOST_TABLES, STREAM_WORDS), dtype=np.uint64),
+        parent=np.empty(8, dtype=np.uint64),
+        digest=np.empty(8, dtype=np.uint64),
+        message=np.empty(16, dtype=np.uint64),
+        text=np.empty(prefix_bytes + _KEY_PARTS_BYTES, dtype=np.uint8),
+        order=np.empty((1 + _MOST_TABLES, max(1, most_alleles)), dtype=np.int64),
+        left=np.empty(_MOST_TABLES, dtype=np.int64),
+        first=np.empty(_MOST_TABLES, dtype=np.int64),
+    )
+
+
+def _places(n: int) -> NDArray[np.int64]:
+    from genolewm_assets.lewm.sampler import sampling_kernels as kernels
+
+    places = np.full((kernels.N_PLACES, n, 3), -1, dtype=np.int64)
+    places[[kernels.REF_LENGTH, kernels.ALT_LENGTH]] = 0
+    return places
+
+
+def _edit_batch(n_slots: int, drawn: sampling_kernels.Drawn, used: int) -> EditBatch:
+    """Name the rows of what was drawn."""
+    from genolewm_assets.lewm.sampler import sampling_kernels as kernels
+
+    facts, places = drawn.facts, drawn.places
+    return EditBatch(
+        n_slots=n_slots,
+        n_edits=facts[kernels.N_EDITS],
+        planned_source=facts[kernels.PLANNED].astype(np.int8),
+        edit_source=facts[kernels.SERVED].astype(np.int8),
+        allele_row=facts[kernels.ALLELE],
+        locus_bp=facts[kernels.LOCUS_BP],
+        length_change=facts[kernels.LENGTH_CHANGE],
+        origin_shift=facts[kernels.ORIGIN_SHIFT],
+        block_start=facts[kernels.BLOCK_START],
+        block_stop=facts[kernels.BLOCK_STOP],
+        n_pooled=facts[kernels.N_POOLED],
+        n_changed=facts[kernels.N_CHANGED],
+        n_changed_blocks=facts[kernels.N_CHANGED_BLOCKS],
+        edit_type=places[kernels.TYPE].astype(np.int8),
+        edit_rel_pos=places[kernels.REL_POS],
+        edit_pos=places[kernels.REFERENCE_POS],
+        edit_ref_length=places[kernels.REF_LENGTH],
+        edit_alt_length=places[kernels.ALT_LENGTH],
+        edit_ref=drawn.bases[0],
+        edit_alt=drawn.bases[1],
+        alt_at=places[kernels.ALT_AT],
+        allele_alt_at=places[kernels.ALLELE_ALT_AT],
+        pool=drawn.pool[:used].copy(),
+        redraws=drawn.redraws,
+        source_tokens=drawn.source_tokens,
+        target_tokens=drawn.tokens,
+    )
+
+
+def plan_codes(plans: Sequence[Sequence[EditSource]]) -> NDArray[np.int8]:
+    """Return the sources of slots as codes: int8, shape (n_windows, n_slots)."""
+    return np.array([[SOURCE_CODES[source] for source in plan] for plan in plans], dtype=np.int8)

@@ -1,0 +1,206 @@
+"""Compiled proposals of edits: real alleles in permuted order, synthetic SNVs and indels, each judged by the rules.
+
+Draws are read in the order of ``lewm.edits.sampling`` and ``lewm.edits.synthetic``. Import this module inside functions
+only: importing numba is slow.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from genolewm_assets.lewm.sampler.blake_kernels import Streams, Words, below, take_permuted
+from genolewm_assets.lewm.sampler.compiling import kernel
+from genolewm_assets.lewm.sampler.edit_kernels import ALT, AT, POS, REF, Bytes, Integers, Site, align_left, base_of
+from genolewm_assets.lewm.sampler.rule_kernels import (
+    ALLOWED,
+    LEAVES_INSET,
+    OTHER_REFERENCE,
+    Alleles,
+    Held,
+    Limits,
+    Room,
+    judge,
+)
+
+#: Synthetic proposals of one source for one slot, after which the source counts as exhausted.
+_ATTEMPTS = 64
+_MAX_EVENT_BP = 15
+# Typed values: a kernel is compiled once more for every literal that it is called with.
+_FALSE, _SLOT = np.bool_(False), np.int64(0)
+_LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
+_CODES = np.full(256, 4, dtype=np.uint8)
+_CODES[_LETTERS] = np.arange(4)
+
+
+class Dice(NamedTuple):
+    """Random numbers of one window.
+
+    Attributes
+    ----------
+    streams
+        uint64, shape (3, STREAM_WORDS): the stream of the slot, and those of the two sources of real alleles.
+    parent
+        uint64, shape (8,): state of the window's key, from which streams are derived.
+    digest, message
+        Room: uint64, shapes (8,) and (16,).
+    text
+        Room for the parts of a key: uint8.
+    order
+        int64, shape (3, most alleles of a window): the alleles of each source that are left, and those left to stand
+        beside an edit.
+    left, first
+        int64, shape (2,): alleles that each source has left for the window (-1: not yet asked), and its first row.
+    """
+
+    streams: Streams
+    parent: Words
+    digest: Words
+    message: Words
+    text: Bytes
+    order: Integers
+    left: Integers
+    first: Integers
+
+
+@kernel
+def propose_real(
+    site: Site, limits: Limits, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int, n: int,
+    alleles: Alleles, first: int, which: int, stream: int, left: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Add the next real allele that the rules allow to the n edits of a slot.
+
+    Parameters
+    ----------
+    redraws
+        int64, shape (8,): refused proposals by reason; counted on.
+    alleles, first
+        Alleles of the source, and the first row in question.
+    which, left
+        Row of ``dice.order``, and how many of its entries are not yet taken.
+    stream
+        Row of ``dice.streams``.
+
+    Returns
+    -------
+    tuple
+        Entries left, and the row of the allele, -1 if none is allowed.
+    """
+    row = 3 * slot + n
+    while left > 0:
+        chosen = first + take_permuted(dice.streams, stream, dice.order[which], left, dice.message)
+        left -= 1
+        reason = _write_real(site, alleles, room, chosen, row)
+        if reason == ALLOWED:
+            reason = _attempt(site, limits, held, room, slot, n)
+        if reason == ALLOWED:
+            return left, chosen
+        redraws[reason] += 1
+    return left, -1
+
+
+@kernel
+def propose_synthetic(
+    site: Site, limits: Limits, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int, n: int,
+    inserts_or_deletes: bool, low: int, high: int,
+) -> bool:  # fmt: skip
+    """Add a synthetic indel or SNV inside the bases ``[low, high)``, if one of 64 is allowed, to the n edits of a slot.
+
+    The range is restricted to the positions at which edits are allowed; other parameters are those of
+    :func:`propose_real`.
+    """
+    row = 3 * slot + n
+    low, high = max(low, limits.first_bp), min(high, site.size - limits.inset_bp)
+    for _ in range(_ATTEMPTS):
+        if inserts_or_deletes:
+            is_made = _write_indel(site, room, dice, low, high, row)
+        else:
+            is_made = _write_snv(site, room, dice, low, high, row)
+        if is_made:
+            reason = _attempt(site, limits, held, room, slot, n)
+            if reason == ALLOWED:
+                return True
+            redraws[reason] += 1
+    return False
+
+
+@kernel
+def _attempt(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: int) -> int:
+    """Judge the n edits of a slot together with its row n; keep them sorted, and drop the new one if it is refused."""
+    rows, edits, new = room.rows[slot], room.edits, 3 * slot + n
+    place = n
+    while place > 0 and edits[rows[place - 1], POS] > edits[new, POS]:
+        rows[place] = rows[place - 1]
+        place -= 1
+    rows[place] = new
+    reason = judge(site, limits, held, room, slot, n + 1)
+    if reason != ALLOWED:
+        for at in range(place, n):
+            rows[at] = rows[at + 1]
+    return reason
+
+
+@kernel
+def _write_real(site: Site, alleles: Alleles, room: Room, chosen: int, row: int) -> int:
+    """Write a reference allele as an edit of the window, in its normal form; return the reason if it cannot be one."""
+    edits, alt, at = room.edits, room.alt, row * room.allele_bp
+    first, middle = np.int64(alleles.at[2 * chosen]), np.int64(alleles.at[2 * chosen + 1])
+    ref_bp, alt_bp = middle - first, np.int64(alleles.at[2 * chosen + 2]) - middle
+    pos = alleles.pos[chosen] - 1 - site.start
+    if pos < 0 or pos > site.size - ref_bp:
+        return OTHER_REFERENCE
+    for k in range(ref_bp):
+        if alleles.text[first + k] != _LETTERS[base_of(site, pos + k, site.is_reverse)]:
+            return OTHER_REFERENCE
+    if alt_bp > room.allele_bp:  # it is longer than the window
+        return LEAVES_INSET
+    for k in range(alt_bp):
+        code = _CODES[alleles.text[middle + k]]
+        if code > 3:
+            return OTHER_REFERENCE
+        if site.is_reverse:
+            alt[at + alt_bp - 1 - k] = np.uint8(3) - code
+        else:
+            alt[at + k] = code
+    edits[row, POS] = site.size - pos - ref_bp if site.is_reverse else pos
+    edits[row, REF], edits[row, ALT], edits[row, AT] = ref_bp, alt_bp, at
+    align_left(site, edits, alt, row, _FALSE)
+    return ALLOWED
+
+
+@kernel
+def _write_snv(site: Site, room: Room, dice: Dice, low: int, high: int, row: int) -> bool:
+    """Write an SNV at a uniform position in ``[low, high)``; return False if the range is empty."""
+    if high <= low:
+        return False
+    pos = low + below(dice.streams, _SLOT, high - low, dice.message)
+    other = np.uint8(below(dice.streams, _SLOT, 3, dice.message))
+    at = row * room.allele_bp
+    room.alt[at] = other + np.uint8(1) if other >= site.codes[site.at + pos] else other
+    room.edits[row, POS], room.edits[row, REF], room.edits[row, ALT], room.edits[row, AT] = pos, 1, 1, at
+    return True
+
+
+@kernel
+def _write_indel(site: Site, room: Room, dice: Dice, low: int, high: int, row: int) -> bool:
+    """Write an insertion or a deletion inside ``[low, high)``; return False if the range is too short."""
+    streams, message, edits, alt = dice.streams, dice.message, room.edits, room.alt
+    event_bp, number = _MAX_EVENT_BP + 1, 1 + below(streams, _SLOT, 2**_MAX_EVENT_BP - 1, message)
+    while number > 0:  # minus the bit length
+        number >>= 1
+        event_bp -= 1
+    inserts = below(streams, _SLOT, 2, message) == 1
+    if high - event_bp <= low:
+        return False
+    pos, at = low + below(streams, _SLOT, high - event_bp - low, message), row * room.allele_bp
+    alt[at] = site.codes[site.at + pos]
+    edits[row, POS], edits[row, REF], edits[row, ALT], edits[row, AT] = pos, 1, 1, at
+    if inserts:
+        edits[row, ALT] = 1 + event_bp
+        for k in range(event_bp):
+            alt[at + 1 + k] = np.uint8(below(streams, _SLOT, 4, message))
+    else:
+        edits[row, REF] = 1 + event_bp
+    align_left(site, edits, alt, row, _FALSE)
+    return True

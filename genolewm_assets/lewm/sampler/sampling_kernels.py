@@ -1,0 +1,376 @@
+"""Compiled sampling of the edits of a batch of windows: that of ``lewm.edits.sampling``, slot for slot.
+
+Import this module inside functions only: importing numba is slow.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from genolewm_assets.lewm.sampler.blake_kernels import (
+    KEY_BYTES,
+    absorb_key,
+    below,
+    hash_root,
+    start_child,
+    uniform,
+    write_int_part,
+    write_text_part,
+)
+from genolewm_assets.lewm.sampler.compiling import kernel
+from genolewm_assets.lewm.sampler.edit_kernels import (
+    ALT,
+    AT,
+    POS,
+    REF,
+    Bytes,
+    Integers,
+    Site,
+    align_left,
+    write_reverse,
+)
+from genolewm_assets.lewm.sampler.proposal_kernels import Dice, propose_real, propose_synthetic
+from genolewm_assets.lewm.sampler.rule_kernels import (
+    CHANGE,
+    LOCUS,
+    SHIFT,
+    Alleles,
+    Held,
+    Limits,
+    Room,
+    first_row,
+    pooled_blocks,
+    reach,
+)
+from genolewm_assets.lewm.sampler.token_kernels import Tokens, count_changes, encode_codes, write_tokens
+
+_TOKEN_BP, _STORED_BP, _ID_BYTES = 6, 16, 32
+_STRING = np.frombuffer(b"str:", dtype=np.uint8)
+#: Sources in the order of ``EditSource``.
+SYNTHETIC_SNV, SYNTHETIC_INDEL = 1, 2
+#: Rows of ``Drawn.facts``.
+(N_EDITS, PLANNED, SERVED, ALLELE, LOCUS_BP, LENGTH_CHANGE, ORIGIN_SHIFT, BLOCK_START, BLOCK_STOP, N_POOLED, N_CHANGED,
+ N_CHANGED_BLOCKS) = range(12)  # fmt: skip
+N_FACTS = 12
+#: Rows of ``Drawn.places``.
+TYPE, REL_POS, REFERENCE_POS, REF_LENGTH, ALT_LENGTH, ALT_AT, ALLELE_ALT_AT = range(7)
+N_PLACES = 7
+# Typed values: a kernel is compiled once more for every literal that it is called with.
+_ZERO, _ONE, _COMPANIONS, _FALSE, _TRUE = np.int64(0), np.int64(1), np.int64(2), np.bool_(False), np.bool_(True)
+#: Codes of types of edits, in the order of ``EDIT_TYPE_CODES``.
+_SNV, _INS, _DEL, _MNV, _DELINS = 0, 1, 2, 3, 4
+
+
+class Windows(NamedTuple):
+    """A batch of n windows.
+
+    Attributes
+    ----------
+    codes
+        uint8: left flank, window and right flank of each window; A 0, C 1, G 2, T 3.
+    at
+        int64, shape (n + 1,): first base of each window's left flank in ``codes``, and the end.
+    sizes
+        int32, shape (n, 3): bases of left flank, window and right flank.
+    ids
+        uint8, shape (n, 32): ASCII of the window ids.
+    contig, start, is_reverse
+        int32, -1 without an exact placement; int64, 0-based; bool; shape (n,).
+    again
+        int64, shape (n,): earlier visits of the same window in the epoch.
+    """
+
+    codes: Bytes
+    at: Integers
+    sizes: npt.NDArray[np.int32]
+    ids: Bytes
+    contig: npt.NDArray[np.int32]
+    start: Integers
+    is_reverse: npt.NDArray[np.bool_]
+    again: Integers
+
+
+class Sources(NamedTuple):
+    """Sources of real alleles.
+
+    Attributes
+    ----------
+    first, second
+        Alleles of the two sources.
+    table_of
+        int64, shape (4,): 0 or 1, the source's alleles, by code of the source; -1 for a source without a table.
+    parts
+        uint8, shape (2, n_bytes): part of the key of each table's stream, as ``DrawKey.child`` hashes it.
+    part_sizes
+        int64, shape (2,): bytes of each part.
+    """
+
+    first: Alleles
+    second: Alleles
+    table_of: Integers
+    parts: Bytes
+    part_sizes: Integers
+
+
+class Drawn(NamedTuple):
+    """What was drawn for n tuples; see ``tables.EditBatch``.
+
+    Attributes
+    ----------
+    facts
+        int64, shape (12, n).
+    places
+        int64, shape (7, n, 3), -1 behind the last edit (lengths: 0).
+    bases
+        int8, shape (2, n, 3, 16): first bases of ref and alt, -1 behind the end.
+    pool
+        uint8: codes of whole alts.
+    redraws
+        int64, shape (n_windows, 8): refused proposals by reason.
+    source_tokens, tokens
+        int16, shapes (n_windows, width) and (n, width): 6-mers of windows and edited windows; -1 behind the end.
+    """
+
+    facts: Integers
+    places: Integers
+    bases: npt.NDArray[np.int8]
+    pool: Bytes
+    redraws: Integers
+    source_tokens: Tokens
+    tokens: Tokens
+
+
+@kernel
+def count_alleles(windows: Windows, limits: Limits, alleles: Alleles) -> int:
+    """Return the most alleles that one window may draw from."""
+    most = 0
+    for window in range(windows.contig.size):
+        site = _site(windows, window)
+        first, end = _allele_rows(site, limits, alleles, _ZERO, site.size)
+        most = max(most, end - first)
+    return most
+
+
+@kernel
+def sample_windows(
+    windows: Windows, plan: npt.NDArray[np.int8], prefix: Bytes, limits: Limits, sources: Sources, held: Held,
+    room: Room, dice: Dice, drawn: Drawn,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Fill every slot of every window.
+
+    Parameters
+    ----------
+    plan
+        int8, shape (n_windows, n_slots): code of the source of every slot.
+    prefix
+        uint8: parts of the windows' keys before the window id.
+    drawn
+        Receives what is drawn; rows of tuples are window by window, slot by slot.
+
+    Returns
+    -------
+    tuple
+        The window for which no edit is left and the number of its slots that were filled, -1 and -1 if all are filled;
+        bytes of ``drawn.pool`` in use.
+    """
+    n_slots, used = plan.shape[1], _ZERO
+    for window in range(plan.shape[0]):
+        site = _site(windows, window)
+        _start_window(windows, window, prefix, dice)
+        dice.left[0], dice.left[1] = -1, -1
+        n_tokens = site.size // _TOKEN_BP
+        source = drawn.source_tokens[window]
+        encode_codes(site.codes, site.at, n_tokens, source, _ZERO)
+        for k in range(n_tokens, source.size):
+            source[k] = -1
+        redraws = drawn.redraws[window]
+        for slot in range(n_slots):
+            planned = np.int64(plan[window, slot])
+            served, allele = _fill(site, limits, sources, held, room, dice, redraws, slot, planned)
+            if served < 0:
+                return window, slot, used
+            at = window * n_slots + slot
+            target = drawn.tokens[at]
+            write_tokens(site, room, slot, source[:n_tokens], target[:n_tokens])
+            for k in range(n_tokens, target.size):
+                target[k] = -1
+            _write_facts(limits, room, drawn, slot, at, source[:n_tokens], target[:n_tokens])
+            drawn.facts[PLANNED, at], drawn.facts[SERVED, at], drawn.facts[ALLELE, at] = planned, served, allele
+            used = _write_edits(site, room, drawn, slot, at, used)
+    return -1, -1, used
+
+
+@kernel
+def _site(windows: Windows, window: int) -> Site:
+    left, size, right = windows.sizes[window]
+    return Site(
+        windows.codes,
+        windows.at[window] + left,
+        np.int64(left),
+        np.int64(size),
+        np.int64(right),
+        np.int64(windows.contig[window]),
+        windows.start[window],
+        windows.is_reverse[window] and windows.contig[window] >= 0,
+    )
+
+
+@kernel
+def _start_window(windows: Windows, window: int, prefix: Bytes, dice: Dice) -> None:
+    """Derive the key of a visit, of which every stream of the window is a child."""
+    text, at = dice.text, prefix.size
+    for k in range(at):
+        text[k] = prefix[k]
+    at = write_text_part(text, at, _STRING, windows.ids[window], _ID_BYTES)
+    at = write_int_part(text, at, windows.again[window])
+    hash_root(text, at, dice.digest, dice.message)
+    absorb_key(dice.parent, dice.digest, KEY_BYTES, dice.message)
+
+
+@kernel
+def _allele_rows(site: Site, limits: Limits, alleles: Alleles, low: int, high: int) -> tuple[int, int]:
+    """Return the rows ``[first, end)`` of the alleles that begin in the bases ``[low, high)`` at which edits may be."""
+    low, high = max(low, limits.first_bp), min(high, site.size - limits.inset_bp)
+    if site.contig < 0 or low >= high:
+        return 0, 0
+    if site.is_reverse:
+        low, high = site.size - high, site.size - low
+    first = first_row(alleles, site.contig, site.start + low + 1)
+    return first, first_row(alleles, site.contig, site.start + high + 1)
+
+
+@kernel
+def _fill(
+    site: Site, limits: Limits, sources: Sources, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int,
+    planned: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Fill a slot; return the source served, -1 if none has an edit, and the row of a single real allele, else -1."""
+    start_child(
+        dice.streams, _ZERO, dice.parent, dice.text, write_int_part(dice.text, 0, slot), dice.digest, dice.message
+    )
+    size = 1
+    if uniform(dice.streams, _ZERO, dice.message) < limits.multi_edit_share:
+        size = 2 + below(dice.streams, 0, 2, dice.message)
+    table, served, allele = sources.table_of[planned], -1, -1
+    if table >= 0:
+        alleles = sources.first if table == 0 else sources.second
+        if dice.left[table] < 0:
+            _start_table(site, limits, sources, alleles, dice, table)
+        dice.left[table], allele = propose_real(
+            site, limits, held, room, dice, redraws, slot, _ZERO, alleles, dice.first[table], table, 1 + table,
+            dice.left[table],
+        )  # fmt: skip
+        served = planned if allele >= 0 else -1
+    elif propose_synthetic(
+        site, limits, held, room, dice, redraws, slot, _ZERO, planned == SYNTHETIC_INDEL, _ZERO, site.size
+    ):
+        served = SYNTHETIC_INDEL if planned == SYNTHETIC_INDEL else SYNTHETIC_SNV
+    if served < 0:
+        if not propose_synthetic(site, limits, held, room, dice, redraws, slot, _ZERO, _FALSE, _ZERO, site.size):
+            return -1, -1
+        served = SYNTHETIC_SNV
+    n = _ONE
+    while n < size and _add_companion(site, limits, sources, held, room, dice, redraws, slot, n, served):
+        n += 1
+        allele = -1
+    room.counts[slot] = n
+    return served, allele
+
+
+@kernel
+def _start_table(site: Site, limits: Limits, sources: Sources, alleles: Alleles, dice: Dice, table: int) -> None:
+    """Begin the window's stream of a table of alleles."""
+    dice.first[table], end = _allele_rows(site, limits, alleles, _ZERO, site.size)
+    dice.left[table] = end - dice.first[table]
+    for k in range(dice.left[table]):
+        dice.order[table, k] = k
+    part, size = sources.parts[table], sources.part_sizes[table]
+    start_child(dice.streams, 1 + table, dice.parent, part, size, dice.digest, dice.message)
+
+
+@kernel
+def _add_companion(
+    site: Site, limits: Limits, sources: Sources, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int,
+    n: int, source: int,
+) -> bool:  # fmt: skip
+    """Add an edit in the pooled span of the n edits of a slot: of the source, or else a synthetic SNV."""
+    low, high = reach(site, limits, room, slot, n)
+    table = sources.table_of[source]
+    if table >= 0:
+        alleles = sources.first if table == 0 else sources.second
+        first, end = _allele_rows(site, limits, alleles, low, high)
+        for k in range(end - first):
+            dice.order[2, k] = k
+        _, row = propose_real(
+            site, limits, held, room, dice, redraws, slot, n, alleles, first, _COMPANIONS, _ZERO, end - first
+        )
+        if row >= 0:
+            return True
+    elif propose_synthetic(site, limits, held, room, dice, redraws, slot, n, source == SYNTHETIC_INDEL, low, high):
+        return True
+    if source == SYNTHETIC_SNV:
+        return False
+    return propose_synthetic(site, limits, held, room, dice, redraws, slot, n, _FALSE, low, high)
+
+
+@kernel
+def _write_facts(limits: Limits, room: Room, drawn: Drawn, slot: int, at: int, source: Tokens, target: Tokens) -> None:
+    """Write what is known of a tuple, without its sources."""
+    facts, own = drawn.facts, room.facts[slot]
+    block_start, block_stop = pooled_blocks(limits, own[LOCUS] // _TOKEN_BP, source.size)
+    pooled, changed, blocks = count_changes(source, target, block_start, block_stop, limits.block_tokens)
+    facts[N_EDITS, at], facts[LOCUS_BP, at] = room.counts[slot], own[LOCUS]
+    facts[LENGTH_CHANGE, at], facts[ORIGIN_SHIFT, at] = own[CHANGE], own[SHIFT]
+    facts[BLOCK_START, at], facts[BLOCK_STOP, at] = block_start, block_stop
+    facts[N_POOLED, at], facts[N_CHANGED, at], facts[N_CHANGED_BLOCKS, at] = pooled, changed, blocks
+
+
+@kernel
+def _write_edits(site: Site, room: Room, drawn: Drawn, slot: int, at: int, used: int) -> int:
+    """Write the edits of a slot, and return the bytes of the pool in use."""
+    edits, alt, places, bases, pool = room.edits, room.alt, drawn.places, drawn.bases, drawn.pool
+    spare = edits.shape[0] - 5
+    for place in range(room.counts[slot]):
+        row = room.rows[slot, place]
+        pos, ref_bp, alt_bp, alt_at = edits[row, POS], edits[row, REF], edits[row, ALT], edits[row, AT]
+        places[TYPE, at, place] = _type_of(site, edits, alt, row)
+        places[REL_POS, at, place] = pos
+        places[REF_LENGTH, at, place], places[ALT_LENGTH, at, place] = ref_bp, alt_bp
+        for k in range(min(ref_bp, _STORED_BP)):
+            bases[0, at, place, k] = site.codes[site.at + pos + k]
+        for k in range(min(alt_bp, _STORED_BP)):
+            bases[1, at, place, k] = alt[alt_at + k]
+        for k in range(alt_bp):
+            pool[used + k] = alt[alt_at + k]
+        places[ALT_AT, at, place], places[ALLELE_ALT_AT, at, place] = used, used
+        used += alt_bp
+        if site.contig < 0:
+            continue
+        if site.is_reverse:
+            write_reverse(site, edits, alt, row, spare, spare * room.allele_bp)
+            align_left(site, edits, alt, spare, _TRUE)
+            pos, alt_at = edits[spare, POS], edits[spare, AT]
+            for k in range(alt_bp):
+                pool[used + k] = alt[alt_at + k]
+            places[ALLELE_ALT_AT, at, place] = used
+            used += alt_bp
+        places[REFERENCE_POS, at, place] = site.start + pos + 1
+    return used
+
+
+@kernel
+def _type_of(site: Site, edits: Integers, alt: Bytes, row: int) -> int:
+    """Return the code of the type of an edit in normal form."""
+    pos, ref_bp, alt_bp, at = edits[row, POS], edits[row, REF], edits[row, ALT], edits[row, AT]
+    if ref_bp == alt_bp:
+        return _SNV if ref_bp == 1 else _MNV
+    if min(ref_bp, alt_bp) > 1:
+        return _DELINS
+    first = site.codes[site.at + pos] == alt[at]
+    last = site.codes[site.at + pos + ref_bp - 1] == alt[at + alt_bp - 1]
+    if first or last:
+        return _INS if ref_bp < alt_bp else _DEL
+    return _DELINS

@@ -1,0 +1,234 @@
+"""Windows, alleles and drawn edits as arrays.
+
+Not here: sampling (``batch_sampler``), files (``lewm.packages``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.genome import NO_KMER
+from genolewm_assets.lewm.edits import AlleleIndex, PackedWindows
+
+Integers = NDArray[np.int64]
+
+#: Most bytes of the text of an allele table, whose offsets are uint32.
+_MOST_BYTES = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AlleleArrays:
+    """Alleles sorted by contig and position, in normal form.
+
+    Attributes
+    ----------
+    contigs
+        Names of the contigs; a contig's code is its index.
+    pos
+        int64, shape (n,): 1-based.
+    at
+        uint32, shape (2 n + 1,): ref of row i is ``text[at[2 i]:at[2 i + 1]]``, alt ``text[at[2 i + 1]:at[2 i + 2]]``.
+    text
+        uint8: upper-case ASCII.
+    rows
+        int64, shape (n_contigs, 2): first row of each contig, and the row behind its last.
+    longest_bp
+        Bases of the longest alt.
+    """
+
+    contigs: tuple[str, ...]
+    pos: Integers
+    at: NDArray[np.uint32]
+    text: NDArray[np.uint8]
+    rows: Integers
+    longest_bp: int
+
+    @classmethod
+    def of(cls, index: AlleleIndex, contigs: Sequence[str]) -> Self:
+        """Return the alleles of an index, row for row; alleles on other contigs are kept but never found.
+
+        Raises
+        ------
+        InputError
+            If the alleles take more than 4 GiB.
+        """
+        pos, ref, alt = index.columns
+        sizes = np.zeros((len(pos), 2), dtype=np.int64)
+        for column, alleles in enumerate((ref, alt)):
+            sizes[:, column] = pc.binary_length(alleles).to_numpy(zero_copy_only=False)
+        at = np.concatenate(([0], np.cumsum(sizes.ravel())))
+        if at[-1] > _MOST_BYTES:
+            raise InputError(
+                "alleles", "texts too long", expected=f"at most {_MOST_BYTES:,} bytes", got=f"{int(at[-1]):,}"
+            )
+        texts = [alleles.cast(pa.large_string()) for alleles in (ref, alt)]
+        buffer = pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string())).buffers()[2]
+        return cls(
+            contigs=tuple(contigs),
+            pos=np.ascontiguousarray(pos),
+            at=at.astype(np.uint32),
+            text=np.zeros(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)[: at[-1]],
+            rows=np.array(
+                [(rows.start, rows.stop) for rows in map(index.contig_rows, contigs)], dtype=np.int64
+            ).reshape(-1, 2),
+            longest_bp=int(sizes[:, 1].max(initial=0)),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowArrays:
+    """A batch of n windows with their bases unpacked.
+
+    Attributes
+    ----------
+    codes
+        uint8: left flank, window and right flank of each window on the window's strand; A 0, C 1, G 2, T 3.
+    at
+        int64, shape (n + 1,): first base of each window's left flank in ``codes``, and the end.
+    sizes
+        int32, shape (n, 3): bases of left flank, window and right flank.
+    window_ids
+        Bytes (S32), shape (n,).
+    contig, start, is_reverse
+        As in :class:`~genolewm_assets.lewm.edits.PackedWindows`.
+    """
+
+    codes: NDArray[np.uint8]
+    at: Integers
+    sizes: NDArray[np.int32]
+    window_ids: NDArray[np.bytes_]
+    contig: NDArray[np.int32]
+    start: Integers
+    is_reverse: NDArray[np.bool_]
+
+    @classmethod
+    def unpack(cls, windows: PackedWindows) -> Self:
+        """Unpack the bases of windows."""
+        from genolewm_assets.lewm.sampler.entry_kernels import entries
+
+        at = np.concatenate(([0], np.cumsum(windows.sizes.sum(axis=1, dtype=np.int64))))
+        codes = np.empty(int(at[-1]), dtype=np.uint8)
+        entries().unpack_windows(read_only(windows.packed), read_only(windows.first), at, codes)
+        return cls(codes, at, windows.sizes, windows.window_ids, windows.contig, windows.start, windows.is_reverse)
+
+    def __len__(self) -> int:
+        """Return the number of windows."""
+        return len(self.sizes)
+
+    @property
+    def n_tokens(self) -> Integers:
+        """DNA tokens (6-mers) of each window: int64, shape (n,)."""
+        tokens: Integers = self.sizes[:, 1].astype(np.int64) // 6
+        return tokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EditBatch:
+    """The edits and edited tokens of n tuples: window by window, slot by slot.
+
+    Attributes
+    ----------
+    n_slots
+        Tuples per window.
+    n_edits
+        int64, shape (n,): 1 to 3.
+    planned_source, edit_source
+        int8, shape (n,): index in ``EditSource`` of the source planned, and of the first edit's.
+    allele_row
+        int64, shape (n,): row of a single real allele in the table of its source, else -1.
+    locus_bp
+        int64, shape (n,): base of the unedited window at which the haplotypes first differ, 0-based.
+    length_change, origin_shift
+        int64, shape (n,): bases gained, and shift of the bases left of the edits.
+    block_start, block_stop, n_pooled, n_changed, n_changed_blocks
+        int64, shape (n,): as in ``lewm.training.TrainingTuple``.
+    edit_type
+        int8, shape (n, 3): SNV 0, insertion 1, deletion 2, MNV 3, deletion with insertion 4; -1 behind the last edit.
+    edit_rel_pos, edit_pos
+        int64, shape (n, 3): first base of ref in the window, 0-based; position in the reference's normal form, 1-based,
+        -1 in a window without an exact placement. -1 behind the last edit.
+    edit_ref_length, edit_alt_length
+        int64, shape (n, 3): bases of the alleles, in the window as on the reference; 0 behind the last edit.
+    edit_ref, edit_alt
+        int8, shape (n, 3, 16): first bases of the alleles on the window's strand, as codes; -1 behind the end.
+    alt_at, allele_alt_at
+        int64, shape (n, 3): where the whole alt begins in ``pool``, on the window's strand and on the reference.
+    pool
+        uint8: bases of whole alts, as codes. Whole refs are bases of the window.
+    redraws
+        int64, shape (n_windows, 8): refused proposals, in the order of ``Redraw``.
+    source_tokens, target_tokens
+        int16, shapes (n_windows, width) and (n, width): 6-mers of the windows and of the edited windows as
+        lexicographic indices; -1 past the end of a shorter window.
+    """
+
+    n_slots: int
+    n_edits: Integers
+    planned_source: NDArray[np.int8]
+    edit_source: NDArray[np.int8]
+    allele_row: Integers
+    locus_bp: Integers
+    length_change: Integers
+    origin_shift: Integers
+    block_start: Integers
+    block_stop: Integers
+    n_pooled: Integers
+    n_changed: Integers
+    n_changed_blocks: Integers
+    edit_type: NDArray[np.int8]
+    edit_rel_pos: Integers
+    edit_pos: Integers
+    edit_ref_length: Integers
+    edit_alt_length: Integers
+    edit_ref: NDArray[np.int8]
+    edit_alt: NDArray[np.int8]
+    alt_at: Integers
+    allele_alt_at: Integers
+    pool: NDArray[np.uint8]
+    redraws: Integers
+    source_tokens: NDArray[np.int16]
+    target_tokens: NDArray[np.int16]
+
+    def __len__(self) -> int:
+        """Return the number of tuples."""
+        return len(self.n_edits)
+
+    @property
+    def frame_shift(self) -> NDArray[np.int8]:
+        """Change of length modulo 6: int8, shape (n,)."""
+        return (self.length_change % 6).astype(np.int8)
+
+    def edited_windows(self, windows: WindowArrays) -> NDArray[np.uint8]:
+        """Return the edited windows as upper-case ASCII: uint8, shape (n, longest window), 0 past a shorter one's end.
+
+        ``windows`` are those for which the edits were drawn.
+        """
+        from genolewm_assets.lewm.sampler.entry_kernels import entries
+
+        text = np.zeros((len(self), int(windows.sizes[:, 1].max(initial=0))), dtype=np.uint8)
+        edits = np.stack((self.edit_rel_pos, self.edit_ref_length, self.edit_alt_length, self.alt_at), axis=-1)
+        tables = windows.codes, windows.at, windows.sizes, self.n_edits, self.origin_shift, edits, self.pool
+        letters = np.empty(len(self.pool), dtype=np.uint8)
+        own = np.empty(int(windows.sizes.sum(axis=1).max(initial=0)), dtype=np.uint8)
+        entries().write_edited_windows(*map(read_only, tables), letters, own, text)
+        return text
+
+
+def read_only(array: Any) -> NDArray[Any]:
+    """Return a contiguous view that cannot be written; a kernel is compiled once for it, wherever the memory is."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def no_tokens(n: int, width: int) -> NDArray[np.int16]:
+    """Return room for the tokens of n windows: int16, shape (n, width)."""
+    return np.full((n, width), NO_KMER, dtype=np.int16)

@@ -1,0 +1,132 @@
+"""The compiled sampler against the plain one, tuple for tuple."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise, product
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.lewm.edits import AlleleIndex, EditSource, Redraw, SamplingRules, SplitWindows
+from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
+from genolewm_assets.lewm.sampler.tables import AlleleArrays
+from genolewm_assets.lewm.states import Pooling
+from genolewm_assets.lewm.training.schedule import EditMix
+from genolewm_assets_tests.referees.plain_tuples import Samplers
+from genolewm_assets_tests.worlds.lewm.sampler_world import simulate_world
+from genolewm_assets_tests.worlds.lewm.stream_world import (
+    as_batch,
+    make_window,
+    no_alleles,
+    simulate_alleles,
+    simulate_reference,
+)
+
+PLAN = EditMix.named("exact").slots(8).plan(0, 0)
+POLICIES = ("right_flank", "left_flank", "opposite")
+POOLINGS = (
+    Pooling(),
+    Pooling("local", 0, "both", 16),
+    Pooling("local", 20, "right", 8),
+    Pooling("global", 0, "both", 64),
+)
+
+
+def test_windows_of_every_kind_under_every_rule():
+    """Each set of rules sees its own world; together they meet every reason for a redraw."""
+    seen: Counter[str] = Counter()
+    for number, (policy, pooling, share) in enumerate(product(POLICIES, POOLINGS, (0.0, 0.3, 1.0))):
+        world = simulate_world(number, n_windows=40, flank_bp=(64, 8, 128, 20)[number % 4])
+        rules = SamplingRules(
+            inset_bp=(64, 6, 0, 30, 64)[number % 5],
+            min_left_context_bp=200 * (number % 7 == 0),
+            multi_edit_share=share,
+            policy=policy,
+            pooling=pooling,
+        )
+        samplers = Samplers(world.windows, world.real, world.held_out, rules, world.held_sequences)
+        # One window at a time: where a window has no further edit, the others are still compared.
+        for row in range(40):
+            samplers.compare([row], [PLAN], seed=number, epoch=2)
+        seen.update(samplers.seen)
+    assert set(seen) >= {reason.value for reason in Redraw} | {"edits_1", "edits_2", "edits_3"}
+    assert all(seen[reason.value] > 20 for reason in Redraw), seen
+
+
+@given(data=st.data())
+@settings(max_examples=80, deadline=None)
+def test_random_rules_and_plans(data):
+    world = simulate_world(
+        data.draw(st.integers(0, 2**32)),
+        n_windows=12,
+        window_bp=6 * data.draw(st.integers(30, 200)),
+        flank_bp=data.draw(st.sampled_from([0, 1, 5, 30, 200])),
+    )
+    rules = SamplingRules(
+        inset_bp=data.draw(st.integers(0, 64)),
+        min_left_context_bp=data.draw(st.sampled_from([0, 0, 70, 150])),
+        multi_edit_share=data.draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])),
+        policy=data.draw(st.sampled_from(POLICIES)),
+        pooling=Pooling(
+            data.draw(st.sampled_from(["local", "global"])),
+            data.draw(st.integers(0, 80)),
+            data.draw(st.sampled_from(["both", "right"])),
+            data.draw(st.integers(1, 70)),
+        ),
+    )
+    real = {source: world.real[source] for source in data.draw(st.sets(st.sampled_from(sorted(world.real))))}
+    sequences = data.draw(st.sampled_from([None, world.held_sequences]))
+    samplers = Samplers(world.windows, real, world.held_out, rules, sequences)
+    rows = data.draw(st.lists(st.integers(0, 11), min_size=1, max_size=12))
+    n_slots = data.draw(st.integers(1, 10))
+    sources = st.lists(st.sampled_from(list(EditSource)), min_size=n_slots, max_size=n_slots)
+    plans = [data.draw(sources) for _ in rows]
+    samplers.compare(rows, plans, seed=data.draw(st.integers(0, 2**70)), epoch=data.draw(st.integers(0, 2**33)))
+
+
+def test_windows_of_the_size_of_the_stream():
+    """3,072 bp with the alleles of the stream's world, windows of both strands visited three times, and one shorter."""
+    reference = simulate_reference()
+    alleles = simulate_alleles(reference, 600)
+    windows = [make_window(reference, start, strand=strand) for start in range(256, 20_000, 1_024) for strand in "+-"]
+    windows.append(make_window(reference, 4_000, window_bp=1_026))
+    real = {
+        EditSource.GNOMAD: AlleleIndex(alleles),
+        EditSource.CLINVAR: AlleleIndex(alleles.take(list(range(0, 600, 5)))),
+    }
+    held = AlleleIndex(alleles.take(list(range(3, 600, 7))))
+    samplers = Samplers(SplitWindows([as_batch(windows)]), real, held, SamplingRules())
+    for epoch in range(2):
+        samplers.compare([*range(len(windows))] * 3, [PLAN] * 3 * len(windows), seed=7, epoch=epoch)
+    assert samplers.seen["held_out"] > 0
+
+
+def test_a_window_without_room_is_named():
+    reference = simulate_reference()
+    windows = SplitWindows([as_batch([make_window(reference, at, window_bp=132) for at in (3_000, 5_000)])])
+    samplers = Samplers(windows, {}, AlleleIndex(no_alleles()), SamplingRules())
+    samplers.compare([1, 0], [[EditSource.SYNTHETIC_SNV] * 20] * 2, seed=0, epoch=0)
+    assert samplers.seen["full"] == 1
+
+
+def test_tables_that_do_not_fit_are_refused():
+    index = AlleleIndex(no_alleles())
+    one, other = (AlleleArrays.of(index, contigs) for contigs in (["chr1"], ["chr2"]))
+    with pytest.raises(ConfigurationError, match="contigs are numbered differently"):
+        BatchSampler({EditSource.GNOMAD: one}, other)
+    with pytest.raises(ConfigurationError, match="too many: expected at most 2, got 3"):
+        BatchSampler(dict.fromkeys(list(EditSource)[:3], one), one)
+
+
+def test_alleles_keep_their_rows():
+    world = simulate_world(1)
+    for index in world.real.values():
+        arrays = AlleleArrays.of(index, ["chr2", "chr9", "chr17"])
+        assert np.diff(arrays.rows).ravel().tolist() == [len(index.contig_rows(c)) for c in ("chr2", "chr9", "chr17")]
+        texts = [arrays.text[first:end].tobytes().decode() for first, end in pairwise(arrays.at)]
+        expected = [index.allele(row) for row in range(len(index))]
+        assert list(zip(arrays.pos.tolist(), texts[::2], texts[1::2], strict=True)) == expected
