@@ -19,13 +19,13 @@ from genolewm_assets.lewm import TrainingTuple
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sampling import EditSampler
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.packages.reader import open_package
 from genolewm_assets.lewm.training.schedule import EditMix
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.real.conftest import RealRoot
+from genolewm_assets_tests.referees.plain_sampler import EditSampler
 
 torch_data = Late("torch.utils.data")
 
@@ -202,12 +202,12 @@ def test_validation_and_training_share_no_window(real: RealRoot) -> None:
 def test_the_allele_filter_is_exercised(real: RealRoot) -> None:
     """With the window filter off, held-out alleles would be drawn in hundreds; with the allele filter on, none is."""
     held_table = pq.read_table(real.without_brca1[RELEASE] / "holdouts/alleles.parquet", columns=list(KEY))
-    held_out = AlleleIndex(held_table.group_by(list(KEY)).aggregate([]))
+    held_out = AlleleIndex.of(held_table.group_by(list(KEY)).aggregate([]))
     (clinvar,) = real.path.glob(f"clinvar/{RELEASE}/chr17.parquet")
     (gnomad,) = real.path.glob("gnomad/*/chr17/variants.parquet")
     sources = {
-        EditSource.GNOMAD: AlleleIndex(pq.read_table(gnomad)),
-        EditSource.CLINVAR: AlleleIndex(pq.read_table(clinvar)),
+        EditSource.GNOMAD: AlleleIndex.of(pq.read_table(gnomad)),
+        EditSource.CLINVAR: AlleleIndex.of(pq.read_table(clinvar)),
     }
     package = open_package(real.without_brca1[RELEASE])
     batches = [
@@ -219,7 +219,7 @@ def test_the_allele_filter_is_exercised(real: RealRoot) -> None:
     windows = SplitWindows(batches)
     emitted = {
         name: emitted_alleles(windows, EditSampler(sources, filter_, SamplingRules()))
-        for name, filter_ in (("off", AlleleIndex(held_table.schema.empty_table())), ("on", held_out))
+        for name, filter_ in (("off", AlleleIndex.of(held_table.schema.empty_table())), ("on", held_out))
     }
     hits = {name: sum(held_out.contains(*allele) for allele in alleles) for name, alleles in emitted.items()}
     assert hits["off"] >= 100

@@ -31,6 +31,6 @@ def as_tensors(batch: TrainingBatch) -> dict[str, Tensor]:
         "block_stop": batch.block_stop,
         "locus_token": batch.locus_token,
         "source_states": batch.source_states,
-        **edit_arrays(batch.tuples),
+        **edit_arrays(batch),
     }
     return {name: from_numpy(array) for name, array in arrays.items() if array is not None}

@@ -20,7 +20,7 @@ ROWS = [
 @pytest.fixture
 def index() -> AlleleIndex:
     columns = zip(("chrom", "pos", "ref", "alt", "label"), zip(*ROWS, strict=True), strict=True)
-    return AlleleIndex(pa.table({name: list(values) for name, values in columns}))
+    return AlleleIndex.of(pa.table({name: list(values) for name, values in columns}))
 
 
 @pytest.mark.parametrize("contig", ["chr17", "chr2", "chr1", "chr"])
@@ -52,16 +52,16 @@ def test_classes_follow_their_allele(index):
 
 
 def test_an_empty_table_and_one_without_classes():
-    index = AlleleIndex(no_alleles())
+    index = AlleleIndex.of(no_alleles())
     assert not len(index)
     assert not index.contains("chr17", 1, "A", "C")
-    index = AlleleIndex(pa.table({"chrom": ["c"], "pos": [1], "ref": ["A"], "alt": ["C"]}))
+    index = AlleleIndex.of(pa.table({"chrom": ["c"], "pos": [1], "ref": ["A"], "alt": ["C"]}))
     assert index.classification(0) is None
 
 
 def test_many_alleles_are_searched_not_scanned():
     n = 100_000
     table = pa.table({"chrom": ["chr1"] * n, "pos": np.arange(1, n + 1), "ref": ["A"] * n, "alt": ["C"] * n})
-    index = AlleleIndex(table)
+    index = AlleleIndex.of(table)
     assert [index.allele(row)[0] for row in index.rows("chr1", 500, 503)] == [501, 502, 503]
     assert index.contains("chr1", n, "A", "C")

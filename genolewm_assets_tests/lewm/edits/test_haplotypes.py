@@ -13,8 +13,7 @@ from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.haplotypes import HaplotypeSampler
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
-from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sampling import SampledHaplotype
+from genolewm_assets.lewm.edits.rules import Haplotype, SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
@@ -30,7 +29,7 @@ from genolewm_assets_tests.worlds.lewm.stream_world import (
 )
 
 REFERENCE = simulate_reference()
-NONE_HELD = AlleleIndex(no_alleles())
+NONE_HELD = AlleleIndex.of(no_alleles())
 COMMON = [
     (row["pos"], row["ref"], row["alt"]) for row in simulate_alleles(REFERENCE, 500).to_pylist() if len(row["ref"]) < 20
 ]
@@ -54,12 +53,12 @@ def table(*rows: tuple[int | None, list[Key]]) -> pa.Table:
 
 def sample(
     haplotypes: pa.Table, window: WindowRecord, *, n: int = 8, turn: int = 0, held: AlleleIndex = NONE_HELD, **rules
-) -> tuple[SampledHaplotype, ...]:
+) -> tuple[Haplotype, ...]:
     sampler = HaplotypeSampler(haplotypes, held, SamplingRules(**rules))
-    return sampler.sample(window, [EditSource.CLINVAR] * n, DrawKey.of(turn))[0]
+    return sampler.sample(window, n, DrawKey.of(turn))[0]
 
 
-def keys_of(haplotype: SampledHaplotype) -> frozenset[Key]:
+def keys_of(haplotype: Haplotype) -> frozenset[Key]:
     return frozenset((one.pos, one.ref, one.alt) for one in haplotype.alleles)
 
 
@@ -166,7 +165,7 @@ def test_a_window_without_two_alleles_in_one_span_emits_nothing():
 def test_haplotypes_that_make_a_closed_allele_are_not_emitted(strand):
     window = make_window(REFERENCE, 5_000, strand=strand)
     keys = [snv(6_000), snv(6_020), snv(6_040)]
-    closed = AlleleIndex(pa.table([[CONTIG], *([part] for part in keys[1])], names=["chrom", "pos", "ref", "alt"]))
+    closed = AlleleIndex.of(pa.table([[CONTIG], *([part] for part in keys[1])], names=["chrom", "pos", "ref", "alt"]))
     assert {keys_of(one) for one in sample(table((1, keys)), window, held=closed)} == {frozenset({keys[0], keys[2]})}
     assert len(sample(table((1, keys)), window)) == 4
 

@@ -10,11 +10,11 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sampling import EditSampler
 from genolewm_assets.lewm.states.pooling import Pooling, TupleKind, block_count
 from genolewm_assets.lewm.training.batches import encode_targets, make_batch, merge_batches, pool_states
 from genolewm_assets.lewm.training.schedule import EditMix
 from genolewm_assets.lewm.training.tuples import build_tuples
+from genolewm_assets_tests.referees.plain_sampler import EditSampler
 from genolewm_assets_tests.worlds.lewm.stream_world import make_window, no_alleles, simulate_reference
 
 REFERENCE = simulate_reference()
@@ -23,7 +23,7 @@ REFERENCE = simulate_reference()
 def tuples_of(start: int, kind: str = "local", window_bp: int = 3_072):
     window = make_window(REFERENCE, start, window_bp=window_bp)
     pooling = Pooling.named(kind, 100, "both")
-    sampler = EditSampler({}, AlleleIndex(no_alleles()), SamplingRules(pooling=pooling))
+    sampler = EditSampler({}, AlleleIndex.of(no_alleles()), SamplingRules(pooling=pooling))
     haplotypes, _ = sampler.sample(window, EditMix.named("exact").slots(8).plan(0, 0), DrawKey.of(start))
     return build_tuples(window, haplotypes, pooling, epoch=0, position=0)
 

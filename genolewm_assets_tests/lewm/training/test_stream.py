@@ -10,13 +10,13 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.haplotypes import HaplotypeSampler
 from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sampling import EditSampler
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
 from genolewm_assets.lewm.states.pooling import Pooling
 from genolewm_assets.lewm.training.schedule import EditMix
 from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
+from genolewm_assets_tests.referees.plain_sampler import EditSampler
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     MemoryStates,
     as_batch,
@@ -35,7 +35,7 @@ WINDOWS = [
 ]
 #: 512 tokens are 8 blocks; 342 are 6, in rows that have room for 8.
 READERS = {"full": MemoryStates([8, 8], 8), "short": MemoryStates([6, 6, 6], 8, seed=2)}
-GNOMAD = {EditSource.GNOMAD: AlleleIndex(simulate_alleles(REFERENCE, 300))}
+GNOMAD = {EditSource.GNOMAD: AlleleIndex.of(simulate_alleles(REFERENCE, 300))}
 SETTINGS = StreamSettings(seed=4)
 PLAN = EditMix.named("exact").slots(8).plan(0, 0)
 VISITS = [Visit(2, PLAN), Visit(0, PLAN), Visit(1, PLAN), Visit(2, PLAN, 1)]
@@ -46,7 +46,7 @@ def stream(readers=READERS, settings=SETTINGS) -> TupleStream:
 
 
 def sampler(settings=SETTINGS) -> EditSampler:
-    return EditSampler(GNOMAD, AlleleIndex(no_alleles()), SamplingRules(pooling=settings.pooling))
+    return EditSampler(GNOMAD, AlleleIndex.of(no_alleles()), SamplingRules(pooling=settings.pooling))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_windows_with_fewer_haplotypes_than_slots():
         for i, part in enumerate([slice(0, 2), slice(2, 5)])
     ]
     haplotypes = pa.Table.from_pylist(rows, schema=HOLDOUT_HAPLOTYPES.arrow)
-    held = AlleleIndex(no_alleles())
+    held = AlleleIndex.of(no_alleles())
     made = TupleStream(SplitWindows([as_batch(WINDOWS)]), HaplotypeSampler(haplotypes, held), SETTINGS, READERS)
     batch = made.batch([Visit(i, PLAN) for i in (0, 1, 2)], epoch=0, position=0)
     assert [one.phase for one in batch.tuples] == ["unphased"] + ["phased"] * 4

@@ -10,11 +10,11 @@ import pytest
 from genolewm_assets import lewm
 from genolewm_assets.genome import EditType, RelEdit
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.sampling import EditSampler
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.referees.plain_sampler import EditSampler
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     as_batch,
@@ -61,7 +61,9 @@ def batches(tmp_path_factory: pytest.TempPathFactory):
 def reverse_batch():
     """Return a batch of a window on the reverse strand."""
     reference = simulate_reference()
-    sampler = EditSampler({EditSource.GNOMAD: AlleleIndex(simulate_alleles(reference, 300))}, AlleleIndex(no_alleles()))
+    sampler = EditSampler(
+        {EditSource.GNOMAD: AlleleIndex.of(simulate_alleles(reference, 300))}, AlleleIndex.of(no_alleles())
+    )
     stream = TupleStream(
         SplitWindows([as_batch([make_window(reference, 4_000, strand="-")])]), sampler, StreamSettings()
     )
@@ -123,9 +125,9 @@ def test_shapes_and_dtypes_are_as_documented(batches):
 
 def test_published_codes_do_not_change():
     assert {kind.value: code for kind, code in arrays_of.EDIT_TYPE_CODES.items()} == TYPES
-    assert SOURCES.items() <= {source.value: code for source, code in arrays_of.EDIT_SOURCE_CODES.items()}.items()
-    assert set(arrays_of.EDIT_SOURCE_CODES) == set(EditSource)
-    assert {**arrays_of.LABEL_CODES, None: -1} == LABELS
+    assert SOURCES.items() <= {source.value: code for source, code in EDIT_SOURCE_CODES.items()}.items()
+    assert set(EDIT_SOURCE_CODES) == set(EditSource)
+    assert {**LABEL_CODES, None: -1} == LABELS
     assert {name: arrays_of.CONTIG_CODES[name] for name in CONTIGS if name}.items() <= CONTIGS.items()
     assert len(arrays_of.CONTIG_CODES) == 25
 

@@ -8,11 +8,11 @@ from genolewm_assets.genome import RelEdit, apply_edits
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sampling import EditSampler, SampledHaplotype
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.states.pooling import Pooling, TupleKind
 from genolewm_assets.lewm.training.schedule import EditMix
 from genolewm_assets.lewm.training.tuples import Phase, build_tuples, encode_tokens
+from genolewm_assets_tests.referees.plain_sampler import EditSampler, SampledHaplotype
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     make_window,
@@ -23,14 +23,14 @@ from genolewm_assets_tests.worlds.lewm.stream_world import (
 
 REFERENCE = simulate_reference()
 SOURCES = {
-    EditSource.GNOMAD: AlleleIndex(simulate_alleles(REFERENCE, 400)),
-    EditSource.CLINVAR: AlleleIndex(simulate_alleles(REFERENCE, 200, seed=8)),
+    EditSource.GNOMAD: AlleleIndex.of(simulate_alleles(REFERENCE, 400)),
+    EditSource.CLINVAR: AlleleIndex.of(simulate_alleles(REFERENCE, 200, seed=8)),
 }
 PLAN = EditMix.named("rotating").slots(20).plan(0, 0)
 
 
 def sample(window, **rules):
-    sampler = EditSampler(SOURCES, AlleleIndex(no_alleles()), SamplingRules(**rules))
+    sampler = EditSampler(SOURCES, AlleleIndex.of(no_alleles()), SamplingRules(**rules))
     return sampler.sample(window, PLAN, DrawKey.of("t"))[0]
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.edits.sampling import EditSampler, SamplingRules
 from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.packages.mix import Shares
 from genolewm_assets.lewm.packages.reader import Package
@@ -17,6 +16,7 @@ from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
 from genolewm_assets.lewm.training.schedule import WindowSchedule
 from genolewm_assets.lewm.training.split import read_split
 from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
+from genolewm_assets_tests.referees.plain_sampler import EditSampler, SamplingRules
 
 
 def served_with(package: Package, times: int, *, n_visits: int = 600) -> Shares:
