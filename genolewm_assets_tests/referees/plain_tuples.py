@@ -17,6 +17,7 @@ from genolewm_assets.lewm.edits import (
     AlleleIndex,
     DrawKey,
     EditSource,
+    Haplotype,
     HeldSequences,
     SamplingRules,
     SplitWindows,
@@ -122,7 +123,7 @@ def assert_arrays(batch: TrainingBatch) -> None:
 
 def build_tuples(
     window: WindowRecord,
-    haplotypes: Sequence[SampledHaplotype],
+    haplotypes: Sequence[SampledHaplotype | Haplotype],
     pooling: Pooling,
     *,
     epoch: int,
@@ -174,7 +175,7 @@ def build_tuples(
                 source_window=window.sequence,
                 target_window=edited.sequence,
                 edit_source=haplotype.source,
-                planned_source=haplotype.planned,
+                planned_source=getattr(haplotype, "planned", haplotype.source),
                 frame_shift=edited.frame_shift,
                 length_change=edited.length_change,
                 left_context_bp=haplotype.locus_bp,

@@ -15,15 +15,20 @@ from genolewm_assets.lewm.edits.haplotypes import HaplotypeSampler
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import Haplotype, SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
-from genolewm_assets.lewm.edits.windows import WindowRecord
+from genolewm_assets.lewm.edits.windows import SplitWindows, WindowRecord
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
 from genolewm_assets.lewm.states.pooling import Pooling
-from genolewm_assets.lewm.training.tuples import Phase, build_tuples
+from genolewm_assets.lewm.training.batches import TrainingBatch
+from genolewm_assets.lewm.training.stream import HaplotypeStream, StreamSettings, Visits
+from genolewm_assets.lewm.training.tuples import Phase
+from genolewm_assets_tests.referees.plain_tuples import assert_arrays, build_tuples
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     WINDOW_BP,
+    as_batch,
     make_window,
     no_alleles,
+    plan_of,
     simulate_alleles,
     simulate_reference,
 )
@@ -58,6 +63,18 @@ def sample(
     return sampler.sample(window, n, DrawKey.of(turn))[0]
 
 
+def batch_of(window: WindowRecord, found: tuple[Haplotype, ...], pooling: Pooling) -> TrainingBatch:
+    """Return the batch that the stream makes of a window's haplotypes."""
+
+    class Found(HaplotypeSampler):
+        def sample(self, *_: object) -> tuple[tuple[Haplotype, ...], Counter[str]]:
+            return found, Counter()
+
+    windows, none = SplitWindows([as_batch([window])]), table((None, []))
+    stream = HaplotypeStream(windows, Found(none.slice(0, 0), NONE_HELD), StreamSettings(pooling=pooling))
+    return stream.batch(Visits.of([0], plan_of()), epoch=0, position=0)
+
+
 def keys_of(haplotype: Haplotype) -> frozenset[Key]:
     return frozenset((one.pos, one.ref, one.alt) for one in haplotype.alleles)
 
@@ -75,10 +92,14 @@ def test_every_haplotype_is_a_part_of_one_row(rows, start, strand, pooling, n_ph
     window = make_window(REFERENCE, start, strand=strand)
     found = sample(haplotypes, window, pooling=pooling)
     assert len({keys_of(one) for one in found}) == len({one.edited.sequence for one in found}) == len(found) <= 8
-    tuples, _ = build_tuples(window, found, pooling, epoch=0, position=0)
+    tuples, tokens = build_tuples(window, found, pooling, epoch=0, position=0)
+    batch = batch_of(window, found, pooling)
+    assert batch.tuples == tuples
+    assert_arrays(batch)
+    assert batch.target_tokens.tolist() == tokens.tolist()
     for one, made in zip(found, tuples, strict=True):
         assert len(one.edited.edits) in {2, 3}
-        assert (one.source, one.classification) == (EditSource.GNOMAD, None)
+        assert (one.source, one.allele_row) == (EditSource.GNOMAD, -1)
         assert any(keys_of(one) <= set(keys) for keys in rows)
         assert made.phase in {Phase.PHASED, Phase.UNPHASED}
         if made.phase is Phase.PHASED:

@@ -17,7 +17,6 @@ from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.rules import SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
-from genolewm_assets.lewm.training.schedule import EditMix
 from genolewm_assets_tests.referees.plain_sampler import EditSampler, SampledHaplotype
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
@@ -26,6 +25,7 @@ from genolewm_assets_tests.worlds.lewm.stream_world import (
     no_alleles,
     simulate_alleles,
     simulate_reference,
+    sources_of,
 )
 
 REFERENCE = simulate_reference()
@@ -35,7 +35,7 @@ REAL = {
     EditSource.CLINVAR: AlleleIndex.of(ALLELES.take(list(range(0, 600, 5)))),
 }
 NONE_HELD = AlleleIndex.of(no_alleles())
-PLAN = EditMix.named("exact").slots(8).plan(0, 0)
+PLAN = sources_of()
 WINDOWS = [make_window(REFERENCE, start) for start in range(256, 20_000, 1_024)] + [
     make_window(REFERENCE, start, strand="-") for start in range(700, 20_000, 2_048)
 ]
@@ -134,19 +134,20 @@ def test_an_edit_that_shows_nowhere_in_the_window_is_drawn_again():
 
 def test_the_mix_is_served_where_there_are_alleles():
     for _, several in groups(draw()):
-        assert tuple(one.planned for one in several) == PLAN
-        assert tuple(one.source for one in several) == PLAN
+        assert tuple(one.planned for one in several) == tuple(PLAN)
+        assert tuple(one.source for one in several) == tuple(PLAN)
 
 
 def test_real_edits_are_alleles_of_their_source():
     for source, index in REAL.items():
         rows = index.rows(CONTIG, 0, len(REFERENCE))
-        known = {index.allele(row): index.classification(row) for row in rows}
+        known = {index.allele(row) for row in rows}
         found = [haplotype for _, haplotype in draw(multi_edit_share=0) if haplotype.source is source]
         assert found
         for haplotype in found:
             (allele,) = haplotype.alleles
-            assert known[allele.pos, allele.ref, allele.alt] == haplotype.classification
+            assert (allele.pos, allele.ref, allele.alt) in known
+            assert index.allele(haplotype.allele_row) == (allele.pos, allele.ref, allele.alt)
 
 
 def test_slots_without_alleles_fall_back_to_synthetic_snvs():
@@ -201,7 +202,7 @@ def test_a_tenth_of_the_slots_hold_two_or_three_edits_near_each_other():
     assert set(sizes) == {2, 3}
     for one in several:
         assert one.edited.edits[-1].rel_pos - one.edited.edits[0].rel_pos <= 2 * 1_536
-        assert one.classification is None
+        assert one.allele_row == -1
 
 
 def test_held_out_alleles_are_never_made_by_any_source():
