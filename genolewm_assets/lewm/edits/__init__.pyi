@@ -1,5 +1,4 @@
 from . import kmer_kernels as kmer_kernels
-from .allele_index import LABEL_CODES as LABEL_CODES
 from .allele_index import AlleleIndex as AlleleIndex
 from .allele_index import Classification as Classification
 from .draws import DrawKey as DrawKey

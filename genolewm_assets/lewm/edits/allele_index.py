@@ -78,10 +78,8 @@ class Classification:
         known, at = rows >= 0, np.maximum(rows, 0)
         if not len(self):
             return Classification.unknown(len(rows))
-        label, stars, clinvar_id = (
-            np.where(known, column[at], UNKNOWN).astype(column.dtype)
-            for column in (self.label, self.stars, self.clinvar_id)
-        )
+        label, stars = (np.where(known, column[at], np.int8(UNKNOWN)) for column in (self.label, self.stars))
+        clinvar_id = np.where(known, self.clinvar_id[at], UNKNOWN)
         spans = [(int(self.gene_at[row]), int(self.gene_at[row + 1])) if row >= 0 else (0, 0) for row in rows.tolist()]
         ends = np.cumsum([0, *(end - first for first, end in spans)])
         genes = [self.gene_ids[first:end] for first, end in spans if end > first]
@@ -100,7 +98,9 @@ class Classification:
         """Return what several state, one after the other."""
         sizes = [np.diff(part.gene_at) for part in parts]
         return cls(
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("label", "stars", "clinvar_id")),
+            label=np.concatenate([part.label for part in parts]),
+            stars=np.concatenate([part.stars for part in parts]),
+            clinvar_id=np.concatenate([part.clinvar_id for part in parts]),
             gene_at=np.concatenate(([0], np.cumsum(np.concatenate(sizes)))).astype(np.int64),
             gene_ids=np.concatenate([part.gene_ids for part in parts]),
         )

@@ -38,7 +38,7 @@ def widen_halves(halves: npt.NDArray[np.uint16], words: npt.NDArray[np.uint32], 
         most = max(most, np.uint16(halves[k] & _EXPONENT))
     for k in range(singles.size):
         singles[k] *= _SCALE
-    return most < _EXPONENT
+    return bool(most < _EXPONENT)
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")

@@ -168,8 +168,8 @@ def pool_states(states: NDArray[Any], blocks: Integers, n_tokens: Integers, bloc
     if states.ndim != 3 or len(states) != len(blocks):
         raise InputError("states", "wrong shape", expected=f"({len(blocks)}, n_blocks, hidden)", got=f"{states.shape}")
     pooled = np.empty((len(blocks), states.shape[-1]), dtype=np.float32)
-    for row, (span, size) in enumerate(zip(blocks.tolist(), n_tokens.tolist(), strict=True)):
-        pooled[row] = pool_blocks(states[row], *span, size, block_tokens)
+    for row, ((start, stop), size) in enumerate(zip(blocks.tolist(), n_tokens.tolist(), strict=True)):
+        pooled[row] = pool_blocks(states[row], start, stop, size, block_tokens)
     return pooled
 
 

@@ -54,7 +54,7 @@ def edit_arrays(batch: TrainingBatch) -> dict[str, NDArray[np.generic]]:
         Of shape (n, 3, 16): ``edit_ref``, ``edit_alt`` int8, the alleles in the window's normal form and on its strand:
         A 0, C 1, G 2, T 3, another base 4; -1 behind the end. Of a longer allele the first 16 bases are given.
 
-        Of shape (n,): ``n_edits`` int64; ``label`` int8, see ``lewm.edits.LABEL_CODES``, -1 without; ``edit_source``,
+        Of shape (n,): ``n_edits`` int64; ``label`` int8, place in ``genome.CLASSES``, -1 without; ``edit_source``,
         ``planned_source`` int8, see ``lewm.edits.EDIT_SOURCE_CODES``; ``frame_shift`` int8, 0 to 5; ``length_change``
         int64, in bases; ``contig`` int8, see :data:`CONTIG_CODES`, -1 without an exact placement or on a contig not
         listed.

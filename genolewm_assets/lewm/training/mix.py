@@ -125,7 +125,8 @@ class SlotPlan:
         rest = self.n_edits - clinvar - gnomad
         indels = (rest * self.indel_share + ordinals * _ROOT_2 % 1).astype(np.int64)
         ends = np.stack((clinvar, clinvar + gnomad, clinvar + gnomad + indels), axis=1)
-        return _SLOT_ORDER[(np.arange(self.n_edits)[None, :, None] >= ends[:, None, :]).sum(axis=2)]
+        codes: NDArray[np.int8] = _SLOT_ORDER[(np.arange(self.n_edits)[None, :, None] >= ends[:, None, :]).sum(axis=2)]
+        return codes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -207,7 +207,8 @@ class EditCycle:
         int8, shape (n_visits, n_edits); see :data:`~genolewm_assets.lewm.edits.EDIT_SOURCE_CODES`.
         """
         cycle = np.array([EDIT_SOURCE_CODES[source] for source in self.cycle], dtype=np.int8)
-        return cycle[(ordinals[:, None] * self.n_edits + np.arange(self.n_edits)) % len(cycle)]
+        codes: NDArray[np.int8] = cycle[(ordinals[:, None] * self.n_edits + np.arange(self.n_edits)) % len(cycle)]
+        return codes
 
 
 _G, _S, _I, _C = EditSource.GNOMAD, EditSource.SYNTHETIC_SNV, EditSource.SYNTHETIC_INDEL, EditSource.CLINVAR

@@ -6,7 +6,7 @@ sampled edits (``stream``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -181,7 +181,8 @@ class ScoringStream(TupleStream):
 
     def _draw(self, visits: Visits, epoch: int) -> Drawn:  # noqa: ARG002 - all epochs are equal
         """Raise CorruptResourceError if a window cannot show an allele that the package states as scored."""
-        filled, rows = [], []
+        filled: list[tuple[WindowRecord, Sequence[Haplotype], Mapping[str, int]]] = []
+        rows: list[int] = []
         alleles = self._bench.order[visits.rows].tolist()
         for row, group in groupby(alleles, key=self._bench.window_rows.__getitem__):
             record = self.windows.record(int(row))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,9 @@ from genolewm_assets.genome import (
     encode_sequence,
     start_from_pos,
 )
-from genolewm_assets.lewm.edits import EditSource
+from genolewm_assets.lewm.edits import Classification, EditSource, PackedWindows
 from genolewm_assets.lewm.sampler import EditBatch, WindowArrays
 from genolewm_assets.lewm.states import TupleKind
-
-if TYPE_CHECKING:
-    from genolewm_assets.lewm.training.batches import TrainingBatch
 
 Tokens = NDArray[np.int16]
 
@@ -160,7 +157,47 @@ def encode_tokens(sequence: str) -> Tokens:
     return encode_kmers(codes, k=TOKEN_BP, stride=TOKEN_BP).astype(np.int16)
 
 
-def make_tuples(batch: TrainingBatch) -> tuple[TrainingTuple, ...]:
+class TupleArrays(Protocol):
+    """What tuples are made from; see :class:`~genolewm_assets.lewm.training.batches.TrainingBatch`."""
+
+    @property
+    def kind(self) -> TupleKind:
+        """``local`` or ``global``."""
+
+    @property
+    def block_tokens(self) -> int:
+        """DNA tokens per block."""
+
+    @property
+    def windows(self) -> PackedWindows:
+        """The unedited windows."""
+
+    @property
+    def visits(self) -> NDArray[np.int64]:
+        """Epoch and number of the batch of each window."""
+
+    @property
+    def edits(self) -> EditBatch:
+        """Edits, tokens and blocks of the tuples."""
+
+    @property
+    def stated(self) -> Classification:
+        """What ClinVar states of single ClinVar alleles."""
+
+    @property
+    def unpacked(self) -> WindowArrays:
+        """The unedited windows with their bases."""
+
+    @property
+    def source_windows(self) -> Sequence[str]:
+        """Bases of the unedited windows."""
+
+    @property
+    def target_windows(self) -> Sequence[str]:
+        """Bases of the edited windows, one text per tuple."""
+
+
+def make_tuples(batch: TupleArrays) -> tuple[TrainingTuple, ...]:
     """Make the tuples of a batch as objects.
 
     Raises
@@ -242,7 +279,7 @@ def _rel_edits(edits: EditBatch, row: int, window: str) -> tuple[RelEdit, ...]:
     return tuple(found)
 
 
-def _alleles(batch: TrainingBatch, row: int, window: int) -> tuple[EditSpec, ...]:
+def _alleles(batch: TupleArrays, row: int, window: int) -> tuple[EditSpec, ...]:
     """Return the edits of a tuple as reference alleles in the reference's normal form."""
     edits, windows, found = batch.edits, batch.windows, []
     contig = windows.contigs[windows.contig[window]]

@@ -21,7 +21,7 @@ from genolewm_assets.lewm.states.pooling import Pooling
 from genolewm_assets.lewm.training.batches import TrainingBatch
 from genolewm_assets.lewm.training.stream import HaplotypeStream, StreamSettings, Visits
 from genolewm_assets.lewm.training.tuples import Phase
-from genolewm_assets_tests.referees.plain_tuples import assert_arrays, build_tuples
+from genolewm_assets_tests.referees.sampling.plain_tuples import assert_arrays, build_tuples
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     WINDOW_BP,

@@ -15,8 +15,8 @@ from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets.lewm.states.pooling import Pooling, TupleKind
-from genolewm_assets_tests.referees.plain_sampler import EditSampler
-from genolewm_assets_tests.referees.plain_tuples import build_tuples
+from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler
+from genolewm_assets_tests.referees.sampling.plain_tuples import build_tuples
 from genolewm_assets_tests.strategies import sequences
 from genolewm_assets_tests.worlds.lewm.stream_world import make_window, no_alleles, simulate_alleles, simulate_reference
 

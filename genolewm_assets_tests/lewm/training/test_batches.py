@@ -17,7 +17,7 @@ from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
 from genolewm_assets.lewm.states.pooling import Pooling, block_count
 from genolewm_assets.lewm.training.batches import TrainingBatch, encode_targets, merge_batches, pool_states
 from genolewm_assets.lewm.training.stream import HaplotypeStream, RandomStream, StreamSettings, Visits
-from genolewm_assets_tests.referees.plain_tuples import assert_arrays
+from genolewm_assets_tests.referees.sampling.plain_tuples import assert_arrays
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     as_batch,
     make_window,

@@ -11,8 +11,8 @@ from genolewm_assets.lewm.edits.rules import SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.states.pooling import Pooling, TupleKind
 from genolewm_assets.lewm.training.tuples import Phase, encode_tokens
-from genolewm_assets_tests.referees.plain_sampler import EditSampler, SampledHaplotype
-from genolewm_assets_tests.referees.plain_tuples import build_tuples
+from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, SampledHaplotype
+from genolewm_assets_tests.referees.sampling.plain_tuples import build_tuples
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     make_window,

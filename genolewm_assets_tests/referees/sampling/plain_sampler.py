@@ -19,7 +19,7 @@ from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
-from genolewm_assets_tests.referees.plain_synthetic import draw_indel, draw_snv
+from genolewm_assets_tests.referees.sampling.plain_synthetic import draw_indel, draw_snv
 
 #: Synthetic proposals of one source for one slot, after which the source counts as exhausted.
 _ATTEMPTS = 64

@@ -13,7 +13,6 @@ from genolewm_assets.errors import EditError
 from genolewm_assets.genome import CLASSES, TOKEN_BP, RelEdit, encode_sequence
 from genolewm_assets.lewm.edits import (
     EDIT_SOURCE_CODES,
-    LABEL_CODES,
     AlleleIndex,
     DrawKey,
     EditSource,
@@ -23,6 +22,7 @@ from genolewm_assets.lewm.edits import (
     SplitWindows,
     WindowRecord,
 )
+from genolewm_assets.lewm.edits.allele_index import LABEL_CODES
 from genolewm_assets.lewm.sampler import BatchSampler
 from genolewm_assets.lewm.states import Pooling
 from genolewm_assets.lewm.training.batches import TrainingBatch
@@ -37,7 +37,7 @@ from genolewm_assets.lewm.training.edit_arrays import (
 from genolewm_assets.lewm.training.schedule import count_visits
 from genolewm_assets.lewm.training.stream import RandomStream, StreamSettings, Visits
 from genolewm_assets.lewm.training.tuples import Phase, Tokens, TrainingTuple, encode_tokens
-from genolewm_assets_tests.referees.plain_sampler import EditSampler, SampledHaplotype
+from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, SampledHaplotype
 
 
 def plan_codes(plans: Sequence[Sequence[EditSource]]) -> NDArray[np.int8]:

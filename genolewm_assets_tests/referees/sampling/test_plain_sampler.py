@@ -17,7 +17,7 @@ from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.rules import SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
-from genolewm_assets_tests.referees.plain_sampler import EditSampler, SampledHaplotype
+from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, SampledHaplotype
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     WINDOW_BP,
