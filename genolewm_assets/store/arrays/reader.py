@@ -161,7 +161,8 @@ class ArrayStoreReader:
         if not 0 <= start <= stop <= self._n_rows:
             expected = f"0 <= start <= stop <= {self._n_rows}"
             raise InputError(str(self.directory), "no such rows", expected=expected, got=f"{start} to {stop}")
-        return self._array(name, np.arange(start, stop))[start:stop]
+        firsts = np.arange(start - start % self.batch_rows, stop, self.batch_rows)  # one row of each batch
+        return self._array(name, firsts)[start:stop]
 
     def get_rows(
         self, indices: npt.ArrayLike, array: str | None = None, *, out: npt.NDArray[Any] | None = None
