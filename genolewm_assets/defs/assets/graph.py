@@ -22,6 +22,7 @@ from genolewm_assets.defs.assets.observations import (
 )
 from genolewm_assets.defs.assets.packages.audit import packages_audit
 from genolewm_assets.defs.assets.packages.current import packages_current
+from genolewm_assets.defs.assets.packages.frozen import tuples_frozen
 from genolewm_assets.defs.assets.packages.split import packages_split
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
@@ -48,6 +49,7 @@ DECLARATIONS = (
     packages_split,
     packages_audit,
     packages_current,
+    tuples_frozen,
     mito_genomes,
     mito_tokens,
     mito_variants,

@@ -94,6 +94,12 @@ _STATES: Mapping[str, str] = {
         "Up to 32 sampled windows, encoded again in another order, give the stored states within 1 % of the largest "
         "absolute value."
     ),
+    "every_visit_frozen": "The store has exactly one row per visit of every frozen epoch, in the order of the visits.",
+    "frozen_states_finite": "Every state of every frozen tuple, of the window and of the edited window, is finite.",
+    "frozen_tuples_recomputed": (
+        "Up to 4 batches, drawn again, have the stored edits, tokens and states of windows, bit for bit; their edited "
+        "windows, encoded again, give the stored states within 1 % of the largest absolute value."
+    ),
 }
 
 _HOLDOUTS: Mapping[str, str] = {

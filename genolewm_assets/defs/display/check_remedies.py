@@ -126,6 +126,15 @@ _STATES: Mapping[str, str] = {
         "The encoder gives other states now than when they were stored: another device, library or model. Compare "
         "provenance.json of the cache with this machine, and materialise again on one kind of device."
     ),
+    "every_visit_frozen": _FAULT_OF_THE_CODE,
+    "frozen_states_finite": (
+        "Numbers overflowed in edited windows, or a write was cut. Materialise again; if the rows come back, state "
+        "encoder.compute: float32 in the catalogue, or report them."
+    ),
+    "frozen_tuples_recomputed": (
+        "Of target_states: another device, library or model than that which wrote the rows; materialise again on one "
+        "kind of device. Of other arrays: the code is wrong; report the rows."
+    ),
 }
 
 _HOLDOUTS: Mapping[str, str] = {

@@ -23,6 +23,7 @@ from .gates import GatedEvents as GatedEvents
 from .gates import Plan as Plan
 from .partitions import BY_CONTIG as BY_CONTIG
 from .partitions import BY_CORPUS_SOURCE as BY_CORPUS_SOURCE
+from .partitions import BY_FROZEN_RELEASE as BY_FROZEN_RELEASE
 from .partitions import BY_LINEAR_CONTIG as BY_LINEAR_CONTIG
 from .partitions import BY_PACKAGED_RELEASE as BY_PACKAGED_RELEASE
 from .partitions import BY_RELEASE as BY_RELEASE

@@ -53,6 +53,13 @@ BY_CORPUS_SOURCE = Partitioning("corpus_source", dg.StaticPartitionsDefinition(l
 BY_RELEASE = Partitioning("clinvar_release", clinvar_release_partitions)
 #: Same partitions as ``BY_RELEASE``, for assets that automation builds only for releases that the catalogue packages.
 BY_PACKAGED_RELEASE = Partitioning("clinvar_release", clinvar_release_partitions)
+#: Those of the packages whose epochs are frozen: of all or, where the catalogue asks for no epoch, none. An asset
+#: without partitions of its own would be built by every button that builds all assets.
+BY_FROZEN_RELEASE = (
+    BY_PACKAGED_RELEASE
+    if _CATALOG.packages.frozen_epochs
+    else Partitioning("no_release", dg.StaticPartitionsDefinition([]))
+)
 
 
 def on_same_key(asset: Keyed) -> dg.AssetDep:

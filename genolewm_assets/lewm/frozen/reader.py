@@ -37,7 +37,7 @@ def frozen_location(release: str, package: str) -> str:
     package
         Path of the package, relative to the root: its last part is a digest of all that the package is made from.
     """
-    return f"{FROZEN}/{release}/{package.rpartition('/')[2]}"
+    return f"{FROZEN}/{release}-{package.rpartition('/')[2]}"
 
 
 class FrozenEpochs:
@@ -167,10 +167,12 @@ def open_frozen(
 
 def _find(root: Path, info: PackageInfo) -> FrozenEpochs:
     """Return the frozen epochs of a package in a root."""
-    folder, refused = root / FROZEN / info.release, []
+    folder, refused = root / FROZEN, []
     with reading(root):
         found = list(links(folder)) if folder.is_dir() else []
     for link in found:
+        if not link.name.startswith(f"{info.release}-"):
+            continue
         try:
             epochs = FrozenEpochs(resolve_generation(link))
         except GenoLeWMError as err:

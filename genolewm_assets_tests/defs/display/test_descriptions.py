@@ -178,6 +178,8 @@ def test_free_text_is_a_column_of_some_table() -> None:
 @pytest.mark.slow
 def test_every_entry_of_a_materialisation_has_a_meaning(built: BuiltWorld) -> None:
     for asset in DECLARATIONS:
+        if not asset.partitions.keys(built.instance):
+            continue  # off in this catalogue; the tests of the asset compare its entries
         records = built.instance.fetch_materializations(dg.AssetKey(asset.path), limit=1).records
         stated = records[0].asset_materialization.metadata if records and records[0].asset_materialization else {}
         assert stated or asset.key not in GATED, asset.key

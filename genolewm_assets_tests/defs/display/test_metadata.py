@@ -154,7 +154,7 @@ def test_no_definition_claims_a_table_of_a_database() -> None:
 def test_what_needs_an_h100_shows_it_in_the_graph() -> None:
     with_kind = {asset for asset, spec in SPECS.items() if "h100" in spec.kinds}
     with_tag = {asset for asset, spec in SPECS.items() if spec.tags.get("genolewm/accelerator") == "h100"}
-    assert with_kind == with_tag == {"embeddings/cache", "embeddings/corpus"}
+    assert with_kind == with_tag == {"embeddings/cache", "embeddings/corpus", "tuples/frozen"}
 
 
 def test_every_check_says_what_it_guarantees() -> None:

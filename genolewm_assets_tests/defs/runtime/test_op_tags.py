@@ -13,7 +13,7 @@ ASSETS = sorted(defs.resolve_asset_graph().assets_defs, key=lambda asset: asset.
 
 @pytest.mark.parametrize("asset", ASSETS, ids=lambda asset: asset.key.to_user_string())
 def test_tag_pool_and_engine_configuration_go_together(asset: dg.AssetsDefinition) -> None:
-    needs_h100 = asset.key.path[0] == "embeddings"
+    needs_h100 = asset.key.path[0] in {"embeddings", "tuples"}
     spec = asset.get_asset_spec(asset.key)
     assert (H100_ASSET_TAGS.items() <= spec.tags.items()) is needs_h100
     assert asset.op.pool == (H100_POOL if needs_h100 else None)
