@@ -7,6 +7,7 @@ from pathlib import Path
 from genolewm_assets.defs.assets.packages import audit_table
 from genolewm_assets.encoders import state_cache
 from genolewm_assets.lewm.corpus import windows as corpus_windows
+from genolewm_assets.lewm.frozen import rows as frozen_rows
 from genolewm_assets.lewm.holdouts import schema as holdout_schema
 from genolewm_assets.lewm.packages import schema as package_schema
 from genolewm_assets.lewm.windows import schema as window_schema
@@ -24,6 +25,7 @@ MODULES = (
     holdout_schema,
     package_schema,
     audit_table,
+    frozen_rows,
     genome_table,
     token_store,
     variant_schema,

@@ -6,16 +6,19 @@ Not here: writing them (``writer``).
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.lewm.frozen import FrozenEpochs, Thawed
 from genolewm_assets.lewm.states import WindowEncoder
-from genolewm_assets.lewm.training import GenoLeWMDataset, LiveEncoder, TrainingBatch, encode_targets
+from genolewm_assets.lewm.training import LiveEncoder, TrainingBatch, encode_targets
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, RowsAtFault, stating_compared
+
+if TYPE_CHECKING:
+    from genolewm_assets.lewm.training import GenoLeWMDataset
 
 #: Names of the checks, in the order of :func:`check_frozen`.
 FROZEN_CHECKS: Final = ("every_visit_frozen", "frozen_states_finite", "frozen_tuples_recomputed")

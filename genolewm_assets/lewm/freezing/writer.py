@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,15 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.freezing.checks import FreezingEncoder, check_frozen
 from genolewm_assets.lewm.frozen import FrozenEpochs, RowSizes, frozen_config, measure_rows, pack_rows
 from genolewm_assets.lewm.packages import Package
-from genolewm_assets.lewm.training import GenoLeWMDataset, TrainingBatch, encode_targets
+from genolewm_assets.lewm.training import TrainingBatch, encode_targets
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.arrays import ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import map_ahead
+
+if TYPE_CHECKING:
+    from genolewm_assets.lewm.training import GenoLeWMDataset
 
 #: Visits per checksum, on which the bytes of the store depend, and per call of the encoder and commit.
 BATCH_ROWS: Final = 32
@@ -80,6 +83,9 @@ def write_frozen(
     The epochs are drawn twice: first to measure how large rows are, then to be stored. Drawing takes about a hundredth
     of the time of encoding.
     """
+    # Definitions of assets import this module, and load no torch.
+    from genolewm_assets.lewm.training import GenoLeWMDataset
+
     _check_options(epochs, options)
     dataset = GenoLeWMDataset(package, encoder=encoder, windows_per_batch=BATCH_ROWS, rank=0, world_size=1, **options)
     recipe = encoder.identity.as_recipe()

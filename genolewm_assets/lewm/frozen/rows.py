@@ -69,6 +69,8 @@ FROZEN_ROWS = TableSchema(
     ("row",),
 )
 
+TABLES: tuple[TableSchema, ...] = (FROZEN_ROWS,)
+
 
 class RowSizes(NamedTuple):
     """Sizes that make the shape of a row.
