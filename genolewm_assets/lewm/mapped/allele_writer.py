@@ -100,7 +100,7 @@ class AlleleWriter:
                     rows[at, number, 1] = columns.n_alleles
                     longest_bp = max(longest_bp, pc.max(pc.binary_length(table["alt"])).as_py() or 0)
                 longest.append(longest_bp)
-        write_array(self._folder / "rows.npy", rows, ALLELE_COLUMNS["rows"])
+        write_array(self._folder / "rows.npy", rows, ALLELE_COLUMNS["rows"].dtype)
         return AlleleIndexNames(
             holdouts, contigs, columns.n_alleles, columns.n_text_bytes, columns.n_genes, tuple(longest)
         )
@@ -121,13 +121,13 @@ class _Columns:
         self._stack, self.n_text_bytes, self.n_genes, self._with_classes = ExitStack(), 0, 0, with_classes
         kinds = {**ALLELE_COLUMNS, **(CLASS_COLUMNS if with_classes else {})}
         self._files = {
-            name: self._stack.enter_context(ArrayWriter(folder / f"{name}.npy", dtype))
-            for name, dtype in kinds.items()
+            name: self._stack.enter_context(ArrayWriter(folder / f"{name}.npy", column.dtype))
+            for name, column in kinds.items()
             if name != "rows"
         }
         for name in ("at", "gene_at"):
             if name in self._files:
-                self._files[name].append(np.zeros(1, kinds[name]))
+                self._files[name].append(np.zeros(1, kinds[name].dtype))
 
     def __enter__(self) -> Self:
         return self
@@ -163,7 +163,7 @@ class _Columns:
         label = pc.index_in(batch.column("label"), value_set=pa.array(LABELS))
         for name, values in (("label", label), *((name, batch.column(name)) for name in ("stars", "clinvar_id"))):
             codes = pc.fill_null(values, -1).to_numpy(zero_copy_only=False)
-            self._files[name].append(codes.astype(CLASS_COLUMNS[name]))
+            self._files[name].append(codes.astype(CLASS_COLUMNS[name].dtype))
         genes = batch.column("gene_ids")
         counts = pc.fill_null(pc.list_value_length(genes), 0).to_numpy(zero_copy_only=False)
         ends = self.n_genes + np.cumsum(counts, dtype=np.int64)

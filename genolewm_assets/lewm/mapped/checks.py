@@ -230,7 +230,7 @@ def _bound_faults(arrays: _Arrays, folder: str, n: int) -> Iterator[str]:
 
 
 class _Rule:
-    """Which rows of a table are alleles of a folder: by source and class, or by the split that they are held out for."""
+    """Which rows of a table are alleles of a folder: by source and class, or by the split that holds them out."""
 
     def __init__(self, source: str, allowed: set[str] | None, min_stars: int | None) -> None:
         self._source, self._allowed, self._min_stars = source, allowed, min_stars
@@ -291,6 +291,8 @@ def _kmer_faults(directory: Path, split: Split, arrays: _Arrays, figures: Counte
         with pq.ParquetFile(directory / CONTEXTS_PATH) as file:
             keys, shift, bits = HeldSequences(file.iter_batches()).arrays
         figures["kmers"] += len(keys)
-        same = np.array_equal(keys, arrays("held_sequences/keys")) and np.array_equal(bits, arrays("held_sequences/bits"))
+        same = np.array_equal(keys, arrays("held_sequences/keys")) and np.array_equal(
+            bits, arrays("held_sequences/bits")
+        )
         if not same or int(shift) != arrays.index["kmer_shift"]:
             yield "held_sequences", "are not those of the table of contexts"

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -29,49 +30,77 @@ FORM_VERSION: Final = "1.0"
 #: Folders of the windows, of the alleles that no edit may make, and of the 31-mers that these make.
 WINDOWS, HELD_OUT, HELD_SEQUENCES = "windows", "held_out", "held_sequences"
 
-#: Types of the columns of windows. ``bases``: bytes, four bases each, the first in the lowest bits; left flank, window
-#: and right flank of a row, each row from ``first_byte`` on. ``sizes``: bases of the three, shape (n, 3). ``first_row``:
-#: first row with the same ``window_id``. ``contig``, ``start``, ``is_reverse``: exact placement (code, 0-based), else -1,
-#: -1, False. ``origin``, ``cache``, ``holdout``: codes in the lists of the index; -1 for no cache. ``cache_row``: row
-#: there, -1 for none.
-WINDOW_COLUMNS: Final[Mapping[str, np.dtype[Any]]] = {
-    name: np.dtype(kind)
-    for name, kind in {
-        "bases": "|u1",
-        "first_byte": "<i8",
-        "sizes": "<i4",
-        "window_id": "|S32",
-        "first_row": "<i8",
-        "contig": "<i4",
-        "start": "<i8",
-        "is_reverse": "|b1",
-        "origin": "<i2",
-        "cache": "<i2",
-        "cache_row": "<i8",
-        "frozen": "|b1",
-        "holdout": "|i1",
-    }.items()
-}
-#: Rows of the views of an index that do not show all windows, one view after another: int64.
+#: Rows of the views of an index that do not show all windows.
 VIEW_ROWS: Final = "view_rows"
 
-#: Types of the columns of alleles. ``pos``: 1-based. ``at``, ``text``: ref of row i is ``text[at[2 i]:at[2 i + 1]]``, alt
-#: the text from there to ``at[2 i + 2]``. ``rows``: first row, and the row behind the last, by holdout and contig:
-#: shape (n_holdouts, n_contigs, 2).
-ALLELE_COLUMNS: Final[Mapping[str, np.dtype[Any]]] = {
-    name: np.dtype(kind) for name, kind in {"pos": "<i4", "at": "<u4", "text": "|u1", "rows": "<i8"}.items()
-}
-#: Types of what ClinVar states of alleles; -1 for null. ``label``: code in :data:`LABELS`. ``gene_at``: genes of row i
-#: are ``gene_ids[gene_at[i]:gene_at[i + 1]]``.
-CLASS_COLUMNS: Final[Mapping[str, np.dtype[Any]]] = {
-    name: np.dtype(kind)
-    for name, kind in {"label": "|i1", "stars": "|i1", "clinvar_id": "<i8", "gene_at": "<u4", "gene_ids": "<i8"}.items()
-}
+
+class Column(NamedTuple):
+    """Type of an array's numbers, and what they mean."""
+
+    dtype: np.dtype[Any]
+    meaning: str
+
+
+def _columns(columns: Mapping[str, tuple[str, str]]) -> Mapping[str, Column]:
+    return MappingProxyType({name: Column(np.dtype(kind), meaning) for name, (kind, meaning) in columns.items()})
+
+
+#: Arrays of ``windows``, but ``view_rows``: one row per window.
+WINDOW_COLUMNS: Final = _columns(
+    {
+        "bases": (
+            "|u1",
+            "left flank, window and right flank of every row: A 0, C 1, G 2, T 3, four bases a byte, the first in the "
+            "lowest bits; a row begins at a byte",
+        ),
+        "first_byte": ("<i8", "first byte of the row in `bases`"),
+        "sizes": ("<i4", "bases of left flank, window and right flank; shape (n, 3)"),
+        "window_id": ("|S32", "first 32 hex digits of the window's SHA-256; not unique"),
+        "first_row": ("<i8", "first row with the same `window_id`"),
+        "contig": ("<i4", "exact placement: code in `contigs`; -1 without one"),
+        "start": ("<i8", "exact placement: first base, 0-based; -1 without one"),
+        "is_reverse": ("|b1", "exact placement: the window is the contig's reverse complement"),
+        "origin": ("<i2", "code in `origins`"),
+        "cache": ("<i2", "cache of states: code in `caches`; -1 for none"),
+        "cache_row": ("<i8", "row in that cache; -1 for none"),
+        "frozen": ("|b1", "as in `package_windows`"),
+        "holdout": ("|i1", "code in `holdouts`, where train has one empty name"),
+    }
+)
+#: Type of ``windows/view_rows``.
+VIEW_ROWS_COLUMN: Final = Column(
+    np.dtype("<i8"), "rows of each holdout, without and with the windows that are not `frozen`: `views` says where"
+)
+
+#: Arrays of every folder of alleles, which are sorted by holdout, contig, pos, ref and alt.
+ALLELE_COLUMNS: Final = _columns(
+    {
+        "pos": ("<i4", "1-based"),
+        "at": ("<u4", "ref of row i is `text[at[2 i]:at[2 i + 1]]`, alt `text[at[2 i + 1]:at[2 i + 2]]`"),
+        "text": ("|u1", "refs and alts, upper-case ASCII"),
+        "rows": ("<i8", "first row, and the row behind the last, by holdout and contig; shape (holdouts, contigs, 2)"),
+    }
+)
+#: Further arrays of ``clinvar``.
+CLASS_COLUMNS: Final = _columns(
+    {
+        "label": ("|i1", "class: 0 P, 1 LP, 2 B, 3 LB, 4 VUS, 5 OTHER"),
+        "stars": ("|i1", "review stars; -1 where not known"),
+        "clinvar_id": ("<i8", "VariationID; -1 where not known"),
+        "gene_at": ("<u4", "genes of row i are `gene_ids[gene_at[i]:gene_at[i + 1]]`"),
+        "gene_ids": ("<i8", "NCBI GeneIDs in ClinVar's order"),
+    }
+)
 #: Names of the codes of ``label``.
 LABELS: Final = tuple(map(str, Label))
 
-#: Types of the 31-mers, as ``lewm.edits.HeldSequences`` holds them.
-KMER_COLUMNS: Final[Mapping[str, np.dtype[Any]]] = {"keys": np.dtype("<u8"), "bits": np.dtype("|u1")}
+#: Arrays of ``held_sequences``.
+KMER_COLUMNS: Final = _columns(
+    {
+        "keys": ("<u8", "31-mers of either strand that held-out alleles make, as sorted keys"),
+        "bits": ("|u1", "bit k is 1 if a key's leading bits, shifted by `kmer_shift`, are k"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,20 +223,16 @@ class SplitIndex:
             )
         try:
             return cls(**_with_tuples(document))
-        except (AttributeError, TypeError, ValueError) as err:
-            raise CorruptResourceError(
-                str(folder / INDEX), f"is no index of a split ({err})", remedy=remedy
-            ) from err
+        except (AttributeError, KeyError, TypeError, ValueError) as err:
+            raise CorruptResourceError(str(folder / INDEX), f"is no index of a split ({err})", remedy=remedy) from err
 
 
 def _with_tuples(document: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a :class:`SplitIndex` from JSON values."""
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
-    fields["views"] = tuple(
-        ViewIndex(**{**view, "rows": None if view["rows"] is None else tuple(view["rows"])}) for view in fields["views"]
-    )
-    fields["alleles"] = {
-        name: AlleleIndexNames(**{key: tuple(one) if isinstance(one, list) else one for key, one in names.items()})
-        for name, names in fields["alleles"].items()
-    }
-    return fields
+    views = tuple(ViewIndex(**_tuples(view)) for view in document["views"])
+    alleles = {name: AlleleIndexNames(**_tuples(names)) for name, names in document["alleles"].items()}
+    return {**_tuples(document), "views": views, "alleles": alleles}
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

@@ -35,8 +35,14 @@ from genolewm_assets.lewm.packages import (
     find_damage_once,
     variants_path,
 )
-from genolewm_assets.store.files import canonical_json, make_directories, read_document, remove_tree, sync_tree
-from genolewm_assets.store.files import write_atomic
+from genolewm_assets.store.files import (
+    canonical_json,
+    make_directories,
+    read_document,
+    remove_tree,
+    sync_tree,
+    write_atomic,
+)
 from genolewm_assets.store.locks import guarded
 from genolewm_assets.store.tables import memory_given_back
 from genolewm_assets.variants import ALLELE_KEY

@@ -25,6 +25,7 @@ from genolewm_assets.lewm.mapped.layout import (
     HELD_SEQUENCES,
     KMER_COLUMNS,
     VIEW_ROWS,
+    VIEW_ROWS_COLUMN,
     WINDOW_COLUMNS,
     WINDOWS,
     SplitIndex,
@@ -123,7 +124,7 @@ class MappedSplit:
         found = np.empty(int(n_bytes.sum()), dtype=np.uint8)
         # Windows that follow each other in the file are read at once.
         begins = np.flatnonzero(np.concatenate(([True], first_byte[1:] != (first_byte + n_bytes)[:-1]))[: len(n_bytes)])
-        at, view = np.cumsum(n_bytes) - n_bytes, memoryview(found)
+        at, view = np.cumsum(n_bytes) - n_bytes, memoryview(found.data)
         bounds = [*at[begins].tolist(), len(found)]
         for offset, start, stop in zip(first_byte[begins].tolist(), bounds, bounds[1:], strict=False):
             if os.preadv(self._bases, [view[start:stop]], HEADER_BYTES + offset) != stop - start:
@@ -225,9 +226,9 @@ def _kinds(index: SplitIndex) -> list[tuple[str, tuple[np.dtype[Any], tuple[int,
     """Return type and shape of every array whose shape the index states, by path without ending."""
     n = index.n_windows
     shapes: dict[str, tuple[int, ...]] = {"bases": (index.n_bytes,), "sizes": (n, 3)}
-    found = [(f"{WINDOWS}/{name}", (dtype, shapes.get(name, (n,)))) for name, dtype in WINDOW_COLUMNS.items()]
+    found = [(f"{WINDOWS}/{name}", (column.dtype, shapes.get(name, (n,)))) for name, column in WINDOW_COLUMNS.items()]
     n_view_rows = sum(view.n_windows for view in index.views if view.rows is not None)
-    found.append((_VIEW_ROWS, (np.dtype("<i8"), (n_view_rows,))))
+    found.append((_VIEW_ROWS, (VIEW_ROWS_COLUMN.dtype, (n_view_rows,))))
     for folder, names in index.alleles.items():
         n = names.n_alleles
         columns = {**ALLELE_COLUMNS, **(CLASS_COLUMNS if folder == VariantSource.CLINVAR else {})}
@@ -238,8 +239,8 @@ def _kinds(index: SplitIndex) -> list[tuple[str, tuple[np.dtype[Any], tuple[int,
             "gene_at": (n + 1,),
             "gene_ids": (names.n_genes,),
         }
-        found += [(f"{folder}/{name}", (dtype, lengths.get(name, (n,)))) for name, dtype in columns.items()]
+        found += [(f"{folder}/{name}", (column.dtype, lengths.get(name, (n,)))) for name, column in columns.items()]
     if index.kmer_shift is not None:
         lengths = {"keys": (index.n_kmers,), "bits": (1 << (64 - index.kmer_shift - 3),)}
-        found += [(f"{HELD_SEQUENCES}/{name}", (dtype, lengths[name])) for name, dtype in KMER_COLUMNS.items()]
+        found += [(f"{HELD_SEQUENCES}/{name}", (column.dtype, lengths[name])) for name, column in KMER_COLUMNS.items()]
     return found

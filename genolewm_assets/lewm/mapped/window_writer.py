@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.mapped.array_file import ArrayWriter, map_array, write_array
-from genolewm_assets.lewm.mapped.layout import VIEW_ROWS, WINDOW_COLUMNS, ViewIndex
+from genolewm_assets.lewm.mapped.layout import VIEW_ROWS, VIEW_ROWS_COLUMN, WINDOW_COLUMNS, ViewIndex
 
 #: Windows whose bases are packed at once: 13 MB of text.
 _PACKED_ROWS: Final = 1_024
@@ -58,8 +58,8 @@ class WindowWriter:
         self._n_bytes = 0
         shapes = {"sizes": (3,)}
         self._columns = {
-            name: self._stack.enter_context(ArrayWriter(folder / f"{name}.npy", dtype, shapes.get(name, ())))
-            for name, dtype in WINDOW_COLUMNS.items()
+            name: self._stack.enter_context(ArrayWriter(folder / f"{name}.npy", column.dtype, shapes.get(name, ())))
+            for name, column in WINDOW_COLUMNS.items()
             if name != "first_row"
         }
 
@@ -154,14 +154,14 @@ class WindowWriter:
         hashes, first_row = np.empty(n, np.uint64), np.empty(n, np.int64)
         hash_ids(words, hashes)
         write_first_rows(words, hashes, np.argsort(hashes, kind="stable"), first_row)
-        write_array(self._folder / "first_row.npy", first_row, WINDOW_COLUMNS["first_row"])
+        write_array(self._folder / "first_row.npy", first_row, WINDOW_COLUMNS["first_row"].dtype)
 
     def _write_views(self, n: int) -> tuple[ViewIndex, ...]:
         """Write the rows of the views of every holdout; in train, or a split without a window, there is one holdout."""
         (sizes, _), (contig, _) = self._map("sizes", n), self._map("contig", n)
         (frozen, _), (holdout, _) = self._map("frozen", n), self._map("holdout", n)
         views: list[ViewIndex] = []
-        with ArrayWriter(self._folder / f"{VIEW_ROWS}.npy", np.dtype("<i8")) as writer:
+        with ArrayWriter(self._folder / f"{VIEW_ROWS}.npy", VIEW_ROWS_COLUMN.dtype) as writer:
             for code, name in enumerate(self._names["holdout"].names or ("",)):
                 for frozen_only in (True, False):
                     rows = np.flatnonzero((holdout == code) & (frozen | (not frozen_only)))
@@ -175,7 +175,7 @@ class WindowWriter:
 
     def _map(self, name: str, n: int) -> tuple[NDArray[Any], object]:
         shape = (n, 3) if name == "sizes" else (n,)
-        return map_array(self._folder / f"{name}.npy", WINDOW_COLUMNS[name], shape)
+        return map_array(self._folder / f"{name}.npy", WINDOW_COLUMNS[name].dtype, shape)
 
 
 class _Names:

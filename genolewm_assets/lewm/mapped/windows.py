@@ -82,7 +82,8 @@ class MappedWindows:
     def origins(self) -> NDArray[np.str_]:
         """Origin of every window: str, shape (n_windows,)."""
         names = np.array(self.split.index.origins or ("",), dtype=np.str_)
-        return names[self._of_all("origin")]
+        origins: NDArray[np.str_] = names[self._of_all("origin")]
+        return origins
 
     def origin_codes(self) -> tuple[tuple[str, ...], NDArray[np.int16]]:
         """Return the origins of the split, and the code of every window's: int16, shape (n_windows,)."""
@@ -175,5 +176,5 @@ class MappedWindows:
         return rows if self._rows is None else self._rows[rows]
 
 
-def _reopen(split: MappedSplit, holdout: str | None, frozen_only: bool) -> MappedWindows:  # noqa: FBT001 - of a pickle
+def _reopen(split: MappedSplit, holdout: str | None, frozen_only: bool) -> MappedWindows:
     return MappedWindows(split, holdout, frozen_only=frozen_only)

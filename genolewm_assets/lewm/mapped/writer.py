@@ -102,8 +102,8 @@ class SplitWriter:
         # Windows of validation and test are of the reference.
         if self._split is Split.TRAIN and not all(view.all_placed for view in windows.views):
             keys, key_shift, bits = HeldSequences(contexts).arrays
-            for (name, dtype), array in zip(KMER_COLUMNS.items(), (keys, bits), strict=True):
-                write_array(self._folder / HELD_SEQUENCES / f"{name}.npy", array, dtype)
+            for name, array in (("keys", keys), ("bits", bits)):
+                write_array(self._folder / HELD_SEQUENCES / f"{name}.npy", array, KMER_COLUMNS[name].dtype)
             shift, n_kmers = int(key_shift), len(keys)
         index = SplitIndex(
             n_windows=windows.n_windows,

@@ -73,7 +73,11 @@ def test_a_wrong_number_in_any_array_is_found(written, copy, place):
 
 
 def test_rows_in_another_order_missing_rows_and_missing_files_are_found(copy):
-    for path in ("arrays/train/windows/contig.npy", "arrays/validation/clinvar/pos.npy", "arrays/test/windows/start.npy"):
+    for path in (
+        "arrays/train/windows/contig.npy",
+        "arrays/validation/clinvar/pos.npy",
+        "arrays/test/windows/start.npy",
+    ):
         array = np.load(copy / path)
         for wrong in (array[::-1], array[:-1], np.concatenate((array, array[-1:]))):
             np.save(copy / path, wrong)

@@ -13,6 +13,7 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError, ResourceError
 from genolewm_assets.genome import Split
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS
 from genolewm_assets.lewm.mapped import opening
 from genolewm_assets.lewm.mapped.opening import check_no_held_window, open_mapped
 from genolewm_assets.lewm.mapped.windows import MappedWindows
@@ -20,7 +21,6 @@ from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.files import write_package_table
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.reader import Package
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS
 from genolewm_assets_tests.worlds.lewm.mapped_world import without_arrays
 from genolewm_assets_tests.worlds.lewm.package_world import intervals, make_sources
 

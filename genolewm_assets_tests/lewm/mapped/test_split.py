@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -115,7 +116,10 @@ def test_opening_reads_no_array(package, monkeypatch):
 
 def test_a_missing_or_shorter_file_is_found_when_a_split_is_opened(package, tmp_path):
     folder = package.directory / "arrays" / "train"
-    for change, error in ((Path.unlink, MissingResourceError), (lambda path: path.write_bytes(b""), CorruptResourceError)):
+    for change, error in (
+        (Path.unlink, MissingResourceError),
+        (lambda path: path.write_bytes(b""), CorruptResourceError),
+    ):
         path = folder / "clinvar" / "stars.npy"
         kept = path.read_bytes()
         change(path)
@@ -159,7 +163,7 @@ def test_alleles_in_any_order_and_in_parts_are_sorted(tmp_path, monkeypatch, mem
     genes = [load["gene_ids"][a:b].tolist() for a, b in zip(load["gene_at"], load["gene_at"][1:], strict=False)]
     assert genes == expected["gene_ids"].to_pylist()
     text, at = load["text"].tobytes().decode(), load["at"].tolist()
-    words = [text[a:b] for a, b in zip(at, at[1:], strict=False)]
+    words = [text[a:b] for a, b in pairwise(at)]
     assert (words[::2], words[1::2]) == (expected["ref"].to_pylist(), expected["alt"].to_pylist())
     for holdout, bounds in zip("ab", load["rows"].tolist(), strict=True):
         for contig, (start, stop) in zip(names.contigs, bounds, strict=True):
