@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
+from genolewm_assets.genome import CLASSES
 from genolewm_assets.lewm.mapped.array_file import ArrayWriter, write_array
-from genolewm_assets.lewm.mapped.layout import ALLELE_COLUMNS, CLASS_COLUMNS, LABELS, AlleleIndexNames
+from genolewm_assets.lewm.mapped.layout import ALLELE_COLUMNS, CLASS_COLUMNS, AlleleIndexNames
 from genolewm_assets.store.tables import BatchSpool
 
 _ALLELE: Final = (("pos", pa.int64()), ("ref", pa.string()), ("alt", pa.string()))
@@ -160,14 +161,14 @@ class _Columns:
                 self._append_classes(batch)
 
     def _append_classes(self, batch: pa.RecordBatch) -> None:
-        label = pc.index_in(batch.column("label"), value_set=pa.array(LABELS))
+        label = pc.index_in(batch.column("label"), value_set=pa.array(CLASSES))
         for name, values in (("label", label), *((name, batch.column(name)) for name in ("stars", "clinvar_id"))):
             codes = pc.fill_null(values, -1).to_numpy(zero_copy_only=False)
             self._files[name].append(codes.astype(CLASS_COLUMNS[name].dtype))
         genes = batch.column("gene_ids")
         counts = pc.fill_null(pc.list_value_length(genes), 0).to_numpy(zero_copy_only=False)
         ends = self.n_genes + np.cumsum(counts, dtype=np.int64)
-        self._files["gene_at"].append(ends.astype(np.uint32))
+        self._files["gene_at"].append(ends)
         self._files["gene_ids"].append(pc.list_flatten(genes).to_numpy(zero_copy_only=False))
         self.n_genes = int(ends[-1])
 

@@ -273,7 +273,7 @@ def _mapped_alleles(arrays: _Arrays, folder: str, holdout: str, contig: str) -> 
         codes, genes_at = arrays("clinvar/label")[first:stop].tolist(), arrays("clinvar/gene_at")[first : stop + 1]
         genes = arrays("clinvar/gene_ids")
         columns += [
-            [("P", "LP", "B", "LB", "VUS", "OTHER")[code] for code in codes],
+            [("P", "LP", "VUS", "LB", "B", "OTHER")[code] for code in codes],
             arrays("clinvar/stars")[first:stop].tolist(),
             [None if number == -1 else number for number in arrays("clinvar/clinvar_id")[first:stop].tolist()],
             [genes[start:end].tolist() for start, end in pairwise(genes_at.tolist())],

@@ -21,7 +21,6 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import Label
 from genolewm_assets.store.files import canonical_json, read_document
 
 INDEX: Final = "index.json"
@@ -75,7 +74,7 @@ VIEW_ROWS_COLUMN: Final = Column(
 #: Arrays of every folder of alleles, which are sorted by holdout, contig, pos, ref and alt.
 ALLELE_COLUMNS: Final = _columns(
     {
-        "pos": ("<i4", "1-based"),
+        "pos": ("<i8", "1-based"),
         "at": ("<u4", "ref of row i is `text[at[2 i]:at[2 i + 1]]`, alt `text[at[2 i + 1]:at[2 i + 2]]`"),
         "text": ("|u1", "refs and alts, upper-case ASCII"),
         "rows": ("<i8", "first row, and the row behind the last, by holdout and contig; shape (holdouts, contigs, 2)"),
@@ -84,16 +83,13 @@ ALLELE_COLUMNS: Final = _columns(
 #: Further arrays of ``clinvar``.
 CLASS_COLUMNS: Final = _columns(
     {
-        "label": ("|i1", "class: 0 P, 1 LP, 2 B, 3 LB, 4 VUS, 5 OTHER"),
+        "label": ("|i1", "class: 0 P, 1 LP, 2 VUS, 3 LB, 4 B, 5 OTHER; -1 where not known"),
         "stars": ("|i1", "review stars; -1 where not known"),
         "clinvar_id": ("<i8", "VariationID; -1 where not known"),
-        "gene_at": ("<u4", "genes of row i are `gene_ids[gene_at[i]:gene_at[i + 1]]`"),
+        "gene_at": ("<i8", "genes of row i are `gene_ids[gene_at[i]:gene_at[i + 1]]`"),
         "gene_ids": ("<i8", "NCBI GeneIDs in ClinVar's order"),
     }
 )
-#: Names of the codes of ``label``.
-LABELS: Final = tuple(map(str, Label))
-
 #: Arrays of ``held_sequences``.
 KMER_COLUMNS: Final = _columns(
     {

@@ -8,7 +8,6 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
+from genolewm_assets.lewm.edits import AlleleIndex, Classification, HeldSequences
 from genolewm_assets.lewm.mapped.array_file import HEADER_BYTES, REBUILD, check_array_file, map_array
 from genolewm_assets.lewm.mapped.layout import (
     ALLELE_COLUMNS,
@@ -32,33 +32,11 @@ from genolewm_assets.lewm.mapped.layout import (
     ViewIndex,
 )
 from genolewm_assets.lewm.packages import VariantSource
-from genolewm_assets.lewm.sampler.tables import AlleleArrays
 
 #: Bytes of mapped columns that a process may keep resident; of larger splits, pages are given back now and then.
 _RESIDENT_BYTES: Final = 256 << 20
 #: Rows asked for between two such times: each may make 64 KiB of every column resident.
 _KEPT_ROWS: Final = 1_024
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassArrays:
-    """What ClinVar states of alleles, row by row.
-
-    Attributes
-    ----------
-    label, stars
-        int8, shape (n,): code in ``lewm.mapped.layout.LABELS``, and review stars; -1 where not known.
-    clinvar_id
-        int64, shape (n,): VariationID; -1 where not known.
-    gene_at, gene_ids
-        uint32, shape (n + 1,), and int64: NCBI GeneIDs of row i are ``gene_ids[gene_at[i]:gene_at[i + 1]]``.
-    """
-
-    label: NDArray[np.int8]
-    stars: NDArray[np.int8]
-    clinvar_id: NDArray[np.int64]
-    gene_at: NDArray[np.uint32]
-    gene_ids: NDArray[np.int64]
 
 
 class MappedSplit:
@@ -156,39 +134,35 @@ class MappedSplit:
         """Return the rows of a view, ascending: int64, shape (n_windows,); None: all rows of the split."""
         return None if view.rows is None else self.column(_VIEW_ROWS)[slice(*view.rows)]
 
-    def real_alleles(self, source: VariantSource, holdout: str | None) -> AlleleArrays:
-        """Return the alleles that edits are drawn from: those of a holdout, or of train; contigs are the windows'."""
+    def real_alleles(self, source: VariantSource, holdout: str | None) -> AlleleIndex:
+        """Return the alleles that edits are drawn from: those of a holdout or, None, of train.
+
+        Rows are those of the files, so with a holdout the first one may not be 0.
+        """
         return self._alleles(source, holdout or "")
 
-    def classes(self) -> ClassArrays:
-        """Return what ClinVar states of the alleles of ``real_alleles(VariantSource.CLINVAR, ...)``, row for row."""
-        return ClassArrays(*(self.column(f"{VariantSource.CLINVAR}/{name}") for name in CLASS_COLUMNS))
-
-    def held_out(self) -> AlleleArrays:
-        """Return the alleles that no edit of the split may make; contigs are the windows'."""
+    def held_out(self) -> AlleleIndex:
+        """Return the alleles that no edit of the split may make."""
         return self._alleles(HELD_OUT, "")
 
-    def held_kmers(self) -> tuple[NDArray[np.uint64], np.uint64, NDArray[np.uint8]] | None:
-        """Return sorted keys, shift and bits of the 31-mers that held-out alleles make; None if every window is placed.
-
-        They are those of ``lewm.edits.HeldSequences``.
-        """
+    def held_sequences(self) -> HeldSequences | None:
+        """Return what held-out alleles make, by their bases; None if every window has an exact placement."""
         if self.index.kmer_shift is None:
             return None
         keys, bits = (self.column(f"{HELD_SEQUENCES}/{name}") for name in KMER_COLUMNS)
-        return keys, np.uint64(self.index.kmer_shift), bits
+        return HeldSequences.of_arrays(keys, np.uint64(self.index.kmer_shift), bits)
 
-    def _alleles(self, folder: str, holdout: str) -> AlleleArrays:
-        names, contigs = self.index.alleles[folder], self.index.contigs
-        rows, longest = np.zeros((len(contigs), 2), dtype=np.int64), 0
+    def _alleles(self, folder: str, holdout: str) -> AlleleIndex:
+        names, contigs, longest_bp = self.index.alleles[folder], dict[str, tuple[int, int]](), 0
         if holdout in names.holdouts:
             at = names.holdouts.index(holdout)
-            own, longest = self.column(f"{folder}/rows")[at], names.longest_bp[at]
-            place_of = {contig: place for place, contig in enumerate(names.contigs)}
-            for code, contig in enumerate(contigs):
-                rows[code] = own[place_of[contig]] if contig in place_of else 0
-        pos, at_, text = (self.column(f"{folder}/{name}") for name in ("pos", "at", "text"))
-        return AlleleArrays(contigs=contigs, pos=pos, at=at_, text=text, rows=rows, longest_bp=longest)
+            rows, longest_bp = self.column(f"{folder}/rows")[at].tolist(), names.longest_bp[at]
+            contigs = {contig: (first, stop) for contig, (first, stop) in zip(names.contigs, rows, strict=True)}
+        pos, bounds, text = (self.column(f"{folder}/{name}") for name in ("pos", "at", "text"))
+        stated = None
+        if folder == VariantSource.CLINVAR:
+            stated = Classification(*(self.column(f"{folder}/{name}") for name in CLASS_COLUMNS))
+        return AlleleIndex(pos, bounds, text, contigs, longest_bp, stated)
 
     @cached_property
     def _bases(self) -> int:

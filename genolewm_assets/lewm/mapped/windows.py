@@ -85,9 +85,11 @@ class MappedWindows:
         origins: NDArray[np.str_] = names[self._of_all("origin")]
         return origins
 
-    def origin_codes(self) -> tuple[tuple[str, ...], NDArray[np.int16]]:
-        """Return the origins of the split, and the code of every window's: int16, shape (n_windows,)."""
-        return self.split.index.origins, self._of_all("origin")
+    def origins_of(self, rows: Rows) -> NDArray[np.str_]:
+        """Return the origin of the window of each row: str, shape (n_rows,)."""
+        names = np.array(self.split.index.origins or ("",), dtype=np.str_)
+        origins: NDArray[np.str_] = names[self._column("origin")[self._absolute(rows)]]
+        return origins
 
     def packed(self, rows: Rows) -> PackedWindows:
         """Return the windows of some rows as arrays, their bases read into memory of their own."""
@@ -99,21 +101,22 @@ class MappedWindows:
             first=np.cumsum(n_bytes) - n_bytes,
             sizes=sizes,
             window_ids=self._column("window_id")[here],
+            origins=self.origins_of(rows),
+            contigs=self.contigs,
             contig=self._column("contig")[here],
             start=self._column("start")[here],
             is_reverse=self._column("is_reverse")[here],
         )
 
-    def cache_rows(self, rows: Rows) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
-        """Return where the states of some windows are.
+    def cached(self, rows: Rows) -> tuple[tuple[str | None, ...], NDArray[np.int32], Rows]:
+        """Return keys of state caches, and for each of some rows the index of its key and the row there.
 
-        Returns
-        -------
-        tuple
-            Index in ``split.index.caches``, int16, and row there, int64, each of shape (n_rows,); -1 for no cache.
+        The last key is None: that of windows without a cache, whose row is -1.
         """
-        here = self._absolute(rows)
-        return self._column("cache")[here], self._column("cache_row")[here]
+        here, caches = self._absolute(rows), self.split.index.caches
+        code = self._column("cache")[here].astype(np.int32)
+        code[code < 0] = len(caches)
+        return (*caches, None), code, self._column("cache_row")[here]
 
     def spans(self, first_bp: int, last_bp: int) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64], Rows]]:
         """Yield where the inner bases of the placed windows lie on the reference, contig by contig.

@@ -67,7 +67,7 @@ def _simulate(directory: Path, info: PackageInfo, progress: Progress) -> EpochFi
     plan = plan_epoch(alleles, info.mix, n_edits=settings.n_edits)
     schedule = WindowSchedule.of(plan, plan.slots, seed=settings.seed)
     rows, strata = schedule.rows(0), alleles.strata()
-    again = count_visits(sources.windows.window_ids[rows])
+    again = count_visits(sources.windows.first_rows[rows])
     stream = open_stream(sources, rules, settings)
     by_stratum = np.argsort(strata[rows], kind="stable")
     even = np.linspace(0, len(rows) - 1, min(len(rows), MADE_VISITS)).astype(np.int64)

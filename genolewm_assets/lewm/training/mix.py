@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, AlleleIndex, EditSource, SplitWindows
+from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, AlleleIndex, EditSource
+from genolewm_assets.lewm.mapped import MappedWindows
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, PackageMix, Shares, present_shares
 
 Counts: TypeAlias = NDArray[np.int64]
@@ -62,7 +63,7 @@ class WindowAlleles:
 
     @classmethod
     def count(
-        cls, windows: SplitWindows, real: Mapping[EditSource, AlleleIndex], first_bp: int, last_bp: int
+        cls, windows: MappedWindows, real: Mapping[EditSource, AlleleIndex], first_bp: int, last_bp: int
     ) -> WindowAlleles:
         """Count the alleles in the bases of every window but the first ``first_bp`` and the last ``last_bp``."""
         found = {source: np.zeros(len(windows), dtype=np.int64) for source in (EditSource.CLINVAR, EditSource.GNOMAD)}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.edits import SplitWindows
+from genolewm_assets.lewm.mapped import MappedWindows
 from genolewm_assets.lewm.sampler import EditBatch
 from genolewm_assets.lewm.states import TuplePooler, block_count
 from genolewm_assets.lewm.training.live_states import LiveEncoder
@@ -48,7 +48,7 @@ class WindowStates:
     """
 
     def __init__(
-        self, windows: SplitWindows, readers: Mapping[str, StateReader], encoder: LiveEncoder | None = None
+        self, windows: MappedWindows, readers: Mapping[str, StateReader], encoder: LiveEncoder | None = None
     ) -> None:
         self._windows, self._readers, self._encoder = windows, readers, encoder
         self._pooler = TuplePooler()

@@ -141,10 +141,13 @@ class WindowSchedule:
         return np.concatenate(parts)
 
 
-def count_visits(window_ids: NDArray[np.bytes_]) -> Rows:
-    """Return the number of earlier visits of the same window for every visit: int64, shape (n_visits,)."""
-    order = np.argsort(window_ids, kind="stable")
-    ordered = window_ids[order]
+def count_visits(windows: Rows) -> Rows:
+    """Return the number of earlier visits of the same window for every visit: int64, shape (n_visits,).
+
+    ``windows`` are numbers that are equal for equal windows, such as ``MappedWindows.first_rows``.
+    """
+    order = np.argsort(windows, kind="stable")
+    ordered = windows[order]
     is_first = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(ordered) else np.zeros(0, bool)
     starts = np.maximum.accumulate(np.where(is_first, np.arange(len(ordered)), 0))
     visits = np.empty(len(ordered), dtype=np.int64)

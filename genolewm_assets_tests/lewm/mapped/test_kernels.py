@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.lewm.edits.windows import pack_bases
 from genolewm_assets.lewm.mapped.kernels import hash_ids, pack_rows, write_first_rows
+from genolewm_assets_tests.referees.sampling.plain_windows import pack_bases
 
 
 def pack(texts: list[str]) -> tuple[int, np.ndarray, list[int]]:

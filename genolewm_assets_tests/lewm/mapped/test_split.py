@@ -11,19 +11,17 @@ import pyarrow.compute as pc
 import pytest
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
-from genolewm_assets.genome import DECIDED, HARMFUL, Split
+from genolewm_assets.genome import CLASSES, DECIDED, HARMFUL, Split
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.held_sequences import HeldSequences
 from genolewm_assets.lewm.mapped import allele_writer
 from genolewm_assets.lewm.mapped.allele_writer import AlleleWriter, write_alleles
-from genolewm_assets.lewm.mapped.layout import LABELS
 from genolewm_assets.lewm.mapped.opening import open_mapped
 from genolewm_assets.lewm.mapped.split import MappedSplit
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.lewm.packages.schema import VariantSource
-from genolewm_assets.lewm.sampler.tables import AlleleArrays
 from genolewm_assets.store.tables import spool
 from genolewm_assets.variants import ALLELE_KEY
 from genolewm_assets_tests.worlds.lewm.package_world import make_sources
@@ -41,11 +39,9 @@ def package(tmp_path_factory) -> Package:
     return Package(folder, read_package_info(folder), {})
 
 
-def listed(arrays: AlleleArrays) -> dict[str, list[tuple[int, str, str]]]:
-    text = arrays.text.tobytes().decode()
-    words = [text[start:end] for start, end in zip(arrays.at.tolist(), arrays.at.tolist()[1:], strict=False)]
-    rows = list(zip(arrays.pos.tolist(), words[::2], words[1::2], strict=True))
-    return {name: rows[slice(*own)] for name, own in zip(arrays.contigs, arrays.rows.tolist(), strict=True)}
+def listed(arrays: AlleleIndex) -> dict[str, list[tuple[int, str, str]]]:
+    found = {name: [arrays.allele(row) for row in range(*own)] for name, own in arrays.contigs.items()}
+    return {name: alleles for name, alleles in found.items() if alleles}
 
 
 @pytest.mark.parametrize(("split", "holdout"), SPLITS)
@@ -64,7 +60,7 @@ def test_alleles_are_those_of_the_tables(package, split, holdout):
     }
     for source, table in tables.items():
         own = mapped.real_alleles(source, holdout)
-        plain = AlleleArrays.of(AlleleIndex(table.select(ALLELE_KEY)), mapped.index.contigs)
+        plain = AlleleIndex.of(table.select(ALLELE_KEY))
         assert listed(own) == listed(plain)
         assert own.longest_bp == plain.longest_bp
     assert sum(map(len, listed(mapped.real_alleles(VariantSource.CLINVAR, holdout)).values())) == clinvar.num_rows
@@ -72,32 +68,33 @@ def test_alleles_are_those_of_the_tables(package, split, holdout):
     held = package.holdouts("alleles")
     closed = {"train": ["validation", "test"], "validation": ["test"], "test": []}[split]
     held = held.filter(pc.is_in(held["role"], pa.array(closed, pa.string())))
-    plain = AlleleArrays.of(AlleleIndex(held.select(ALLELE_KEY)), mapped.index.contigs)
+    plain = AlleleIndex.of(held.select(ALLELE_KEY))
     assert listed(mapped.held_out()) == listed(plain)
 
 
 @pytest.mark.parametrize(("split", "holdout"), SPLITS)
 def test_classes_are_those_of_the_tables(package, split, holdout):
     mapped = open_mapped(package, split)
-    alleles, classes = mapped.real_alleles(VariantSource.CLINVAR, holdout), mapped.classes()
+    alleles = mapped.real_alleles(VariantSource.CLINVAR, holdout)
     stated = {
         (row["chrom"], row["pos"], row["ref"], row["alt"]): row
         for row in package.variants(split).to_pylist()
         if row["source"] == "clinvar" and row["holdout"] == holdout
     }
-    for contig, (start, stop) in zip(alleles.contigs, alleles.rows.tolist(), strict=True):
-        for row, allele in zip(range(start, stop), listed(alleles)[contig], strict=True):
-            expected = stated[(contig, *allele)]
-            genes = classes.gene_ids[classes.gene_at[row] : classes.gene_at[row + 1]].tolist()
-            found = (LABELS[classes.label[row]], classes.stars[row], classes.clinvar_id[row], genes)
+    for contig, (start, stop) in alleles.contigs.items():
+        facts = alleles.classification.take(np.arange(start, stop))
+        for place, row in enumerate(range(start, stop)):
+            expected = stated[(contig, *alleles.allele(row))]
+            genes = facts.gene_ids[facts.gene_at[place] : facts.gene_at[place + 1]].tolist()
+            found = (CLASSES[facts.label[place]], facts.stars[place], facts.clinvar_id[place], genes)
             assert found == tuple(expected[name] for name in ("label", "stars", "clinvar_id", "gene_ids"))
 
 
-def test_held_kmers_are_those_of_the_contexts(package):
-    keys, shift, bits = open_mapped(package, Split.TRAIN).held_kmers()
+def test_held_sequences_are_those_of_the_contexts(package):
+    keys, shift, bits = open_mapped(package, Split.TRAIN).held_sequences().arrays
     plain_keys, plain_shift, plain_bits = HeldSequences(package.context_batches()).arrays
     assert (keys.tolist(), int(shift), bits.tolist()) == (plain_keys.tolist(), int(plain_shift), plain_bits.tolist())
-    assert open_mapped(package, Split.TEST).held_kmers() is None
+    assert open_mapped(package, Split.TEST).held_sequences() is None
 
 
 def test_an_unknown_holdout_names_those_that_there_are(package):

