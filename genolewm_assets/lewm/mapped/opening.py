@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, ResourceError
 from genolewm_assets.genome import IntervalArray, Split
@@ -33,7 +32,6 @@ from genolewm_assets.lewm.packages import (
     arrays_path,
     cache_folder,
     find_damage_once,
-    variants_path,
 )
 from genolewm_assets.store.files import (
     canonical_json,
@@ -155,9 +153,8 @@ def write_from_tables(folder: Path, package: Package, split: Split) -> None:
     with SplitWriter(folder, split, min_stars=int(str(stars))) as writer:
         for batch in package.window_batches(split, READ_COLUMNS):
             writer.add_windows(batch)
-        with pq.ParquetFile(package.directory / variants_path(split)) as file:
-            for batch in file.iter_batches(columns=list(VARIANT_COLUMNS)):
-                writer.add_variants(batch)
+        for batch in package.variant_batches(split, VARIANT_COLUMNS):
+            writer.add_variants(batch)
         writer.finish(package.holdouts("alleles", ["role", *ALLELE_KEY]), package.context_batches())
 
 
