@@ -25,8 +25,8 @@ from genolewm_assets.lewm.edits.held_sequences import HeldSequences
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
 from genolewm_assets.lewm.edits.windows import WindowRecord
-from genolewm_assets.lewm.package_build.contexts import context_tables
 from genolewm_assets.lewm.mapped.split import MappedSplit
+from genolewm_assets.lewm.package_build.contexts import context_tables
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld, make_audited_world

@@ -85,6 +85,10 @@ class MappedWindows:
         origins: NDArray[np.str_] = names[self._of_all("origin")]
         return origins
 
+    def origin_codes(self) -> tuple[tuple[str, ...], NDArray[np.int16]]:
+        """Return the origins of the split, and the index of every window's: int16, shape (n_windows,)."""
+        return self.split.index.origins, self._of_all("origin")
+
     def origins_of(self, rows: Rows) -> NDArray[np.str_]:
         """Return the origin of the window of each row: str, shape (n_rows,)."""
         names = np.array(self.split.index.origins or ("",), dtype=np.str_)

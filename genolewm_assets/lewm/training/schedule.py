@@ -100,8 +100,8 @@ class WindowSchedule:
     @classmethod
     def of(cls, plan: EpochPlan, slots: SlotPlan, *, seed: int) -> WindowSchedule:
         """Return the schedule of a planned epoch; ``slots`` may be another plan of slots than its own."""
-        strata = plan.slots.alleles.strata()
-        rows = {name: np.flatnonzero(strata == name).astype(np.int64) for name in sorted(plan.visits)}
+        names, code = plan.slots.alleles.strata()
+        rows = {name: np.flatnonzero(code == names.index(name)).astype(np.int64) for name in sorted(plan.visits)}
         total = sum(plan.visits.values())
         return cls(rows, {name: plan.visits[name] * max(1, round(total)) / total for name in rows}, slots, seed)
 

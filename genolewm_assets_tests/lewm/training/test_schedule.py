@@ -10,7 +10,7 @@ from hypothesis import given
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.packages.mix import EDIT_SHARES, PackageMix, Shares, window_shares
-from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
+from genolewm_assets.lewm.training.mix import plan_epoch
 from genolewm_assets.lewm.training.schedule import (
     EditMix,
     EditSource,
@@ -18,6 +18,7 @@ from genolewm_assets.lewm.training.schedule import (
     WindowSchedule,
     count_visits,
 )
+from genolewm_assets_tests.worlds.lewm.stream_world import window_alleles
 
 GNOMAD, SNV, INDEL, CLINVAR = tuple(EditSource)
 ORIGINS = np.array(
@@ -33,7 +34,7 @@ def schedule_of(origins=ORIGINS, n_windows=None, *, mix=None, seed=1) -> WindowS
     """Return the schedule of windows without real alleles."""
     none = np.zeros(len(origins), np.int64)
     wanted = PackageMix(Shares(window_shares(mix), dict(EDIT_SHARES)))
-    plan = plan_epoch(WindowAlleles(origins, none, none), wanted, n_edits=8, n_visits=n_windows)
+    plan = plan_epoch(window_alleles(origins, none, none), wanted, n_edits=8, n_visits=n_windows)
     return WindowSchedule.of(plan, plan.slots, seed=seed)
 
 

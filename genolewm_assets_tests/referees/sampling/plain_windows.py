@@ -120,6 +120,10 @@ class SplitWindows:
         """Origin of every window: str, shape (n_windows,)."""
         return np.array(self._origin.values, dtype=np.str_)[self._origin.code]
 
+    def origin_codes(self) -> tuple[tuple[str, ...], NDArray[np.int16]]:
+        """Return origins, and the index of every window's: int16, shape (n_windows,)."""
+        return tuple(map(str, self._origin.values)), self._origin.code.astype(np.int16)
+
     def origins_of(self, rows: Rows) -> NDArray[np.str_]:
         """Return the origin of the window of each row: str, shape (n_rows,)."""
         return np.array(self._origin.values, dtype=np.str_)[self._origin.code[rows]]
