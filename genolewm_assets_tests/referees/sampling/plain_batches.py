@@ -1,4 +1,4 @@
-"""The plain sampler with the interface of the compiled one, so that a mistake in its rules reaches the product's stream."""
+"""The plain sampler with the interface of the compiled one: a mistake in its rules reaches the product's stream."""
 
 from __future__ import annotations
 
