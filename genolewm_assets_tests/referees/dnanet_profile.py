@@ -12,14 +12,19 @@ WEN_ILS_BP = np.array([65, 80, *range(100, 201, 20), *range(225, 476, 25)], np.f
 GRID_BP = np.linspace(65, 475, 4_096)
 
 
-def standard_peaks(trace: npt.NDArray[np.int16], threshold: int = 120) -> npt.NDArray[np.intp]:
-    """Return the scans of the fragments from 65 to 475 bp: of the last 20 peaks all but the last."""
+def standard_peaks(trace: npt.NDArray[np.int16], threshold: int = 120) -> npt.NDArray[np.intp] | None:
+    """Return the scans of the fragments from 65 to 475 bp: of the last 20 peaks all but the last.
+
+    None, so that the profile is skipped, unless a base pair has 7 to 13 scans between all of them.
+    """
     values = trace.astype(np.int64)
     before, after = np.r_[0, values[:-1]], np.r_[values[1:], 0]
     rises = ((values >= before) & (values > after)) | ((values > before) & (values >= after))
     peaks = np.flatnonzero(rises & (values >= threshold))
     apart = np.r_[np.diff(peaks) > 15, True]
-    return peaks[apart][-20:-1]
+    found = peaks[apart][-20:-1]
+    density = np.diff(found) / np.diff(WEN_ILS_BP) if len(found) == len(WEN_ILS_BP) else np.zeros(1)
+    return found if ((density >= 7) & (density <= 13)).all() else None
 
 
 def spline_sizes(scans: npt.NDArray[np.intp], sizes: npt.NDArray[np.float64], n_scans: int) -> npt.NDArray[np.float64]:

@@ -92,9 +92,7 @@ def test_a_kit_of_six_dyes_works_from_its_panel_files(
     root = write_folder(tmp_path / "data", kit=GLOBALFILER, samples=samples, n_dyes=SIX_DYES)
     paths = make_panel(tmp_path / "kit")
     scaling = scaling_of(paths, start_bp=None, end_bp=None, scanpoint_resolution=4_096)
-    dataset = open_dataset(
-        root, paths, tmp_path / "caches", scaling_strategy=scaling, adjustment_of_annotations="top"
-    )
+    dataset = open_dataset(root, paths, tmp_path / "caches", scaling_strategy=scaling, adjustment_of_annotations="top")
     assert dataset.build_report is not None
     assert dataset.build_report.unusable_ladders == {}
     image = dataset[0]
