@@ -1,6 +1,6 @@
 """Annotation files as text: allele reports, spans of a label tool, and tables that map files to annotations.
 
-Formats are told apart by their header. Nothing here prints what a cell holds, because it may be an allele.
+Nothing here prints what a cell holds, not even of a header, because it may be an allele.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def parse_allele_report(data: bytes, where: str) -> dict[str, AlleleAnnotation]:
     for number, cells in table.rows:
         own = loci.setdefault(cells[0], {})
         if cells[1] in own:
-            raise InputError(f"{where} line {number}", "the sample has the locus twice", got=repr(cells[1]))
+            raise InputError(f"{where} line {number}", "the sample has the locus twice")
         names = (_OFF_BIN.sub("", cells[at], count=1).strip() for at in allele_columns)
         own[cells[1]] = tuple(dict.fromkeys(name for name in names if name))
     return {sample: AlleleAnnotation(own) for sample, own in loci.items()}
@@ -120,7 +120,7 @@ def parse_spans(data: bytes, where: str, *, annotator: str | None = None) -> dic
     """
     table = parse_table(data, where)
     if not is_span_table(table):
-        raise InputError(where, "is no table of spans", expected=", ".join(_SPAN_COLUMNS), got=", ".join(table.columns))
+        raise InputError(where, "is no table of spans", expected=", ".join(_SPAN_COLUMNS), got=f"{len(table.columns)} columns")
     places = [table.columns.index(name) for name in _SPAN_COLUMNS]
     spans: dict[str, list[Span]] = {}
     users: dict[str, str] = {}
@@ -142,16 +142,13 @@ def parse_spans(data: bytes, where: str, *, annotator: str | None = None) -> dic
 def _span(dye: str, first: str, last: str, category: str, where: str) -> Span:
     channel = CHANNELS.get(dye.lower())
     if channel is None:
-        raise InputError(where, "the dye is unknown", expected=f"one of {', '.join(CHANNELS)}", got=repr(dye[:40]))
+        raise InputError(where, "the dye is unknown", expected=f"one of {', '.join(CHANNELS)}")
     if category not in SPAN_CATEGORIES:
-        expected = f"one of {', '.join(map(repr, SPAN_CATEGORIES))}"
-        raise InputError(where, "the category is unknown", expected=expected, got=repr(category[:40]))
+        raise InputError(where, "the category is unknown", expected=f"one of {', '.join(map(repr, SPAN_CATEGORIES))}")
     if not (re.fullmatch(r"\d{1,6}", first, re.ASCII) and re.fullmatch(r"\d{1,6}", last, re.ASCII)):
-        raise InputError(
-            where, "the span has no points", expected="two whole numbers", got=f"{first[:9]!r}, {last[:9]!r}"
-        )
+        raise InputError(where, "the span has no points", expected="two whole numbers in x0 and x1")
     if int(first) > int(last):
-        raise InputError(where, "the span ends before it begins", got=f"{first} to {last}")
+        raise InputError(where, "the span ends before it begins", expected="x0 up to x1")
     return Span(channel, int(first), int(last), SPAN_CATEGORIES.index(category))
 
 
@@ -188,7 +185,7 @@ def parse_ladder_map(data: bytes, where: str) -> dict[str, str]:
     """
     table = parse_table(data, where)
     if not {"image_path", "ladder_path"} <= set(table.columns):
-        raise InputError(where, "is no ladder table", expected="image_path, ladder_path", got=", ".join(table.columns))
+        raise InputError(where, "is no ladder table", expected="image_path, ladder_path", got=f"{len(table.columns)} columns")
     image, ladder = (table.columns.index(name) for name in ("image_path", "ladder_path"))
     return _one_each([(number, stem_of(cells[image]), cells[ladder]) for number, cells in table.rows], where)
 

@@ -73,6 +73,8 @@ class RunFolderStrategy:
 
     Attributes
     ----------
+    analysis_threshold_type
+        Column of ``annotation_map``: ``DTH`` (high threshold) or ``DTL`` (low).
     ladder_words, control_words
         A file whose name has one of these words, in any case, is a ladder or a control; all others are samples.
     reports
@@ -84,8 +86,6 @@ class RunFolderStrategy:
         The user whose spans are taken; None: the only one.
     annotation_map, ladder_map
         Patterns of names of tables that map files to annotations and to ladders, in the layouts of DNANet.
-    analysis_threshold_type
-        Column of ``annotation_map``: ``DTH`` (high threshold) or ``DTL`` (low).
 
     Notes
     -----
@@ -93,6 +93,7 @@ class RunFolderStrategy:
     above.
     """
 
+    analysis_threshold_type: str = "DTH"
     ladder_words: tuple[str, ...] = ("ladder",)
     control_words: tuple[str, ...] = ("neg", "blank", "blanco", "control", "controle", "pocon")
     reports: tuple[str, ...] = ("*allelereport*", "*annotations*.csv")
@@ -100,7 +101,6 @@ class RunFolderStrategy:
     annotator: str | None = None
     annotation_map: tuple[str, ...] = ("*hid_to_annotation*", "annotations_mapping*")
     ladder_map: tuple[str, ...] = ("*best_ladder_paths*",)
-    analysis_threshold_type: str = "DTH"
 
     def cache_signature(self) -> dict[str, JsonValue]:
         """Return the attributes and the class."""

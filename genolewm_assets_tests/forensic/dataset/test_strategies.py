@@ -110,7 +110,7 @@ def test_tables_of_dnanet_map_files_to_annotations_and_ladders(tmp_path: Path) -
     assert found["1A2_A02_01.hid"].annotation is None
     assert found["1A2_A02_01.hid"].ladders == ("ladder_0.hid",)
     assert len(found["1A2_A01_01.hid"].stamps) == 3
-    low = collect(NFIRnDStrategy(analysis_threshold_type="DTL"), tmp_path)
+    low = collect(NFIRnDStrategy("DTL"), tmp_path)
     assert low["1A2_A01_01.hid"].annotation is None
 
 
