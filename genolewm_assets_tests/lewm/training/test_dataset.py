@@ -295,8 +295,8 @@ def test_tensors_share_the_arrays(package):
     assert tensors["source_states"].shape == (16, 6)
     assert tensors["source_states"].dtype == torch.float32
     assert tensors["target_tokens"].dtype == torch.int16
-    tensors["locus_token"][0] = -7
-    assert batch.locus_token[0] == -7
+    tensors["block_start"][0] = -7
+    assert batch.block_start[0] == -7
     bare = tensors_of.as_tensors(next(iter(lewm.GenoLeWMDataset(package, with_states=False))))
     assert "source_states" not in bare
 
