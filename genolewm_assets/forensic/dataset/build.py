@@ -9,11 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from genolewm_assets.errors import InputError
+from genolewm_assets.forensic import MemmapCacheWriter
 from genolewm_assets.forensic.dataset.panel_json import panel_as_json
 from genolewm_assets.forensic.dataset.profiles import UNUSABLE, LadderPanel, ProfileRules, make_profile, read_ladder
 from genolewm_assets.forensic.dataset.scaling import ScalingStrategy
 from genolewm_assets.forensic.dataset.strategies import DatasetEntry, DatasetStrategy
-from genolewm_assets.forensic.memmap_writer import MemmapCacheWriter
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store import read_stamped
 from genolewm_assets.store.arrays import RowStamp, stamp_files

@@ -11,6 +11,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
+from genolewm_assets.forensic import MemmapCacheReader
 from genolewm_assets.forensic.dataset.build import BuildReport, CacheRecipe, build_cache
 from genolewm_assets.forensic.dataset.image import HIDImage
 from genolewm_assets.forensic.dataset.masks import Adjustment
@@ -18,7 +19,6 @@ from genolewm_assets.forensic.dataset.profiles import ProfileRules
 from genolewm_assets.forensic.dataset.scaling import ScalingStrategy
 from genolewm_assets.forensic.dataset.signals import DataLoadingStrategy
 from genolewm_assets.forensic.dataset.strategies import DatasetStrategy
-from genolewm_assets.forensic.memmap_reader import MemmapCacheReader
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.arrays import (
     IndexEntry,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from genolewm_assets.forensic import MemmapCacheReader
 from genolewm_assets.forensic.dataset.annotations import AlleleAnnotation
 from genolewm_assets.forensic.dataset.panel_json import panel_from_json
-from genolewm_assets.forensic.memmap_reader import MemmapCacheReader
 from genolewm_assets.forensic.panels import Panel
 from genolewm_assets.store.arrays import IndexEntry
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from genolewm_assets.errors import AbifError, PanelError, SizingError
+from genolewm_assets.forensic import PreprocessedProfile
 from genolewm_assets.forensic.abif import HidFile, parse_hid
 from genolewm_assets.forensic.dataset.annotations import AlleleAnnotation
 from genolewm_assets.forensic.dataset.masks import (
@@ -23,7 +24,6 @@ from genolewm_assets.forensic.dataset.scaling import ScalingStrategy, nearest_sc
 from genolewm_assets.forensic.dataset.signals import DataLoadingStrategy, check_data_loading_strategy, load_traces
 from genolewm_assets.forensic.dataset.strategies import DatasetEntry
 from genolewm_assets.forensic.panels import Panel, fit_ladder
-from genolewm_assets.forensic.profile import PreprocessedProfile
 from genolewm_assets.forensic.sizing import Sizing, size_run
 from genolewm_assets.store.arrays import RowStamp
 from genolewm_assets.store.files import JsonValue

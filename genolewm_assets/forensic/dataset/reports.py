@@ -120,7 +120,9 @@ def parse_spans(data: bytes, where: str, *, annotator: str | None = None) -> dic
     """
     table = parse_table(data, where)
     if not is_span_table(table):
-        raise InputError(where, "is no table of spans", expected=", ".join(_SPAN_COLUMNS), got=f"{len(table.columns)} columns")
+        raise InputError(
+            where, "is no table of spans", expected=", ".join(_SPAN_COLUMNS), got=f"{len(table.columns)} columns"
+        )
     places = [table.columns.index(name) for name in _SPAN_COLUMNS]
     spans: dict[str, list[Span]] = {}
     users: dict[str, str] = {}
@@ -185,7 +187,9 @@ def parse_ladder_map(data: bytes, where: str) -> dict[str, str]:
     """
     table = parse_table(data, where)
     if not {"image_path", "ladder_path"} <= set(table.columns):
-        raise InputError(where, "is no ladder table", expected="image_path, ladder_path", got=f"{len(table.columns)} columns")
+        raise InputError(
+            where, "is no ladder table", expected="image_path, ladder_path", got=f"{len(table.columns)} columns"
+        )
     image, ladder = (table.columns.index(name) for name in ("image_path", "ladder_path"))
     return _one_each([(number, stem_of(cells[image]), cells[ladder]) for number, cells in table.rows], where)
 

@@ -87,26 +87,28 @@ def shifted(locus: Locus, shift_bp: float) -> Panel:
     return Panel("moved", (replace(locus, bins=tuple(replace(b, size_bp=b.size_bp + shift_bp) for b in locus.bins)),))
 
 
+def misses(
+    annotation: AlleleAnnotation, panel: Panel, theirs: Mapping[tuple[int, int], int]
+) -> dict[tuple[int, int], int]:
+    """Return by how many points both edges of each allele's bin differ from the nearest piece, by that piece."""
+    places, unplaced = place_alleles(annotation, panel, dnanet.GRID_BP, CHANNELS)
+    assert unplaced == 0
+    near = {nearest(theirs, n, first): (first, end) for n, first, end in places}
+    return {key: abs(key[1] - first) + abs(theirs[key] - end) for key, (first, end) in near.items()}
+
+
 def test_the_mask_is_reproduced_but_for_the_ladder(
     row: tuple[np.ndarray, np.ndarray], annotation: AlleleAnnotation, panel: Panel
 ) -> None:
-    """The ladder of that run is not published. With one shift for each locus in its place, edges are right to a point."""
+    """That run's ladder is not published; with one shift for each locus in its place, edges are right to a point."""
     theirs = {(n, first): end for n, first, end in runs_of(row[1])}
-    differences, shifts = [], {}
+    differences: list[int] = []
+    shifts: dict[str, float] = {}
     for locus in panel.loci:
         own = AlleleAnnotation({locus.name: annotation.loci[locus.name]})
-
-        def compare(shift_bp: float, own: AlleleAnnotation = own, locus: Locus = locus) -> dict[tuple[int, int], int]:
-            places, unplaced = place_alleles(own, shifted(locus, shift_bp), dnanet.GRID_BP, CHANNELS)
-            assert unplaced == 0
-            found = {}
-            for n, first, end in places:
-                key = nearest(theirs, n, first)
-                found[key] = abs(key[1] - first) + abs(theirs[key] - end)
-            return found
-
-        shifts[locus.name] = min(np.arange(-150, 151) / 100, key=lambda bp: (sum(compare(bp).values()), abs(bp)))
-        best = compare(shifts[locus.name])
+        candidates = {bp: misses(own, shifted(locus, bp), theirs) for bp in (np.arange(-150, 151) / 100).tolist()}
+        shifts[locus.name] = min(candidates, key=lambda bp: (sum(candidates[bp].values()), abs(bp)))
+        best = candidates[shifts[locus.name]]
         assert len(best) == len(own.loci[locus.name])
         differences += best.values()
         theirs = {key: end for key, end in theirs.items() if key not in best}
