@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, SupportsIndex
 
 import numpy as np
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Subset
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.forensic import MemmapCacheReader
@@ -146,6 +147,40 @@ class HIDDataset(Dataset[Any]):
         """The reader of the cache."""
         return self._reader
 
+    def split(self, fraction: float, *, seed: int = 0) -> tuple[Subset[Any], Subset[Any]]:
+        """Divide the profiles into two parts that share no group, such as replicas or donors.
+
+        Parameters
+        ----------
+        fraction
+            Share of the profiles in the first part, above 0 and below 1. Whole groups are drawn with the seed until the
+            share is reached, so a few large groups may exceed it.
+
+        Returns
+        -------
+        tuple of Subset
+            Both parts, each with at least one group.
+
+        Raises
+        ------
+        ConfigurationError
+            If the fraction is out of range, or all profiles are of one group.
+        """
+        if not 0 < fraction < 1:
+            raise ConfigurationError("split", "no such fraction", expected="above 0 and below 1", got=f"{fraction:g}")
+        groups: dict[str, list[int]] = {}
+        for number, entry in enumerate(self._entries):
+            groups.setdefault(self.dataset_strategy.get_split_group(PurePosixPath(entry.path).name), []).append(number)
+        if len(groups) < 2:
+            raise ConfigurationError(
+                "split", "cannot divide one group", expected="at least 2 groups", got=str(len(groups))
+            )
+        drawn = sorted(groups, key=lambda group: hashlib.sha256(f"{seed}\0{group}".encode()).digest())
+        first: list[int] = []
+        while len(drawn) > 1 and (not first or len(first) < fraction * len(self)):
+            first += groups[drawn.pop()]
+        return Subset(self, sorted(first)), Subset(self, sorted(n for group in drawn for n in groups[group]))
+
     def __getitem__(self, index: SupportsIndex) -> Any:
         """Return one profile, with arrays of its own.
 
@@ -179,9 +214,9 @@ def _open(directory: Path, *, check: bool, load_in_memory: bool) -> MemmapCacheR
         try:
             reader.load_in_memory()
         except MemoryLimitError as err:
-            raise MemoryLimitError(
-                f"load_in_memory=True refused: {directory}", err.problem, remedy="Set load_in_memory=False"
-            ) from err
+            sizes = err.problem.rpartition("refused: ")[2]
+            problem = f"load_in_memory=True refused: {sizes}"
+            raise MemoryLimitError(str(directory), problem, remedy="Set load_in_memory=False") from err
     return reader
 
 

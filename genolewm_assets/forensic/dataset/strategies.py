@@ -66,6 +66,9 @@ class DatasetStrategy(Protocol):
     def get_annotation_classes(self) -> list[str]:
         """Return the meaning of each number in a mask; the first is no annotation."""
 
+    def get_split_group(self, file_name: str) -> str:
+        """Return what a sample shares with others that must be on its side of a split."""
+
 
 @dataclass(frozen=True)
 class RunFolderStrategy:
@@ -86,6 +89,9 @@ class RunFolderStrategy:
         The user whose spans are taken; None: the only one.
     annotation_map, ladder_map
         Patterns of names of tables that map files to annotations and to ladders, in the layouts of DNANet.
+    replica_pattern
+        Regular expression; files in whose names it finds the same text are replicas, which a split keeps together.
+        None: there are no replicas. It is not part of the cache's key.
 
     Notes
     -----
@@ -101,10 +107,12 @@ class RunFolderStrategy:
     annotator: str | None = None
     annotation_map: tuple[str, ...] = ("*hid_to_annotation*", "annotations_mapping*")
     ladder_map: tuple[str, ...] = ("*best_ladder_paths*",)
+    replica_pattern: str | None = None
 
     def cache_signature(self) -> dict[str, JsonValue]:
-        """Return the attributes and the class."""
-        return normal_json({"class": type(self).__name__, **asdict(self)}, "dataset strategy")
+        """Return the class and the attributes that entries depend on."""
+        attributes = {name: value for name, value in asdict(self).items() if name != "replica_pattern"}
+        return normal_json({"class": type(self).__name__, **attributes}, "dataset strategy")
 
     def categorize_file(self, file_name: str) -> FileCategory:
         """Return what an instrument file is, by its name."""
@@ -120,6 +128,11 @@ class RunFolderStrategy:
     def get_sample_id(self, file_name: str) -> str:
         """Return the name by which annotations know a file."""
         return stem_of(file_name)
+
+    def get_split_group(self, file_name: str) -> str:
+        """Return the replicas that a file is one of, else its name."""
+        found = re.search(self.replica_pattern, file_name) if self.replica_pattern is not None else None
+        return stem_of(file_name) if found is None else found[0]
 
     def get_number_of_contributors(self, file_name: str) -> int | None:
         """Return how many persons contributed, or None if the name does not tell."""
@@ -210,6 +223,10 @@ class NFIRnDStrategy(RunFolderStrategy):
         """
         _nfi(file_name)
         return stem_of(file_name).partition("_")[0]
+
+    def get_split_group(self, file_name: str) -> str:
+        """Return the data set of a file, whose mixtures share donors; errors are those of :meth:`get_sample_id`."""
+        return _nfi(file_name)[1]
 
     def get_number_of_contributors(self, file_name: str) -> int:
         """Return how many persons contributed; errors are those of :meth:`get_sample_id`."""

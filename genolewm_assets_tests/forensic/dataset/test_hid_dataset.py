@@ -269,6 +269,27 @@ def test_a_limit_draws_the_same_profiles_from_the_same_cache(shared: Folder) -> 
         shared.open(limit=0)
 
 
+def test_a_split_shares_no_group(shared: Folder) -> None:
+    dataset = shared.open(allow_missing_annotations=True)
+    whole = set(paths(dataset))
+    parts = [dataset.split(0.5, seed=seed) for seed in range(12)]
+    sides = [[{dataset.index[n].path for n in part.indices} for part in both] for both in parts]
+    assert all(one | other == whole and not one & other and one and other for one, other in sides)
+    assert len({tuple(sorted(one)) for one, _ in sides}) > 1
+    assert parts[3][0].indices == dataset.split(0.5, seed=3)[0].indices
+    assert parts[0][0][0].path in sides[0][0]
+    replicas = shared.open(
+        allow_missing_annotations=True, dataset_strategy=RunFolderStrategy(replica_pattern=r"^a0[12]")
+    )
+    assert replicas.build_report is None  # the pattern is not part of the key
+    with pytest.raises(ConfigurationError, match="cannot divide one group: expected at least 2 groups, got 1"):
+        shared.open(allow_missing_annotations=True, dataset_strategy=RunFolderStrategy(replica_pattern=r"^a0")).split(
+            0.5
+        )
+    with pytest.raises(ConfigurationError, match="above 0 and below 1, got 1"):
+        dataset.split(1)
+
+
 def test_items_are_indexed_like_a_sequence(shared: Folder) -> None:
     dataset = shared.open()
     assert dataset[-1].path == dataset[np.int64(1)].path == paths(dataset)[1]
@@ -310,6 +331,8 @@ def test_workers_read_the_same_items(shared: Folder, method: str, load_in_memory
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(method)) as pool:
         found = list(pool.map(read_items, [dataset] * 3))
     assert all(pid != os.getpid() and items == wanted for pid, items in found)
+    image = pickle.loads(pickle.dumps(dataset[0]))
+    assert image.adjusted_panel == dataset[0].adjusted_panel
     copy = pickle.loads(pickle.dumps(dataset))
     assert read_items(copy)[1] == wanted
     assert copy[0].adjusted_panel == dataset[0].adjusted_panel

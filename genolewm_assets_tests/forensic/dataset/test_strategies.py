@@ -68,6 +68,17 @@ def test_a_mixture_s_name_tells_replicas_and_contributors() -> None:
         strategy.get_sample_id("x.hid")
 
 
+def test_what_a_split_keeps_together() -> None:
+    assert {NFIRnDStrategy().get_split_group(name) for name in ("1A2_A01_01.hid", "1F5_A01_01.hid")} == {"1"}
+    runs = RunFolderStrategy(replica_pattern=r"NTD\d+")
+    assert [runs.get_split_group(name) for name in ("x_NTD01_a.hid", "y_NTD01_b.hid", "z.hid")] == [
+        "NTD01",
+        "NTD01",
+        "z",
+    ]
+    assert RunFolderStrategy().get_split_group("x_NTD01_a.hid") == "x_NTD01_a"
+
+
 def test_sources_are_samples_ladders_and_tables(tmp_path: Path) -> None:
     wanted = ["a/ladder.hid", "a/s1.hid", "b AlleleReport.txt", "best_ladder_paths_DTH.csv", "x_hid_to_annotation.csv"]
     write(tmp_path, **dict.fromkeys(wanted, ""), **{"a/neg.hid": "", "notes.txt": "", "l_spans.csv": ""})
