@@ -65,9 +65,9 @@ def _fuzz_target(options: argparse.Namespace, target: str) -> None:
         import atheris
     with atheris.instrument_imports(include=_GUIDES) if guided else nullcontext():
         from genolewm_assets_tests.fuzz import hid_check, index_check, seeds, vcf_check
-    check, begin, texts = {
-        "vcf": (vcf_check.check_vcf, seeds.vcf_seeds, seeds.WORDS),
-        "index": (index_check.check_index, seeds.index_seeds, seeds.WORDS),
+    check, begin, words = {
+        "vcf": (vcf_check.check_vcf, seeds.vcf_seeds, [word.encode() for word in seeds.WORDS]),
+        "index": (index_check.check_index, seeds.index_seeds, [word.encode() for word in seeds.WORDS]),
         "hid": (hid_check.check_hid, hid_check.hid_seeds, hid_check.WORDS),
     }[target]
     if target == "vcf":
@@ -79,7 +79,6 @@ def _fuzz_target(options: argparse.Namespace, target: str) -> None:
         check(options.replay.read_bytes())
         return
     inputs = list(begin())
-    words = [word.encode("latin-1") for word in texts]
     for data in inputs:
         check(data)
     keep = options.keep / target

@@ -19,16 +19,19 @@ _FOLDER = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gette
 _LONGEST_TEXT = 255
 _FRAGMENTS = 8
 #: What mutation alone seldom writes: names, types and numbers of tags, and texts that are taken apart.
-WORDS = (
-    "ABIF",
-    "tdir\0\0\0\1\x03\xff\0\x1c",
-    *(f"DATA\0\0\0{chr(number)}\0\4\0\2" for number in (1, 2, 9, 105, 205)),
-    *(f"DATA\0\0\0\1\0{chr(kind)}\0\2" for kind in range(28, 35)),
-    *("Dye#\0\0\0\1", "DyeN\0\0\0\1", "SMap\0\0\0\2", "ScPa\0\0\0\1", "AsyC\0\0\0\1", "Satd\0\0\0\1"),
-    'name="Dyes">[6-FAM;522;1,LIZ;655;5]',
-    "SizeStandardPeaks=60,80,100,120,140,160;SizeStandardDyeIndex=2",
-    *("\x7f\xff\xff\xff", "\xff\xff\xff\xff", "\x80\0\0\0"),
-)
+WORDS = [
+    word.encode("latin-1")
+    for word in (
+        "ABIF",
+        "tdir\0\0\0\1\x03\xff\0\x1c",
+        *(f"DATA\0\0\0{chr(number)}\0\4\0\2" for number in (1, 2, 9, 105, 205)),
+        *(f"DATA\0\0\0\1\0{chr(kind)}\0\2" for kind in range(28, 35)),
+        *("Dye#\0\0\0\1", "DyeN\0\0\0\1", "SMap\0\0\0\2", "ScPa\0\0\0\1", "AsyC\0\0\0\1", "Satd\0\0\0\1"),
+        'name="Dyes">[6-FAM;522;1,LIZ;655;5]',
+        "SizeStandardPeaks=60,80,100,120,140,160;SizeStandardDyeIndex=2",
+        *("\x7f\xff\xff\xff", "\xff\xff\xff\xff", "\x80\0\0\0"),
+    )
+]
 
 
 def hid_seeds() -> Iterator[bytes]:

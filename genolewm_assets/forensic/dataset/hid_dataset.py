@@ -45,7 +45,8 @@ class HIDDataset(Dataset[Any]):
     dataset_strategy
         Which files are samples and ladders, and which annotation belongs to which.
     cache_dir
-        Folder of the caches of all configurations; outside of the asset graph's root.
+        Folder of the caches of all configurations of this ``root``, outside of the asset graph's root. Two folders of
+        runs with one ``cache_dir`` would replace each other's caches.
     adjustment_of_annotations
         None: the bins of called alleles are labelled; ``top``: the highest point of the peak in each; ``complete``: all
         points of that peak from 40 RFU.

@@ -92,6 +92,7 @@ class ScalingStrategy:
     def cache_signature(self) -> dict[str, JsonValue]:
         """Return every parameter that profiles depend on; the content of the panel files is in the fingerprint."""
         return {
+            "panel_files": [Path(path).name for path in self.panel_paths],
             "panel_name": self.panel_name,
             "start_bp": self.start_bp,
             "end_bp": self.end_bp,

@@ -45,7 +45,9 @@ def test_rows_and_grid_follow_from_the_panel_files(panel_paths: tuple[Path, Path
     assert set(KIT) == {locus.name for locus in scaling.panel.loci}
     given = ScalingStrategy(panel_paths, start_bp=65, end_bp=475, scanpoint_resolution=42)
     assert given.grid_bp.tolist() == np.linspace(65, 475, 42).tolist()
-    assert given.cache_signature() != scaling.cache_signature()
+    others = (scaling, ScalingStrategy(panel_paths[::-1]), ScalingStrategy(panel_paths, panel_name="Made_v1"))
+    assert all(given.cache_signature() != each.cache_signature() for each in others)
+    assert scaling.cache_signature() != others[1].cache_signature()
 
 
 @pytest.mark.parametrize("wrong", [{"panel_paths": ()}, {"scanpoint_resolution": 1}, {"start_bp": 90, "end_bp": 80}])
