@@ -234,9 +234,10 @@ class GenoLeWMDataset(_PackageDataset):
     -----
     Load with ``DataLoader(dataset, batch_size=None, num_workers=...)``: an item is a whole batch, and the order of
     batches is the same for any number of workers. Workers, forked or spawned, open the same mapped files, whose pages
-    all processes of a machine share. ``DataLoader(dataset)`` gives the same batches; ``DataLoader(dataset,
-    batch_size=k)`` merges each k batches of one worker into one, so its batches depend on the number of workers:
-    prefer ``windows_per_batch``.
+    all processes of a machine share. With ``collate_fn=as_tensors`` the workers send tensors in shared memory, and with
+    ``pin_memory=True`` they arrive in pinned memory. ``DataLoader(dataset)`` gives the same batches;
+    ``DataLoader(dataset, batch_size=k)`` merges each k batches of one worker into one, so its batches depend on the
+    number of workers: prefer ``windows_per_batch``.
 
     Examples
     --------

@@ -26,10 +26,9 @@ from genolewm_assets.lewm.edits import (
 from genolewm_assets.lewm.mapped import MappedWindows, open_mapped
 from genolewm_assets.lewm.packages import SCORED, Package
 from genolewm_assets.lewm.training.haplotype_edits import edits_of
-from genolewm_assets.lewm.training.live_states import LiveEncoder
 from genolewm_assets.lewm.training.options import EVALUATION_CONTEXT_BP
-from genolewm_assets.lewm.training.pooled_states import StateReader
 from genolewm_assets.lewm.training.stream import Drawn, StreamSettings, TupleStream, Visits
+from genolewm_assets.lewm.training.window_states import LiveEncoder, StateReader
 from genolewm_assets.variants import ALLELE_KEY, allele_spans
 
 Int64s = NDArray[np.int64]

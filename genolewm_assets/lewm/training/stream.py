@@ -28,9 +28,8 @@ from genolewm_assets.lewm.sampler import BatchSampler, EditBatch, WindowArrays
 from genolewm_assets.lewm.states import Pooling
 from genolewm_assets.lewm.training.batches import TrainingBatch, count_slots
 from genolewm_assets.lewm.training.haplotype_edits import edits_of
-from genolewm_assets.lewm.training.live_states import LiveEncoder
-from genolewm_assets.lewm.training.pooled_states import StateReader, WindowStates
 from genolewm_assets.lewm.training.schedule import count_visits
+from genolewm_assets.lewm.training.window_states import LiveEncoder, StateReader, WindowStates
 
 Integers = NDArray[np.int64]
 

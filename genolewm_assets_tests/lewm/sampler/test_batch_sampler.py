@@ -116,3 +116,14 @@ def test_more_than_two_sources_of_real_alleles_are_refused():
     index = AlleleIndex.of(no_alleles())
     with pytest.raises(ConfigurationError, match="too many: expected at most 2, got 3"):
         BatchSampler(dict.fromkeys(list(EditSource)[:3], index), index)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("part", range(100))
+def test_a_hundred_thousand_windows(part):
+    """1,000 windows of a world of their own, with the default rules and eight edits."""
+    world = simulate_world(1_000 + part, n_windows=1_000)
+    samplers = Samplers(world.windows, world.real, world.held_out, SamplingRules(), world.held_sequences)
+    for first in range(0, 1_000, 20):
+        samplers.compare(range(first, first + 20), [PLAN] * 20, seed=part, epoch=1)
+    assert samplers.seen["edits_2"] > 100
