@@ -11,6 +11,7 @@ from .keys import validate_sources as validate_sources
 from .layout import ArraySpec as ArraySpec
 from .layout import IndexEntry as IndexEntry
 from .layout import is_complete as is_complete
+from .memory import MemoryLimitError as MemoryLimitError
 from .reader import ArrayStoreReader as ArrayStoreReader
 from .reader import verify_array_store as verify_array_store
 from .report import find_caches as find_caches
