@@ -3,7 +3,6 @@ from .batches import encode_targets as encode_targets
 from .dataset import GenoLeWMDataset as GenoLeWMDataset
 from .dataset import GenoLeWMTestDataset as GenoLeWMTestDataset
 from .dataset import GenoLeWMValDataset as GenoLeWMValDataset
-from .live_states import LiveEncoder as LiveEncoder
 from .mix import WindowAlleles as WindowAlleles
 from .mix import plan_epoch as plan_epoch
 from .opening import open_stream as open_stream
@@ -13,9 +12,9 @@ from .schedule import WindowSchedule as WindowSchedule
 from .schedule import count_visits as count_visits
 from .scoring import SplitBenches as SplitBenches
 from .scoring import most_central_windows as most_central_windows
-from .split import closed_alleles as closed_alleles
 from .split import read_split as read_split
 from .stream import StreamSettings as StreamSettings
 from .stream import Visits as Visits
 from .tensors import as_tensors as as_tensors
 from .tuples import TrainingTuple as TrainingTuple
+from .window_states import LiveEncoder as LiveEncoder
