@@ -36,7 +36,7 @@ _READING: Final = frozenset({"epoch", "position", "rank", "world_size", "windows
 
 
 def write_frozen(
-    directory: Path,
+    directory: Path | str,
     package: Path | str | Package,
     encoder: FreezingEncoder,
     *,
@@ -87,6 +87,7 @@ def write_frozen(
     from genolewm_assets.lewm.training import GenoLeWMDataset
 
     _check_options(epochs, options)
+    directory = Path(directory)
     dataset = GenoLeWMDataset(package, encoder=encoder, windows_per_batch=BATCH_ROWS, rank=0, world_size=1, **options)
     recipe = encoder.identity.as_recipe()
     config = frozen_config(dataset.package.info, dataset.options, recipe, epochs=epochs)
