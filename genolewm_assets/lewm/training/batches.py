@@ -185,7 +185,7 @@ def encode_targets(batch: TrainingBatch, encoder: WindowEncoder) -> NDArray[np.f
     batch
         The batch, of n tuples.
     encoder
-        Encoder of the caches. One with ``encode_edits`` computes only what the edits change: per unedited window one
+        Encoder of the caches. One with ``encode_edits`` computes only what the edits change: per visit one
         pass, and per tuple the tokens from the first that differs to the end of the pooled blocks.
 
     Returns
