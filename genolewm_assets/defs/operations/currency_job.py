@@ -14,6 +14,7 @@ import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
 from genolewm_assets.defs.assets import PUBLISHING
+from genolewm_assets.defs.engines import CPU_OP_TAGS
 from genolewm_assets.defs.runtime import (
     BUILT_FROM_CURRENT_INPUTS,
     NEWEST_RELEASE_BUILT,
@@ -118,7 +119,7 @@ class Evaluations:
         return next(iter(self.instance.fetch_materializations(wanted, limit=1).records), None)
 
 
-@dg.op(out=dg.Out(dg.Nothing))
+@dg.op(out=dg.Out(dg.Nothing), tags=CPU_OP_TAGS)
 def compare_with_sources(
     context: dg.OpExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:

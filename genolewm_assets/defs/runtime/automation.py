@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
+from genolewm_assets.defs.engines import H100_ASSET_TAGS
 from genolewm_assets.defs.runtime.gates import GATE
-from genolewm_assets.defs.runtime.op_tags import H100_ASSET_TAGS
 
 AC = dg.AutomationCondition
 
