@@ -21,11 +21,12 @@ import pytest
 import yaml
 
 from genolewm_assets.launch import TELEMETRY_OFF
+from genolewm_assets_tests.deploy.installation import DEPLOY, settings_of
 from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.postgres import postgres_server
-from genolewm_assets_tests.servers.ray_cluster import ADDRESSES, RayCluster, SeenStep, Witness, is_running, ray_cluster
+from genolewm_assets_tests.servers.ray_cluster import RayCluster, SeenStep, Witness, is_running, ray_cluster
 from genolewm_assets_tests.worlds.graph.packaged_world import forget, start_building
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of
 
@@ -80,15 +81,17 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
 
 
 def _of_each_node(postgres: dict[str, str]) -> dict[str, str]:
-    """Return what every node has in its own environment: programs, the database; neither root nor catalogue."""
+    """Return what every node has in its own environment: programs, database, Ray's settings; no root, no catalogue."""
+    example = settings_of((DEPLOY / "genolewm.env.example").read_text())
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
     common = {"PATH": path, "PYTHONSAFEPATH": "1", "PYTHONPATH": str(REPOSITORY)}
-    return {**common, **TELEMETRY_OFF, **postgres}
+    shipped = {name: value for name, value in example.items() if name in TELEMETRY_OFF or name.startswith("RAY_")}
+    return {**common, **postgres, **shipped}
 
 
 def _settings() -> dict[str, Any]:
     """Return the shipped settings; the daemon looks more often."""
-    shipped = yaml.safe_load((REPOSITORY / "deploy/ray/dagster.yaml").read_text())
+    shipped = yaml.safe_load((DEPLOY / "ray/dagster.yaml").read_text())
     shipped["run_monitoring"] |= {"poll_interval_seconds": 3, "free_slots_after_run_end_seconds": 3}
     shipped["run_coordinator"]["config"] |= {"dequeue_interval_seconds": 1}
     return dict(shipped)
@@ -115,10 +118,10 @@ def test_states_are_computed_on_the_h100_node_and_all_else_elsewhere(story: Stor
     assert len(seen) == sum(map(len, BUILT.values()))
     on_card = {key: where for key, where in seen.items() if key[1].startswith("embeddings__")}
     assert len(on_card) == 2
-    assert {where.node for where in on_card.values()} == {ADDRESSES["h100"]}
+    assert {where.node for where in on_card.values()} == {story.cluster.addresses["h100"]}
     assert {where.devices for where in on_card.values()} == {"0"}
     elsewhere = {where.node for key, where in seen.items() if key not in on_card}
-    assert elsewhere <= {ADDRESSES["head"], ADDRESSES["cpu"]}
+    assert elsewhere <= {story.cluster.addresses["head"], story.cluster.addresses["cpu"]}
     assert bytes_of(story.server.root) == story.undisturbed
 
 
@@ -162,7 +165,7 @@ def test_a_step_that_loses_its_node_fails_and_the_next_try_builds_the_same_bytes
     wait_until(lambda: graphql.runs(tags={"dagster/parent_run_id": lost}), "the run to be launched again")
     (again,) = graphql.runs(tags={"dagster/parent_run_id": lost})
     assert graphql.wait_for_run(again.id).status == "SUCCESS", graphql.step_failures(again.id)
-    assert {seen.node for seen in story.steps_of(again.id).values()} == {ADDRESSES["h100"]}
+    assert {seen.node for seen in story.steps_of(again.id).values()} == {story.cluster.addresses["h100"]}
     assert bytes_of(root) == story.undisturbed
 
 

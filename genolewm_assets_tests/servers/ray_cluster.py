@@ -27,11 +27,13 @@ from urllib.request import Request, urlopen
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.programs import free_port, program
 
-#: 127.0.0.1 is none of them, because Ray replaces it by the machine's outer address.
-ADDRESSES: Mapping[str, str] = {"head": "127.0.0.2", "cpu": "127.0.0.3", "h100": "127.0.0.4"}
+#: In the order in which they start.
+NODES = ("head", "cpu", "h100")
 
 #: What Ray finds out by itself on a machine with the card.
 _CARD = ("--num-gpus=1", '--resources={"accelerator_type:H100":1}')
+#: Workers listen where the kernel has room: all nodes are on one machine.
+_PORTS = ("--min-worker-port=0", "--max-worker-port=0")
 _START_S = 180.0
 _LOOK_S = 0.1
 
@@ -45,6 +47,15 @@ class SeenStep:
     devices: str | None
 
 
+def _free_addresses() -> dict[str, str]:
+    """Return addresses that no other cluster on this machine has, as far as chance can tell.
+
+    None of them is 127.0.0.1, which Ray replaces by the machine's outer address.
+    """
+    network = f"127.{1 + secrets.randbelow(250)}.{secrets.randbelow(250)}"
+    return {node: f"{network}.{number}" for number, node in enumerate(NODES, 2)}
+
+
 @dataclass
 class RayCluster:
     """Nodes by the names of their units: ``head``, ``cpu``, ``h100``.
@@ -53,6 +64,8 @@ class RayCluster:
     ----------
     folder
         A short path: Ray's sockets lie below it.
+    addresses
+        Address of each node on loopback.
     environment
         Environment of the nodes besides what Ray itself needs: what each has in its ``genolewm.env``.
     """
@@ -60,14 +73,17 @@ class RayCluster:
     folder: Path
     environment: Mapping[str, str]
     token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+    addresses: Mapping[str, str] = field(default_factory=_free_addresses)
     port: int = field(default_factory=free_port)
     jobs_port: int = field(default_factory=free_port)
+    agent_port: int = field(default_factory=free_port)
+    client_port: int = field(default_factory=free_port)
     _nodes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, repr=False)
 
     @property
     def jobs_url(self) -> str:
         """Address of the job server."""
-        return f"http://{ADDRESSES['head']}:{self.jobs_port}"
+        return f"http://{self.addresses['head']}:{self.jobs_port}"
 
     @property
     def client_environment(self) -> dict[str, str]:
@@ -87,8 +103,8 @@ class RayCluster:
         environment = {
             **self.environment,
             **self.client_environment,
-            "GENOLEWM_RAY_NODE": ADDRESSES[node],
-            "GENOLEWM_RAY_HEAD": f"{ADDRESSES['head']}:{self.port}",
+            "GENOLEWM_RAY_NODE": self.addresses[node],
+            "GENOLEWM_RAY_HEAD": f"{self.addresses['head']}:{self.port}",
         }
         command = [program("setpriv"), "--pdeathsig=TERM", *self._command(node, environment)]
         with self.log(node).open("ab") as log:
@@ -96,7 +112,7 @@ class RayCluster:
                 command, env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         deadline = time.monotonic() + _START_S
-        while ADDRESSES[node] not in self.alive():
+        while self.addresses[node] not in self.alive():
             assert self._nodes[node].poll() is None, self.log(node).read_text()[-4_000:]
             assert time.monotonic() < deadline, f"waited {_START_S:g} s for the Ray node {node}"
             time.sleep(0.2)
@@ -109,11 +125,13 @@ class RayCluster:
             "/var/cache/genolewm/ray": str(self.folder / "ray"),
             "--port=6379": f"--port={self.port}",
             "--dashboard-port=8265": f"--dashboard-port={self.jobs_port}",
+            "--dashboard-agent-listen-port=52365": f"--dashboard-agent-listen-port={self.agent_port}",
             **{f"${{{name}}}": environment[name] for name in ("GENOLEWM_RAY_NODE", "GENOLEWM_RAY_HEAD")},
         }
         for place, here in places.items():
             line = line.replace(place, here)
-        return [*shlex.split(line), *(_CARD if node == "h100" else ())]
+        further = {"head": (f"--ray-client-server-port={self.client_port}",), "h100": _CARD}
+        return [*shlex.split(line), *_PORTS, *further.get(node, ())]
 
     def alive(self) -> set[str]:
         """Return the addresses of the nodes that the head takes for alive."""
@@ -129,14 +147,14 @@ class RayCluster:
         Ray itself leaves the process of a job behind: a worker that loses its raylet ends its own children, the shell
         that started the job and the one that watches over it, but not theirs.
         """
-        (raylet,) = [pid for pid, words in self._members(ADDRESSES[node]) if _raylet_address(words) is not None]
+        (raylet,) = [pid for pid, words in self._members(self.addresses[node]) if _raylet_address(words) is not None]
         os.kill(raylet, signal.SIGKILL)
         self._nodes.pop(node).wait(_START_S)
-        self._end(ADDRESSES[node])
+        self._end(self.addresses[node])
 
     def stop(self) -> None:
         """End every process of the cluster with SIGKILL, the jobs among them."""
-        for address in ADDRESSES.values():
+        for address in self.addresses.values():
             self._end(address)
         for node in self._nodes.values():
             node.wait()
@@ -162,7 +180,7 @@ def ray_cluster(environment: Mapping[str, str]) -> Iterator[RayCluster]:
     """
     cluster = RayCluster(Path(tempfile.mkdtemp(prefix="genolewm-ray-", dir="/tmp")), environment)
     try:
-        for node in ADDRESSES:
+        for node in NODES:
             cluster.start(node)
         yield cluster
     finally:
