@@ -18,7 +18,7 @@ from genolewm_assets.defs.engines.ray_executor import FORWARDED
 from genolewm_assets.launch import TELEMETRY_OFF
 from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installation, settings_of
 from genolewm_assets_tests.places import REPOSITORY
-from genolewm_assets_tests.servers.programs import program
+from genolewm_assets_tests.servers.programs import needs_extra, program
 
 RAY = DEPLOY / "ray"
 NODES = ("head", "cpu", "h100")
@@ -67,7 +67,7 @@ def test_the_instance_is_that_of_one_machine_but_for_the_launcher() -> None:
 
 
 def test_dagster_takes_the_settings(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    launchers = pytest.importorskip("dagster_ray", reason="the extra `ray` is not installed")
+    launchers = needs_extra("ray", "dagster_ray")
     from dagster import DagsterInstance
     from dagster._core.instance import InstanceRef
 

@@ -26,6 +26,7 @@ from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.postgres import postgres_server
+from genolewm_assets_tests.servers.programs import needs_extra
 from genolewm_assets_tests.servers.ray_cluster import RayCluster, SeenStep, Witness, is_running, ray_cluster
 from genolewm_assets_tests.worlds.graph.packaged_world import forget, start_building
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of
@@ -56,7 +57,7 @@ class Story:
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Serve a root from which some artefacts were removed, on PostgreSQL, with the settings of ``deploy/ray``."""
-    pytest.importorskip("dagster_ray", reason="the extra `ray` is not installed")
+    needs_extra("ray", "dagster_ray")
     folder = tmp_path_factory.mktemp("ray")
     opened = start_building(folder / "world")
     with postgres_server(folder / "database") as postgres, ray_cluster(_of_each_node(postgres.environment)) as cluster:

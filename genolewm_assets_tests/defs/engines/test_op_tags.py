@@ -18,6 +18,7 @@ from genolewm_assets.defs.engines.op_tags import (
     h100_op_tags,
 )
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets_tests.servers.programs import needs_extra
 
 ASSETS = sorted(defs.resolve_asset_graph().assets_defs, key=lambda asset: asset.key.to_user_string())
 
@@ -89,7 +90,7 @@ def test_another_label_is_refused(product: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_ray_names_the_resource_as_we_do() -> None:
-    accelerators = pytest.importorskip("ray._private.accelerators", reason="the extra `ray` is not installed")
+    accelerators = needs_extra("ray", "ray._private.accelerators")
     manager = accelerators.NvidiaGPUAcceleratorManager
     for product in ("NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-PCIe", "NVIDIA-H200"):
         # The label has hyphens in place of the spaces of the driver's name.

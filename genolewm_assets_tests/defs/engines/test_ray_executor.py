@@ -6,13 +6,15 @@ import sys
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.executor.init import InitExecutorContext
+from dagster._core.system_config.objects import ResolvedRunConfig
 
 from genolewm_assets.defs.engines.ray_executor import FORWARDED, executor_config, make_ray_executor
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets_tests.servers.programs import needs_extra
 
 ADDRESS = "http://head.example.org:8265"
-#: Options of ``dagster_ray.ray_executor`` that would replace those of op tags.
-RESOURCES = {"num_cpus", "num_gpus", "memory", "resources", "runtime_env"}
 
 
 @pytest.fixture(autouse=True)
@@ -56,21 +58,27 @@ def test_what_no_node_can_use_is_refused(name: str, value: str, problem: str, mo
         executor_config({})
 
 
-def test_run_config_sets_nothing_and_resources_come_from_tags_alone() -> None:
-    pytest.importorskip("dagster_ray", reason="the extra `ray` is not installed")
-    from dagster_ray.core.executor import RayExecutorConfig
+def test_run_config_sets_nothing_and_resources_come_from_tags_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_extra("ray", "dagster_ray")
+    from dagster_ray.core.executor import RayStepHandler
+    from ray import job_submission
 
-    executor = make_ray_executor()
-    assert RayExecutorConfig.model_fields.keys() >= RESOURCES
-    made = executor.apply_config({"config": {}}) if hasattr(executor, "apply_config") else None
-    assert made is None or made.success
-
-    @dg.job(executor_def=executor)
+    @dg.job(executor_def=make_ray_executor())
     def empty() -> None: ...
 
     with pytest.raises(dg.DagsterInvalidConfigError):
         dg.validate_run_config(empty, {"execution": {"config": {"ray": {"num_cpus": 1}}}})
-    assert not RESOURCES & set(executor_config({})["ray"])
+    monkeypatch.setattr(job_submission, "JobSubmissionClient", lambda address, **_: address)
+    config = ResolvedRunConfig.build(empty).execution.execution_engine_config
+    with dg.DagsterInstance.ephemeral() as instance:
+        context = InitExecutorContext(InMemoryJob(empty), empty.executor_def, config, instance)
+        executor = empty.executor_def.executor_creation_fn(context)
+    handler = executor._step_handler
+    assert isinstance(handler, RayStepHandler)
+    assert handler.client == ADDRESS
+    assert (handler.num_cpus, handler.num_gpus, handler.memory, handler.resources) == (None,) * 4
+    assert handler.runtime_env == {}
+    assert "GENOLEWM_ROOT=/srv/genolewm" in handler.env_vars
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

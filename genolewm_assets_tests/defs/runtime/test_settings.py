@@ -22,6 +22,7 @@ from genolewm_assets.defs.runtime.settings import (
 )
 from genolewm_assets.encoders import Compute
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets_tests.servers.programs import needs_extra
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 #: Every setting that run config may have. A new one must name neither a path nor code.
@@ -51,7 +52,7 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
 def graph(request: pytest.FixtureRequest, world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
     """Return the graph as ``definitions`` makes it, with each executor."""
     if request.param == "ray":
-        pytest.importorskip("dagster_ray", reason="the extra `ray` is not installed")
+        needs_extra("ray", "dagster_ray")
     monkeypatch.setenv("GENOLEWM_ROOT", str(world.root))
     monkeypatch.setenv("GENOLEWM_CATALOG", str(world.catalog))
     monkeypatch.setenv("GENOLEWM_EXECUTOR", request.param)
