@@ -142,15 +142,10 @@ class RayCluster:
         return set()
 
     def kill_raylet(self, node: str) -> None:
-        """End the raylet of a node with SIGKILL; what is left of its unit is then ended as systemd does.
-
-        Ray itself leaves the process of a job behind: a worker that loses its raylet ends its own children, the shell
-        that started the job and the one that watches over it, but not theirs.
-        """
+        """End the raylet of a node with SIGKILL, and nothing else; the rest of the node has to notice."""
         (raylet,) = [pid for pid, words in self._members(self.addresses[node]) if _raylet_address(words) is not None]
         os.kill(raylet, signal.SIGKILL)
         self._nodes.pop(node).wait(_START_S)
-        self._end(self.addresses[node])
 
     def stop(self) -> None:
         """End every process of the cluster with SIGKILL, the jobs among them."""
