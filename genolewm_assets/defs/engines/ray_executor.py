@@ -72,9 +72,13 @@ def executor_config(_: object) -> dict[str, Any]:
         raise ConfigurationError(
             ADDRESS_VARIABLE, "no address of a Ray head", expected="such as http://HEAD:8265", got=repr(address)
         )
-    root = os.environ.get("GENOLEWM_ROOT", "")
+    root, catalog = os.environ.get("GENOLEWM_ROOT", ""), os.environ.get("GENOLEWM_CATALOG", "")
     if not Path(root).is_absolute():
         raise ConfigurationError("GENOLEWM_ROOT", "not a path for every node", expected="absolute", got=repr(root))
+    if "/" in catalog and not Path(catalog).is_absolute():
+        raise ConfigurationError(
+            "GENOLEWM_CATALOG", "not a path for every node", expected="absolute, or a built-in name", got=repr(catalog)
+        )
     return {
         "ray": {
             "address": address,

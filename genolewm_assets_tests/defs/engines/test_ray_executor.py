@@ -50,6 +50,7 @@ def test_no_secret_is_forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
         ("GENOLEWM_RAY_ADDRESS", "head:6379", "no address of a Ray head"),
         ("GENOLEWM_ROOT", "data", "not a path for every node"),
         ("GENOLEWM_ROOT", "", "not a path for every node"),
+        ("GENOLEWM_CATALOG", "conf/catalog.yaml", "not a path for every node"),
     ],
 )
 def test_what_no_node_can_use_is_refused(name: str, value: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
