@@ -38,7 +38,7 @@ CONTENT_MD5: Mapping[str, str] = MappingProxyType(
         "forensic/runs/2024-01-07_SimPlex12/A04_S1_1.hid": "4a80ecf5b3a4878c81265210c2eace97",
         "forensic/runs/2024-01-07_SimPlex12/A05_S1_2.hid": "9ffa480ace1648099563f85a5948e5e8",
         "forensic/runs/2024-01-07_SimPlex12/A06_S2.hid": "96ffa4c6b06d720c7b84c618b47e9bdc",
-        "forensic/runs/2024-01-07_SimPlex12/A07_S3.hid": "e72c278b54dd7a00cdaa46bf52aef954",
+        "forensic/runs/2024-01-07_SimPlex12/A07_S3.hid": "3e9bb51dea1a4bd6858f3470eff5c0ca",
         "forensic/runs/2024-01-07_SimPlex12/A08_S4.hid": "057f2e0d828edcb9df9f42e8f6821e73",
         "forensic/runs/2024-01-07_SimPlex12/A09_S5.hid": "c58e6731e341705ca9cbe8097aba335e",
         "forensic/runs/2024-01-07_SimPlex12/_COMPLETE": "d41d8cd98f00b204e9800998ecf8427e",

@@ -1,10 +1,8 @@
-from .build import RunReport as RunReport
 from .build import write_profiles as write_profiles
 from .checks import RUN_CHECKS as RUN_CHECKS
 from .checks import check_run as check_run
 from .rules import INSTRUMENT_SUFFIXES as INSTRUMENT_SUFFIXES
 from .rules import Fate as Fate
-from .rules import Role as Role
 from .rules import RunFile as RunFile
 from .rules import RunRules as RunRules
 from .tables import FILES_FILE as FILES_FILE

@@ -144,7 +144,14 @@ def write_profiles(
             try:
                 injection = read_injection(file)
                 ladder = choose_ladder(injection[0], complete)
-                made = make_profile(folder, file, roles[file.name], injection, ladder, annotations, rules)
+                made = make_profile(
+                    f"{folder}/{file.name}",
+                    injection,
+                    ladder,
+                    role=roles[file.name],
+                    annotations=annotations,
+                    rules=rules,
+                )
             except LeftOutError as err:
                 account.leave_out(file.name, err.reason, str(err))
                 continue
@@ -175,7 +182,8 @@ def _read_ladders(
     files: Sequence[RunFile], panel: Panel, rules: RunRules, account: _Account
 ) -> tuple[list[Ladder], dict[str, Role]]:
     """Return the ladders that were fitted, and the roles of the other injections by file."""
-    ladders, roles = [], {}
+    ladders: list[Ladder] = []
+    roles: dict[str, Role] = {}
     for file in files:
         try:
             run, _ = read_injection(file)

@@ -133,7 +133,7 @@ class _Written:
 
 
 def _check_account(written: _Written) -> CheckResult:
-    """Every file has one row, and what it says of the store is so."""
+    """Compare the rows with the files of the folder, and what they say of the store with the store."""
     faults, rows = RowsAtFault(), {row["file"]: row for row in written.rows}
     for name in sorted(set(written.files) ^ set(rows)):
         faults.add(file=name, problem="is not accounted for" if name in written.files else "is not in the folder")
@@ -153,7 +153,7 @@ def _check_account(written: _Written) -> CheckResult:
 
 
 def _check_sizes(written: _Written) -> CheckResult:
-    """At the scan that the scaler gives to each fragment, the size standard has a top."""
+    """Look for a top of the size standard at the scan that the scaler gives to each fragment."""
     faults, highest, compared = RowsAtFault(), 0.0, 0
     for row in written.stored:
         run = written.run(row)
@@ -187,7 +187,7 @@ def _has_top(
 
 
 def _check_ladders(directory: Path, panel: Panel, written: _Written) -> CheckResult:
-    """Each ladder that was used has every allele of the panel file, at its distance from its neighbours."""
+    """Compare each ladder that was used with the alleles of the panel file and their distances."""
     used = [row["file"] for row in written.rows if row["role"] == Role.LADDER and row["fate"] == Fate.USED]
     measured: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for row in pq.read_table(directory / LADDER_ALLELES_FILE).to_pylist():
@@ -207,7 +207,9 @@ def _check_ladders(directory: Path, panel: Panel, written: _Written) -> CheckRes
                     facts = {"expected_bp": high.size_bp - low.size_bp, "got_bp": step}
                     faults.add(file=file, locus=locus.name, allele=high.allele, problem="is out of step", **facts)
     if not used:
-        faults.add(problem="the run has no complete ladder", expected="at least one", got=f"{len(_tried(written))} tried")
+        faults.add(
+            problem="the run has no complete ladder", expected="at least one", got=f"{len(_tried(written))} tried"
+        )
     figures = {"ladders": len(used), "alleles": alleles, "loci": len(panel.loci)}
     return CheckResult("ladder_complete", not len(faults), {**figures, "compared": len(used)}, [*faults])
 
@@ -217,7 +219,7 @@ def _tried(written: _Written) -> list[str]:
 
 
 def _check_negatives(written: _Written) -> CheckResult:
-    """No peak of a negative control is called."""
+    """Count the called peaks of negative controls."""
     faults, negatives = RowsAtFault(), written.with_role(Role.NEGATIVE)
     for row in negatives:
         loci = sum(bool(alleles) for alleles in written.called(row).values())
@@ -231,14 +233,16 @@ def _check_negatives(written: _Written) -> CheckResult:
 
 
 def _check_positives(written: _Written, panel: Panel) -> CheckResult:
-    """A positive control has the alleles that the panel file states of it."""
+    """Compare positive controls with the alleles that the panel file states of them."""
     stated = {locus.name: _control(locus.name, locus.control) for locus in panel.loci if locus.control}
     faults, positives = RowsAtFault(), written.with_role(Role.POSITIVE) if stated else []
     for row in positives:
         called = written.called(row)
         differing = sum(set(called.get(locus, ())) != alleles for locus, alleles in stated.items())
         if differing:
-            faults.add(file=row["file"], loci_that_differ=differing, expected="none", got=f"{differing} of {len(stated)}")
+            faults.add(
+                file=row["file"], loci_that_differ=differing, expected="none", got=f"{differing} of {len(stated)}"
+            )
     figures = {"positive_controls": len(positives), "loci": len(stated)}
     check = CheckResult("control_has_its_genotype", not len(faults), figures, [*faults])
     nothing = "no positive control was stored" if stated else "the panel file states no control"
@@ -251,7 +255,7 @@ def _control(locus: str, alleles: Sequence[str]) -> set[str]:
 
 
 def _check_saturation(written: _Written) -> CheckResult:
-    """Peaks are flagged off-scale exactly where the file's own marks or full-scale values lie."""
+    """Compare the flags of peaks with the marks and full-scale values of the files."""
     faults, saturated = RowsAtFault(), 0
     for row in written.stored:
         scans = _saturated(written.run(row)) - row["first_scan"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from genolewm_assets.forensic import HidFile, Panel, PreprocessedProfile, Profil
 from genolewm_assets.forensic.calling import CalledPeak, PeakFlag
 from genolewm_assets.forensic.runs.annotations import Annotations, Genotype, mask_alleles
 from genolewm_assets.forensic.runs.injections import Ladder, first_scan, left_out, size_injection
-from genolewm_assets.forensic.runs.rules import Reason, Role, RunFile, RunRules
+from genolewm_assets.forensic.runs.rules import Reason, Role, RunRules
 from genolewm_assets.forensic.signal import subtract_baseline
 from genolewm_assets.store.arrays import RowStamp
 from genolewm_assets.store.files import JsonValue
@@ -45,11 +46,11 @@ class MadeProfile:
 
 
 def make_profile(
-    folder: str,
-    file: RunFile,
-    role: Role,
+    path: str,
     injection: tuple[HidFile, RowStamp],
     ladder: Ladder,
+    *,
+    role: Role,
     annotations: Annotations,
     rules: RunRules,
 ) -> MadeProfile:
@@ -57,8 +58,8 @@ def make_profile(
 
     Parameters
     ----------
-    folder
-        Name of the run folder; with the file's name it is the path of the profile.
+    path
+        Name of the profile: run folder and file.
     injection
         The injection and the stamp of its file.
 
@@ -80,12 +81,11 @@ def make_profile(
     except PanelError as err:
         raise left_out(Reason.OTHER_DYES, err) from err
     scaler = sizing.size_at(np.arange(start, end)).astype(np.float32)
-    genotype = annotations.find((file.path.stem, file.path.name, run.run.sample))
+    genotype = annotations.find((PurePosixPath(path).stem, PurePosixPath(path).name, run.run.sample))
     mask, unplaced = (None, 0) if genotype is None else mask_alleles(genotype, ladder.fit.panel, scaler, len(run.dyes))
     saturated = int(np.count_nonzero((run.off_scale >= start) & (run.off_scale < end)))
-    facts = {"ladder": ladder.file, "annotated": genotype is not None, "first_scan": start}
-    facts |= sizing_facts(run, sizing)
-    path = f"{folder}/{file.name}"
+    used = {"ladder": ladder.file, "annotated": genotype is not None, "first_scan": start}
+    facts = {**used, **sizing_facts(run, sizing), "saturated_scans": saturated, **count_peaks(calls)}
     image = PreprocessedProfile(
         path=path,
         data=cut_traces(run, start, end),
@@ -96,7 +96,7 @@ def make_profile(
         meta={"role": role.value, "ladder": ladder.file, "first_scan": start, "n_scans": run.n_scans},
         stamps={path: stamp},
     )
-    return MadeProfile(image, {**facts, "saturated_scans": saturated, **count_peaks(calls)}, unplaced)
+    return MadeProfile(image, facts, unplaced)
 
 
 def cut_traces(run: HidFile, start: int, end: int) -> npt.NDArray[np.int16]:

@@ -103,7 +103,12 @@ def panel_text(control: Genotype) -> bytes:
 
 def bin_text() -> bytes:
     """Return the bin file."""
-    lines = ["Version\tGMID-X v 1.0", "Chemistry Kit\tSimPlex 12", "BinSet Name\tSimPlex_12_bins", f"Panel Name\t{PANEL}"]
+    lines = [
+        "Version\tGMID-X v 1.0",
+        "Chemistry Kit\tSimPlex 12",
+        "BinSet Name\tSimPlex_12_bins",
+        f"Panel Name\t{PANEL}",
+    ]
     for locus in KIT:
         lines.append(f"Marker Name\t{locus.name}")
         lines += [f"{allele}\t{locus.size_bp(allele):g}\t0.45\t0.45" for allele in locus.ladder]

@@ -76,9 +76,13 @@ class SimulatedRun:
 
 
 def simulate_run() -> SimulatedRun:
-    """Return the run: a ladder, both controls, two replicas of one person, a male, a faint, a strong, a failed sample."""
+    """Return the run: ladder, both controls, two replicas of a person, a faint, a saturated and a failed sample."""
     people = {number: draw_genotype(number) for number in (_CONTROL, _FEMALE, _MALE, _FAINT, _STRONG)}
-    faint = {"SIM03": people[_FAINT]["SIM03"][:1], "SIM09": people[_FAINT]["SIM09"][1:], "SIM12": people[_FAINT]["SIM12"]}
+    faint = {
+        "SIM03": people[_FAINT]["SIM03"][:1],
+        "SIM09": people[_FAINT]["SIM09"][:1],
+        "SIM12": people[_FAINT]["SIM12"],
+    }
     # No allele of this person lies where these would appear as pull-up.
     strong = ("SIM05", "SIM08")
     nothing: Mapping[str, tuple[str, ...]] = {}
@@ -137,5 +141,7 @@ def _height(locus: KitLocus, allele: str, truth: Truth) -> float:
 def _report(people: Mapping[str, Genotype]) -> bytes:
     """Return an allele report, as GeneMapper exports it."""
     lines = ["Sample Name,Marker,Allele 1,Allele 2"]
-    lines += [f"{sample},{locus},{','.join(alleles)}" for sample, own in people.items() for locus, alleles in own.items()]
+    lines += [
+        f"{sample},{locus},{','.join(alleles)}" for sample, own in people.items() for locus, alleles in own.items()
+    ]
     return "\r\n".join([*lines, ""]).encode("ascii")
