@@ -108,7 +108,8 @@ class _Written:
     @cached_property
     def stored(self) -> list[dict[str, Any]]:
         """Rows of the account that have a row in the store."""
-        return [row for row in self.rows if row["row"] is not None and row["file"] in self.files]
+        rows = range(len(self.store))
+        return [row for row in self.rows if row["row"] in rows and row["file"] in self.files]
 
     def with_role(self, role: Role) -> list[dict[str, Any]]:
         """Return the stored rows of a role."""

@@ -64,7 +64,7 @@ def write_abif(tags: Sequence[Tag]) -> bytes:
     ordered = sorted(tags, key=lambda tag: (tag.name, tag.number))
     body = bytearray(_HEADER_BYTES)
     plain = [_store(body, tag) for tag in ordered]
-    body += b"".join(plain) + bytes(_ENTRY.size)
+    body += bytes(_ENTRY.size) + b"".join(plain) + bytes(_ENTRY.size)
     entries = [
         _store(body, _encipher(tag), _HANDLE) if tag.name in _HIDDEN else entry
         for tag, entry in zip(ordered, plain, strict=True)
