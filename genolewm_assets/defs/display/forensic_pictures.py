@@ -20,8 +20,8 @@ from genolewm_assets.defs.display.pictures import BLUE, GREEN, GREY, ORANGE, PUR
 _WIDTH_IN = 560 / 96
 _DYE_IN, _TITLE_PT, _TEXT_PT, _SMALL_PT = 0.85, 10.0, 8.5, 7.0
 _COLOURS = (BLUE, GREEN, "#000000", VERMILION, ORANGE, PURPLE)
-#: Base pairs of which the highest value is drawn: a line of every scan would take a megabyte.
-_STEP_BP = 1.0
+#: Places along the axis, of each of which the highest value is drawn: lines of every scan would take a megabyte.
+_PLACES = 300
 
 Row = Mapping[str, Any]
 
@@ -56,19 +56,21 @@ def draw_ladder(traces: Sequence[Row], alleles: Sequence[Row], *, threshold_rfu:
     grid[-1].set_xlabel("size (bp)", fontsize=_TEXT_PT)
     standard = next((dye["channel"] for dye in dyes if dye["is_size_standard"]), None)
     said = f"{title}, marked above the dyes; size standard in channel {standard}; dashed: {threshold_rfu:g} RFU"
-    return embed_figure(figure, said)
+    return embed_figure(figure, said, decimals=1)
 
 
 def _draw_dye(axes: Axes, dye: Row, sizes: npt.NDArray[np.float64], threshold_rfu: float) -> None:
     sized, rfu = np.asarray(dye["size_bp"], np.float64), np.asarray(dye["rfu"], np.float64)
-    edges = np.arange(sized[0], sized[-1] + _STEP_BP, _STEP_BP)
+    edges = np.linspace(sized[0], sized[-1], _PLACES + 1)
     starts = np.searchsorted(sized, edges[:-1])
     top = np.maximum.reduceat(np.append(rfu, 0.0), starts)
     colour = _COLOURS[(int(dye["channel"]) - 1) % len(_COLOURS)]
-    axes.plot(np.round(edges[:-1], 1), np.round(np.maximum(top, 0)), color=colour, linewidth=0.7)
+    axes.plot((edges[:-1] + edges[1:]) / 2, np.maximum(top, 0), color=colour, linewidth=0.7)
     highest = max(float(top.max()), threshold_rfu)
     axes.axhline(threshold_rfu, color=GREY, linewidth=0.7, linestyle="--")
-    axes.plot(np.round(sizes, 1), np.full(len(sizes), 1.1 * highest), "|", color=colour, markersize=4)
+    # One line with gaps: single marks would take four times the bytes.
+    ticks = np.tile([1.06 * highest, 1.18 * highest, np.nan], len(sizes))
+    axes.plot(np.repeat(sizes, 3), ticks, color=colour, linewidth=0.7)
     axes.set(ylim=(0, 1.22 * highest), xlim=(edges[0], edges[-1]))
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=_SMALL_PT)
@@ -109,6 +111,7 @@ def draw_run_quality(profiles: Sequence[Row], *, limit_bp: float, run: str) -> d
     below.plot(places, off_scale, "v", color=VERMILION, markersize=3, label="off scale")
     below.set_ylabel("peaks", fontsize=_TEXT_PT)
     below.set_xlabel("row of the store", fontsize=_TEXT_PT)
+    below.set_ylim(0, 1.3 * max(float(floor.max(initial=0)), 1.0))
     below.legend(frameon=False, fontsize=_SMALL_PT, ncols=3)
     for axes in (above, below):
         axes.spines[["top", "right"]].set_visible(False)
