@@ -43,7 +43,6 @@ def world(built: tuple[ForensicWorld, object], tmp_path: Path) -> Iterator[Foren
     """Return a copy that the test may change."""
     with built[0].copied_to(tmp_path / "world") as copied:
         assert isinstance(copied, ForensicWorld)
-        copied.panels = [copied.folder / "kit" / path.name for path in built[0].panels]
         yield copied
 
 

@@ -11,28 +11,28 @@ import yaml
 
 from genolewm_assets.defs.operations.run_folder_sensor import run_folder_sensor
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
-from genolewm_assets_tests.worlds.forensic.run_folders import NAME, write_run
+from genolewm_assets_tests.worlds.forensic.run_folders import NAME
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 
 PROFILES, PARTITIONS = "forensic/profiles", "forensic_run"
-#: Seconds for which nothing must have changed in a folder without the marker.
-SETTLE_S = 600.0
 
 
 class ForensicWorld(BuiltWorld):
-    """Sources of ``forensic/profiles``: one run folder with its marker, and the kit's panel files."""
+    """A world whose run folder nobody has registered; it has its marker."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _, panels = write_run(self.folder)
-        self.panels = panels
-        self.edit_catalog(runs="runs", panels=[f"kit/{path.name}" for path in panels], n_scanpoints=3_072)
+        self.instance.delete_dynamic_partition(PARTITIONS, NAME)
 
     def edit_catalog(self, **keys: object) -> None:
         """Set keys of the section ``forensic``."""
         catalog = yaml.safe_load(self.catalog.read_text())
         catalog["forensic"] = {**catalog.get("forensic", {}), **keys}
         self.catalog.write_text(yaml.safe_dump(catalog))
+
+    @property
+    def panels(self) -> list[Path]:
+        return [self.folder / "kit" / name for name in ("SimPlex_12_panel.txt", "SimPlex_12_bins.txt")]
 
     @property
     def runs(self) -> Path:
