@@ -26,12 +26,11 @@ from torch.utils.data import DataLoader
 
 from genolewm_assets.encoders import CausalLMStateEncoder
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import DECIDED, HARMFUL
+from genolewm_assets.genome import CLASSES, DECIDED, HARMFUL
 from genolewm_assets.lewm import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset, as_tensors
 from genolewm_assets.lewm.packages import Package, open_package, open_tables
 from genolewm_assets.lewm.packages.pointer import open_current
 from genolewm_assets.lewm.training.batches import TrainingBatch, encode_targets
-from genolewm_assets.lewm.training.edit_arrays import LABEL_CODES
 
 HOLDOUTS = ("holdout-chr", "holdout-clinvar")
 LINE = "{:>6}  {:<16}  {:<16}  {}"
@@ -111,7 +110,7 @@ def score(predictor: Predictor, batches: Iterable[TrainingBatch]) -> Score:
         labels.append(as_tensors(batch)["label"].numpy())
         sizes.append(torch.stack([change.norm(dim=1) for change in predictor.changes(batch)]).numpy())
     label, size = np.concatenate(labels), np.concatenate(sizes, axis=1)
-    harmful, decided = (np.isin(label, [LABEL_CODES[name] for name in names]) for names in (HARMFUL, DECIDED))
+    harmful, decided = (np.isin(label, [CLASSES.index(name) for name in names]) for names in (HARMFUL, DECIDED))
     predicted, true = (auroc(values[decided], harmful[decided]) for values in size)
     return Score(int(harmful.sum()), int((decided & ~harmful).sum()), predicted, true)
 

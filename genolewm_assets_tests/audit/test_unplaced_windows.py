@@ -106,7 +106,7 @@ def apply(case: Case, strand: str, *, filtered: bool) -> tuple[str, str] | Redra
     row = {"chrom": ["chr17"], "pos": [allele.pos], "ref": [allele.ref], "alt": [allele.alt]}
     tables = context_tables(pa.table(row), lambda _: CHR17.encode())
     held = HeldSequences(batch for table in tables for batch in table.to_batches()) if filtered else None
-    rules = EditRules(SamplingRules(), AlleleIndex(no_alleles()), held)
+    rules = EditRules(SamplingRules(), AlleleIndex.of(no_alleles()), held)
     made = rules.apply(place, tuple(sorted(map(place.normal_form, edits))))
     return made if isinstance(made, Redraw) else (bases, made.edited.sequence)
 

@@ -17,15 +17,15 @@ from genolewm_assets import lewm
 from genolewm_assets.genome import RelEdit, Split
 from genolewm_assets.lewm import TrainingTuple
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sampling import EditSampler
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.packages.reader import open_package
-from genolewm_assets.lewm.training.schedule import EditMix
+from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
+from genolewm_assets.lewm.training.stream import RandomStream, StreamSettings, Visits
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.real.conftest import RealRoot
+from genolewm_assets_tests.worlds.lewm.stream_world import plan_of
 
 torch_data = Late("torch.utils.data")
 
@@ -202,12 +202,12 @@ def test_validation_and_training_share_no_window(real: RealRoot) -> None:
 def test_the_allele_filter_is_exercised(real: RealRoot) -> None:
     """With the window filter off, held-out alleles would be drawn in hundreds; with the allele filter on, none is."""
     held_table = pq.read_table(real.without_brca1[RELEASE] / "holdouts/alleles.parquet", columns=list(KEY))
-    held_out = AlleleIndex(held_table.group_by(list(KEY)).aggregate([]))
+    held_out = AlleleIndex.of(held_table.group_by(list(KEY)).aggregate([]))
     (clinvar,) = real.path.glob(f"clinvar/{RELEASE}/chr17.parquet")
     (gnomad,) = real.path.glob("gnomad/*/chr17/variants.parquet")
     sources = {
-        EditSource.GNOMAD: AlleleIndex(pq.read_table(gnomad)),
-        EditSource.CLINVAR: AlleleIndex(pq.read_table(clinvar)),
+        EditSource.GNOMAD: AlleleIndex.of(pq.read_table(gnomad)),
+        EditSource.CLINVAR: AlleleIndex.of(pq.read_table(clinvar)),
     }
     package = open_package(real.without_brca1[RELEASE])
     batches = [
@@ -218,22 +218,18 @@ def test_the_allele_filter_is_exercised(real: RealRoot) -> None:
     ]
     windows = SplitWindows(batches)
     emitted = {
-        name: emitted_alleles(windows, EditSampler(sources, filter_, SamplingRules()))
-        for name, filter_ in (("off", AlleleIndex(held_table.schema.empty_table())), ("on", held_out))
+        name: emitted_alleles(windows, BatchSampler(sources, filter_, SamplingRules()))
+        for name, filter_ in (("off", AlleleIndex.of(held_table.schema.empty_table())), ("on", held_out))
     }
     hits = {name: sum(held_out.contains(*allele) for allele in alleles) for name, alleles in emitted.items()}
     assert hits["off"] >= 100
     assert hits["on"] == 0
 
 
-def emitted_alleles(windows: SplitWindows, sampler: EditSampler) -> list[tuple[str, int, str, str]]:
-    plan = EditMix.named("exact").slots(8).plan(0, 0)
-    found = []
-    for row in range(len(windows)):
-        record = windows.record(row)
-        if record.contig != "chr17":
-            continue
-        for turn in range(4):
-            haplotypes, _ = sampler.sample(record, plan, DrawKey.of("exercise", record.window_id, turn))
-            found += [(one.chrom, one.pos, one.ref, one.alt) for each in haplotypes for one in each.alleles]
-    return found
+def emitted_alleles(windows: SplitWindows, sampler: BatchSampler) -> list[tuple[str, int, str, str]]:
+    """Return the alleles of four visits of every window of chr17."""
+    rows = [row for row in range(len(windows)) if windows.record(row).contig == "chr17"]
+    stream = RandomStream(windows, sampler, StreamSettings(seed=5))
+    visits = Visits.of(np.repeat(rows, 4), plan_of(), np.tile(np.arange(4), len(rows)))
+    batch = stream.batch(visits, epoch=0, position=0)
+    return [(one.chrom, one.pos, one.ref, one.alt) for each in batch.tuples for one in each.alleles]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -13,7 +13,8 @@ import numpy.typing as npt
 from genolewm_assets.errors import InputError, PanelError
 from genolewm_assets.forensic import HidFile, Panel, PreprocessedProfile, ProfileCalls, Sizing, call_alleles
 from genolewm_assets.forensic.calling import CalledPeak, PeakFlag
-from genolewm_assets.forensic.runs.annotations import Annotations, Genotype, mask_alleles
+from genolewm_assets.forensic.dataset import AlleleAnnotation, panel_as_json
+from genolewm_assets.forensic.runs.annotations import Annotations, mask_alleles
 from genolewm_assets.forensic.runs.injections import Ladder, first_scan, left_out, size_injection
 from genolewm_assets.forensic.runs.rules import Reason, Role, RunRules
 from genolewm_assets.forensic.signal import subtract_baseline
@@ -91,7 +92,7 @@ def make_profile(
         data=cut_traces(run, start, end),
         scaler=scaler,
         annotation=mask,
-        panel=panel_document(ladder.fit.panel),
+        panel=panel_as_json(rounded(ladder.fit.panel)),
         alleles=_alleles(calls, genotype, start),
         meta={"role": role.value, "ladder": ladder.file, "first_scan": start, "n_scans": run.n_scans},
         stamps={path: stamp},
@@ -139,21 +140,24 @@ def count_peaks(calls: ProfileCalls) -> dict[str, int]:
     return {**{f"peaks_{name}": found[name] for name in ("listed", "called", *_FLAGS)}, "loci_called": loci}
 
 
-def panel_document(panel: Panel) -> dict[str, JsonValue]:
-    """Return a panel as the side-car ``panels.json`` has it: sizes to a ten-thousandth of a base pair."""
-    document = asdict(panel)
-    for locus in document["loci"]:
-        for name in ("start_bp", "end_bp"):
-            locus[name] = round(locus[name], _DECIMALS)
-        for each in locus["bins"]:
-            each["size_bp"] = round(each["size_bp"], _DECIMALS)
-    return document
+def rounded(panel: Panel) -> Panel:
+    """Return a panel with sizes to a ten-thousandth of a base pair."""
+    loci = [
+        replace(
+            locus,
+            start_bp=round(locus.start_bp, _DECIMALS),
+            end_bp=round(locus.end_bp, _DECIMALS),
+            bins=tuple(replace(each, size_bp=round(each.size_bp, _DECIMALS)) for each in locus.bins),
+        )
+        for locus in panel.loci
+    ]
+    return replace(panel, loci=tuple(loci))
 
 
-def _alleles(calls: ProfileCalls, annotated: Genotype | None, start: int) -> dict[str, JsonValue]:
+def _alleles(calls: ProfileCalls, annotated: AlleleAnnotation | None, start: int) -> dict[str, JsonValue]:
     return {
         "called": {locus: list(alleles) for locus, alleles in calls.genotype.items()},
-        "annotated": None if annotated is None else {locus: list(own) for locus, own in annotated.items()},
+        "annotated": None if annotated is None else {name: list(own) for name, own in annotated.loci.items()},
         "peaks": [_peak(peak, start) for peak in calls.peaks],
     }
 

@@ -2,7 +2,7 @@
 
 The alleles are of one row of the table ``HOLDOUT_HAPLOTYPES``: of a set that phased genotypes show on one haplotype, or
 of the alleles of a block that is formed by distance. Not here: the rules that every haplotype keeps (``rules``), real
-and synthetic edits of other streams (``sampling``).
+and synthetic edits of other streams (``lewm.sampler``).
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from genolewm_assets.genome import TOKEN_BP, RelEdit
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.draws import DrawKey, TrainDraws
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
-from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
-from genolewm_assets.lewm.edits.sampling import SampledHaplotype
+from genolewm_assets.lewm.edits.rules import EditRules, Haplotype, Redraw, SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
 
@@ -83,24 +82,22 @@ class HaplotypeSampler:
             )
             self._spans[contig] = rows, first, last
 
-    def sample(
-        self, window: WindowRecord, plan: Sequence[EditSource], key: DrawKey
-    ) -> tuple[tuple[SampledHaplotype, ...], Counter[str]]:
-        """Sample a haplotype for every slot of a window, as far as it has different ones.
+    def sample(self, window: WindowRecord, n_slots: int, key: DrawKey) -> tuple[tuple[Haplotype, ...], Counter[str]]:
+        """Sample up to a number of different haplotypes of a window.
 
         Parameters
         ----------
         window
             The window; one without an exact placement has no haplotype.
-        plan
-            One entry per slot; the sources are not used, because every allele is one of gnomAD.
+        n_slots
+            Most haplotypes wanted.
         key
             Key of the window's random numbers.
 
         Returns
         -------
-        tuple[SampledHaplotype, ...]
-            At most one per slot, each of two or three alleles and different from the others.
+        tuple[Haplotype, ...]
+            At most ``n_slots``, each of two or three alleles of gnomAD and different from the others.
         Counter
             Rejected proposals by value of :class:`~genolewm_assets.lewm.edits.rules.Redraw`.
         """
@@ -108,9 +105,9 @@ class HaplotypeSampler:
         anchors = self._anchors(place)
         proposals = {size: self._proposals(anchors, size, key.child(size).draws()) for size in _SIZES}
         taken = {window.sequence}
-        filled: list[SampledHaplotype] = []
+        filled: list[Haplotype] = []
         draws = key.draws()
-        while len(filled) < len(plan):
+        while len(filled) < n_slots:
             preferred = _SIZES[draws.below(2)]
             sizes = (preferred, *(size for size in _SIZES if size != preferred))
             haplotype = next(filter(None, (self._next(place, proposals[n], taken, redraws) for n in sizes)), None)
@@ -126,15 +123,12 @@ class HaplotypeSampler:
         proposals: Iterator[tuple[int, tuple[RelEdit, ...]]],
         taken: set[str],
         redraws: Counter[str],
-    ) -> SampledHaplotype | None:
+    ) -> Haplotype | None:
         """Return the haplotype of the next proposal that the rules allow, or None."""
         for row, edits in proposals:
             found = self._rules.apply(place, edits, taken)
             if not isinstance(found, Redraw):
-                source = EditSource.GNOMAD
-                return SampledHaplotype(
-                    source, source, found.edited, found.locus_bp, found.alleles, phased=self._phased[row]
-                )
+                return Haplotype(EditSource.GNOMAD, found.edited, found.locus_bp, found.alleles, self._phased[row])
             redraws[found.value] += 1
         return None
 

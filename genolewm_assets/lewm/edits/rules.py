@@ -2,7 +2,8 @@
 
 An allowed haplotype has edits in normal form outside the edge margins and inside the tokens that its tuple is pooled
 over, makes no held-out allele, and differs from the window and from the haplotypes that the window has already. Not
-here: which edits are proposed (``sampling``, ``haplotypes``).
+here: which edits are proposed (``haplotypes``, ``single_alleles``), the same rules in compiled loops
+(``lewm.sampler``).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from genolewm_assets.genome import (
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.held_sequences import HeldSequences, around
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
+from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets.lewm.states import Pooling
 
@@ -118,6 +120,34 @@ class AllowedHaplotype:
     edited: EditedWindow
     locus_bp: int
     alleles: tuple[EditSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Haplotype:
+    """The edits of one tuple and the edited window.
+
+    Attributes
+    ----------
+    source
+        Source of the edits.
+    edited
+        The edited window; its edits are sorted and in the window's normal form.
+    locus_bp
+        Base of the unedited window at which the two haplotypes first differ, 0-based.
+    alleles
+        The edits as reference alleles in the reference's normal form; empty if the window has no exact placement.
+    phased
+        Whether phased genotypes show all the edits on one haplotype.
+    allele_row
+        Row of a single allele in the index that it was taken from; -1 without one.
+    """
+
+    source: EditSource
+    edited: EditedWindow
+    locus_bp: int
+    alleles: tuple[EditSpec, ...] = ()
+    phased: bool = False
+    allele_row: int = -1
 
 
 class EditRules:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
 
 
 class EditSource(StrEnum):
@@ -12,3 +14,7 @@ class EditSource(StrEnum):
     SYNTHETIC_SNV = "synthetic_snv"
     SYNTHETIC_INDEL = "synthetic_indel"
     CLINVAR = "clinvar"
+
+
+#: Code by source of an edit, in the order of :class:`EditSource`, to which sources are appended.
+EDIT_SOURCE_CODES: Final[Mapping[EditSource, int]] = {source: code for code, source in enumerate(EditSource)}

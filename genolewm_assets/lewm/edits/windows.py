@@ -5,7 +5,7 @@ Not here: package files (``lewm.packages``), cached states (``store.arrays``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -71,15 +71,19 @@ class PackedWindows:
     Attributes
     ----------
     packed
-        uint8: bases of these and other windows, left flank, window and right flank, as :func:`pack_bases` packs them.
+        uint8: bases of the windows, left flank, window and right flank, as :func:`pack_bases` packs them.
     first
         int64, shape (n,): first byte of each window in ``packed``.
     sizes
         int32, shape (n, 3): bases of left flank, window and right flank.
     window_ids
         Bytes (S32), shape (n,): first 32 hex digits of the SHA-256 of the window.
+    origins
+        str, shape (n,): ``reference`` or the corpus source.
+    contigs
+        Names of contigs, which ``contig`` numbers.
     contig, start, is_reverse
-        int32, index in ``SplitWindows.contigs``, -1 without an exact placement; int64, 0-based, -1 without; bool, True
+        int32, index in ``contigs``, -1 without an exact placement; int64, 0-based, -1 without; bool, True
         for a window of the reverse strand. Each of shape (n,).
     """
 
@@ -87,9 +91,33 @@ class PackedWindows:
     first: NDArray[np.int64]
     sizes: NDArray[np.int32]
     window_ids: NDArray[np.bytes_]
+    origins: NDArray[np.str_]
+    contigs: tuple[str, ...]
     contig: NDArray[np.int32]
     start: NDArray[np.int64]
     is_reverse: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        """Return the number of windows."""
+        return len(self.sizes)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[PackedWindows]) -> PackedWindows:
+        """Return the windows of several, one after the other."""
+        contigs = tuple(dict.fromkeys(name for part in parts for name in part.contigs))
+        firsts = np.cumsum([0, *(len(part.packed) for part in parts)])
+        codes = [np.array([*map(contigs.index, part.contigs), -1], dtype=np.int32)[part.contig] for part in parts]
+        return cls(
+            packed=np.concatenate([part.packed for part in parts]),
+            first=np.concatenate([part.first + first for part, first in zip(parts, firsts[:-1], strict=True)]),
+            sizes=np.concatenate([part.sizes for part in parts]),
+            window_ids=np.concatenate([part.window_ids for part in parts]),
+            origins=np.concatenate([part.origins for part in parts]),
+            contigs=contigs,
+            contig=np.concatenate(codes),
+            start=np.concatenate([part.start for part in parts]),
+            is_reverse=np.concatenate([part.is_reverse for part in parts]),
+        )
 
 
 class SplitWindows:
@@ -166,11 +194,14 @@ class SplitWindows:
         codes = np.array([code_of.get(value or "", -1) for value in self._contig.values], dtype=np.int32)
         reverse = np.array([value == "-" for value in self._strand.values], dtype=np.bool_)
         contig = codes[self._contig.code[rows]]
+        parts = [self._bases[self._first[row] : self._first[row + 1]] for row in rows.tolist()]
         return PackedWindows(
-            packed=self._bases,
-            first=self._first[rows],
+            packed=np.concatenate(parts) if parts else self._bases[:0],
+            first=np.cumsum([0, *map(len, parts)])[:-1],
             sizes=self._sizes[rows],
             window_ids=self.window_ids[rows],
+            origins=self.origins_of(rows),
+            contigs=self.contigs,
             contig=contig,
             start=np.where(contig < 0, -1, self._start[rows]),
             is_reverse=reverse[self._strand.code[rows]] & (contig >= 0),
@@ -180,6 +211,14 @@ class SplitWindows:
     def origins(self) -> NDArray[np.str_]:
         """Origin of every window: str, shape (n_windows,)."""
         return np.array(self._origin.values, dtype=np.str_)[self._origin.code]
+
+    def origins_of(self, rows: Rows) -> NDArray[np.str_]:
+        """Return the origin of the window of each row: str, shape (n_rows,)."""
+        return np.array(self._origin.values, dtype=np.str_)[self._origin.code[rows]]
+
+    def cached(self, rows: Rows) -> tuple[tuple[str | None, ...], NDArray[np.int32], Rows]:
+        """Return keys of state caches, and for each of some rows the index of its key and the row there."""
+        return tuple(self._cache_key.values), self._cache_key.code[rows], self._cache_row[rows]
 
     def spans(self, first_bp: int, last_bp: int) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64], Rows]]:
         """Yield where the inner bases of the placed windows lie on the reference, contig by contig.

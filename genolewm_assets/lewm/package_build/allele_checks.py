@@ -13,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,7 +27,7 @@ from genolewm_assets.lewm.packages import (
     VariantSource,
     variants_path,
 )
-from genolewm_assets.lewm.training import SplitBenches, TrainingTuple, Visit
+from genolewm_assets.lewm.training import SplitBenches, TrainingTuple, Visits
 from genolewm_assets.store.artefacts import CheckResult, RowsAtFault
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.variants import ALLELE_KEY
@@ -231,7 +232,7 @@ def _emit(benches: Callable[[], SplitBenches], holdout: str) -> Iterator[Trainin
     """Yield the tuples of the bench, read from the written package as a trainer reads them."""
     stream = benches().open(holdout)
     for position, first in enumerate(range(0, len(stream), _TUPLES)):
-        visits = [Visit(row, ()) for row in range(first, min(len(stream), first + _TUPLES))]
+        visits = Visits.of(range(first, min(len(stream), first + _TUPLES)), np.zeros((1, 1), dtype=np.int8))
         yield from stream.batch(visits, epoch=0, position=position).tuples
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import DECIDED, EVALUATION, Bases, Holdout, LengthPolicy, Split
-from genolewm_assets.lewm.edits import AlleleIndex, EditSampler, Redraw, SamplingRules, WindowRecord
+from genolewm_assets.lewm.edits import AlleleIndex, AlleleMaker, Redraw, SamplingRules, WindowRecord
 from genolewm_assets.lewm.package_build.split import HoldoutFilter, RoleRegions, WindowSplit, split_alleles
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, SCORED, Unscored
 from genolewm_assets.lewm.training import most_central_windows
@@ -151,8 +151,8 @@ class _EditMaker:
     def __init__(self, held: pa.Table, split: Split) -> None:
         # No edit of validation may make a test allele; in a test every allele is allowed.
         never = held.filter(pc.and_(pc.equal(held["role"], Split.TEST), split is Split.VALIDATION))
-        index = AlleleIndex(never.select(ALLELE_KEY))
-        self._samplers = [EditSampler({}, index, SamplingRules(policy=policy)) for policy in get_args(LengthPolicy)]
+        index = AlleleIndex.of(never.select(ALLELE_KEY))
+        self._makers = [AlleleMaker(index, SamplingRules(policy=policy)) for policy in get_args(LengthPolicy)]
 
     def make(self, sources: BenchSources, contig: str, table: pa.Table, rows: Int64s, placed: Int64s) -> list[str]:
         """Return ``scored``, or the reason why not, for each allele row."""
@@ -169,8 +169,8 @@ class _EditMaker:
     def _outcome(self, record: WindowRecord, allele: Mapping[str, object]) -> str:
         key = (int(str(allele["pos"])), str(allele["ref"]), str(allele["alt"]))
         # The policy matters only to edits that change the length.
-        samplers = self._samplers[:1] if len(key[1]) == len(key[2]) else self._samplers
-        made = (sampler.make_allele(record, key) for sampler in samplers)
+        makers = self._makers[:1] if len(key[1]) == len(key[2]) else self._makers
+        made = (maker.make(record, key) for maker in makers)
         refused = next((each for each in made if isinstance(each, Redraw)), None)
         return SCORED if refused is None else str(Unscored(refused.value))
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import Bases, Split
-from genolewm_assets.lewm.edits import DrawKey, EditSource, HaplotypeSampler, SamplingRules, WindowRecord
+from genolewm_assets.lewm.edits import DrawKey, HaplotypeSampler, SamplingRules, WindowRecord
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN
 from genolewm_assets.lewm.training import EVALUATION_CONTEXT_BP, closed_alleles
 from genolewm_assets.variants import Bools, Int64s, allele_spans
@@ -110,7 +110,7 @@ def alleles_inside(alleles: pa.Table, windows: pa.Table, rows: Int64s) -> Bools:
 
 
 def _emits(sampler: HaplotypeSampler, window: WindowRecord) -> bool:
-    haplotypes, _ = sampler.sample(window, [EditSource.GNOMAD], DrawKey.of("emits"))
+    haplotypes, _ = sampler.sample(window, 1, DrawKey.of("emits"))
     return bool(haplotypes)
 
 

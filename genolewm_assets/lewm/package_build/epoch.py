@@ -5,8 +5,7 @@ The windows, the plan and the tuples are those that a trainer gets with default 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +13,15 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.edits import EditSampler, EditSource, SamplingRules
+from genolewm_assets.lewm.edits import EditSource, SamplingRules
 from genolewm_assets.lewm.packages import EpochFigures, Package, PackageInfo, Shares, VisitFigures
 from genolewm_assets.lewm.training import (
     StreamSettings,
-    TrainingTuple,
-    TupleStream,
-    Visit,
+    Visits,
     WindowAlleles,
     WindowSchedule,
     count_visits,
+    open_stream,
     plan_epoch,
     read_split,
 )
@@ -70,35 +68,31 @@ def _simulate(directory: Path, info: PackageInfo, progress: Progress) -> EpochFi
     schedule = WindowSchedule.of(plan, plan.slots, seed=settings.seed)
     rows, strata = schedule.rows(0), alleles.strata()
     again = count_visits(sources.windows.window_ids[rows])
-    sampler = EditSampler(sources.real, sources.held_out, rules, sources.held_sequences)
-    stream = TupleStream(sources.windows, sampler, settings)
+    stream = open_stream(sources, rules, settings)
     by_stratum = np.argsort(strata[rows], kind="stable")
     even = np.linspace(0, len(rows) - 1, min(len(rows), MADE_VISITS)).astype(np.int64)
-    chosen = sorted(by_stratum[np.unique(even)].tolist())
-    made: list[TrainingTuple] = []
+    chosen = np.sort(by_stratum[np.unique(even)])
+    made = np.zeros(len(EditSource), dtype=np.int64)
     for first in range(0, len(chosen), _STEP):
-        visits = [
-            Visit(int(rows[at]), plan.slots.plan(at, int(rows[at])), int(again[at]))
-            for at in chosen[first : first + _STEP]
-        ]
-        made.extend(stream.batch(visits, epoch=0, position=0).tuples)
-        progress.advance(first + len(visits), len(chosen), "visits of a simulated epoch")
+        at = chosen[first : first + _STEP]
+        batch = stream.batch(Visits(rows[at], plan.slots.plans(at, rows[at]), again[at]), epoch=0, position=0)
+        made += np.bincount(batch.edits.edit_source, minlength=len(EditSource))
+        progress.advance(first + len(at), len(chosen), "visits of a simulated epoch")
     return EpochFigures(
         tuples=len(rows) * settings.n_edits,
-        made=len(made),
+        made=int(made.sum()),
         planned=Shares(_rounded(plan.shares.windows), _rounded(plan.shares.edits)),
         served=_count_shares(alleles.origins[rows], made),
         visits=_count_visits(strata, [rows, *map(schedule.rows, range(1, _EPOCHS))]),
     )
 
 
-def _count_shares(origins: NDArray[np.str_], tuples: Iterable[TrainingTuple]) -> Shares:
-    """Count the origins of all visits, and the sources of the edits of the tuples that were made."""
+def _count_shares(origins: NDArray[np.str_], made: NDArray[np.int64]) -> Shares:
+    """Count the origins of all visits; ``made`` is the number of tuples made of each source."""
     names, visits = np.unique(origins, return_counts=True)
-    edits = Counter(str(one.edit_source) for one in tuples)
     return Shares(
         _rounded(dict(zip(names.tolist(), visits / visits.sum(), strict=True))),
-        _rounded({str(source): edits[source] / edits.total() for source in EditSource}),
+        _rounded({str(source): n / made.sum() for source, n in zip(EditSource, made, strict=True)}),
     )
 
 

@@ -1,6 +1,10 @@
-"""The sampler of ``lewm.edits`` as compiled loops over arrays: draws, edits and tokens of a batch of windows at a time.
+"""Random edits of windows in compiled loops over arrays: draws, edits and tokens of a batch of windows at a time.
 
-Belongs here: tables of windows, alleles and drawn edits as arrays, and the kernels that read and write them. Every
-number equals that of ``lewm.edits``, which is plain Python. Does not belong here: windows and alleles by row
-(``lewm.edits``), the order of windows, tuples and batches (``lewm.training``).
+Belongs here: tables of windows and drawn edits as arrays, and the kernels that read and write them. The rules are those
+of ``lewm.edits``. Does not belong here: windows and alleles by row (``lewm.edits``), the order of windows, tuples and
+batches (``lewm.training``).
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,6 +1,7 @@
 """Sampling of the edits of a batch of windows by compiled loops.
 
-Not here: the plain sampler, whose numbers these are (``lewm.edits.sampling``), order of windows (``lewm.training``).
+Not here: the rules in words (``lewm.edits.rules``), haplotypes that are not drawn (``lewm.edits``), order of windows
+(``lewm.training``).
 """
 
 from __future__ import annotations
@@ -13,8 +14,16 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError, EditError
 from genolewm_assets.genome import TOKEN_BP, LengthPolicy
-from genolewm_assets.lewm.edits import EditSource, HeldSequences, Redraw, SamplingRules, encode_parts
-from genolewm_assets.lewm.sampler.tables import AlleleArrays, EditBatch, WindowArrays, no_tokens, read_only
+from genolewm_assets.lewm.edits import (
+    EDIT_SOURCE_CODES,
+    AlleleIndex,
+    EditSource,
+    HeldSequences,
+    Redraw,
+    SamplingRules,
+    encode_parts,
+)
+from genolewm_assets.lewm.sampler.tables import EditBatch, WindowArrays, no_tokens, read_only
 from genolewm_assets.lewm.states import TupleKind
 
 if TYPE_CHECKING:
@@ -22,8 +31,6 @@ if TYPE_CHECKING:
     from genolewm_assets.lewm.sampler.proposal_kernels import Dice
     from genolewm_assets.lewm.sampler.rule_kernels import Held, Limits, Room
 
-#: Code of every source of edits.
-SOURCE_CODES: Mapping[EditSource, int] = {source: code for code, source in enumerate(EditSource)}
 #: Tables of real alleles that the kernels take.
 _MOST_TABLES = 2
 #: Rows of a room behind those of the slots, and bytes of the longest parts of a key behind its prefix.
@@ -49,23 +56,19 @@ class BatchSampler:
     Raises
     ------
     ConfigurationError
-        If there are more than two sources of real alleles, or tables number contigs differently.
+        If there are more than two sources of real alleles.
     """
 
     def __init__(
         self,
-        real: Mapping[EditSource, AlleleArrays],
-        held_out: AlleleArrays,
+        real: Mapping[EditSource, AlleleIndex],
+        held_out: AlleleIndex,
         rules: SamplingRules | None = None,
         held_sequences: HeldSequences | None = None,
     ) -> None:
         if len(real) > _MOST_TABLES:
             raise ConfigurationError(
                 "sources of real alleles", "too many", expected=f"at most {_MOST_TABLES}", got=f"{len(real)}"
-            )
-        if any(table.contigs != held_out.contigs for table in real.values()):
-            raise ConfigurationError(
-                "allele tables", "contigs are numbered differently", remedy="Make all with the contigs of the windows"
             )
         self._real, self._held_out, self._held_sequences = dict(real), held_out, held_sequences
         self._rules = rules or SamplingRules()
@@ -84,7 +87,7 @@ class BatchSampler:
         Parameters
         ----------
         windows
-            The n_windows windows; contigs are numbered as in the tables of alleles.
+            The n_windows windows.
         plan
             int8, shape (n_windows, n_slots): index in ``EditSource`` of the source of every slot.
         seed, epoch
@@ -99,14 +102,14 @@ class BatchSampler:
 
         Notes
         -----
-        Draws are those of ``EditSampler.sample`` with the key
+        Every random number is of the key
         ``DrawKey.of("edits", seed, epoch, window_id, again)``.
         """
         from genolewm_assets.lewm.sampler import sampling_kernels as kernels
         from genolewm_assets.lewm.sampler.entry_kernels import entries
 
         n_windows, n_slots = plan.shape
-        n, limits, sources = n_windows * n_slots, self._limits(), self._sources()
+        n, limits, sources = n_windows * n_slots, self._limits(), self._sources(windows.contigs)
         batch = kernels.Windows(
             *map(
                 read_only,
@@ -143,7 +146,7 @@ class BatchSampler:
             read_only(prefix),
             limits,
             sources,
-            self._held(),
+            self._held(windows.contigs),
             room,
             _dice(len(prefix), most),
             drawn,
@@ -156,7 +159,7 @@ class BatchSampler:
                 got=f"{slot}",
                 remedy="Reduce n_edits or min_left_context_bp",
             )
-        return _edit_batch(n_slots, drawn, used)
+        return _edit_batch(np.repeat(np.arange(n_windows), n_slots), drawn, used)
 
     def _limits(self) -> Limits:
         from genolewm_assets.lewm.sampler.rule_kernels import Limits
@@ -173,26 +176,26 @@ class BatchSampler:
             block_tokens=pooling.block_tokens,
         )
 
-    def _sources(self) -> sampling_kernels.Sources:
+    def _sources(self, contigs: Sequence[str]) -> sampling_kernels.Sources:
         from genolewm_assets.lewm.sampler.sampling_kernels import Sources
 
         table_of = np.full(len(EditSource), -1, dtype=np.int64)
         parts, sizes = np.zeros((_MOST_TABLES, 64), dtype=np.uint8), np.zeros(_MOST_TABLES, dtype=np.int64)
         for number, source in enumerate(self._real):
             part = np.frombuffer(encode_parts(source.value), np.uint8)
-            table_of[SOURCE_CODES[source]], sizes[number] = number, len(part)
+            table_of[EDIT_SOURCE_CODES[source]], sizes[number] = number, len(part)
             parts[number, : len(part)] = part
         tables = [*self._real.values(), self._held_out, self._held_out][:_MOST_TABLES]
-        return Sources(*map(_alleles, tables), *map(read_only, (table_of, parts, sizes)))
+        return Sources(*(_alleles(table, contigs) for table in tables), *map(read_only, (table_of, parts, sizes)))
 
-    def _held(self) -> Held:
+    def _held(self, contigs: Sequence[str]) -> Held:
         from genolewm_assets.lewm.sampler.rule_kernels import Held
 
         if self._held_sequences is None:
             keys, shift, bits = np.zeros(0, np.uint64), np.uint64(0), np.zeros(0, np.uint8)
         else:
             keys, shift, bits = self._held_sequences.arrays
-        return Held(_alleles(self._held_out), read_only(keys), shift, read_only(bits))
+        return Held(_alleles(self._held_out, contigs), read_only(keys), shift, read_only(bits))
 
     def _room(self, n_slots: int, longest: int) -> Room:
         """Return memory for the edits of a window of at most ``longest`` bases."""
@@ -215,10 +218,10 @@ class BatchSampler:
         )
 
 
-def _alleles(table: AlleleArrays) -> Any:
+def _alleles(index: AlleleIndex, contigs: Sequence[str]) -> Any:
     from genolewm_assets.lewm.sampler.rule_kernels import Alleles
 
-    return Alleles(*map(read_only, (table.pos, table.at, table.text, table.rows)))
+    return Alleles(*map(read_only, (index.pos, index.at, index.text, index.contig_rows(contigs))))
 
 
 def _dice(prefix_bytes: int, most_alleles: int) -> Dice:
@@ -245,18 +248,19 @@ def _places(n: int) -> NDArray[np.int64]:
     return places
 
 
-def _edit_batch(n_slots: int, drawn: sampling_kernels.Drawn, used: int) -> EditBatch:
+def _edit_batch(window: NDArray[np.int64], drawn: sampling_kernels.Drawn, used: int) -> EditBatch:
     """Name the rows of what was drawn."""
     from genolewm_assets.lewm.sampler import sampling_kernels as kernels
 
     facts, places = drawn.facts, drawn.places
     return EditBatch(
-        n_slots=n_slots,
+        window=window,
         n_edits=facts[kernels.N_EDITS],
         planned_source=facts[kernels.PLANNED].astype(np.int8),
         edit_source=facts[kernels.SERVED].astype(np.int8),
         allele_row=facts[kernels.ALLELE],
         locus_bp=facts[kernels.LOCUS_BP],
+        phased=np.zeros(len(window), dtype=np.bool_),
         length_change=facts[kernels.LENGTH_CHANGE],
         origin_shift=facts[kernels.ORIGIN_SHIFT],
         block_start=facts[kernels.BLOCK_START],
@@ -278,8 +282,3 @@ def _edit_batch(n_slots: int, drawn: sampling_kernels.Drawn, used: int) -> EditB
         source_tokens=drawn.source_tokens,
         target_tokens=drawn.tokens,
     )
-
-
-def plan_codes(plans: Sequence[Sequence[EditSource]]) -> NDArray[np.int8]:
-    """Return the sources of slots as codes: int8, shape (n_windows, n_slots)."""
-    return np.array([[SOURCE_CODES[source] for source in plan] for plan in plans], dtype=np.int8)

@@ -61,11 +61,11 @@ def entries() -> Entries:
 
     @entry
     def write_edited_windows(
-        codes: Any, at: Any, sizes: Any, n_edits: Any, shift: Any, edits: Any, pool: Any, letters: Any, own: Any,
-        text: Any,
+        codes: Any, at: Any, sizes: Any, window: Any, n_edits: Any, shift: Any, edits: Any, pool: Any,
+        letters: Any, own: Any, text: Any,
     ) -> None:  # fmt: skip
         _ = digest
-        text_kernels.write_edited_windows(codes, at, sizes, n_edits, shift, edits, pool, letters, own, text)
+        text_kernels.write_edited_windows(codes, at, sizes, window, n_edits, shift, edits, pool, letters, own, text)
 
     return Entries(count_alleles, sample_windows, unpack_windows, write_edited_windows)
 

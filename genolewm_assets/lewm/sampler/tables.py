@@ -1,4 +1,4 @@
-"""Windows, alleles and drawn edits as arrays.
+"""Windows and drawn edits as arrays.
 
 Not here: sampling (``batch_sampler``), files (``lewm.packages``).
 """
@@ -6,81 +6,16 @@ Not here: sampling (``batch_sampler``), files (``lewm.packages``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, fields
+from typing import Any, Final, Self
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from genolewm_assets.errors import InputError
 from genolewm_assets.genome import NO_KMER
-from genolewm_assets.lewm.edits import AlleleIndex, PackedWindows
+from genolewm_assets.lewm.edits import PackedWindows
 
 Integers = NDArray[np.int64]
-
-#: Most bytes of the text of an allele table, whose offsets are uint32.
-_MOST_BYTES = 2**32 - 1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AlleleArrays:
-    """Alleles sorted by contig and position, in normal form.
-
-    Attributes
-    ----------
-    contigs
-        Names of the contigs; a contig's code is its index.
-    pos
-        int64, shape (n,): 1-based.
-    at
-        uint32, shape (2 n + 1,): ref of row i is ``text[at[2 i]:at[2 i + 1]]``, alt ``text[at[2 i + 1]:at[2 i + 2]]``.
-    text
-        uint8: upper-case ASCII.
-    rows
-        int64, shape (n_contigs, 2): first row of each contig, and the row behind its last.
-    longest_bp
-        Bases of the longest alt.
-    """
-
-    contigs: tuple[str, ...]
-    pos: Integers
-    at: NDArray[np.uint32]
-    text: NDArray[np.uint8]
-    rows: Integers
-    longest_bp: int
-
-    @classmethod
-    def of(cls, index: AlleleIndex, contigs: Sequence[str]) -> Self:
-        """Return the alleles of an index, row for row; alleles on other contigs are kept but never found.
-
-        Raises
-        ------
-        InputError
-            If the alleles take more than 4 GiB.
-        """
-        pos, ref, alt = index.columns
-        sizes = np.zeros((len(pos), 2), dtype=np.int64)
-        for column, alleles in enumerate((ref, alt)):
-            sizes[:, column] = pc.binary_length(alleles).to_numpy(zero_copy_only=False)
-        at = np.concatenate(([0], np.cumsum(sizes.ravel())))
-        if at[-1] > _MOST_BYTES:
-            raise InputError(
-                "alleles", "texts too long", expected=f"at most {_MOST_BYTES:,} bytes", got=f"{int(at[-1]):,}"
-            )
-        texts = [alleles.cast(pa.large_string()) for alleles in (ref, alt)]
-        buffer = pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string())).buffers()[2]
-        return cls(
-            contigs=tuple(contigs),
-            pos=np.ascontiguousarray(pos),
-            at=at.astype(np.uint32),
-            text=np.zeros(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)[: at[-1]],
-            rows=np.array(
-                [(rows.start, rows.stop) for rows in map(index.contig_rows, contigs)], dtype=np.int64
-            ).reshape(-1, 2),
-            longest_bp=int(sizes[:, 1].max(initial=0)),
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +32,7 @@ class WindowArrays:
         int32, shape (n, 3): bases of left flank, window and right flank.
     window_ids
         Bytes (S32), shape (n,).
-    contig, start, is_reverse
+    contigs, contig, start, is_reverse
         As in :class:`~genolewm_assets.lewm.edits.PackedWindows`.
     """
 
@@ -105,6 +40,7 @@ class WindowArrays:
     at: Integers
     sizes: NDArray[np.int32]
     window_ids: NDArray[np.bytes_]
+    contigs: tuple[str, ...]
     contig: NDArray[np.int32]
     start: Integers
     is_reverse: NDArray[np.bool_]
@@ -117,7 +53,16 @@ class WindowArrays:
         at = np.concatenate(([0], np.cumsum(windows.sizes.sum(axis=1, dtype=np.int64))))
         codes = np.empty(int(at[-1]), dtype=np.uint8)
         entries().unpack_windows(read_only(windows.packed), read_only(windows.first), at, codes)
-        return cls(codes, at, windows.sizes, windows.window_ids, windows.contig, windows.start, windows.is_reverse)
+        return cls(
+            codes,
+            at,
+            windows.sizes,
+            windows.window_ids,
+            windows.contigs,
+            windows.contig,
+            windows.start,
+            windows.is_reverse,
+        )
 
     def __len__(self) -> int:
         """Return the number of windows."""
@@ -136,8 +81,8 @@ class EditBatch:
 
     Attributes
     ----------
-    n_slots
-        Tuples per window.
+    window
+        int64, shape (n,): index of the unedited window, not falling.
     n_edits
         int64, shape (n,): 1 to 3.
     planned_source, edit_source
@@ -146,6 +91,8 @@ class EditBatch:
         int64, shape (n,): row of a single real allele in the table of its source, else -1.
     locus_bp
         int64, shape (n,): base of the unedited window at which the haplotypes first differ, 0-based.
+    phased
+        bool, shape (n,): whether phased genotypes show all the edits on one haplotype.
     length_change, origin_shift
         int64, shape (n,): bases gained, and shift of the bases left of the edits.
     block_start, block_stop, n_pooled, n_changed, n_changed_blocks
@@ -170,12 +117,13 @@ class EditBatch:
         lexicographic indices; -1 past the end of a shorter window.
     """
 
-    n_slots: int
+    window: Integers
     n_edits: Integers
     planned_source: NDArray[np.int8]
     edit_source: NDArray[np.int8]
     allele_row: Integers
     locus_bp: Integers
+    phased: NDArray[np.bool_]
     length_change: Integers
     origin_shift: Integers
     block_start: Integers
@@ -202,6 +150,12 @@ class EditBatch:
         return len(self.n_edits)
 
     @property
+    def slot(self) -> Integers:
+        """Number of the tuple among those of its window, from 0: int64, shape (n,)."""
+        slot: Integers = np.arange(len(self)) - np.searchsorted(self.window, self.window)
+        return slot
+
+    @property
     def frame_shift(self) -> NDArray[np.int8]:
         """Change of length modulo 6: int8, shape (n,)."""
         return (self.length_change % 6).astype(np.int8)
@@ -215,11 +169,47 @@ class EditBatch:
 
         text = np.zeros((len(self), int(windows.sizes[:, 1].max(initial=0))), dtype=np.uint8)
         edits = np.stack((self.edit_rel_pos, self.edit_ref_length, self.edit_alt_length, self.alt_at), axis=-1)
-        tables = windows.codes, windows.at, windows.sizes, self.n_edits, self.origin_shift, edits, self.pool
+        tables = (
+            windows.codes,
+            windows.at,
+            windows.sizes,
+            self.window,
+            self.n_edits,
+            self.origin_shift,
+            edits,
+            self.pool,
+        )
         letters = np.empty(len(self.pool), dtype=np.uint8)
-        own = np.empty(int(windows.sizes.sum(axis=1).max(initial=0)), dtype=np.uint8)
-        entries().write_edited_windows(*map(read_only, tables), letters, own, text)
+        spelt = np.empty(int(windows.sizes.sum(axis=1).max(initial=0)), dtype=np.uint8)
+        entries().write_edited_windows(*map(read_only, tables), letters, spelt, text)
         return text
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[EditBatch]) -> EditBatch:
+        """Return the edits of several batches, whose windows are numbered one batch after the other."""
+        width = max((part.target_tokens.shape[1] for part in parts), default=0)
+        joined: dict[str, Any] = {}
+        for name in (field.name for field in fields(cls)):
+            columns = [getattr(part, name) for part in parts]
+            if name in _TOKENS:
+                columns = [_widen(column, width) for column in columns]
+            elif name in _NUMBERED:
+                sizes = [len(part.pool if name != "window" else part.redraws) for part in parts]
+                offsets = np.cumsum([0, *sizes[:-1]])
+                columns = [np.where(own < 0, own, own + first) for own, first in zip(columns, offsets, strict=True)]
+            joined[name] = np.concatenate(columns)
+        return cls(**joined)
+
+
+#: Arrays of tokens, and of numbers of windows and bytes of the pool, which count on from one batch to the next.
+_TOKENS: Final = frozenset({"source_tokens", "target_tokens"})
+_NUMBERED: Final = frozenset({"window", "alt_at", "allele_alt_at"})
+
+
+def _widen(tokens: NDArray[np.int16], width: int) -> NDArray[np.int16]:
+    wider = no_tokens(len(tokens), width)
+    wider[:, : tokens.shape[1]] = tokens
+    return wider
 
 
 def read_only(array: Any) -> NDArray[Any]:

@@ -14,8 +14,8 @@ _LETTERS = np.uint32(int.from_bytes(b"ACGT", "little"))
 
 @kernel
 def write_edited_windows(
-    codes: Bytes, at: Integers, sizes: npt.NDArray[np.int32], n_edits: Integers, shift: Integers, edits: Integers,
-    pool: Bytes, letters: Bytes, own: Bytes, text: Bytes,
+    codes: Bytes, at: Integers, sizes: npt.NDArray[np.int32], window: Integers, n_edits: Integers, shift: Integers,
+    edits: Integers, pool: Bytes, letters: Bytes, own: Bytes, text: Bytes,
 ) -> None:  # fmt: skip
     """Write edited windows as upper-case ASCII.
 
@@ -23,8 +23,9 @@ def write_edited_windows(
     ----------
     codes, at, sizes
         The n_windows windows, as in ``tables.WindowArrays``.
-    n_edits, shift
-        int64, shape (n,): edits of each tuple, and shift of the bases left of them; tuples are window by window.
+    window, n_edits, shift
+        int64, shape (n,): number of each tuple's window, not falling, its edits, and the shift of the bases
+        left of them.
     edits
         int64, shape (n, 3, 4): columns of ``edit_kernels``; alts begin in ``pool``.
     pool
@@ -35,15 +36,16 @@ def write_edited_windows(
         uint8, shape (n, width); bytes past the end of a window are left alone.
     """
     _spell(pool, 0, pool.size, letters)
-    n_windows = sizes.shape[0]
-    per_window = n_edits.size // max(1, n_windows)
-    for window in range(n_windows):
-        left, size, right = sizes[window]
-        # Bases are spelt once per window: the edited ones are copied.
-        _spell(codes, at[window], at[window + 1] - at[window], own)
+    spelt = -1
+    for one in range(window.size):
+        number = window[one]
+        left, size, right = sizes[number]
+        if number != spelt:
+            # Bases are spelt once per window: the edited ones are copied.
+            _spell(codes, at[number], at[number + 1] - at[number], own)
+            spelt = number
         site = Site(own, np.int64(left), np.int64(left), np.int64(size), np.int64(right), -1, 0, False)
-        for one in range(window * per_window, (window + 1) * per_window):
-            write_edited(site, edits[one], letters, _ROWS, n_edits[one], shift[one], 0, site.size, text[one])
+        write_edited(site, edits[one], letters, _ROWS, n_edits[one], shift[one], 0, site.size, text[one])
 
 
 @kernel

@@ -13,6 +13,7 @@ from .pooling import RADIUS_TOKENS as RADIUS_TOKENS
 from .pooling import Pooling as Pooling
 from .pooling import PoolSide as PoolSide
 from .pooling import TupleKind as TupleKind
+from .pooling import TuplePooler as TuplePooler
 from .pooling import block_count as block_count
 from .pooling import block_means as block_means
 from .pooling import locus_blocks as locus_blocks

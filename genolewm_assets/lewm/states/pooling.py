@@ -245,3 +245,54 @@ class Pooling:
         """
         low = bisect_left(range(first_token + 1), last_token + 1, key=lambda token: self.tokens(token, n_tokens)[1])
         return low, self.tokens(first_token, n_tokens)[1]
+
+
+class TuplePooler:
+    """Averages the cached states of windows over the blocks of their tuples; keeps its memory between windows."""
+
+    def __init__(self) -> None:
+        self._words = np.zeros(0, dtype=np.uint32)
+
+    def pool(
+        self,
+        states: NDArray[Any],
+        blocks: NDArray[np.int64],
+        n_tokens: int,
+        block_tokens: int,
+        out: NDArray[np.float32],
+    ) -> bool:
+        """Write the mean state of every tuple of one window, as :func:`pool_blocks` returns it.
+
+        Parameters
+        ----------
+        states
+            Floating, shape (n_blocks, hidden): the window's own blocks, without padding.
+        blocks
+            int64, shape (n, 2): first block and block behind the last of each tuple.
+        n_tokens, block_tokens
+            DNA tokens of the window, and of a block.
+        out
+            float32, shape (n, hidden): receives the means.
+
+        Returns
+        -------
+        bool
+            Whether all states of the window are finite; if not, ``out`` holds nothing of use.
+        """
+        from genolewm_assets.lewm.states.pool_kernels import pool_window, widen_halves
+
+        if states.dtype == np.float16:
+            if len(self._words) < states.size:
+                self._words = np.empty(states.size, dtype=np.uint32)
+            words = self._words[: states.size]
+            wide = words.view(np.float32)
+            is_finite = bool(widen_halves(np.ascontiguousarray(states).view(np.uint16).ravel(), words, wide))
+            wide = wide.reshape(states.shape)
+        else:
+            wide = np.ascontiguousarray(states, dtype=np.float32)
+            is_finite = bool(np.isfinite(wide).all())
+        if is_finite:
+            starts, stops = np.ascontiguousarray(blocks.T)
+            total = np.empty(states.shape[1], dtype=np.float64)
+            pool_window(wide, 0, len(blocks), starts, stops, n_tokens, block_tokens, total, out)
+        return is_finite

@@ -3,6 +3,7 @@ from .dataset import GenoLeWMTestDataset as GenoLeWMTestDataset
 from .dataset import GenoLeWMValDataset as GenoLeWMValDataset
 from .mix import WindowAlleles as WindowAlleles
 from .mix import plan_epoch as plan_epoch
+from .opening import open_stream as open_stream
 from .options import EVALUATION_CONTEXT_BP as EVALUATION_CONTEXT_BP
 from .schedule import WindowSchedule as WindowSchedule
 from .schedule import count_visits as count_visits
@@ -11,7 +12,6 @@ from .scoring import most_central_windows as most_central_windows
 from .split import closed_alleles as closed_alleles
 from .split import read_split as read_split
 from .stream import StreamSettings as StreamSettings
-from .stream import TupleStream as TupleStream
-from .stream import Visit as Visit
+from .stream import Visits as Visits
 from .tensors import as_tensors as as_tensors
 from .tuples import TrainingTuple as TrainingTuple

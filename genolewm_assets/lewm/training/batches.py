@@ -1,45 +1,49 @@
-"""Batches of training tuples as arrays, and pooling of the states of unedited and edited windows.
+"""Batches of training tuples as arrays, and the states of edited windows.
 
-Not here: the order of windows (``schedule``), PyTorch (``dataset``).
+Not here: the order of windows (``schedule``), tuples as objects (``tuples``), PyTorch (``dataset``, ``tensors``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.genome import NO_KMER
-from genolewm_assets.lewm.states import BLOCK_TOKENS, TupleKind, WindowEncoder, encode_edited_windows, pool_blocks
-from genolewm_assets.lewm.training.tuples import Tokens, TrainingTuple
+from genolewm_assets.genome import TOKEN_BP, decode_sequence
+from genolewm_assets.lewm.edits import Classification, EditSource, PackedWindows, Redraw
+from genolewm_assets.lewm.sampler import EditBatch, WindowArrays
+from genolewm_assets.lewm.states import TupleKind, WindowEncoder, encode_edited_windows, pool_blocks
+from genolewm_assets.lewm.training.tuples import TrainingTuple, make_tuples
+
+Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class TrainingBatch:
-    """Tuples and their arrays; row i of every array belongs to tuple i.
+    """Tuples as arrays; row i of every array belongs to tuple i. Tuples are window by window, slot by slot.
 
     Attributes
     ----------
     epoch, position
         Epoch, and number of the batch in it. A run that stopped after this batch resumes at ``position + 1``.
-    tuples
-        The n tuples.
     kind
         ``local`` or ``global``; the same for all tuples, and for unedited and edited windows.
     block_tokens
         DNA tokens per block.
-    target_tokens
-        int16, shape (n, tokens of the longest window): 6-mers of the edited windows as lexicographic indices 0 to 4095;
-        -1 past the end of a shorter window. These are not ids of the encoder's vocabulary: they are the same for every
-        model, also one of single bases.
-    n_tokens, block_start, block_stop, locus_token
-        int64, shape (n,): DNA tokens of the window; blocks that both states are pooled over (0-based half-open); token
-        at which the windows first differ.
+    windows
+        The unedited windows; a window that is visited twice is there twice.
+    visits
+        int64, shape (n_windows, 2): epoch and number of the batch of each window's visit.
+    edits
+        Edits, tokens and blocks of the n tuples.
+    stated
+        What ClinVar states of the single ClinVar alleles.
     source_states
         float32, shape (n, hidden): pooled states of the unedited windows; None if the stream reads no cache.
     counts
@@ -50,116 +54,104 @@ class TrainingBatch:
 
     epoch: int
     position: int
-    tuples: tuple[TrainingTuple, ...]
     kind: TupleKind
     block_tokens: int
-    target_tokens: Tokens
-    n_tokens: NDArray[np.int64]
-    block_start: NDArray[np.int64]
-    block_stop: NDArray[np.int64]
-    locus_token: NDArray[np.int64]
+    windows: PackedWindows
+    visits: Integers
+    edits: EditBatch
+    stated: Classification
     source_states: NDArray[np.float32] | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of tuples."""
-        return len(self.tuples)
+        return len(self.edits)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is computed on demand is left out of a pickle.
+        return {name: value for name, value in self.__dict__.items() if name in self.__dataclass_fields__}
+
+    @property
+    def target_tokens(self) -> NDArray[np.int16]:
+        """6-mers of the edited windows as lexicographic indices 0 to 4095: int16, shape (n, tokens of the longest).
+
+        -1 past the end of a shorter window. These are not ids of the encoder's vocabulary: they are the same for every
+        model, also one of single bases.
+        """
+        return self.edits.target_tokens
+
+    @property
+    def n_tokens(self) -> Integers:
+        """DNA tokens (6-mers) of each tuple's window: int64, shape (n,)."""
+        tokens: Integers = self.windows.sizes[self.edits.window, 1].astype(np.int64) // TOKEN_BP
+        return tokens
+
+    @property
+    def block_start(self) -> Integers:
+        """First block that both states are pooled over: int64, shape (n,)."""
+        return self.edits.block_start
+
+    @property
+    def block_stop(self) -> Integers:
+        """Block behind the last that both states are pooled over: int64, shape (n,)."""
+        return self.edits.block_stop
+
+    @property
+    def locus_token(self) -> Integers:
+        """Token at which the windows first differ: int64, shape (n,)."""
+        return self.edits.locus_bp // TOKEN_BP
+
+    @cached_property
+    def unpacked(self) -> WindowArrays:
+        """The unedited windows with their bases, one byte each."""
+        return WindowArrays.unpack(self.windows)
+
+    @cached_property
+    def source_windows(self) -> tuple[str, ...]:
+        """Bases of the unedited windows, one text per window: upper-case ACGT."""
+        arrays = self.unpacked
+        first = arrays.at[:-1] + arrays.sizes[:, 0]
+        return tuple(
+            decode_sequence(arrays.codes[at : at + size])
+            for at, size in zip(first.tolist(), arrays.sizes[:, 1].tolist(), strict=True)
+        )
+
+    @cached_property
+    def target_windows(self) -> tuple[str, ...]:
+        """Bases of the edited windows, one text per tuple: upper-case ACGT."""
+        text = self.edits.edited_windows(self.unpacked)
+        sizes = self.windows.sizes[self.edits.window, 1].tolist()
+        return tuple(row[:size].tobytes().decode("ascii") for row, size in zip(text, sizes, strict=True))
+
+    @cached_property
+    def tuples(self) -> tuple[TrainingTuple, ...]:
+        """The tuples as objects, made when this is first read."""
+        return make_tuples(self)
 
 
-def make_batch(
-    tuples: Sequence[TrainingTuple],
-    target_tokens: Sequence[Tokens],
-    *,
-    epoch: int,
-    position: int,
-    block_tokens: int = BLOCK_TOKENS,
-    source_states: NDArray[np.float32] | None = None,
-    redraws: Mapping[str, int] | None = None,
-    unfilled: int = 0,
-    kind: TupleKind | None = None,
-    encoded_windows: int = 0,
-) -> TrainingBatch:
-    """Make a batch of tuples of one kind.
+def count_slots(edits: EditBatch, *, unfilled: int = 0, encoded_windows: int = 0) -> dict[str, int]:
+    """Return the counts of a batch, by the names of :class:`TrainingBatch`; those that are 0 are left out."""
+    counts: Counter[str] = Counter({"unfilled": unfilled, "encoded_windows": encoded_windows})
+    for word, codes in (("planned", edits.planned_source), ("served", edits.edit_source)):
+        sizes = np.bincount(codes, minlength=len(EditSource)).tolist()
+        counts.update({f"{word}_{source}": n for source, n in zip(EditSource, sizes, strict=True)})
+    counts["multi_edit"] = int((edits.n_edits > 1).sum())
+    refused = edits.redraws.sum(axis=0).tolist()
+    counts.update({f"redrawn_{reason}": n for reason, n in zip(Redraw, refused, strict=True)})
+    return {name: n for name, n in sorted(counts.items()) if n}
+
+
+def pool_states(states: NDArray[Any], blocks: Integers, n_tokens: Integers, block_tokens: int) -> NDArray[np.float32]:
+    """Average block states over the blocks of every tuple.
 
     Parameters
     ----------
-    tuples
-        Tuples; at least one if ``kind`` is None.
-    target_tokens
-        int16 arrays of shape (n_tokens,), one per tuple: 6-mer indices of the edited windows.
-    epoch, position
-        Epoch, and number of the batch in it.
-    block_tokens
-        DNA tokens per block.
-    source_states
-        float32, shape (n, hidden), row i for tuple i: pooled states of the unedited windows; None: no states.
-    redraws
-        Number of rejected proposals by reason.
-    unfilled
-        Number of slots without a tuple, because the window has no further haplotype.
-    kind
-        Kind of the tuples; None: that of the first.
-    encoded_windows
-        Number of windows whose states were computed because no cache holds them.
-
-    Raises
-    ------
-    InputError
-        If there is no tuple and no kind, the tuples differ in kind, or the states do not have one row per tuple.
-    """
-    kinds = {one.kind for one in tuples} | ({kind} if kind is not None else set())
-    if len(kinds) != 1:
-        raise InputError(
-            f"batch {position} of epoch {epoch}",
-            "tuples are not of one kind",
-            expected="all local or all global",
-            got=str(sorted(kinds)),
-            remedy="Put local and global tuples into separate batches",
-        )
-    if source_states is not None and len(source_states) != len(tuples):
-        raise InputError(
-            f"batch {position} of epoch {epoch}",
-            "source states do not match the tuples",
-            expected=f"{len(tuples)} rows",
-            got=f"{len(source_states)}",
-        )
-    width = max((one.n_tokens for one in tuples), default=0)
-    tokens = np.full((len(tuples), width), NO_KMER, dtype=np.int16)
-    for row, values in zip(tokens, target_tokens, strict=True):
-        row[: len(values)] = values
-    slots = Counter(f"planned_{one.planned_source}" for one in tuples)
-    slots.update(f"served_{one.edit_source}" for one in tuples)
-    slots.update("multi_edit" for one in tuples if len(one.rel_edits) > 1)
-    if unfilled:
-        slots["unfilled"] = unfilled
-    slots.update({f"redrawn_{reason}": n for reason, n in (redraws or {}).items()})
-    if encoded_windows:
-        slots["encoded_windows"] = encoded_windows
-    return TrainingBatch(
-        epoch=epoch,
-        position=position,
-        tuples=tuple(tuples),
-        kind=kinds.pop(),
-        block_tokens=block_tokens,
-        target_tokens=tokens,
-        n_tokens=_column(tuples, "n_tokens"),
-        block_start=_column(tuples, "block_start"),
-        block_stop=_column(tuples, "block_stop"),
-        locus_token=_column(tuples, "locus_token"),
-        source_states=source_states,
-        counts=dict(sorted(slots.items())),
-    )
-
-
-def pool_states(tuples: Sequence[TrainingTuple], states: NDArray[Any], block_tokens: int) -> NDArray[np.float32]:
-    """Average the block states of unedited or edited windows over the blocks of every tuple.
-
-    Parameters
-    ----------
-    tuples
-        The n tuples.
     states
         Floating, shape (n, n_blocks, hidden), row i for tuple i.
+    blocks
+        int64, shape (n, 2): blocks of each tuple, 0-based half-open.
+    n_tokens
+        int64, shape (n,): DNA tokens of each tuple's window.
     block_tokens
         DNA tokens per block.
 
@@ -173,11 +165,11 @@ def pool_states(tuples: Sequence[TrainingTuple], states: NDArray[Any], block_tok
     InputError
         If the states do not have one row per tuple, or fewer blocks than a window.
     """
-    if states.ndim != 3 or len(states) != len(tuples):
-        raise InputError("states", "wrong shape", expected=f"({len(tuples)}, n_blocks, hidden)", got=f"{states.shape}")
-    pooled = np.empty((len(tuples), states.shape[-1]), dtype=np.float32)
-    for row, one in enumerate(tuples):
-        pooled[row] = pool_blocks(states[row], one.block_start, one.block_stop, one.n_tokens, block_tokens)
+    if states.ndim != 3 or len(states) != len(blocks):
+        raise InputError("states", "wrong shape", expected=f"({len(blocks)}, n_blocks, hidden)", got=f"{states.shape}")
+    pooled = np.empty((len(blocks), states.shape[-1]), dtype=np.float32)
+    for row, ((start, stop), size) in enumerate(zip(blocks.tolist(), n_tokens.tolist(), strict=True)):
+        pooled[row] = pool_blocks(states[row], start, stop, size, block_tokens)
     return pooled
 
 
@@ -197,10 +189,10 @@ def encode_targets(batch: TrainingBatch, encoder: WindowEncoder) -> NDArray[np.f
     ndarray
         float32, shape (n, hidden), in the order of the tuples.
     """
-    tuples = batch.tuples
-    spans = np.stack((batch.block_start, batch.block_stop), axis=1)
-    sources, targets = [one.source_window for one in tuples], [one.target_window for one in tuples]
-    return pool_states(tuples, encode_edited_windows(encoder, sources, targets, spans), batch.block_tokens)
+    blocks = np.stack((batch.block_start, batch.block_stop), axis=1)
+    sources = [batch.source_windows[window] for window in batch.edits.window.tolist()]
+    states = encode_edited_windows(encoder, sources, batch.target_windows, blocks)
+    return pool_states(states, blocks, batch.n_tokens, batch.block_tokens)
 
 
 def merge_batches(batches: Sequence[TrainingBatch]) -> TrainingBatch:
@@ -209,32 +201,29 @@ def merge_batches(batches: Sequence[TrainingBatch]) -> TrainingBatch:
     Raises
     ------
     InputError
-        If there is no batch, the batches differ in kind, or only some have source states.
+        If there is no batch, the batches differ in kind or block size, or only some have source states.
     """
-    have_states = {batch.source_states is not None for batch in batches}
-    if len(have_states) != 1:
+    states = [batch.source_states for batch in batches if batch.source_states is not None]
+    if not batches or len(states) not in {0, len(batches)}:
         raise InputError("batches", "cannot be merged", expected="batches that all have source states, or none")
-    kinds = {batch.kind for batch in batches}
+    kinds = {(batch.kind, batch.block_tokens) for batch in batches}
     if len(kinds) != 1:
-        raise InputError("batches", "are not of one kind", expected="all local or all global", got=str(sorted(kinds)))
+        raise InputError(
+            "batches", "are not of one kind", expected="all local or all global", got=str(sorted(map(str, kinds)))
+        )
     last = max(batches, key=lambda batch: (batch.epoch, batch.position))
     counts: Counter[str] = Counter()
     for batch in batches:
         counts.update(batch.counts)
-    merged = make_batch(
-        [one for batch in batches for one in batch.tuples],
-        [row[:size] for batch in batches for row, size in zip(batch.target_tokens, batch.n_tokens, strict=True)],
+    return TrainingBatch(
         epoch=last.epoch,
         position=last.position,
-        block_tokens=last.block_tokens,
-        source_states=np.concatenate([b.source_states for b in batches if b.source_states is not None])
-        if have_states == {True}
-        else None,
         kind=last.kind,
+        block_tokens=last.block_tokens,
+        windows=PackedWindows.concatenate([batch.windows for batch in batches]),
+        visits=np.concatenate([batch.visits for batch in batches]),
+        edits=EditBatch.concatenate([batch.edits for batch in batches]),
+        stated=Classification.concatenate([batch.stated for batch in batches]),
+        source_states=np.concatenate(states) if states else None,
+        counts=dict(sorted(counts.items())),
     )
-    return replace(merged, counts=dict(sorted(counts.items())))
-
-
-def _column(tuples: Sequence[TrainingTuple], name: str) -> NDArray[np.int64]:
-    """Return one integer attribute of every tuple: int64, shape (n,)."""
-    return np.array([getattr(one, name) for one in tuples], dtype=np.int64)

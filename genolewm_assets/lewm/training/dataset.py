@@ -12,13 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, Unpack
 
+import numpy as np
 from torch import Tensor, distributed, int64, tensor, zeros
 from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.edits import DrawKey, EditSampler, SamplingRules
+from genolewm_assets.lewm.edits import AlleleMaker, DrawKey, SamplingRules
 from genolewm_assets.lewm.packages import (
     Package,
     current_folder,
@@ -28,7 +29,7 @@ from genolewm_assets.lewm.states import Pooling
 from genolewm_assets.lewm.training.batches import TrainingBatch, merge_batches
 from genolewm_assets.lewm.training.epoch_batches import EpochBatches, restored_place, saved_state
 from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
-from genolewm_assets.lewm.training.opening import check_room, make_sampler, open_caches, open_for
+from genolewm_assets.lewm.training.opening import check_room, open_caches, open_for, open_stream
 from genolewm_assets.lewm.training.options import (
     EVALUATION_CONTEXT_BP,
     Coverage,
@@ -40,7 +41,7 @@ from genolewm_assets.lewm.training.options import (
 from genolewm_assets.lewm.training.schedule import EditMix, FileOrder, Schedule, WindowSchedule
 from genolewm_assets.lewm.training.scoring import Bench, ScoringStream
 from genolewm_assets.lewm.training.split import SplitSources, read_split
-from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
+from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visits
 
 _SETTINGS, _RULES = StreamSettings(), SamplingRules()
 
@@ -166,10 +167,9 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         again = stream.count_visits(rows)
         # The loader reads from its workers in turn, so batches that are assigned in turn arrive in order.
         for number in self._positions(position)[first + taken * step :: step]:
-            ordinals = range(number * size, min(len(rows), (number + 1) * size))
-            visits = [
-                Visit(int(rows[at]), self._order.slots.plan(at, int(rows[at])), int(again[at])) for at in ordinals
-            ]
+            ordinals = np.arange(number * size, min(len(rows), (number + 1) * size))
+            own = rows[ordinals]
+            visits = Visits(own, self._order.slots.plans(ordinals, own), again[ordinals])
             yield stream.batch(visits, epoch=epoch, position=number)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -201,12 +201,9 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
     def _open_stream(self, sources: SplitSources) -> TupleStream:
         caches = open_caches(self.package, self._encoder) if self._with_states else None
         if self._holdout is None or self._coverage is Coverage.WINDOWS:
-            return TupleStream(
-                sources.windows, make_sampler(sources, self._rules), self._settings, caches, self._encoder
-            )
-        bench = Bench.read(self.package, self._split, self._holdout)
-        sampler = EditSampler(sources.real, sources.held_out, self._rules)
-        return ScoringStream(sources.windows, sampler, self._settings, caches, self._encoder, bench=bench)
+            return open_stream(sources, self._rules, self._settings, caches, self._encoder)
+        bench, maker = Bench.read(self.package, self._split, self._holdout), AlleleMaker(sources.held_out, self._rules)
+        return ScoringStream(sources.windows, maker, self._settings, caches, self._encoder, bench=bench)
 
 
 class GenoLeWMDataset(_PackageDataset):
@@ -237,7 +234,8 @@ class GenoLeWMDataset(_PackageDataset):
     -----
     Load with ``DataLoader(dataset, batch_size=None, num_workers=...)``: an item is a whole batch, and the order of
     batches is the same for any number of workers. Forked workers share the windows in memory; spawned workers read the
-    windows again. ``DataLoader(dataset)`` gives the same batches; ``DataLoader(dataset, batch_size=k)`` merges each k
+    windows again. With ``collate_fn=as_tensors`` the workers send tensors in shared memory, and with ``pin_memory=True``
+    they arrive in pinned memory. ``DataLoader(dataset)`` gives the same batches; ``DataLoader(dataset, batch_size=k)`` merges each k
     batches of one worker into one, so its batches depend on the number of workers: prefer ``windows_per_batch``.
 
     Examples

@@ -16,10 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.edits import AlleleIndex, EditSource, SplitWindows
+from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, AlleleIndex, EditSource, SplitWindows
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, PackageMix, Shares, present_shares
 
 Counts: TypeAlias = NDArray[np.int64]
+
+#: Sources in the order of a visit's slots, as codes.
+_SLOT_ORDER = np.array(
+    [
+        EDIT_SOURCE_CODES[source]
+        for source in (EditSource.CLINVAR, EditSource.GNOMAD, EditSource.SYNTHETIC_INDEL, EditSource.SYNTHETIC_SNV)
+    ],
+    dtype=np.int8,
+)
 
 #: Strata of the reference windows: with ClinVar training alleles, with gnomAD alleles only, with neither.
 WITH_CLINVAR, WITH_GNOMAD, WITH_NONE = (f"{REFERENCE_ORIGIN}, {what}" for what in ("clinvar", "gnomad only", "none"))
@@ -93,22 +102,31 @@ class SlotPlan:
     gnomad_level: float
     indel_share: float
 
-    def plan(self, ordinal: int, row: int) -> tuple[EditSource, ...]:
-        """Return the source of every slot of visit number ``ordinal`` (from 0) of an epoch, of the window ``row``."""
-        dither = ordinal * _GOLDEN % 1
-        level = min(float(self.alleles.clinvar[row]), self.clinvar_level)
-        other = min(self.gnomad_level, self.n_edits - level)
+    def plans(self, ordinals: Counts, rows: Counts) -> NDArray[np.int8]:
+        """Return the source of every slot of some visits.
+
+        Parameters
+        ----------
+        ordinals, rows
+            int64, shape (n_visits,): number of each visit in the epoch, from 0, and row of its window.
+
+        Returns
+        -------
+        ndarray
+            int8, shape (n_visits, n_edits): see :data:`~genolewm_assets.lewm.edits.EDIT_SOURCE_CODES`; ClinVar's slots
+            first, then gnomAD's, synthetic indels, synthetic SNVs.
+        """
+        dither = ordinals * _GOLDEN % 1
+        level = np.minimum(self.alleles.clinvar[rows].astype(np.float64), self.clinvar_level)
+        other = np.minimum(self.gnomad_level, self.n_edits - level)
         # One dither for both, so that a slot that ClinVar leaves is gnomAD's, and the means are the levels.
-        clinvar = int(level + dither)
-        gnomad = min(int(self.alleles.gnomad[row]), int(level + other + dither) - clinvar)
+        clinvar = (level + dither).astype(np.int64)
+        gnomad = np.minimum(self.alleles.gnomad[rows], (level + other + dither).astype(np.int64) - clinvar)
         rest = self.n_edits - clinvar - gnomad
-        indels = int(rest * self.indel_share + ordinal * _ROOT_2 % 1)
-        return (
-            *(EditSource.CLINVAR,) * clinvar,
-            *(EditSource.GNOMAD,) * gnomad,
-            *(EditSource.SYNTHETIC_INDEL,) * indels,
-            *(EditSource.SYNTHETIC_SNV,) * (rest - indels),
-        )
+        indels = (rest * self.indel_share + ordinals * _ROOT_2 % 1).astype(np.int64)
+        ends = np.stack((clinvar, clinvar + gnomad, clinvar + gnomad + indels), axis=1)
+        codes: NDArray[np.int8] = _SLOT_ORDER[(np.arange(self.n_edits)[None, :, None] >= ends[:, None, :]).sum(axis=2)]
+        return codes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,18 +1,21 @@
-"""Open what a dataset reads: its package, the state caches, and the sampler of its edits.
+"""Open what a dataset reads: its package, the state caches, and the stream of its batches.
 
 Not here: reading windows and alleles of a split (``split``), PyTorch (``dataset``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.edits import EditSampler, HaplotypeSampler, HaplotypeSource, SamplingRules
+from genolewm_assets.lewm.edits import EditSource, HaplotypeSampler, SamplingRules
 from genolewm_assets.lewm.packages import Package, open_available, open_package, open_tables
-from genolewm_assets.lewm.training.live_states import LiveEncoder, check_same_encoder
+from genolewm_assets.lewm.sampler import BatchSampler
 from genolewm_assets.lewm.training.options import StreamOptions
 from genolewm_assets.lewm.training.split import SplitSources
+from genolewm_assets.lewm.training.stream import HaplotypeStream, RandomStream, StreamSettings, TupleStream
+from genolewm_assets.lewm.training.window_states import LiveEncoder, StateReader, check_same_encoder
 from genolewm_assets.store.arrays import ArrayStoreReader
 
 
@@ -39,11 +42,20 @@ def open_for(package: Path | str | Package, cache_root: Path | str | None, optio
     return package
 
 
-def make_sampler(sources: SplitSources, rules: SamplingRules) -> HaplotypeSource:
-    """Return the sampler of a split: of haplotypes of real alleles only, where the holdout is one of haplotypes."""
+def open_stream(
+    sources: SplitSources,
+    rules: SamplingRules,
+    settings: StreamSettings,
+    readers: Mapping[str, StateReader] | None = None,
+    encoder: LiveEncoder | None = None,
+) -> TupleStream:
+    """Return the stream of a split: of haplotypes of real alleles only, where the holdout is one of haplotypes."""
     if sources.haplotypes is not None:
-        return HaplotypeSampler(sources.haplotypes, sources.held_out, rules)
-    return EditSampler(sources.real, sources.held_out, rules, sources.held_sequences)
+        chosen = HaplotypeSampler(sources.haplotypes, sources.held_out, rules)
+        return HaplotypeStream(sources.windows, chosen, settings, readers, encoder)
+    drawn = BatchSampler(sources.real, sources.held_out, rules, sources.held_sequences)
+    clinvar = sources.real.get(EditSource.CLINVAR)
+    return RandomStream(sources.windows, drawn, settings, readers, encoder, clinvar=clinvar)
 
 
 def check_room(shortest_bp: int, rules: SamplingRules) -> None:

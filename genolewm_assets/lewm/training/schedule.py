@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.edits import DrawKey, EditSource
+from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, DrawKey, EditSource
 from genolewm_assets.lewm.training.mix import EpochPlan
 
 Rows = NDArray[np.int64]
@@ -26,8 +26,12 @@ _GOLDEN = 0.6180339887498949
 class SlotPlan(Protocol):
     """Source of every slot of a visit."""
 
-    def plan(self, ordinal: int, row: int) -> tuple[EditSource, ...]:
-        """Return the sources for visit number ``ordinal`` (from 0) of an epoch, of the window ``row`` of the split."""
+    def plans(self, ordinals: Rows, rows: Rows) -> NDArray[np.int8]:
+        """Return the source of every slot of some visits.
+
+        ``ordinals`` are their numbers in the epoch, from 0, and ``rows`` the rows of their windows: int64, shape
+        (n_visits,). int8, shape (n_visits, n_slots); see :data:`~genolewm_assets.lewm.edits.EDIT_SOURCE_CODES`.
+        """
         ...
 
 
@@ -196,13 +200,15 @@ class EditCycle:
     cycle: tuple[EditSource, ...]
     n_edits: int
 
-    def plan(self, ordinal: int, row: int) -> tuple[EditSource, ...]:  # noqa: ARG002 - all windows are equal
-        """Return the source of every slot of the window visited at ``ordinal`` (from 0) of the epoch.
+    def plans(self, ordinals: Rows, rows: Rows) -> NDArray[np.int8]:  # noqa: ARG002 - all windows are equal
+        """Return the source of every slot of the windows visited at ``ordinals`` (from 0) of the epoch.
 
         The cycle continues from one window to the next, so that shares are exact over every whole number of cycles.
+        int8, shape (n_visits, n_edits); see :data:`~genolewm_assets.lewm.edits.EDIT_SOURCE_CODES`.
         """
-        first = ordinal * self.n_edits
-        return tuple(self.cycle[slot % len(self.cycle)] for slot in range(first, first + self.n_edits))
+        cycle = np.array([EDIT_SOURCE_CODES[source] for source in self.cycle], dtype=np.int8)
+        codes: NDArray[np.int8] = cycle[(ordinals[:, None] * self.n_edits + np.arange(self.n_edits)) % len(cycle)]
+        return codes
 
 
 _G, _S, _I, _C = EditSource.GNOMAD, EditSource.SYNTHETIC_SNV, EditSource.SYNTHETIC_INDEL, EditSource.CLINVAR

@@ -18,17 +18,18 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import INSET_BP, Split
 from genolewm_assets.lewm.edits import (
     AlleleIndex,
-    EditSampler,
-    SampledHaplotype,
+    AlleleMaker,
+    Classification,
+    Haplotype,
     SplitWindows,
     WindowRecord,
 )
 from genolewm_assets.lewm.packages import SCORED, Package
-from genolewm_assets.lewm.training.batches import TrainingBatch
-from genolewm_assets.lewm.training.live_states import LiveEncoder
+from genolewm_assets.lewm.training.haplotype_edits import edits_of
 from genolewm_assets.lewm.training.options import EVALUATION_CONTEXT_BP
 from genolewm_assets.lewm.training.split import read_closed_alleles, window_bytes_allowed
-from genolewm_assets.lewm.training.stream import StateReader, StreamSettings, TupleStream, Visit
+from genolewm_assets.lewm.training.stream import Drawn, StreamSettings, TupleStream, Visits
+from genolewm_assets.lewm.training.window_states import LiveEncoder, StateReader
 from genolewm_assets.variants import ALLELE_KEY, allele_spans
 
 Int64s = NDArray[np.int64]
@@ -88,7 +89,7 @@ class Bench:
     """
 
     def __init__(self, alleles: pa.Table, windows: pa.Table) -> None:
-        self.alleles = AlleleIndex(alleles)
+        self.alleles = AlleleIndex.of(alleles)
         self.window_rows = _place(alleles.sort_by([(name, "ascending") for name in ALLELE_KEY]), windows)
         #: Rows of ``alleles`` in the order of an epoch: int64, shape (n_alleles,).
         self.order = np.argsort(self.window_rows, kind="stable")
@@ -144,12 +145,14 @@ def _place(alleles: pa.Table, windows: pa.Table) -> Int64s:
 
 
 class ScoringStream(TupleStream):
-    """Makes batches of bench alleles; a visit's ``row`` is a place in ``bench.order``.
+    """Makes batches of bench alleles; a visit's row is a place in ``bench.order``.
 
     Parameters
     ----------
-    windows, sampler, settings, readers, encoder
-        As for :class:`TupleStream`; the sampler's rules ask for no left context.
+    windows, settings, readers, encoder
+        As for :class:`TupleStream`.
+    maker
+        Makes alleles the edits of windows; its rules ask for no left context.
     bench
         Alleles to show, in rows of ``windows``.
     """
@@ -157,15 +160,15 @@ class ScoringStream(TupleStream):
     def __init__(
         self,
         windows: SplitWindows,
-        sampler: EditSampler,
+        maker: AlleleMaker,
         settings: StreamSettings,
         readers: Mapping[str, StateReader] | None = None,
         encoder: LiveEncoder | None = None,
         *,
         bench: Bench,
     ) -> None:
-        super().__init__(windows, sampler, settings, readers, encoder)
-        self._bench, self._maker = bench, sampler
+        super().__init__(windows, settings, readers, encoder)
+        self._bench, self._maker = bench, maker
 
     def __len__(self) -> int:
         """Return the number of rows that an epoch visits: bench alleles."""
@@ -175,28 +178,27 @@ class ScoringStream(TupleStream):
         """Return 0 for every row: an allele is visited once an epoch."""
         return np.zeros_like(rows)
 
-    def batch(self, visits: Sequence[Visit], *, epoch: int, position: int) -> TrainingBatch:
-        """Return the batch of visits: one tuple per visit, with the pooled states of the unedited windows.
-
-        Raises
-        ------
-        CorruptResourceError
-            If a window cannot show an allele that the package states as scored, or its states are missing or damaged.
-        """
-        filled: list[tuple[WindowRecord, Sequence[SampledHaplotype]]] = []
-        alleles = [int(self._bench.order[visit.row]) for visit in visits]
+    def _draw(self, visits: Visits, epoch: int) -> Drawn:  # noqa: ARG002 - all epochs are equal
+        """Raise CorruptResourceError if a window cannot show an allele that the package states as scored."""
+        filled: list[tuple[WindowRecord, Sequence[Haplotype], Mapping[str, int]]] = []
+        rows: list[int] = []
+        alleles = self._bench.order[visits.rows].tolist()
         for row, group in groupby(alleles, key=self._bench.window_rows.__getitem__):
             record = self.windows.record(int(row))
-            filled.append((record, [self._show(record, allele) for allele in group]))
-        return self.make(filled, len(visits), epoch=epoch, position=position)
+            rows.append(int(row))
+            filled.append((record, [self._show(record, allele) for allele in group], {}))
+        edits, facts = edits_of(filled, self.settings.pooling), self._bench.alleles.classification
+        stated = Classification.unknown(len(edits)) if facts is None else facts.take(edits.allele_row)
+        numbers = np.array(rows, dtype=np.int64)
+        return Drawn(len(visits.rows), numbers, self.windows.packed(numbers), edits, stated)
 
-    def _show(self, record: WindowRecord, row: int) -> SampledHaplotype:
-        index = self._bench.alleles
-        made = self._maker.make_allele(record, index.allele(row), index.classification(row))
-        if isinstance(made, SampledHaplotype):
+    def _show(self, record: WindowRecord, row: int) -> Haplotype:
+        allele = self._bench.alleles.allele(row)
+        made = self._maker.make(record, allele, row)
+        if isinstance(made, Haplotype):
             return made
         raise CorruptResourceError(
-            f"bench allele {record.contig}:{index.allele(row)}",
+            f"bench allele {record.contig}:{allele}",
             "is stated as scored, but its window does not show it",
             expected="an edit",
             got=str(made),
@@ -226,7 +228,7 @@ class SplitBenches:
         self._package, self._split = package, split
         self._windows = SplitWindows(package.window_batches(split), max_bytes=window_bytes_allowed())
         self._holdouts = package.windows(split, ["holdout"])["holdout"]
-        self._sampler = EditSampler({}, read_closed_alleles(package, split))
+        self._maker = AlleleMaker(read_closed_alleles(package, split))
 
     def open(self, holdout: str) -> ScoringStream:
         """Open the stream of a holdout.
@@ -241,4 +243,4 @@ class SplitBenches:
         bench = Bench.read(self._package, self._split, holdout)
         rows = np.flatnonzero(pc.equal(self._holdouts, holdout).to_numpy())
         bench.window_rows = rows[bench.window_rows]
-        return ScoringStream(self._windows, self._sampler, StreamSettings(), bench=bench)
+        return ScoringStream(self._windows, self._maker, StreamSettings(), bench=bench)

@@ -100,10 +100,10 @@ def read_split(
     return SplitSources(
         windows=windows,
         real={
-            EditSource.GNOMAD: AlleleIndex(
+            EditSource.GNOMAD: AlleleIndex.of(
                 variants.filter(pc.equal(variants["source"], VariantSource.GNOMAD)).select(ALLELE_KEY)
             ),
-            EditSource.CLINVAR: AlleleIndex(clinvar),
+            EditSource.CLINVAR: AlleleIndex.of(clinvar),
         },
         held_out=read_closed_alleles(package, split),
         haplotypes=_haplotypes(package, split) if holdout == Holdout.HAPLOTYPES else None,
@@ -134,7 +134,7 @@ def closed_alleles(alleles: pa.Table, split: Split) -> AlleleIndex:
     """
     if split is not Split.TRAIN:
         alleles = alleles.filter(pc.and_(pc.equal(alleles["role"], Split.TEST), split is Split.VALIDATION))
-    return AlleleIndex(alleles.select(ALLELE_KEY))
+    return AlleleIndex.of(alleles.select(ALLELE_KEY))
 
 
 def _haplotypes(package: Package, split: Split) -> pa.Table:

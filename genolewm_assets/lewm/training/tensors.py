@@ -15,8 +15,8 @@ def as_tensors(batch: TrainingBatch) -> dict[str, Tensor]:
     -------
     dict
         ``target_tokens``, ``n_tokens``, ``block_start``, ``block_stop``, ``locus_token`` and, if the batch has states,
-        ``source_states``: shapes and dtypes of :class:`~genolewm_assets.lewm.training.batches.TrainingBatch`, whose
-        memory they share.
+        ``source_states``: shapes and dtypes of :class:`~genolewm_assets.lewm.training.batches.TrainingBatch`. Tensors
+        share the memory of the batch's arrays, as far as the batch holds them.
 
         What is known of the edits: see :func:`~genolewm_assets.lewm.training.edit_arrays.edit_arrays`, where names,
         shapes, dtypes and codes are listed. Of shape (n, 3): ``edit_mask``, ``edit_type``, ``edit_rel_pos``,
@@ -31,6 +31,6 @@ def as_tensors(batch: TrainingBatch) -> dict[str, Tensor]:
         "block_stop": batch.block_stop,
         "locus_token": batch.locus_token,
         "source_states": batch.source_states,
-        **edit_arrays(batch.tuples),
+        **edit_arrays(batch),
     }
     return {name: from_numpy(array) for name, array in arrays.items() if array is not None}

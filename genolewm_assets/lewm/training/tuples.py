@@ -1,6 +1,6 @@
-"""Training tuples: an unedited window, its edits, the edited window, and the blocks over which states are compared.
+"""Training tuples as objects: an unedited window, its edits, the edited window, and the blocks that are compared.
 
-Not here: sampling of edits (``sampling``), arrays for a trainer (``batches``).
+Not here: the arrays that they are made from (``batches``), sampling of edits (``lewm.sampler``).
 """
 
 from __future__ import annotations
@@ -8,14 +8,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import EditError
-from genolewm_assets.genome import TOKEN_BP, EditSpec, RelEdit, encode_kmers, encode_sequence
-from genolewm_assets.lewm.edits import EditSource, SampledHaplotype, WindowRecord
-from genolewm_assets.lewm.states import Pooling, TupleKind
+from genolewm_assets.genome import (
+    CLASSES,
+    TOKEN_BP,
+    EditSpec,
+    RelEdit,
+    decode_sequence,
+    encode_kmers,
+    encode_sequence,
+    start_from_pos,
+)
+from genolewm_assets.lewm.edits import Classification, EditSource, PackedWindows
+from genolewm_assets.lewm.sampler import EditBatch, WindowArrays
+from genolewm_assets.lewm.states import TupleKind
 
 Tokens = NDArray[np.int16]
 
@@ -146,98 +157,165 @@ def encode_tokens(sequence: str) -> Tokens:
     return encode_kmers(codes, k=TOKEN_BP, stride=TOKEN_BP).astype(np.int16)
 
 
-def build_tuples(
-    window: WindowRecord, haplotypes: Sequence[SampledHaplotype], pooling: Pooling, *, epoch: int, position: int
-) -> tuple[tuple[TrainingTuple, ...], Tokens]:
-    """Make the tuples of a window, one per haplotype.
+class TupleArrays(Protocol):
+    """What tuples are made from; see :class:`~genolewm_assets.lewm.training.batches.TrainingBatch`."""
 
-    Parameters
-    ----------
-    window
-        The unedited window.
-    haplotypes
-        Sampled haplotypes of the window, by slot.
-    pooling
-        Blocks over which states are averaged.
-    epoch, position
-        Epoch, and number of the batch in it; copied to the tuples.
+    @property
+    def kind(self) -> TupleKind:
+        """``local`` or ``global``."""
 
-    Returns
-    -------
-    tuple[TrainingTuple, ...]
-        One per haplotype.
-    ndarray
-        int16, shape (n_haplotypes, n_tokens): 6-mer indices of every edited window.
+    @property
+    def block_tokens(self) -> int:
+        """DNA tokens per block."""
+
+    @property
+    def windows(self) -> PackedWindows:
+        """The unedited windows."""
+
+    @property
+    def visits(self) -> NDArray[np.int64]:
+        """Epoch and number of the batch of each window."""
+
+    @property
+    def edits(self) -> EditBatch:
+        """Edits, tokens and blocks of the tuples."""
+
+    @property
+    def stated(self) -> Classification:
+        """What ClinVar states of single ClinVar alleles."""
+
+    @property
+    def unpacked(self) -> WindowArrays:
+        """The unedited windows with their bases."""
+
+    @property
+    def source_windows(self) -> Sequence[str]:
+        """Bases of the unedited windows."""
+
+    @property
+    def target_windows(self) -> Sequence[str]:
+        """Bases of the edited windows, one text per tuple."""
+
+
+def make_tuples(batch: TupleArrays) -> tuple[TrainingTuple, ...]:
+    """Make the tuples of a batch as objects.
 
     Raises
     ------
     EditError
-        If the pooled tokens of a haplotype equal those of the unedited window, or an edit lies outside of them.
+        If an edit lies outside of the blocks that its tuple is pooled over.
     """
-    source = encode_tokens(window.sequence)
-    targets = np.repeat(source[None], len(haplotypes), axis=0)
+    edits, windows, stated = batch.edits, batch.windows, batch.stated
+    ids, origins = [name.decode() for name in windows.window_ids.tolist()], windows.origins.tolist()
+    flanks, slots = _right_flanks(batch.unpacked), edits.slot.tolist()
+    visits, codes = batch.visits.tolist(), list(EditSource)
     tuples = []
-    for slot, haplotype in enumerate(haplotypes):
-        edited, locus_token = haplotype.edited, haplotype.locus_bp // TOKEN_BP
-        stated = haplotype.classification
-        _encode_changes(targets[slot], haplotype)
-        block_start, block_stop = pooling.blocks(locus_token, len(source))
-        pooled = slice(block_start * pooling.block_tokens, min(len(source), block_stop * pooling.block_tokens))
-        changed = np.flatnonzero(targets[slot, pooled] != source[pooled])
-        if not changed.size:
-            raise EditError(f"window {window.window_id}", "edit changes no pooled token", got=str(edited.edits))
+    for row, window in enumerate(edits.window.tolist()):
+        source, is_placed = batch.source_windows[window], bool(windows.contig[window] >= 0)
+        rel_edits = _rel_edits(edits, row, source)
+        blocks = range(int(edits.block_start[row]), int(edits.block_stop[row]))
+        genes = slice(int(stated.gene_at[row]), int(stated.gene_at[row + 1]))
         tuples.append(
             TrainingTuple(
-                window_id=window.window_id,
-                rel_edits=edited.edits,
-                source_window=window.sequence,
-                target_window=edited.sequence,
-                edit_source=haplotype.source,
-                planned_source=haplotype.planned,
-                frame_shift=edited.frame_shift,
-                length_change=edited.length_change,
-                left_context_bp=haplotype.locus_bp,
-                locus_token=locus_token,
-                block_start=block_start,
-                block_stop=block_stop,
-                n_pooled=pooled.stop - pooled.start,
-                n_changed=len(changed),
-                n_changed_blocks=len(np.unique(changed // pooling.block_tokens)),
-                pooled_edits=_pooled_share(window, edited.edits, range(block_start, block_stop), pooling),
-                kind=pooling.kind,
-                phase=_phase(haplotype),
-                label=stated.label if stated else None,
-                stars=stated.stars if stated else None,
-                clinvar_id=stated.clinvar_id if stated else None,
-                gene_ids=stated.gene_ids if stated else (),
-                origin=window.origin,
-                contig=window.contig,
-                window_start=window.start,
-                strand=window.strand,
-                alleles=haplotype.alleles,
-                epoch=epoch,
-                position=position,
-                slot=slot,
+                window_id=ids[window],
+                rel_edits=rel_edits,
+                source_window=source,
+                target_window=batch.target_windows[row],
+                edit_source=codes[edits.edit_source[row]],
+                planned_source=codes[edits.planned_source[row]],
+                frame_shift=int(edits.length_change[row]) % TOKEN_BP,
+                length_change=int(edits.length_change[row]),
+                left_context_bp=int(edits.locus_bp[row]),
+                locus_token=int(edits.locus_bp[row]) // TOKEN_BP,
+                block_start=blocks.start,
+                block_stop=blocks.stop,
+                n_pooled=int(edits.n_pooled[row]),
+                n_changed=int(edits.n_changed[row]),
+                n_changed_blocks=int(edits.n_changed_blocks[row]),
+                pooled_edits=_pooled_share(ids[window], source + flanks[window], rel_edits, blocks, batch.block_tokens),
+                kind=batch.kind,
+                phase=_phase(len(rel_edits), bool(edits.phased[row])),
+                label=_known(stated.label[row], CLASSES),
+                stars=_known(stated.stars[row]),
+                clinvar_id=_known(stated.clinvar_id[row]),
+                gene_ids=tuple(stated.gene_ids[genes].tolist()),
+                origin=origins[window],
+                contig=windows.contigs[windows.contig[window]] if is_placed else None,
+                window_start=int(windows.start[window]) if is_placed else None,
+                strand="+-"[int(windows.is_reverse[window])] if is_placed else None,
+                alleles=_alleles(batch, row, window) if is_placed else (),
+                epoch=visits[window][0],
+                position=visits[window][1],
+                slot=slots[row],
             )
         )
-    return tuple(tuples), targets
+    return tuple(tuples)
 
 
-def _phase(haplotype: SampledHaplotype) -> Phase:
-    if len(haplotype.edited.edits) == 1:
+@overload
+def _known(value: np.integer[Any]) -> int | None: ...
+@overload
+def _known(value: np.integer[Any], names: Sequence[str]) -> str | None: ...
+def _known(value: np.integer[Any], names: Sequence[str] | None = None) -> int | str | None:
+    """Return a number, or the name with this number, or None for a value that is not known (-1)."""
+    if value < 0:
+        return None
+    return int(value) if names is None else names[int(value)]
+
+
+def _right_flanks(windows: WindowArrays) -> list[str]:
+    return [
+        decode_sequence(windows.codes[end - right : end])
+        for end, right in zip(windows.at[1:].tolist(), windows.sizes[:, 2].tolist(), strict=True)
+    ]
+
+
+def _rel_edits(edits: EditBatch, row: int, window: str) -> tuple[RelEdit, ...]:
+    """Return the edits of a tuple with whole alleles, in the window's normal form."""
+    found = []
+    for place in range(edits.n_edits[row]):
+        pos, ref_bp = int(edits.edit_rel_pos[row, place]), int(edits.edit_ref_length[row, place])
+        found.append(RelEdit(pos, window[pos : pos + ref_bp], _alt(edits, row, place, edits.alt_at)))
+    return tuple(found)
+
+
+def _alleles(batch: TupleArrays, row: int, window: int) -> tuple[EditSpec, ...]:
+    """Return the edits of a tuple as reference alleles in the reference's normal form."""
+    edits, windows, found = batch.edits, batch.windows, []
+    contig = windows.contigs[windows.contig[window]]
+    left, size, right = windows.sizes[window].tolist()
+    codes = batch.unpacked.codes[batch.unpacked.at[window] + left :][: size + right]
+    if windows.is_reverse[window]:
+        codes = 3 - codes[:size][::-1]
+    for place in range(edits.n_edits[row]):
+        pos, ref_bp = int(edits.edit_pos[row, place]), int(edits.edit_ref_length[row, place])
+        at = start_from_pos(pos) - int(windows.start[window])
+        alt = _alt(edits, row, place, edits.allele_alt_at)
+        found.append(EditSpec(contig, pos, decode_sequence(codes[at : at + ref_bp]), alt))
+    return tuple(found)
+
+
+def _alt(edits: EditBatch, row: int, place: int, first: NDArray[np.int64]) -> str:
+    at = int(first[row, place])
+    return decode_sequence(edits.pool[at : at + int(edits.edit_alt_length[row, place])])
+
+
+def _phase(n_edits: int, phased: bool) -> Phase:
+    if n_edits == 1:
         return Phase.SINGLE
-    return Phase.PHASED if haplotype.phased else Phase.UNPHASED
+    return Phase.PHASED if phased else Phase.UNPHASED
 
 
-def _pooled_share(window: WindowRecord, edits: Sequence[RelEdit], blocks: range, pooling: Pooling) -> float:
+def _pooled_share(window_id: str, bases: str, edits: Sequence[RelEdit], blocks: range, block_tokens: int) -> float:
     """Return the share of edits that lie in the pooled blocks, 1.0; raise EditError if it is less.
 
-    The sampler rejects such haplotypes by arrays and token numbers; this compares texts and block numbers.
+    The sampler rejects such haplotypes by arrays and token numbers; this compares texts and block numbers. ``bases``
+    are those of the window and its right flank.
     """
-    inside = [_first_difference(window, edit) // TOKEN_BP // pooling.block_tokens in blocks for edit in edits]
+    inside = [_first_difference(bases, edit) // TOKEN_BP // block_tokens in blocks for edit in edits]
     if not all(inside):
         raise EditError(
-            f"window {window.window_id}",
+            f"window {window_id}",
             "edit lies outside of the blocks that its tuple is pooled over",
             expected=f"edits in blocks {blocks.start} to {blocks.stop - 1}",
             got=", ".join(str(edit) for edit, is_in in zip(edits, inside, strict=True) if not is_in),
@@ -246,18 +324,7 @@ def _pooled_share(window: WindowRecord, edits: Sequence[RelEdit], blocks: range,
     return sum(inside) / len(edits)
 
 
-def _first_difference(window: WindowRecord, edit: RelEdit) -> int:
+def _first_difference(bases: str, edit: RelEdit) -> int:
     """Return the first base, 0-based in the window, at which an edit alone makes a difference."""
-    bases = window.sequence + window.right_flank
     pairs = zip(bases[edit.rel_pos :], edit.alt + bases[edit.rel_end :], strict=False)
     return edit.rel_pos + next((at for at, (before, after) in enumerate(pairs) if before != after), len(bases))
-
-
-def _encode_changes(tokens: Tokens, haplotype: SampledHaplotype) -> None:
-    """Update the unedited window's tokens in place to the edited window's; encode only tokens that can differ."""
-    edited = haplotype.edited
-    # A change of length moves either the bases left of the edits (the origin shifts) or those right of them.
-    first = 0 if edited.origin_shift else haplotype.locus_bp // TOKEN_BP
-    moves_right = edited.length_change and not edited.origin_shift
-    last = len(tokens) if moves_right else -(-edited.edits[-1].rel_end // TOKEN_BP)
-    tokens[first:last] = encode_tokens(edited.sequence[first * TOKEN_BP : last * TOKEN_BP])

@@ -7,6 +7,7 @@ from .keys import cache_key_dir as cache_key_dir
 from .keys import compute_fingerprint as compute_fingerprint
 from .keys import compute_key as compute_key
 from .keys import validate_fingerprint as validate_fingerprint
+from .keys import validate_sources as validate_sources
 from .layout import ArraySpec as ArraySpec
 from .layout import IndexEntry as IndexEntry
 from .layout import is_complete as is_complete
@@ -22,4 +23,5 @@ from .row_index import RowIndex as RowIndex
 from .row_index import publish_row_index as publish_row_index
 from .stamps import RowStamp as RowStamp
 from .stamps import read_stamped as read_stamped
+from .stamps import stamp_files as stamp_files
 from .writer import ArrayStoreWriter as ArrayStoreWriter

@@ -203,10 +203,13 @@ class ArrayStoreReader:
         # All rows are in range, so mode="clip" clips none; the default mode would copy through a buffer.
         return rows_of.take(rows, axis=0, out=out, mode="clip")
 
+    def checked(self, indices: npt.ArrayLike, array: str | None = None) -> npt.NDArray[Any]:
+        """Return a whole array, not copied; only the rows given, whose checksums are compared, may be read."""
+        return self._array(self._name(array), self._rows(indices))
+
     def keys(self) -> list[str]:
         """Return the key of every row, in order."""
-        keys: list[str] = self.index.column(self.layout.key_column).to_pylist()
-        return keys
+        return list(self.index.column(self.layout.key_column).to_pylist())
 
     @property
     def index(self) -> pa.Table:

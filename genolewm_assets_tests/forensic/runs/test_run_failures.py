@@ -157,9 +157,9 @@ def test_a_file_that_changes_during_the_build_stops_it(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (b"Sample,Marker,Allele 1\nS,M,1\n", "is no allele report"),
-        (b"", "is no allele report"),
-        (b"Sample Name,Marker,Allele 1\nS,M,1\nS,M,2\n", "states a locus of a sample twice"),
+        (b"Sample Name,Marker,Call\nS,M,1\n", "is no allele report"),
+        (b"", "has no header"),
+        (b"Sample Name,Marker,Allele 1\nS,M,1\nS,M,2\n", "the sample has the locus twice"),
     ],
 )
 def test_a_malformed_report_is_named_without_its_alleles(text: bytes, problem: str) -> None:
@@ -171,10 +171,13 @@ def test_reports_of_both_layouts_are_read() -> None:
     comma = b"Sample Name,Marker,Allele 1,Allele 2,Height 1\nS1.1,AMEL,X,Y,900\nS1.1,TH01,6,,\n"
     tab = b"\xef\xbb\xbfSample Name\tMarker\tAllele#1\tHeight#1\tAllele#2\tHeight#2\nS2\tTH01\t9.3\t90\t9.3\t80\n\n"
     found = parse_annotations({"a.csv": comma, "b.txt": tab})
-    assert found.by_sample == {"S1.1": {"AMEL": ("X", "Y"), "TH01": ("6",)}, "S2": {"TH01": ("9.3",)}}
+    loci = {name: dict(own.loci) for name, own in found.by_sample.items()}
+    assert loci == {"S1.1": {"AMEL": ("X", "Y"), "TH01": ("6",)}, "S2": {"TH01": ("9.3",)}}
     assert repr(found) == "Annotations(2 samples)"
-    assert found.find(["", "S2"]) == {"TH01": ("9.3",)}
+    assert found.find(["", "S2"]) is found.by_sample["S2"]
     assert found.find(["S3"]) is None
+    with pytest.raises(InputError, match="names samples of another report too: expected each sample once, got 1"):
+        parse_annotations({"a.csv": comma, "b.csv": comma})
 
 
 def test_an_annotated_allele_without_bin_is_counted(folder: Folder) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.lewm.edits.allele_index import AlleleIndex
+from genolewm_assets.genome import CLASSES
+from genolewm_assets.lewm.edits.allele_index import AlleleIndex, Classification
 from genolewm_assets_tests.worlds.lewm.stream_world import no_alleles
 
 ROWS = [
@@ -20,7 +23,7 @@ ROWS = [
 @pytest.fixture
 def index() -> AlleleIndex:
     columns = zip(("chrom", "pos", "ref", "alt", "label"), zip(*ROWS, strict=True), strict=True)
-    return AlleleIndex(pa.table({name: list(values) for name, values in columns}))
+    return AlleleIndex.of(pa.table({name: list(values) for name, values in columns}))
 
 
 @pytest.mark.parametrize("contig", ["chr17", "chr2", "chr1", "chr"])
@@ -45,23 +48,57 @@ def test_every_allele_is_found_and_no_neighbour(index):
 
 
 def test_classes_follow_their_allele(index):
-    stated = {row: index.classification(row) for row in index.rows("chr17", 0, 20)}
-    found = {(*index.allele(row), one and one.label) for row, one in stated.items()}
-    assert found == {row[1:] for row in ROWS if row[0] == "chr17"}
-    assert len(index) == 6
+    facts = index.classification.take(np.arange(-1, len(index)))
+    names = [None, *(None if code < 0 else CLASSES[code] for code in facts.label[1:])]
+    assert [(*index.allele(row), names[row + 1]) for row in index.rows("chr17", 0, 20)] == sorted(
+        (row[1:] for row in ROWS if row[0] == "chr17"), key=lambda row: row[:3]
+    )
+    assert len(index) == len(facts) - 1 == 6
+    assert facts.stars.tolist() == facts.clinvar_id.tolist() == [-1] * 7
+
+
+def test_facts_of_alleles_are_taken_and_joined():
+    table = pa.table(
+        {
+            "chrom": ["c"] * 4,
+            "pos": [4, 3, 2, 1],
+            "ref": ["A"] * 4,
+            "alt": ["C"] * 4,
+            "label": ["P", None, "OTHER", "B"],
+            "stars": pa.array([2, None, 0, 4], pa.int8()),
+            "clinvar_id": [10, None, 2**40, 7],
+            "gene_ids": [[5, 3], None, [], [9]],
+        }
+    )
+    facts = AlleleIndex.of(table).classification
+    taken = facts.take(np.array([3, -1, 0, 1, 3]))
+    both = Classification.concatenate([taken, Classification.unknown(1), facts.take(np.zeros(0, np.int64))])
+    for found, n in ((taken, 5), (both, 6)):
+        assert found.label.tolist() == [0, -1, 4, 5, 0, -1][:n]
+        assert found.stars.tolist() == [2, -1, 4, 0, 2, -1][:n]
+        assert found.clinvar_id.tolist() == [10, -1, 7, 2**40, 10, -1][:n]
+        genes = [found.gene_ids[first:end].tolist() for first, end in pairwise(found.gene_at)]
+        assert genes == [[5, 3], [], [9], [], [5, 3], []][:n]
+
+
+def test_texts_and_contigs_are_plain_arrays(index):
+    both = [index.text[first:end].tobytes().decode() for first, end in pairwise(index.at)]
+    assert list(zip(index.pos.tolist(), both[::2], both[1::2], strict=True)) == list(map(index.allele, range(6)))
+    assert index.contig_rows(["chr2", "chr9", "chr17"]).tolist() == [[4, 6], [0, 0], [0, 4]]
+    assert index.longest_bp == 1
 
 
 def test_an_empty_table_and_one_without_classes():
-    index = AlleleIndex(no_alleles())
+    index = AlleleIndex.of(no_alleles())
     assert not len(index)
     assert not index.contains("chr17", 1, "A", "C")
-    index = AlleleIndex(pa.table({"chrom": ["c"], "pos": [1], "ref": ["A"], "alt": ["C"]}))
-    assert index.classification(0) is None
+    index = AlleleIndex.of(pa.table({"chrom": ["c"], "pos": [1], "ref": ["A"], "alt": ["C"]}))
+    assert index.classification is None
 
 
 def test_many_alleles_are_searched_not_scanned():
     n = 100_000
     table = pa.table({"chrom": ["chr1"] * n, "pos": np.arange(1, n + 1), "ref": ["A"] * n, "alt": ["C"] * n})
-    index = AlleleIndex(table)
+    index = AlleleIndex.of(table)
     assert [index.allele(row)[0] for row in index.rows("chr1", 500, 503)] == [501, 502, 503]
     assert index.contains("chr1", n, "A", "C")

@@ -13,24 +13,28 @@ from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.haplotypes import HaplotypeSampler
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
-from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sampling import SampledHaplotype
+from genolewm_assets.lewm.edits.rules import Haplotype, SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
-from genolewm_assets.lewm.edits.windows import WindowRecord
+from genolewm_assets.lewm.edits.windows import SplitWindows, WindowRecord
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
 from genolewm_assets.lewm.states.pooling import Pooling
-from genolewm_assets.lewm.training.tuples import Phase, build_tuples
+from genolewm_assets.lewm.training.batches import TrainingBatch
+from genolewm_assets.lewm.training.stream import HaplotypeStream, StreamSettings, Visits
+from genolewm_assets.lewm.training.tuples import Phase
+from genolewm_assets_tests.referees.sampling.plain_tuples import assert_arrays, build_tuples
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     WINDOW_BP,
+    as_batch,
     make_window,
     no_alleles,
+    plan_of,
     simulate_alleles,
     simulate_reference,
 )
 
 REFERENCE = simulate_reference()
-NONE_HELD = AlleleIndex(no_alleles())
+NONE_HELD = AlleleIndex.of(no_alleles())
 COMMON = [
     (row["pos"], row["ref"], row["alt"]) for row in simulate_alleles(REFERENCE, 500).to_pylist() if len(row["ref"]) < 20
 ]
@@ -54,12 +58,24 @@ def table(*rows: tuple[int | None, list[Key]]) -> pa.Table:
 
 def sample(
     haplotypes: pa.Table, window: WindowRecord, *, n: int = 8, turn: int = 0, held: AlleleIndex = NONE_HELD, **rules
-) -> tuple[SampledHaplotype, ...]:
+) -> tuple[Haplotype, ...]:
     sampler = HaplotypeSampler(haplotypes, held, SamplingRules(**rules))
-    return sampler.sample(window, [EditSource.CLINVAR] * n, DrawKey.of(turn))[0]
+    return sampler.sample(window, n, DrawKey.of(turn))[0]
 
 
-def keys_of(haplotype: SampledHaplotype) -> frozenset[Key]:
+def batch_of(window: WindowRecord, found: tuple[Haplotype, ...], pooling: Pooling) -> TrainingBatch:
+    """Return the batch that the stream makes of a window's haplotypes."""
+
+    class Found(HaplotypeSampler):
+        def sample(self, *_: object) -> tuple[tuple[Haplotype, ...], Counter[str]]:
+            return found, Counter()
+
+    windows, none = SplitWindows([as_batch([window])]), table((None, []))
+    stream = HaplotypeStream(windows, Found(none.slice(0, 0), NONE_HELD), StreamSettings(pooling=pooling))
+    return stream.batch(Visits.of([0], plan_of()), epoch=0, position=0)
+
+
+def keys_of(haplotype: Haplotype) -> frozenset[Key]:
     return frozenset((one.pos, one.ref, one.alt) for one in haplotype.alleles)
 
 
@@ -76,10 +92,14 @@ def test_every_haplotype_is_a_part_of_one_row(rows, start, strand, pooling, n_ph
     window = make_window(REFERENCE, start, strand=strand)
     found = sample(haplotypes, window, pooling=pooling)
     assert len({keys_of(one) for one in found}) == len({one.edited.sequence for one in found}) == len(found) <= 8
-    tuples, _ = build_tuples(window, found, pooling, epoch=0, position=0)
+    tuples, tokens = build_tuples(window, found, pooling, epoch=0, position=0)
+    batch = batch_of(window, found, pooling)
+    assert batch.tuples == tuples
+    assert_arrays(batch)
+    assert batch.target_tokens.tolist() == tokens.tolist()
     for one, made in zip(found, tuples, strict=True):
         assert len(one.edited.edits) in {2, 3}
-        assert (one.source, one.classification) == (EditSource.GNOMAD, None)
+        assert (one.source, one.allele_row) == (EditSource.GNOMAD, -1)
         assert any(keys_of(one) <= set(keys) for keys in rows)
         assert made.phase in {Phase.PHASED, Phase.UNPHASED}
         if made.phase is Phase.PHASED:
@@ -166,7 +186,7 @@ def test_a_window_without_two_alleles_in_one_span_emits_nothing():
 def test_haplotypes_that_make_a_closed_allele_are_not_emitted(strand):
     window = make_window(REFERENCE, 5_000, strand=strand)
     keys = [snv(6_000), snv(6_020), snv(6_040)]
-    closed = AlleleIndex(pa.table([[CONTIG], *([part] for part in keys[1])], names=["chrom", "pos", "ref", "alt"]))
+    closed = AlleleIndex.of(pa.table([[CONTIG], *([part] for part in keys[1])], names=["chrom", "pos", "ref", "alt"]))
     assert {keys_of(one) for one in sample(table((1, keys)), window, held=closed)} == {frozenset({keys[0], keys[2]})}
     assert len(sample(table((1, keys)), window)) == 4
 

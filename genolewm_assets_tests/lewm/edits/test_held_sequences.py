@@ -18,7 +18,7 @@ from genolewm_assets.lewm.package_build.contexts import context_tables
 from genolewm_assets_tests.strategies import sequences
 from genolewm_assets_tests.worlds.lewm.stream_world import no_alleles
 
-NONE_HELD = AlleleIndex(no_alleles())
+NONE_HELD = AlleleIndex.of(no_alleles())
 PAD = "".join("ACGT"[(at * at * 3 + at // 2) % 4] for at in range(102))
 Allele = tuple[int, str, str]
 

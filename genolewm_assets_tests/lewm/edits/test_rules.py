@@ -12,17 +12,17 @@ from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
-from genolewm_assets.lewm.edits.sampling import EditSampler
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets.lewm.states.pooling import Pooling, TupleKind
-from genolewm_assets.lewm.training.tuples import build_tuples
+from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler
+from genolewm_assets_tests.referees.sampling.plain_tuples import build_tuples
 from genolewm_assets_tests.strategies import sequences
 from genolewm_assets_tests.worlds.lewm.stream_world import make_window, no_alleles, simulate_alleles, simulate_reference
 
 REFERENCE = simulate_reference()
-NONE_HELD = AlleleIndex(no_alleles())
-REAL = {EditSource.GNOMAD: AlleleIndex(simulate_alleles(REFERENCE, 900))}
+NONE_HELD = AlleleIndex.of(no_alleles())
+REAL = {EditSource.GNOMAD: AlleleIndex.of(simulate_alleles(REFERENCE, 900))}
 #: Two slots of each source.
 PLAN = [EditSource.GNOMAD, EditSource.SYNTHETIC_INDEL, EditSource.SYNTHETIC_SNV] * 2
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise, product
+from itertools import product
 
 import hypothesis.strategies as st
-import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.edits import AlleleIndex, EditSource, Redraw, SamplingRules, SplitWindows
 from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
-from genolewm_assets.lewm.sampler.tables import AlleleArrays
 from genolewm_assets.lewm.states import Pooling
 from genolewm_assets.lewm.training.schedule import EditMix
-from genolewm_assets_tests.referees.plain_tuples import Samplers
+from genolewm_assets_tests.referees.sampling.plain_tuples import Samplers
 from genolewm_assets_tests.worlds.lewm.sampler_world import simulate_world
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     as_batch,
@@ -26,7 +24,7 @@ from genolewm_assets_tests.worlds.lewm.stream_world import (
     simulate_reference,
 )
 
-PLAN = EditMix.named("exact").slots(8).plan(0, 0)
+PLAN = [EditMix.named("exact").cycle[slot] for slot in range(8)]
 POLICIES = ("right_flank", "left_flank", "opposite")
 POOLINGS = (
     Pooling(),
@@ -95,10 +93,10 @@ def test_windows_of_the_size_of_the_stream():
     windows = [make_window(reference, start, strand=strand) for start in range(256, 20_000, 1_024) for strand in "+-"]
     windows.append(make_window(reference, 4_000, window_bp=1_026))
     real = {
-        EditSource.GNOMAD: AlleleIndex(alleles),
-        EditSource.CLINVAR: AlleleIndex(alleles.take(list(range(0, 600, 5)))),
+        EditSource.GNOMAD: AlleleIndex.of(alleles),
+        EditSource.CLINVAR: AlleleIndex.of(alleles.take(list(range(0, 600, 5)))),
     }
-    held = AlleleIndex(alleles.take(list(range(3, 600, 7))))
+    held = AlleleIndex.of(alleles.take(list(range(3, 600, 7))))
     samplers = Samplers(SplitWindows([as_batch(windows)]), real, held, SamplingRules())
     for epoch in range(2):
         samplers.compare([*range(len(windows))] * 3, [PLAN] * 3 * len(windows), seed=7, epoch=epoch)
@@ -108,25 +106,23 @@ def test_windows_of_the_size_of_the_stream():
 def test_a_window_without_room_is_named():
     reference = simulate_reference()
     windows = SplitWindows([as_batch([make_window(reference, at, window_bp=132) for at in (3_000, 5_000)])])
-    samplers = Samplers(windows, {}, AlleleIndex(no_alleles()), SamplingRules())
+    samplers = Samplers(windows, {}, AlleleIndex.of(no_alleles()), SamplingRules())
     samplers.compare([1, 0], [[EditSource.SYNTHETIC_SNV] * 20] * 2, seed=0, epoch=0)
     assert samplers.seen["full"] == 1
 
 
-def test_tables_that_do_not_fit_are_refused():
-    index = AlleleIndex(no_alleles())
-    one, other = (AlleleArrays.of(index, contigs) for contigs in (["chr1"], ["chr2"]))
-    with pytest.raises(ConfigurationError, match="contigs are numbered differently"):
-        BatchSampler({EditSource.GNOMAD: one}, other)
+def test_more_than_two_sources_of_real_alleles_are_refused():
+    index = AlleleIndex.of(no_alleles())
     with pytest.raises(ConfigurationError, match="too many: expected at most 2, got 3"):
-        BatchSampler(dict.fromkeys(list(EditSource)[:3], one), one)
+        BatchSampler(dict.fromkeys(list(EditSource)[:3], index), index)
 
 
-def test_alleles_keep_their_rows():
-    world = simulate_world(1)
-    for index in world.real.values():
-        arrays = AlleleArrays.of(index, ["chr2", "chr9", "chr17"])
-        assert np.diff(arrays.rows).ravel().tolist() == [len(index.contig_rows(c)) for c in ("chr2", "chr9", "chr17")]
-        texts = [arrays.text[first:end].tobytes().decode() for first, end in pairwise(arrays.at)]
-        expected = [index.allele(row) for row in range(len(index))]
-        assert list(zip(arrays.pos.tolist(), texts[::2], texts[1::2], strict=True)) == expected
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("part", range(100))
+def test_a_hundred_thousand_windows(part):
+    """1,000 windows of a world of their own, with the default rules and eight edits."""
+    world = simulate_world(1_000 + part, n_windows=1_000)
+    samplers = Samplers(world.windows, world.real, world.held_out, SamplingRules(), world.held_sequences)
+    for first in range(0, 1_000, 20):
+        samplers.compare(range(first, first + 20), [PLAN] * 20, seed=part, epoch=1)
+    assert samplers.seen["edits_2"] > 100

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from dataclasses import replace
 
@@ -8,30 +9,46 @@ import pytest
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.draws import DrawKey
+from genolewm_assets.lewm.edits.haplotypes import HaplotypeSampler
 from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sampling import EditSampler
-from genolewm_assets.lewm.states.pooling import Pooling, TupleKind, block_count
-from genolewm_assets.lewm.training.batches import encode_targets, make_batch, merge_batches, pool_states
-from genolewm_assets.lewm.training.schedule import EditMix
-from genolewm_assets.lewm.training.tuples import build_tuples
-from genolewm_assets_tests.worlds.lewm.stream_world import make_window, no_alleles, simulate_reference
+from genolewm_assets.lewm.edits.windows import SplitWindows
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
+from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
+from genolewm_assets.lewm.states.pooling import Pooling, block_count
+from genolewm_assets.lewm.training.batches import TrainingBatch, encode_targets, merge_batches, pool_states
+from genolewm_assets.lewm.training.stream import HaplotypeStream, RandomStream, StreamSettings, Visits
+from genolewm_assets_tests.referees.sampling.plain_tuples import assert_arrays
+from genolewm_assets_tests.worlds.lewm.stream_world import (
+    as_batch,
+    make_window,
+    no_alleles,
+    plan_of,
+    simulate_reference,
+)
 
 REFERENCE = simulate_reference()
 
 
-def tuples_of(start: int, kind: str = "local", window_bp: int = 3_072):
+def batch_of(
+    start: int, position: int = 0, *, kind: str = "local", window_bp: int = 3_072, states: bool = True
+) -> TrainingBatch:
     window = make_window(REFERENCE, start, window_bp=window_bp)
-    pooling = Pooling.named(kind, 100, "both")
-    sampler = EditSampler({}, AlleleIndex(no_alleles()), SamplingRules(pooling=pooling))
-    haplotypes, _ = sampler.sample(window, EditMix.named("exact").slots(8).plan(0, 0), DrawKey.of(start))
-    return build_tuples(window, haplotypes, pooling, epoch=0, position=0)
-
-
-def batch_of(start: int, position: int = 0, *, states: bool = True, **kinds):
-    tuples, tokens = tuples_of(start, **kinds)
+    settings = StreamSettings(seed=start, pooling=Pooling.named(kind, 100, "both"))
+    held = AlleleIndex.of(no_alleles())
+    sampler = BatchSampler({}, held, SamplingRules(pooling=settings.pooling))
+    stream = RandomStream(SplitWindows([as_batch([window])]), sampler, settings)
+    batch = stream.batch(Visits.of([0], plan_of()), epoch=0, position=position)
     rows = np.full((8, 3), float(start), np.float32) if states else None
-    return make_batch(tuples, list(tokens), epoch=0, position=position, source_states=rows, redraws={"held_out": 2})
+    return replace(batch, source_states=rows, counts={**batch.counts, "redrawn_held_out": 2})
+
+
+def empty_batch(kind: str, *, states: bool = True) -> TrainingBatch:
+    """Return a batch of a window without a haplotype."""
+    settings = StreamSettings(pooling=Pooling.named(kind, 100, "both"))
+    windows = SplitWindows([as_batch([make_window(REFERENCE, 1_000)])])
+    none = HaplotypeSampler(HOLDOUT_HAPLOTYPES.arrow.empty_table(), AlleleIndex.of(no_alleles()))
+    batch = HaplotypeStream(windows, none, settings).batch(Visits.of([0], plan_of(n_slots=4)), epoch=2, position=5)
+    return replace(batch, source_states=np.zeros((0, 3), np.float32) if states else None)
 
 
 class _CountingEncoder:
@@ -78,22 +95,18 @@ def test_slots_are_counted_before_and_after_fallback():
 
 
 def test_kinds_do_not_mix():
-    local, whole = tuples_of(1_000), tuples_of(1_000, "global")
-    with pytest.raises(InputError, match=r"not of one kind: expected all local or all global"):
-        make_batch([*local[0], *whole[0]], [*local[1], *whole[1]], epoch=0, position=0)
     with pytest.raises(InputError, match="not of one kind"):
         merge_batches([batch_of(1_000), batch_of(1_000, kind="global")])
     for kind in ("local", "global"):
-        empty = make_batch([], [], epoch=0, position=0, kind=TupleKind(kind))
+        other = batch_of(1_000, kind="local" if kind == "global" else "global", states=False)
         with pytest.raises(InputError, match="not of one kind"):
-            merge_batches([batch_of(1_000, kind="local" if kind == "global" else "global", states=False), empty])
-    with pytest.raises(InputError, match="not of one kind"):
-        make_batch([], [], epoch=0, position=0)
+            merge_batches([other, empty_batch(kind, states=False)])
+    with pytest.raises(InputError, match="cannot be merged"):
+        merge_batches([])
 
 
 def test_batches_without_a_tuple_are_merged():
-    states = np.zeros((0, 3), np.float32)
-    empty = make_batch([], [], epoch=2, position=5, unfilled=4, kind=TupleKind.GLOBAL, source_states=states)
+    empty = empty_batch("global")
     merged = merge_batches([empty, replace(empty, position=6)])
     assert (len(merged), merged.kind, merged.epoch, merged.position) == (0, "global", 2, 6)
     assert merged.counts == {"unfilled": 8}
@@ -106,10 +119,24 @@ def test_batches_without_a_tuple_are_merged():
     assert np.array_equal(both.source_states, full.source_states)
 
 
-def test_states_come_with_every_tuple_or_none():
-    tuples, tokens = tuples_of(1_000)
-    with pytest.raises(InputError, match="expected 8 rows, got 7"):
-        make_batch(tuples, list(tokens), epoch=0, position=0, source_states=np.zeros((7, 3), np.float32))
+def test_merged_batches_keep_their_tuples_and_arrays():
+    parts = [batch_of(1_000), batch_of(4_000, 1, window_bp=2_052), batch_of(1_000, 2)]
+    merged = merge_batches(parts)
+    assert merged.tuples == tuple(one for part in parts for one in part.tuples)
+    assert [one.position for one in merged.tuples] == [0] * 8 + [1] * 8 + [2] * 8
+    assert_arrays(merged)
+
+
+def test_a_pickled_batch_is_small_and_the_same():
+    batch = batch_of(1_000)
+    size = len(pickle.dumps(batch))
+    assert batch.tuples
+    again = pickle.loads(pickle.dumps(batch))
+    assert len(pickle.dumps(batch)) == size
+    assert again.tuples == batch.tuples
+
+
+def test_states_come_with_every_batch_or_none():
     with pytest.raises(InputError, match="all have source states, or none"):
         merge_batches([batch_of(1_000), batch_of(1_000, states=False)])
 
@@ -120,7 +147,10 @@ def test_source_and_target_are_pooled_over_the_same_tokens():
         batch = merge_batches([batch_of(1_000, kind=kind), batch_of(4_000, kind=kind, window_bp=2_052)])
         pooled = encode_targets(batch, _CountingEncoder())
         source = pool_states(
-            batch.tuples, _CountingEncoder().encode_windows([one.source_window for one in batch.tuples]), 64
+            _CountingEncoder().encode_windows([one.source_window for one in batch.tuples]),
+            np.stack((batch.block_start, batch.block_stop), axis=1),
+            batch.n_tokens,
+            64,
         )
         for row, one in enumerate(batch.tuples):
             for states, sequence in ((pooled, one.target_window), (source, one.source_window)):
@@ -157,8 +187,8 @@ def test_an_encoder_that_shares_work_gets_every_window_once():
 
 
 def test_states_of_another_shape_are_refused():
-    tuples, _ = tuples_of(1_000)
+    blocks, n_tokens = np.array([[0, 3]] * 8), np.full(8, 512)
     with pytest.raises(InputError, match=r"expected \(8, n_blocks, hidden\)"):
-        pool_states(tuples, np.zeros((7, 8, 3)), 64)
+        pool_states(np.zeros((7, 8, 3)), blocks, n_tokens, 64)
     with pytest.raises(InputError, match="not blocks of the window"):
-        pool_states([replace(one, block_stop=9) for one in tuples], np.zeros((8, 8, 3)), 64)
+        pool_states(np.zeros((8, 8, 3)), blocks + np.array([0, 6]), n_tokens, 64)

@@ -289,14 +289,25 @@ def test_a_plain_loader_gives_the_same_batches(package, workers):
     ]
 
 
+def test_workers_send_tensors(package):
+    dataset = lewm.GenoLeWMDataset(package, windows_per_batch=4)
+    loader = torch_data.DataLoader(dataset, batch_size=None, num_workers=2, collate_fn=tensors_of.as_tensors)
+    for found, batch in zip(loader, dataset, strict=True):
+        expected = tensors_of.as_tensors(batch)
+        assert set(found) == set(expected)
+        for name, tensor in expected.items():
+            assert found[name].is_shared()
+            assert torch.equal(found[name], tensor), name
+
+
 def test_tensors_share_the_arrays(package):
     batch = next(iter(lewm.GenoLeWMDataset(package, windows_per_batch=2)))
     tensors = tensors_of.as_tensors(batch)
     assert tensors["source_states"].shape == (16, 6)
     assert tensors["source_states"].dtype == torch.float32
     assert tensors["target_tokens"].dtype == torch.int16
-    tensors["locus_token"][0] = -7
-    assert batch.locus_token[0] == -7
+    tensors["block_start"][0] = -7
+    assert batch.block_start[0] == -7
     bare = tensors_of.as_tensors(next(iter(lewm.GenoLeWMDataset(package, with_states=False))))
     assert "source_states" not in bare
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import hypothesis.strategies as st
@@ -11,7 +12,7 @@ from hypothesis import given
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.packages.mix import EDIT_SHARES, PackageMix, Shares, present_shares, window_shares
-from genolewm_assets.lewm.training.mix import WITH_CLINVAR, WITH_GNOMAD, WITH_NONE, WindowAlleles, plan_epoch
+from genolewm_assets.lewm.training.mix import WITH_CLINVAR, WITH_GNOMAD, WITH_NONE, EpochPlan, WindowAlleles, plan_epoch
 from genolewm_assets.lewm.training.schedule import WindowSchedule
 
 CORPORA = ("eukaryote_generator", "mrna_evo2", "mrna_splice_evo2", "prokaryote_evo2")
@@ -27,13 +28,19 @@ def make_alleles(n_reference: int, n_corpus: int, *, seed: int = 0, with_clinvar
     return WindowAlleles(origins, clinvar, gnomad)
 
 
+def sources_of(plan: EpochPlan, ordinals: Sequence[int], rows: Sequence[int]) -> Counter[str]:
+    """Count the sources of the slots of some visits."""
+    codes = plan.slots.plans(np.array(ordinals, dtype=np.int64), np.array(rows, dtype=np.int64))
+    return Counter(list(EditSource)[code].value for code in codes.ravel())
+
+
 def served(alleles: WindowAlleles, mix: PackageMix, n_edits: int = 8) -> tuple[Shares, Counter[int], Shares]:
     """Count the slots and visits of one epoch as plainly as possible; return them with what the plan promises."""
     plan = plan_epoch(alleles, mix, n_edits=n_edits)
     rows = WindowSchedule.of(plan, plan.slots, seed=0).rows(0).tolist()
     origins, edits = Counter(), Counter()
     for ordinal, row in enumerate(rows):
-        slots = Counter(map(str, plan.slots.plan(ordinal, row)))
+        slots = sources_of(plan, [ordinal], [row])
         assert slots.total() == n_edits
         assert slots["clinvar"] <= alleles.clinvar[row]
         assert slots["gnomad"] <= alleles.gnomad[row]
@@ -132,7 +139,7 @@ def test_any_alleles_and_shares_give_the_promised_epoch(data):
     assert all(plan.shares.edits[name] <= edits[name] + 1e-5 for name in real)
     assert sum(plan.shares.edits.values()) == pytest.approx(1)
     rows = WindowSchedule.of(plan, plan.slots, seed=0).rows(0).tolist()
-    counted = Counter(str(one) for at, row in enumerate(rows) for one in plan.slots.plan(at, row))
+    counted = sources_of(plan, range(len(rows)), rows)
     for name in real:
         # Visits are whole numbers, and each of the few strata is rounded.
         assert counted[name] / (400 * n_edits) == pytest.approx(plan.shares.edits[name], abs=0.05)

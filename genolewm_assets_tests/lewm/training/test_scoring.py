@@ -18,10 +18,11 @@ from genolewm_assets.lewm.packages.reader import Package, open_package
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS
 from genolewm_assets.lewm.states.pooling import pool_blocks
 from genolewm_assets.lewm.training.scoring import SplitBenches, most_central_windows
-from genolewm_assets.lewm.training.stream import Visit
+from genolewm_assets.lewm.training.stream import Visits
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package, states_of
 from genolewm_assets_tests.worlds.lewm.package_world import PROFILE, SEQUENCES, clinvar, other_base, table
+from genolewm_assets_tests.worlds.lewm.stream_world import plan_of
 
 torch_data = Late("torch.utils.data")
 
@@ -222,7 +223,7 @@ def test_an_allele_stated_as_scored_that_its_window_does_not_show_is_an_error(pa
         (tmp_path / name).symlink_to(package.resolve() / name)
     stream = SplitBenches(Package(tmp_path, read_package_info(package), {}), Split.VALIDATION).open("holdout-chr")
     with pytest.raises(CorruptResourceError, match=r"stated as scored.*got other_reference"):
-        stream.batch([Visit(i, ()) for i in range(len(stream))], epoch=0, position=0)
+        stream.batch(Visits.of(range(len(stream)), plan_of()), epoch=0, position=0)
 
 
 @given(

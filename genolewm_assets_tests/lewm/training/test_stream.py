@@ -10,18 +10,18 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.haplotypes import HaplotypeSampler
 from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sampling import EditSampler
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
+from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
 from genolewm_assets.lewm.states.pooling import Pooling
-from genolewm_assets.lewm.training.schedule import EditMix
-from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
+from genolewm_assets.lewm.training.stream import HaplotypeStream, RandomStream, StreamSettings, Visits
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     MemoryStates,
     as_batch,
     make_window,
     no_alleles,
+    plan_of,
     simulate_alleles,
     simulate_reference,
 )
@@ -35,18 +35,23 @@ WINDOWS = [
 ]
 #: 512 tokens are 8 blocks; 342 are 6, in rows that have room for 8.
 READERS = {"full": MemoryStates([8, 8], 8), "short": MemoryStates([6, 6, 6], 8, seed=2)}
-GNOMAD = {EditSource.GNOMAD: AlleleIndex(simulate_alleles(REFERENCE, 300))}
+GNOMAD = {EditSource.GNOMAD: AlleleIndex.of(simulate_alleles(REFERENCE, 300))}
 SETTINGS = StreamSettings(seed=4)
-PLAN = EditMix.named("exact").slots(8).plan(0, 0)
-VISITS = [Visit(2, PLAN), Visit(0, PLAN), Visit(1, PLAN), Visit(2, PLAN, 1)]
+VISITS = Visits.of([2, 0, 1, 2], plan_of(), [0, 0, 0, 1])
 
 
-def stream(readers=READERS, settings=SETTINGS) -> TupleStream:
-    return TupleStream(SplitWindows([as_batch(WINDOWS)]), sampler(settings), settings, readers)
+def stream(readers=READERS, settings=SETTINGS) -> RandomStream:
+    return RandomStream(SplitWindows([as_batch(WINDOWS)]), sampler(settings), settings, readers)
 
 
-def sampler(settings=SETTINGS) -> EditSampler:
-    return EditSampler(GNOMAD, AlleleIndex(no_alleles()), SamplingRules(pooling=settings.pooling))
+def sampler(settings=SETTINGS) -> BatchSampler:
+    return BatchSampler(GNOMAD, AlleleIndex.of(no_alleles()), SamplingRules(pooling=settings.pooling))
+
+
+def some(which: int | slice) -> Visits:
+    """Return some of the visits."""
+    at = np.arange(4)[which].reshape(-1)
+    return Visits(VISITS.rows[at], VISITS.plan[at], VISITS.again[at])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +62,7 @@ def test_source_states_are_the_cached_blocks_of_each_tuple(pooling):
     assert (batch.epoch, batch.position, len(batch), batch.kind) == (1, 6, 32, pooling.kind)
     rows = {0: ("full", 1), 1: ("full", 0), 2: ("short", 2)}
     for index, one in enumerate(batch.tuples):
-        cache, row = rows[VISITS[index // 8].row]
+        cache, row = rows[int(VISITS.rows[index // 8])]
         blocks = READERS[cache].states[row].astype(float)
         wanted = np.mean([blocks[token // 64] for token in pooled_tokens(one)], axis=0)
         np.testing.assert_allclose(batch.source_states[index], wanted, rtol=1e-5)
@@ -77,9 +82,9 @@ def test_windows_with_fewer_haplotypes_than_slots():
         for i, part in enumerate([slice(0, 2), slice(2, 5)])
     ]
     haplotypes = pa.Table.from_pylist(rows, schema=HOLDOUT_HAPLOTYPES.arrow)
-    held = AlleleIndex(no_alleles())
-    made = TupleStream(SplitWindows([as_batch(WINDOWS)]), HaplotypeSampler(haplotypes, held), SETTINGS, READERS)
-    batch = made.batch([Visit(i, PLAN) for i in (0, 1, 2)], epoch=0, position=0)
+    held = AlleleIndex.of(no_alleles())
+    made = HaplotypeStream(SplitWindows([as_batch(WINDOWS)]), HaplotypeSampler(haplotypes, held), SETTINGS, READERS)
+    batch = made.batch(Visits.of([0, 1, 2], plan_of()), epoch=0, position=0)
     assert [one.phase for one in batch.tuples] == ["unphased"] + ["phased"] * 4
     assert batch.counts["unfilled"] == 3 * 8 - 5
     assert batch.counts["multi_edit"] == len(batch) == 5
@@ -87,15 +92,15 @@ def test_windows_with_fewer_haplotypes_than_slots():
         blocks = READERS["full"].states[1 if one.window_start == 1_000 else 0].astype(float)
         wanted = np.mean([blocks[token // 64] for token in pooled_tokens(one)], axis=0)
         np.testing.assert_allclose(batch.source_states[index], wanted, rtol=1e-5)
-    empty = made.batch([Visit(2, PLAN)], epoch=0, position=3)
+    empty = made.batch(Visits.of([2], plan_of()), epoch=0, position=3)
     assert (len(empty), empty.counts, empty.kind, empty.source_states.shape) == (0, {"unfilled": 8}, "local", (0, 5))
-    assert empty.target_tokens.shape == (0, 0)
+    assert empty.target_tokens.shape == (0, 342)
 
 
 def test_a_batch_depends_on_its_visits_alone():
     whole = stream().batch(VISITS, epoch=1, position=0)
-    for index, visit in enumerate(VISITS):
-        alone = stream().batch([visit], epoch=1, position=0)
+    for index in range(4):
+        alone = stream().batch(some(index), epoch=1, position=0)
         assert alone.tuples == whole.tuples[index * 8 : index * 8 + 8]
 
 
@@ -119,12 +124,12 @@ def test_a_window_in_no_cache_is_named():
     with pytest.raises(
         CorruptResourceError, match=r"in no cache of the package: expected one of \['short'\], got 'full'"
     ):
-        stream({"short": READERS["short"]}).batch(VISITS[1:], epoch=0, position=0)
-    unknown = TupleStream(
+        stream({"short": READERS["short"]}).batch(some(slice(1, None)), epoch=0, position=0)
+    unknown = RandomStream(
         SplitWindows([as_batch([replace(WINDOWS[0], cache_key=None)])]), sampler(), StreamSettings(), READERS
     )
     with pytest.raises(CorruptResourceError, match="got None"):
-        unknown.batch([Visit(0, PLAN)], epoch=0, position=0)
+        unknown.batch(Visits.of([0], plan_of()), epoch=0, position=0)
 
 
 @pytest.mark.parametrize(("widths", "n_blocks"), [([8, 8], 16), ([4, 4], 4), ([4, 4], 8), ([16, 16], 16)])

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from genolewm_assets import lewm
-from genolewm_assets.genome import EditType, RelEdit
-from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.sampling import EditSampler
-from genolewm_assets.lewm.edits.sources import EditSource
+from genolewm_assets.genome import EditType
+from genolewm_assets.lewm.edits.allele_index import LABEL_CODES, AlleleIndex
+from genolewm_assets.lewm.edits.sources import EDIT_SOURCE_CODES, EditSource
 from genolewm_assets.lewm.edits.windows import SplitWindows
-from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
+from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
+from genolewm_assets.lewm.training.stream import RandomStream, StreamSettings, Visits
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
 from genolewm_assets_tests.worlds.lewm.stream_world import (
@@ -61,12 +61,12 @@ def batches(tmp_path_factory: pytest.TempPathFactory):
 def reverse_batch():
     """Return a batch of a window on the reverse strand."""
     reference = simulate_reference()
-    sampler = EditSampler({EditSource.GNOMAD: AlleleIndex(simulate_alleles(reference, 300))}, AlleleIndex(no_alleles()))
-    stream = TupleStream(
-        SplitWindows([as_batch([make_window(reference, 4_000, strand="-")])]), sampler, StreamSettings()
-    )
-    plan = (EditSource.GNOMAD,) * 8
-    return stream.batch([Visit(0, plan, again) for again in range(8)], epoch=0, position=0)
+    real = {EditSource.GNOMAD: AlleleIndex.of(simulate_alleles(reference, 300))}
+    sampler = BatchSampler(real, AlleleIndex.of(no_alleles()))
+    windows = SplitWindows([as_batch([make_window(reference, 4_000, strand="-")])])
+    plan = np.full(8, EDIT_SOURCE_CODES[EditSource.GNOMAD], dtype=np.int8)
+    visits = Visits.of([0] * 8, plan, range(8))
+    return RandomStream(windows, sampler, StreamSettings()).batch(visits, epoch=0, position=0)
 
 
 def spelled(codes, size: int) -> str:
@@ -123,23 +123,8 @@ def test_shapes_and_dtypes_are_as_documented(batches):
 
 def test_published_codes_do_not_change():
     assert {kind.value: code for kind, code in arrays_of.EDIT_TYPE_CODES.items()} == TYPES
-    assert SOURCES.items() <= {source.value: code for source, code in arrays_of.EDIT_SOURCE_CODES.items()}.items()
-    assert set(arrays_of.EDIT_SOURCE_CODES) == set(EditSource)
-    assert {**arrays_of.LABEL_CODES, None: -1} == LABELS
+    assert SOURCES.items() <= {source.value: code for source, code in EDIT_SOURCE_CODES.items()}.items()
+    assert set(EDIT_SOURCE_CODES) == set(EditSource)
+    assert {**LABEL_CODES, None: -1} == LABELS
     assert {name: arrays_of.CONTIG_CODES[name] for name in CONTIGS if name}.items() <= CONTIGS.items()
     assert len(arrays_of.CONTIG_CODES) == 25
-
-
-def test_long_alleles_are_cut_and_flagged_and_more_than_three_edits_widen_the_arrays(batches):
-    one = batches[0].tuples[0]
-    deleted = one.source_window[40:60]
-    long = replace(one, rel_edits=(RelEdit(40, deleted, deleted[0]),), alleles=(), contig="scaffold_7")
-    at = [RelEdit(place, "A", "C") for place in (10, 20, 30, 40)]
-    arrays = arrays_of.edit_arrays([long, replace(one, rel_edits=tuple(at), alleles=())])
-    assert arrays["edit_mask"].tolist() == [[True, False, False, False], [True] * 4]
-    assert arrays["edit_ref_length"][0].tolist() == [20, 0, 0, 0]
-    assert "".join("ACGT"[code] for code in arrays["edit_ref"][0, 0]) == deleted[:16]
-    assert arrays["edit_truncated"][0].tolist() == [True, False, False, False]
-    assert not arrays["edit_truncated"][1].any()
-    assert arrays["edit_pos"].tolist() == [[-1] * 4] * 2
-    assert arrays["contig"].tolist()[0] == -1

@@ -24,7 +24,10 @@ from genolewm_assets.lewm.holdouts.alleles import (
 from genolewm_assets.lewm.holdouts.index import HoldoutIndex
 from genolewm_assets.lewm.holdouts.schema import VariantOrigin
 from genolewm_assets.lewm.package_build.split import find_regions
+from genolewm_assets.lewm.training import opening
 from genolewm_assets.variants import allele_spans
+from genolewm_assets_tests.referees.sampling.plain_batches import PlainBatchSampler
+from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler
 from genolewm_assets_tests.worlds.lewm.filtered_world import GENE_A, RUN_END, deletion, normal_text
 from genolewm_assets_tests.worlds.lewm.mutants import BUILD, HOLDOUTS, Mutant, all_of, exchange, nothing
 
@@ -134,8 +137,8 @@ def _stream() -> Iterator[Mutant]:
         f"{HOLDOUTS}.build.list_in_genes", lambda table, *more, **named: _IN_GENES(table.slice(0, 0), *more, **named)
     )
     yield Mutant("alleles of genes not listed", of_clinvar, kind, of_gene, told=True)
-    rules = EditRules.__module__
-    forward = exchange(f"{_EDITS}.sampling.EditPlace", _Forward)
+    rules, plain = EditRules.__module__, exchange(f"{opening.__name__}.BatchSampler", PlainBatchSampler)
+    forward = exchange(f"{EditSampler.__module__}.EditPlace", _Forward)
     taken_back = exchange("genolewm_assets.lewm.training.split.HeldSequences", _OnlyMade)
     shifted = exchange(
         f"{AlleleIndex.__module__}.AlleleIndex.contains",
@@ -164,7 +167,8 @@ def _stream() -> Iterator[Mutant]:
             unplaced,
         ),
     ):
-        yield Mutant(name, mutate, kind, finds)
+        # The rules of the plain sampler are changed, which draws what the compiled one draws.
+        yield Mutant(name, all_of(plain, mutate), kind, finds)
 
 
 ALLELE_MUTANTS = (*_alleles(), *_stream())

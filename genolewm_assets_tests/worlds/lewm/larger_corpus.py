@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.edits.sampling import EditSampler, SamplingRules
+from genolewm_assets.lewm.edits.rules import SamplingRules
 from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.packages.mix import Shares
 from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
+from genolewm_assets.lewm.training.opening import open_stream
 from genolewm_assets.lewm.training.schedule import WindowSchedule
 from genolewm_assets.lewm.training.split import read_split
-from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visit
+from genolewm_assets.lewm.training.stream import StreamSettings, Visits
 
 
 def served_with(package: Package, times: int, *, n_visits: int = 600) -> Shares:
@@ -33,12 +35,12 @@ def served_with(package: Package, times: int, *, n_visits: int = 600) -> Shares:
     alleles = WindowAlleles.count(windows, given.real, rules.first_bp, rules.inset_bp)
     plan = plan_epoch(alleles, package.info.mix, n_edits=8)
     rows = WindowSchedule.of(plan, plan.slots, seed=0).rows(0)
-    stream = TupleStream(windows, EditSampler(given.real, given.held_out, rules), StreamSettings())
+    stream = open_stream(replace(given, windows=windows, held_sequences=None), rules, StreamSettings())
     origins, edits = Counter[str](), Counter[str]()
-    for at in np.unique(np.linspace(0, len(rows) - 1, n_visits).astype(int)).tolist():
-        for one in stream.batch([Visit(int(rows[at]), plan.slots.plan(at, int(rows[at])))], epoch=0, position=0).tuples:
-            origins[one.origin] += 1
-            edits[str(one.edit_source)] += 1
+    at = np.unique(np.linspace(0, len(rows) - 1, n_visits).astype(np.int64))
+    for one in stream.batch(Visits.of(rows[at], plan.slots.plans(at, rows[at])), epoch=0, position=0).tuples:
+        origins[one.origin] += 1
+        edits[str(one.edit_source)] += 1
     return Shares(
         {name: n / origins.total() for name, n in origins.items()},
         {name: n / edits.total() for name, n in edits.items()},

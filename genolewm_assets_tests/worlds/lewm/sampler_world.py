@@ -52,10 +52,12 @@ def simulate_world(seed: int, *, n_windows: int = 24, window_bp: int = 600, flan
     return SamplerWorld(
         SplitWindows([as_batch(windows)]),
         {
-            source: AlleleIndex(_table([one for one, kept in zip(alleles, keep[row], strict=True) if kept], row == 1))
+            source: AlleleIndex.of(
+                _table([one for one, kept in zip(alleles, keep[row], strict=True) if kept], row == 1)
+            )
             for row, source in enumerate((EditSource.GNOMAD, EditSource.CLINVAR))
         },
-        AlleleIndex(_table(held + held_snvs)),
+        AlleleIndex.of(_table(held + held_snvs)),
         HeldSequences([batch for table in contexts for batch in table.to_batches()]),
     )
 

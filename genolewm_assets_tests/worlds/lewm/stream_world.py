@@ -10,8 +10,10 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.genome import Variant, normalise, reverse_complement
+from genolewm_assets.lewm.edits.sources import EDIT_SOURCE_CODES, EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets.lewm.packages.schema import PACKAGE_WINDOWS
+from genolewm_assets.lewm.training.schedule import EditMix
 
 WINDOW_BP, MARGIN_BP = 3_072, 256
 CONTIG = "chr17"
@@ -116,7 +118,19 @@ class MemoryStates:
         for row, width in enumerate(widths):
             self.states[row, width:] = np.nan
 
-    def get_rows(self, indices: ArrayLike, array: str | None = None) -> NDArray[Any]:
-        """Return some rows."""
+    def checked(self, indices: ArrayLike, array: str | None = None) -> NDArray[Any]:
+        """Return all rows."""
         assert array == "states"
-        return self.states[np.asarray(indices)]
+        assert np.asarray(indices).max(initial=0) < len(self.states)
+        return self.states
+
+
+def sources_of(mix: str = "exact", n_slots: int = 8) -> list[EditSource]:
+    """Return the sources of the first slots of a named mix."""
+    cycle = EditMix.named(mix).cycle
+    return [cycle[slot % len(cycle)] for slot in range(n_slots)]
+
+
+def plan_of(mix: str = "exact", n_slots: int = 8) -> NDArray[np.int8]:
+    """Return the same as codes: int8, shape (n_slots,)."""
+    return np.array([EDIT_SOURCE_CODES[source] for source in sources_of(mix, n_slots)], dtype=np.int8)

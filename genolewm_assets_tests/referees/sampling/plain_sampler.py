@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from genolewm_assets.errors import EditError
 from genolewm_assets.genome import EditedWindow, EditSpec, RelEdit
-from genolewm_assets.lewm.edits.allele_index import AlleleIndex, Classification
+from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.draws import DrawKey, TrainDraws
 from genolewm_assets.lewm.edits.held_sequences import HeldSequences
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
-from genolewm_assets.lewm.edits.synthetic import draw_indel, draw_snv
 from genolewm_assets.lewm.edits.windows import WindowRecord
+from genolewm_assets_tests.referees.sampling.plain_synthetic import draw_indel, draw_snv
 
 #: Synthetic proposals of one source for one slot, after which the source counts as exhausted.
 _ATTEMPTS = 64
@@ -42,8 +41,8 @@ class SampledHaplotype:
         The edits as reference alleles in the reference's normal form; empty if the window has no exact placement.
     phased
         Whether phased genotypes show all the edits on one haplotype.
-    classification
-        What ClinVar states of a single ClinVar allele, else None.
+    allele_row
+        Row of a single real allele in the index of its source, else -1.
     """
 
     planned: EditSource
@@ -51,27 +50,17 @@ class SampledHaplotype:
     edited: EditedWindow
     locus_bp: int
     alleles: tuple[EditSpec, ...] = ()
-    classification: Classification | None = None
+    allele_row: int = -1
     phased: bool = False
-
-
-class HaplotypeSource(Protocol):
-    """Interface of :class:`EditSampler` and of :class:`~genolewm_assets.lewm.edits.haplotypes.HaplotypeSampler`."""
-
-    def sample(
-        self, window: WindowRecord, plan: Sequence[EditSource], key: DrawKey
-    ) -> tuple[tuple[SampledHaplotype, ...], Counter[str]]:
-        """Return at most one haplotype per slot of a window, and the rejected proposals by reason."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
-    """One proposed edit, its source, and what ClinVar states of a ClinVar allele."""
+    """One proposed edit, its source, and the row of a real allele."""
 
     edit: RelEdit
     source: EditSource
-    classification: Classification | None = None
+    allele_row: int = -1
 
 
 @dataclass(slots=True)
@@ -163,39 +152,6 @@ class EditSampler:
             filled.append(haplotype)
         return tuple(filled), site.redraws
 
-    def make_allele(
-        self, window: WindowRecord, allele: tuple[int, str, str], classification: Classification | None = None
-    ) -> SampledHaplotype | Redraw:
-        """Make a given ClinVar allele the only edit of a window, without a random choice.
-
-        Parameters
-        ----------
-        window
-            Window with an exact placement.
-        allele
-            pos (1-based), ref and alt on the window's contig, in normal form.
-        classification
-            What ClinVar states of the allele; copied to the haplotype.
-
-        Returns
-        -------
-        SampledHaplotype or Redraw
-            The haplotype, or the reason why the window cannot show the allele.
-
-        Notes
-        -----
-        If bases of the left flank replace deleted ones, the token of the locus may be equal in both windows; tokens on
-        its left then differ.
-        """
-        site, source = _Site(EditPlace(window), {window.sequence}), EditSource.CLINVAR
-        edit = site.place.edit_of(*allele)
-        if edit is None:
-            return Redraw.OTHER_REFERENCE
-        found = self._rules.apply(site.place, (edit,), site.taken, shown_at_locus=False)
-        if isinstance(found, Redraw):
-            return found
-        return SampledHaplotype(source, source, found.edited, found.locus_bp, found.alleles, classification)
-
     def _with_companions(self, site: _Site, first: SampledHaplotype, size: int, draws: TrainDraws) -> SampledHaplotype:
         """Add edits in the pooled span until there are ``size``: of the first one's source, then synthetic SNVs.
 
@@ -215,7 +171,7 @@ class EditSampler:
             longer = self._first_allowed(site, first.planned, proposals, haplotype.edited.edits)
             if longer is None:
                 break
-            haplotype = replace(longer, source=first.source, classification=None)
+            haplotype = replace(longer, source=first.source, allele_row=-1)
         return haplotype
 
     def _first_allowed(
@@ -229,7 +185,7 @@ class EditSampler:
                 site.redraws[found.value] += 1
                 continue
             return SampledHaplotype(
-                planned, proposal.source, found.edited, found.locus_bp, found.alleles, proposal.classification
+                planned, proposal.source, found.edited, found.locus_bp, found.alleles, proposal.allele_row
             )
         return None
 
@@ -247,7 +203,7 @@ class EditSampler:
             if edit is None:
                 site.redraws[Redraw.OTHER_REFERENCE.value] += 1
             else:
-                yield _Proposal(edit, source, index.classification(rows[choice]))
+                yield _Proposal(edit, source, rows[choice])
 
     def _synthetic(
         self, site: _Site, source: EditSource, low: int, high: int, draws: TrainDraws

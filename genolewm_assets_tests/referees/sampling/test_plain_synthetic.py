@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from genolewm_assets.lewm.edits.draws import DrawKey
-from genolewm_assets.lewm.edits.synthetic import draw_event_bp, draw_indel, draw_snv
+from genolewm_assets_tests.referees.sampling.plain_synthetic import draw_event_bp, draw_indel, draw_snv
 
 SEQUENCE = "ACGTTGCAAGGCTTAACCGT" * 4
 

@@ -15,10 +15,9 @@ from genolewm_assets.genome import TOKEN_BP, RelEdit, Variant, normalise, revers
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sampling import EditSampler, SampledHaplotype
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
-from genolewm_assets.lewm.training.schedule import EditMix
+from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, SampledHaplotype
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     WINDOW_BP,
@@ -26,16 +25,17 @@ from genolewm_assets_tests.worlds.lewm.stream_world import (
     no_alleles,
     simulate_alleles,
     simulate_reference,
+    sources_of,
 )
 
 REFERENCE = simulate_reference()
 ALLELES = simulate_alleles(REFERENCE, 600)
 REAL = {
-    EditSource.GNOMAD: AlleleIndex(ALLELES.slice(0, 600)),
-    EditSource.CLINVAR: AlleleIndex(ALLELES.take(list(range(0, 600, 5)))),
+    EditSource.GNOMAD: AlleleIndex.of(ALLELES.slice(0, 600)),
+    EditSource.CLINVAR: AlleleIndex.of(ALLELES.take(list(range(0, 600, 5)))),
 }
-NONE_HELD = AlleleIndex(no_alleles())
-PLAN = EditMix.named("exact").slots(8).plan(0, 0)
+NONE_HELD = AlleleIndex.of(no_alleles())
+PLAN = sources_of()
 WINDOWS = [make_window(REFERENCE, start) for start in range(256, 20_000, 1_024)] + [
     make_window(REFERENCE, start, strand="-") for start in range(700, 20_000, 2_048)
 ]
@@ -134,19 +134,20 @@ def test_an_edit_that_shows_nowhere_in_the_window_is_drawn_again():
 
 def test_the_mix_is_served_where_there_are_alleles():
     for _, several in groups(draw()):
-        assert tuple(one.planned for one in several) == PLAN
-        assert tuple(one.source for one in several) == PLAN
+        assert tuple(one.planned for one in several) == tuple(PLAN)
+        assert tuple(one.source for one in several) == tuple(PLAN)
 
 
 def test_real_edits_are_alleles_of_their_source():
     for source, index in REAL.items():
         rows = index.rows(CONTIG, 0, len(REFERENCE))
-        known = {index.allele(row): index.classification(row) for row in rows}
+        known = {index.allele(row) for row in rows}
         found = [haplotype for _, haplotype in draw(multi_edit_share=0) if haplotype.source is source]
         assert found
         for haplotype in found:
             (allele,) = haplotype.alleles
-            assert known[allele.pos, allele.ref, allele.alt] == haplotype.classification
+            assert (allele.pos, allele.ref, allele.alt) in known
+            assert index.allele(haplotype.allele_row) == (allele.pos, allele.ref, allele.alt)
 
 
 def test_slots_without_alleles_fall_back_to_synthetic_snvs():
@@ -164,7 +165,7 @@ def test_slots_without_alleles_fall_back_to_synthetic_snvs():
 
 
 def test_fewer_alleles_than_slots_each_serve_one():
-    few = AlleleIndex(ALLELES.filter(pa.compute.is_in(ALLELES["pos"], pa.array(inside(5_000, 2)))))
+    few = AlleleIndex.of(ALLELES.filter(pa.compute.is_in(ALLELES["pos"], pa.array(inside(5_000, 2)))))
     window = make_window(REFERENCE, 5_000)
     several = [one for _, one in draw([window], real={EditSource.GNOMAD: few}, rounds=1, multi_edit_share=0)]
     assert Counter(one.source for one in several if one.planned == "gnomad") == {"gnomad": 2, "synthetic_snv": 1}
@@ -185,7 +186,7 @@ def test_real_alleles_that_cannot_stand_are_counted_and_replaced():
         "alt": [chr(REFERENCE[6_000]), other[1]],
     }
     sampler = EditSampler(
-        {EditSource.GNOMAD: AlleleIndex(pa.table(rows))}, NONE_HELD, SamplingRules(multi_edit_share=0)
+        {EditSource.GNOMAD: AlleleIndex.of(pa.table(rows))}, NONE_HELD, SamplingRules(multi_edit_share=0)
     )
     (only,), redraws = sampler.sample(make_window(REFERENCE, 5_000), [EditSource.GNOMAD], DrawKey.of("big"))
     assert redraws == {"beyond_flank": 1, "other_reference": 1}
@@ -201,7 +202,7 @@ def test_a_tenth_of_the_slots_hold_two_or_three_edits_near_each_other():
     assert set(sizes) == {2, 3}
     for one in several:
         assert one.edited.edits[-1].rel_pos - one.edited.edits[0].rel_pos <= 2 * 1_536
-        assert one.classification is None
+        assert one.allele_row == -1
 
 
 def test_held_out_alleles_are_never_made_by_any_source():
@@ -209,7 +210,7 @@ def test_held_out_alleles_are_never_made_by_any_source():
     rows = [(CONTIG, at + 1, chr(base), "ACGT"["ACGT".index(chr(base)) - 1]) for at, base in enumerate(REFERENCE)]
     snvs = pa.table(dict(zip(("chrom", "pos", "ref", "alt"), map(list, zip(*rows, strict=True)), strict=True)))
     real = ALLELES.take(list(range(0, 600, 2))).select(["chrom", "pos", "ref", "alt"])
-    held = AlleleIndex(pa.concat_tables([snvs, real]))
+    held = AlleleIndex.of(pa.concat_tables([snvs, real]))
     forbidden = set(map(tuple, zip(*pa.concat_tables([snvs, real]).to_pydict().values(), strict=True)))
     sampler, hits, made = EditSampler(REAL, held, SamplingRules()), 0, 0
     for window in WINDOWS:
@@ -241,8 +242,8 @@ def test_edits_that_together_spell_a_held_out_allele_are_refused(strand):
     window = make_window(REFERENCE, 5_000, strand=strand)
     plan = [EditSource.GNOMAD] * 2
     pairs = {}
-    for name, held in (("free", NONE_HELD), ("held", AlleleIndex(pa.table(mnv)))):
-        sampler = EditSampler({EditSource.GNOMAD: AlleleIndex(snvs)}, held, SamplingRules(multi_edit_share=1))
+    for name, held in (("free", NONE_HELD), ("held", AlleleIndex.of(pa.table(mnv)))):
+        sampler = EditSampler({EditSource.GNOMAD: AlleleIndex.of(snvs)}, held, SamplingRules(multi_edit_share=1))
         pairs[name] = {
             frozenset(allele.pos - 1 for allele in haplotype.alleles)
             for turn in range(40)
@@ -305,7 +306,7 @@ def test_real_alleles_of_brca1_make_the_haplotypes_of_bcftools(shared_data, tmp_
     spelt = {source: read_alleles(path, reference, offset) for source, path in files.items()}
     assert {source: len(alleles) for source, alleles in spelt.items()} == {"gnomad": 5_795, "clinvar": 14_981}
     real = {
-        source: AlleleIndex(
+        source: AlleleIndex.of(
             pa.table([[CONTIG] * len(keys), *map(list, zip(*keys, strict=True))], names=["chrom", "pos", "ref", "alt"])
         )
         for source, keys in spelt.items()

@@ -1,0 +1,3 @@
+from .batch_sampler import BatchSampler as BatchSampler
+from .tables import EditBatch as EditBatch
+from .tables import WindowArrays as WindowArrays
