@@ -85,7 +85,11 @@ def make_profile(
     genotype = annotations.find((PurePosixPath(path).stem, PurePosixPath(path).name, run.run.sample))
     mask, unplaced = (None, 0) if genotype is None else mask_alleles(genotype, ladder.fit.panel, scaler, len(run.dyes))
     saturated = int(np.count_nonzero((run.off_scale >= start) & (run.off_scale < end)))
-    used = {"ladder": ladder.file, "annotated": genotype is not None, "first_scan": start}
+    used: dict[str, str | int | float | bool] = {
+        "ladder": ladder.file,
+        "annotated": genotype is not None,
+        "first_scan": start,
+    }
     facts = {**used, **sizing_facts(run, sizing), "saturated_scans": saturated, **count_peaks(calls)}
     image = PreprocessedProfile(
         path=path,
