@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import TOKEN_BP, Split
-from genolewm_assets.lewm.edits import SplitWindows
+from genolewm_assets.lewm.mapped import MappedWindows
 from genolewm_assets.lewm.packages import CacheRef, Package
 from genolewm_assets.lewm.sampler import EditBatch
 from genolewm_assets.lewm.states import BLOCK_TOKENS, TuplePooler, block_count, cache_config
@@ -74,7 +74,7 @@ class WindowStates:
     """
 
     def __init__(
-        self, windows: SplitWindows, readers: Mapping[str, StateReader], encoder: LiveEncoder | None = None
+        self, windows: MappedWindows, readers: Mapping[str, StateReader], encoder: LiveEncoder | None = None
     ) -> None:
         self._windows, self._readers, self._encoder = windows, readers, encoder
         self._pooler = TuplePooler()

@@ -12,7 +12,6 @@ from .layout import ArraySpec as ArraySpec
 from .layout import IndexEntry as IndexEntry
 from .layout import is_complete as is_complete
 from .memory import MemoryLimitError as MemoryLimitError
-from .memory import usable_memory_bytes as usable_memory_bytes
 from .reader import ArrayStoreReader as ArrayStoreReader
 from .reader import verify_array_store as verify_array_store
 from .report import find_caches as find_caches

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.edits import AlleleIndex, EditSource, Redraw, SamplingRules, SplitWindows
+from genolewm_assets.lewm.edits import AlleleIndex, EditSource, Redraw, SamplingRules
 from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
 from genolewm_assets.lewm.states import Pooling
 from genolewm_assets.lewm.training.schedule import EditMix
 from genolewm_assets_tests.referees.sampling.plain_tuples import Samplers
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 from genolewm_assets_tests.worlds.lewm.sampler_world import simulate_world
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     as_batch,

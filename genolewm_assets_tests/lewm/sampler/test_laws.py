@@ -12,9 +12,9 @@ from genolewm_assets.genome import Variant, decode_sequence, normalise
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.rules import SamplingRules
 from genolewm_assets.lewm.edits.sources import EDIT_SOURCE_CODES, EditSource
-from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
 from genolewm_assets.lewm.sampler.tables import EditBatch, WindowArrays
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     as_batch,
