@@ -21,6 +21,8 @@ from benchmarks.mito.tables import mito_tables
 from benchmarks.packages.memory_tables import package_memory_table
 from benchmarks.steps.window_memory import window_memory_table
 from benchmarks.store.tables import store_tables
+from benchmarks.stream.size_tables import size_tables
+from benchmarks.stream.tables import stream_tables
 from benchmarks.vcf.gnomad_vcf import CONTIG
 from benchmarks.vcf.inputs import RECORDS, make_input
 from benchmarks.vcf.memory_tables import memory_table
@@ -30,7 +32,9 @@ from benchmarks.vcf.tables import Setting, scaling_table, speed_table
 from genolewm_assets.genome import PROFILES
 from genolewm_assets.lewm.windows.table import build_window_table
 
-PARTS = ("speed", "scaling", "memory", "windows", "store", "mito", "spellings", "leakage", "encode")
+PARTS = (
+    "speed", "scaling", "memory", "windows", "store", "mito", "spellings", "leakage", "encode", "stream", "size",
+)  # fmt: skip
 
 
 def window_table(runs: int) -> Iterator[str]:
@@ -103,6 +107,10 @@ def _tables(part: str, given: argparse.Namespace, setting: Setting) -> Iterator[
         yield from store_tables(setting, shrink=given.shrink)
     if part == "leakage":
         yield from leakage_table(setting, shrink=given.shrink)
+    if part == "stream":
+        yield from stream_tables(setting, shrink=given.shrink)
+    if part == "size":
+        yield from size_tables(setting, shrink=given.shrink)
     if part == "encode":
         yield from encode_tables(setting, shape=given.shape)
     if part == "mito":

@@ -77,9 +77,7 @@ def _held_bytes(batch: Any) -> int:
     """Return the bytes of the arrays of a batch that are made for it."""
     arrays = [getattr(batch.edits, each.name) for each in fields(batch.edits)]
     arrays += [batch.windows.packed, batch.visits, batch.stated.label]
-    return sum(array.nbytes for array in arrays) + (
-        0 if batch.source_states is None else batch.source_states.nbytes
-    )
+    return sum(array.nbytes for array in arrays) + (0 if batch.source_states is None else batch.source_states.nbytes)
 
 
 def _copies(size: int, tuples: int, batches: int) -> Task:

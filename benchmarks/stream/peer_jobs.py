@@ -63,9 +63,7 @@ def _geno_lewm(folder: Path) -> Callable[[], int]:
     (package,) = (folder / "root" / "packages").glob("*/plain")
     (table,) = (package / "data").glob("train-00000-*.parquet")
     rows = [
-        row
-        for batch in pq.ParquetFile(table).iter_batches(_LEWM_WINDOWS, columns=_WINDOW)
-        for row in batch.to_pylist()
+        row for batch in pq.ParquetFile(table).iter_batches(_LEWM_WINDOWS, columns=_WINDOW) for row in batch.to_pylist()
     ][:: max(1, pq.ParquetFile(table).metadata.num_rows // _LEWM_WINDOWS)]
     windows = [
         lewm.WindowContext(
