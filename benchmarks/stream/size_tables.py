@@ -32,9 +32,10 @@ def size_tables(setting: Setting, *, shrink: int) -> Iterator[str]:
     folder, shape = setting.folder / f"size_{shrink}", large_shape(shrink)
     if not folder.exists():
         setting.folder.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(dir=setting.folder)) / folder.name
-        write_inputs(unfinished, shape)
-        unfinished.rename(folder)
+        with tempfile.TemporaryDirectory(dir=setting.folder) as scratch:
+            unfinished = Path(scratch) / folder.name
+            write_inputs(unfinished, shape)
+            unfinished.rename(folder)
     yield from written_table(folder, shape)
     yield from opened_table(folder, setting)
 

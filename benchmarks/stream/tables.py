@@ -43,9 +43,10 @@ def stream_tables(setting: Setting, *, shrink: int) -> Iterator[str]:
     folder = setting.folder / f"stream_{shrink}"
     if not folder.exists():
         setting.folder.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(dir=setting.folder)) / folder.name
-        make_folder(unfinished, shrink=shrink)
-        unfinished.rename(folder)
+        with tempfile.TemporaryDirectory(dir=setting.folder) as scratch:
+            unfinished = Path(scratch) / folder.name
+            make_folder(unfinished, shrink=shrink)
+            unfinished.rename(folder)
     prime(_own_job(folder, "first_batch", "first_batch", ""))
     with _one_core():
         yield from rate_table(folder, setting)
