@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from benchmarks.stopwatch import serve_tasks
 
-PLAIN, HELD = "plain", "held"
+#: Release of all packages of a folder, and names of two of them.
+RELEASE, PLAIN, HELD = "2025-01-05", "plain", "held"
 #: Bytes that the copies read in turn: more than the caches of a processor hold, as an epoch of batches is.
 _COPIED_BYTES = 1 << 28
 Task = Callable[[], int]
@@ -29,7 +30,6 @@ Task = Callable[[], int]
 
 def open_dataset(folder: Path, name: str = PLAIN, **options: Any) -> Any:
     """Open the training split of a package of a folder; its states are in the array stores of the folder's root."""
-    from benchmarks.stream.simulated_package import RELEASE
     from genolewm_assets.lewm.training import GenoLeWMDataset
 
     return GenoLeWMDataset(folder / "root" / "packages" / RELEASE / name, **options)

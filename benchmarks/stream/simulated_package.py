@@ -24,6 +24,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from benchmarks.packages.simulated_rows import clinvar_rows, corpus_rows, gnomad_rows, held_rows, window_rows
+from benchmarks.stream.jobs import RELEASE
 from benchmarks.vcf.memory_tables import write_fasta
 from benchmarks.vcf.simulated_genome import simulate_contig
 from genolewm_assets.genome import GRCH38, PROFILES, Contig, ContigSet, genome_digest
@@ -40,7 +41,6 @@ from genolewm_assets.store.artefacts import ArtefactId, BuildPlan, BuildReport, 
 from genolewm_assets.store.tables import write_table
 from genolewm_assets.variants import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 
-RELEASE = "2025-01-05"
 PROFILE = PROFILES["default"]
 #: A contig without a window index, on which held-out intervals exclude no window.
 APART = Contig("chr21", GRCH38["chr21"].length)

@@ -9,8 +9,9 @@ import pysam
 import pytest
 
 from benchmarks.stream import jobs as stream_jobs
+from benchmarks.stream.jobs import RELEASE
 from benchmarks.stream.phased_vcf import PhasedShape, write_phased
-from benchmarks.stream.simulated_package import APART, RELEASE
+from benchmarks.stream.simulated_package import APART
 from benchmarks.stream.size_jobs import NAME, TEST, VALIDATION, write
 from benchmarks.stream.size_tables import large_shape, run_part, size_tables
 from benchmarks.stream.tables import first_batch_table, loader_table, make_folder, rate_table
