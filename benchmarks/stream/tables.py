@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -170,10 +171,11 @@ def _rates(figures: Figures) -> str:
 
 
 def _ratio(figures: Figures, bound: Figures) -> str:
+    """Return the ratio of two rates, the median over the turns; empty if one was not measured."""
     if figures.failure or bound.failure:
         return ""
-    rate, other = ((each.records or 0) / each.wall_s for each in (figures, bound))
-    return f"{rate / other:.2f}"
+    turns = [theirs / ours for ours, theirs in zip(figures.wall, bound.wall, strict=True)]
+    return f"{(figures.records or 0) / (bound.records or 1) * statistics.median(turns):.2f}"
 
 
 def _failed(figures: Figures, *, columns: int) -> str:
