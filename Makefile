@@ -62,7 +62,7 @@ test-all: $(STAMP)  ## The tests of `make test` with every kill point, then the 
 test-fast: $(STAMP)  ## The unit tests: neither Dagster nor torch is imported
 	$(PYTEST) -n $(WORKERS) -m 'unit and not slow and $(HERE)'
 
-fuzz: $(STAMP)  ## Mutated files for the VCF and index readers (FUZZ_SECONDS=300 each), then the property tests with many more examples
+fuzz: $(STAMP)  ## Mutated files for the VCF, index and HID readers (FUZZ_SECONDS=300 each), then the property tests with many more examples
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,fuzz]' || \
 		echo "make fuzz: atheris cannot be installed here: inputs are mutated without looking at coverage"
 	$(BIN)/python -m genolewm_assets_tests.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)

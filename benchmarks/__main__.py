@@ -16,6 +16,7 @@ import pysam
 
 from benchmarks.encode.shapes import SHAPES
 from benchmarks.encode.tables import encode_tables
+from benchmarks.forensic.tables import forensic_tables
 from benchmarks.leakage.tables import leakage_table
 from benchmarks.mito.tables import mito_tables
 from benchmarks.packages.memory_tables import package_memory_table
@@ -33,7 +34,8 @@ from genolewm_assets.genome import PROFILES
 from genolewm_assets.lewm.windows.table import build_window_table
 
 PARTS = (
-    "speed", "scaling", "memory", "windows", "store", "mito", "spellings", "leakage", "encode", "stream", "size",
+    "speed", "scaling", "memory", "windows", "store", "mito", "spellings", "leakage", "encode", "forensic", "stream",
+    "size",
 )  # fmt: skip
 
 
@@ -113,6 +115,8 @@ def _tables(part: str, given: argparse.Namespace, setting: Setting) -> Iterator[
         yield from size_tables(setting, shrink=given.shrink)
     if part == "encode":
         yield from encode_tables(setting, shape=given.shape)
+    if part == "forensic":
+        yield from forensic_tables(setting)
     if part == "mito":
         yield from mito_tables(given.runs, shrink=given.shrink)
     for kind in given.kinds if part in {"speed", "scaling"} else ():

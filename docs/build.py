@@ -8,6 +8,7 @@ from genolewm_assets.defs.assets.packages import audit_table
 from genolewm_assets.encoders import state_cache
 from genolewm_assets.lewm.corpus import windows as corpus_windows
 from genolewm_assets.lewm.holdouts import schema as holdout_schema
+from genolewm_assets.lewm.mapped import layout
 from genolewm_assets.lewm.packages import schema as package_schema
 from genolewm_assets.lewm.windows import schema as window_schema
 from genolewm_assets.mito.genomes import table as genome_table
@@ -48,13 +49,37 @@ def render_table(table: TableSchema) -> str:
     return "\n".join(lines)
 
 
+def render_arrays() -> str:
+    """Return the section of the mapped form in Markdown."""
+    folders = {
+        f"{layout.WINDOWS}/": {**layout.WINDOW_COLUMNS, layout.VIEW_ROWS: layout.VIEW_ROWS_COLUMN},
+        "gnomad/, clinvar/, held_out/": layout.ALLELE_COLUMNS,
+        "clinvar/": layout.CLASS_COLUMNS,
+        f"{layout.HELD_SEQUENCES}/": layout.KMER_COLUMNS,
+    }
+    lines = [
+        "## Mapped form",
+        "",
+        "What trainers read of a package: the rows of `package_windows` in file order, the alleles that edits of the "
+        "split are drawn from, and those that no edit may make. NumPy files, `arrays/SPLIT/FOLDER/NAME.npy`; "
+        "`arrays/SPLIT/index.json` has the names of the codes. `held_sequences` is there only for windows without an "
+        "exact place. The check `mapped_form_right` compares them with the tables.",
+        "",
+        "| folder | array | type | meaning |",
+        "|---|---|---|---|",
+    ]
+    for folder, columns in folders.items():
+        lines += [f"| `{folder}` | `{name}` | {one.dtype.name} | {one.meaning} |" for name, one in columns.items()]
+    return "\n".join(lines)
+
+
 def render() -> str:
     """Return the whole document."""
     head = (
         "# Data model\n\nMade by `make docs` from the declared schemas; do not edit.\n\n"
         "`start`, `end` are 0-based half-open; `pos` is 1-based as in VCF. Contig names are canonical (`chr21`)."
     )
-    return "\n\n".join([head, *map(render_table, EVERY_TABLE)]) + "\n"
+    return "\n\n".join([head, *map(render_table, EVERY_TABLE), render_arrays()]) + "\n"
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ _USES: tuple[tuple[str, Kind], ...] = (
     (r"^import dagster\b|\b(tiny_world|command_line)\b|_assets\.(defs|definitions|cli)\b", "graph"),
     (r"^ *(import|from) (torch|transformers|datasets)\b|importorskip|_assets\.encoders\b", "model"),
     (r"\bLate\(|\bimport encoders\b", "model"),
-    (r"\b(MtDNA|GenoLeWM)\w*Dataset\b|PreTrained", "model"),
+    (r"\b(MtDNA|GenoLeWM|HID)\w*Dataset\b|PreTrained", "model"),
 )
 
 

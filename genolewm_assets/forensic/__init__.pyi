@@ -4,6 +4,13 @@ from .abif import read_hid as read_hid
 from .calling import CallingRules as CallingRules
 from .calling import ProfileCalls as ProfileCalls
 from .calling import call_alleles as call_alleles
+from .dataset import DatasetStrategy as DatasetStrategy
+from .dataset import HIDDataset as HIDDataset
+from .dataset import HIDImage as HIDImage
+from .dataset import NFIRnDStrategy as NFIRnDStrategy
+from .dataset import RunFolderStrategy as RunFolderStrategy
+from .dataset import ScalingStrategy as ScalingStrategy
+from .dataset import to_arrays as to_arrays
 from .memmap_reader import MemmapCacheReader as MemmapCacheReader
 from .memmap_writer import MemmapCacheWriter as MemmapCacheWriter
 from .panels import LadderFit as LadderFit

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.forensic.profile import PreprocessedProfile
-from genolewm_assets.store.arrays import ArrayCacheWriter, ArraySpec
+from genolewm_assets.store.arrays import ArrayCacheWriter, ArraySpec, RowStamp
 from genolewm_assets.store.files import JsonValue
 
 #: Names of the arrays; each array's file is ``<name>.bin``.
@@ -106,9 +106,28 @@ class MemmapCacheWriter:
     ) -> None:
         self._cache.__exit__(kind, error, trace)
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the published cache already matches the files, so that only :meth:`finalize` may be called."""
+        return self._cache.is_finished
+
     def resume_paths(self) -> set[str]:
         """Return the paths of the profiles that are stored already and must not be written again."""
         return set(self._cache.resume_keys())
+
+    @property
+    def stamps(self) -> dict[str, RowStamp]:
+        """Stamps of the files that are known to the rows stored so far, by root-relative name."""
+        return self._cache.stamps
+
+    def add_stamps(self, stamps: Mapping[str, RowStamp]) -> None:
+        """Record the stamps of files that were just read; errors are those of :meth:`write`."""
+        self._cache.add_stamps(stamps)
+
+    def restart(self) -> None:
+        """Drop the profiles stored so far, because they no longer follow from the files; the lock is kept."""
+        self._cache.restart()
+        self.dropped_paths.clear()
 
     def write(self, image: PreprocessedProfile) -> bool:
         """Append one profile.

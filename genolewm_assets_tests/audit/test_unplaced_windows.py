@@ -25,8 +25,8 @@ from genolewm_assets.lewm.edits.held_sequences import HeldSequences
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
 from genolewm_assets.lewm.edits.windows import WindowRecord
+from genolewm_assets.lewm.mapped.split import MappedSplit
 from genolewm_assets.lewm.package_build.contexts import context_tables
-from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld, make_audited_world
@@ -189,7 +189,7 @@ def test_a_stream_makes_no_held_out_allele_in_transcripts(
     filtered: bool, transcripts: AuditedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not filtered:
-        monkeypatch.setattr(Package, "context_batches", lambda self: iter(()))
+        monkeypatch.setattr(MappedSplit, "held_sequences", lambda self: None)
     report = audit_package(transcripts.package, transcripts.fasta, least_tuples=15_000, draw=draw)  # type: ignore[arg-type]
     stream = report[LeakKind.RECREATED_ALLELE]
     assert stream.searched["tuples without a place"] > 3_000

@@ -271,3 +271,28 @@ def test_a_real_profile(shared_data: Path, tmp_path: Path) -> None:
     assert found[0].max() == 15_433
     assert reader.panel(0) == {"xml": panel}
     assert validate_sources(reader.directory, {"dyes": 5}, files, strict=True)
+
+
+def test_a_writer_tells_whether_the_cache_is_finished(tmp_path: Path, files: dict[str, Path]) -> None:
+    with open_writer(tmp_path / "caches", files) as writer:
+        assert not writer.is_finished
+        writer.write(make_profile(files, 0))
+        writer.finalize()
+        assert writer.is_finished
+    with open_writer(tmp_path / "caches", files) as writer:
+        assert writer.is_finished
+        assert writer.resume_paths() == {"run/000.hid"}
+
+
+def test_a_restart_drops_profiles_and_stamps(tmp_path: Path, files: dict[str, Path]) -> None:
+    with open_writer(tmp_path / "caches", files) as writer:
+        writer.add_stamps(stamp_files({PANEL_FILE: files[PANEL_FILE]}))
+        writer.write(make_profile(files, 0))
+        assert writer.stamps.keys() == {PANEL_FILE, "run/000.hid"}
+    with open_writer(tmp_path / "caches", files) as writer:
+        assert writer.resume_paths() == {"run/000.hid"}
+        writer.restart()
+        assert (writer.resume_paths(), writer.stamps) == (set(), {})
+        writer.write(make_profile(files, 1))
+        reader = MemmapCacheReader(writer.finalize())
+    assert [entry.path for entry in reader.load_index()] == ["run/001.hid"]

@@ -1,4 +1,4 @@
-"""Fuzzing of what reads files of others: the VCF scanner and the reader of its indexes. Run by ``make fuzz``.
+"""Fuzzing of what reads files of others: VCF, its indexes, instrument files. Run by ``make fuzz``.
 
 Belongs here: targets, their plain referees, and what drives them. What is found becomes a test beside the module.
 """

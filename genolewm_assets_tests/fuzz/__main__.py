@@ -15,23 +15,19 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-_TARGETS = ("vcf", "index")
+_TARGETS = ("vcf", "index", "hid")
 _MAX_BYTES = 6_000
 _MEMORY_MB = 4_096
 _INPUT_TIMEOUT_S = 30
 #: Modules whose branches guide the fuzzer; compiled loops are not among them, because numba could not read them then.
 _GUIDES = [
-    f"genolewm_assets.sources.{name}"
-    for name in (
-        "allele_count",
-        "bgzf",
-        "compression",
-        "text_chunks",
-        "variant_index",
-        "vcf_block",
-        "vcf_header",
-        "vcf_scan",
-    )
+    *(
+        f"genolewm_assets.sources.vcf.{name}"
+        for name in ("block", "bgzf", "count", "header", "header_size", "index", "scan", "text")
+    ),
+    "genolewm_assets.sources.files.compression",
+    *(f"genolewm_assets.forensic.abif.{name}" for name in ("directory", "file", "plaintext", "tags", "values")),
+    *(f"genolewm_assets.forensic.sizing.{name}" for name in ("run", "southern", "standards")),
 ]
 
 
@@ -68,8 +64,12 @@ def _fuzz_target(options: argparse.Namespace, target: str) -> None:
     if guided:
         import atheris
     with atheris.instrument_imports(include=_GUIDES) if guided else nullcontext():
-        from genolewm_assets_tests.fuzz import index_check, seeds, vcf_check
-    check = vcf_check.check_vcf if target == "vcf" else index_check.check_index
+        from genolewm_assets_tests.fuzz import hid_check, index_check, seeds, vcf_check
+    check, begin, words = {
+        "vcf": (vcf_check.check_vcf, seeds.vcf_seeds, [word.encode() for word in seeds.WORDS]),
+        "index": (index_check.check_index, seeds.index_seeds, [word.encode() for word in seeds.WORDS]),
+        "hid": (hid_check.check_hid, hid_check.hid_seeds, hid_check.WORDS),
+    }[target]
     if target == "vcf":
         from genolewm_assets.sources.vcf import kernels as vcf_kernels
         from genolewm_assets_tests.fuzz.checked_kernels import install
@@ -78,8 +78,7 @@ def _fuzz_target(options: argparse.Namespace, target: str) -> None:
     if options.replay:
         check(options.replay.read_bytes())
         return
-    inputs = list(seeds.vcf_seeds() if target == "vcf" else seeds.index_seeds())
-    words = [word.encode() for word in seeds.WORDS]
+    inputs = list(begin())
     for data in inputs:
         check(data)
     keep = options.keep / target

@@ -24,6 +24,8 @@ from genolewm_assets.errors import InputError, MissingResourceError, UnknownTerm
 
 #: Folders and file in the output of a planting.
 PACKAGE, HOLDOUTS, LIST = "package", "holdouts", "planted.json"
+#: Folder of a package that repeats its windows and alleles in another form.
+ARRAYS = "arrays"
 
 _GROUP_ROWS = 1_024
 _JSON: dict[str, Any] = {"sort_keys": True, "indent": 2, "ensure_ascii": False}
@@ -94,7 +96,9 @@ def plant_leaks(
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as work:
         unfinished = Path(work) / out.name
         copy, truth = unfinished / PACKAGE, unfinished / HOLDOUTS
-        shutil.copytree(files.directory, copy, copy_function=_link if linked else shutil.copy2)
+        # Without the mapped form trainers read the tables, and so what is planted in them.
+        leave_out = shutil.ignore_patterns(ARRAYS)
+        shutil.copytree(files.directory, copy, ignore=leave_out, copy_function=_link if linked else shutil.copy2)
         shutil.copytree(files.holdouts, truth)
         _add_rows(copy / "data" / shards[-1].name, harvest.windows)
         _change_variants(copy / f"variants/{TRAIN}.parquet", harvest)
@@ -141,6 +145,7 @@ def _write(path: Path, table: pa.Table) -> None:
 def _restate_digests(package: Path) -> None:
     """Write the digests and row counts of the files into ``package.json``, ``SHA256SUMS`` and ``manifest.json``."""
     record = json.loads((package / "package.json").read_bytes())
+    record["files"] = [entry for entry in record["files"] if not entry["path"].startswith(f"{ARRAYS}/")]
     for entry in record["files"]:
         path = package / entry["path"]
         entry |= {"sha256": _digest(path), "size_bytes": path.stat().st_size, "rows": _count_rows(path)}
@@ -153,11 +158,13 @@ def _restate_digests(package: Path) -> None:
             stated[noun] = sum(entry["rows"] for entry in ours if entry["path"].startswith(start))
     (package / "package.json").write_text(json.dumps(record, **_JSON) + "\n")
     sums = package / "SHA256SUMS"
-    paths = sorted(line.split("  ", 1)[1] for line in sums.read_text().splitlines())
+    listed = sorted(line.split("  ", 1)[1] for line in sums.read_text().splitlines())
+    paths = [path for path in listed if not path.startswith(f"{ARRAYS}/")]
     sums.write_text("".join(f"{_digest(package / path)}  {path}\n" for path in paths))
     manifest = package / "manifest.json"
     if manifest.is_file():
         stated = json.loads(manifest.read_bytes())
+        stated["files"] = [entry for entry in stated["files"] if not entry["path"].startswith(f"{ARRAYS}/")]
         for entry in stated["files"]:
             path = package / entry["path"]
             entry |= {"sha256": _digest(path), "size_bytes": path.stat().st_size}

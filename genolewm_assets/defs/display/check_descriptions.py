@@ -145,6 +145,10 @@ _PACKAGES: Mapping[str, str] = {
         "Every held-out allele has one row with the 30 bases of the genome before and behind it, by which training "
         "refuses edits that make it in windows without an exact place."
     ),
+    "mapped_form_right": (
+        "The mapped form that trainers open (folder `arrays`) has every window, with its bases, place and states, and "
+        "every allele that edits are drawn from or may not make, as the tables state them, read by other code."
+    ),
     "mix_served": (
         "A simulated epoch of training serves the declared shares of origins of windows and of sources of edits, each "
         "within 2 percentage points."

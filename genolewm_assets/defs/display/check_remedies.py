@@ -174,6 +174,7 @@ _PACKAGES: Mapping[str, str] = {
         "set packages.knowledge: newest in the catalogue, or name a release for the temporal holdout."
     ),
     "held_out_contexts_right": _FAULT_OF_THE_CODE,
+    "mapped_form_right": _FAULT_OF_THE_CODE,
     "mix_served": (
         "The sources are too small for the shares that the catalogue wants. Change packages.mix, or declare what can "
         "be served with packages.mix_declared."

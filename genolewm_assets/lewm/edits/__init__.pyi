@@ -12,5 +12,4 @@ from .single_alleles import AlleleMaker as AlleleMaker
 from .sources import EDIT_SOURCE_CODES as EDIT_SOURCE_CODES
 from .sources import EditSource as EditSource
 from .windows import PackedWindows as PackedWindows
-from .windows import SplitWindows as SplitWindows
 from .windows import WindowRecord as WindowRecord

@@ -7,6 +7,7 @@ bases around the alleles (``lewm.packages``).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +53,15 @@ class HeldSequences:
         self._bits = np.zeros(1 << leading - 3, dtype=np.uint8)
         write_bits(keys, self._shift, self._bits)
         self._has_key = has_key
+
+    @classmethod
+    def of_arrays(cls, keys: NDArray[np.uint64], shift: np.uint64, bits: NDArray[np.uint8]) -> Self:
+        """Return the 31-mers of arrays that :attr:`arrays` gave; they may be maps of files."""
+        from genolewm_assets.lewm.edits.kmer_kernels import has_key
+
+        held = cls.__new__(cls)
+        held._keys, held._shift, held._bits, held._has_key = keys, shift, bits, has_key
+        return held
 
     def __len__(self) -> int:
         """Return the number of different 31-mers, of which one and its reverse complement count once."""

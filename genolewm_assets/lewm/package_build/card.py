@@ -43,6 +43,8 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000
 
 _VERIFY = """\
 `sha256sum -c SHA256SUMS` verifies the files, `genolewm package verify DIR` also the caches that they point into.
+`arrays/` repeats windows and alleles as NumPy files, which the data sets of `genolewm_assets` map; the tables are whole
+without it.
 Coordinates: `start`, `end` are 0-based half-open, `pos` is 1-based as in VCF."""
 
 _LIMITS = """\

@@ -23,6 +23,7 @@ from genolewm_assets.lewm.holdouts import (
     HOLDOUT_INTERVALS,
     HOLDOUT_SIMILAR,
 )
+from genolewm_assets.lewm.mapped import MAPPED_FORM_RIGHT, check_mapped
 from genolewm_assets.lewm.package_build.allele_checks import check_bench, check_training_alleles
 from genolewm_assets.lewm.package_build.epoch_checks import check_mix, check_visits
 from genolewm_assets.lewm.package_build.label_checks import check_labels
@@ -36,6 +37,7 @@ from genolewm_assets.lewm.package_build.leakage_checks import (
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.package_build.written_rows import WrittenRow, read_rows, read_window_rows
 from genolewm_assets.lewm.packages import (
+    ARRAYS,
     CONTEXTS_PATH,
     HOLDOUT_PATHS,
     PACKAGE_CONTEXTS,
@@ -57,6 +59,7 @@ from genolewm_assets.store.tables import TableSchema
 PACKAGE_CHECKS = (
     "schema_as_declared",
     "sequences_right",
+    MAPPED_FORM_RIGHT,
     "no_holdout_window_in_train",
     "no_holdout_allele_in_train",
     "no_holdout_corpus_row_in_train",
@@ -100,6 +103,7 @@ def check_package(
     found = (
         schema,
         check_sequences(directory, info, sources, progress),
+        check_mapped(directory, info, progress),
         check_no_window(directory, info),
         check_no_allele(directory),
         check_no_corpus_row(directory, info),
@@ -127,6 +131,7 @@ def _stating(check: CheckResult, sources: PackageSources) -> CheckResult:
         "no_holdout_corpus_row_in_train": (("windows",), not sources.corpus),
         "held_out_contexts_right": (("held_out_alleles",), not sources.alleles.num_rows),
         "sequences_right": (("windows",), False),
+        MAPPED_FORM_RIGHT: (("windows",), False),
         "caches_match_windows": (("with_cache",), not sources.caches),
     }.get(check.name, ((), False))
     counted = [(name, check.figures.get(name)) for name in nothing]
@@ -147,6 +152,8 @@ def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
     problems: list[str] = []
     rows: list[dict[str, object]] = []
     for entry in info.files:
+        if entry.path.startswith(f"{ARRAYS}/"):
+            continue
         schema = declared.get(entry.path, PACKAGE_WINDOWS)
         try:
             found = pq.read_schema(directory / entry.path)

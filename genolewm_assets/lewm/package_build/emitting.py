@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import Bases, Split
-from genolewm_assets.lewm.edits import DrawKey, HaplotypeSampler, SamplingRules, WindowRecord
+from genolewm_assets.lewm.edits import AlleleIndex, DrawKey, HaplotypeSampler, SamplingRules, WindowRecord
+from genolewm_assets.lewm.mapped import closed_alleles
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN
-from genolewm_assets.lewm.training import EVALUATION_CONTEXT_BP, closed_alleles
-from genolewm_assets.variants import Bools, Int64s, allele_spans
+from genolewm_assets.lewm.training import EVALUATION_CONTEXT_BP
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
 
 
 class HaplotypeInputs(Protocol):
@@ -65,7 +66,7 @@ def windows_that_emit(sources: HaplotypeInputs, candidates: Mapping[str, Int64s]
     A window of at most twice the default minimum of left context is judged without that minimum.
     """
     rows = sources.haplotypes.filter(pc.equal(sources.haplotypes["role"], str(split)))
-    held_out = closed_alleles(sources.alleles, split)
+    held_out = AlleleIndex.of(closed_alleles(sources.alleles, split).select(ALLELE_KEY))
     found: dict[str, Int64s] = {}
     for contig, numbers in candidates.items():
         table, bases = sources.windows[contig].take(pa.array(numbers)), sources.reference(contig)

@@ -66,8 +66,8 @@ def _simulate(directory: Path, info: PackageInfo, progress: Progress) -> EpochFi
     alleles = WindowAlleles.count(sources.windows, sources.real, rules.first_bp, rules.inset_bp)
     plan = plan_epoch(alleles, info.mix, n_edits=settings.n_edits)
     schedule = WindowSchedule.of(plan, plan.slots, seed=settings.seed)
-    rows, strata = schedule.rows(0), alleles.strata()
-    again = count_visits(sources.windows.window_ids[rows])
+    rows, (names, strata) = schedule.rows(0), alleles.strata()
+    again = count_visits(sources.windows.first_rows[rows])
     stream = open_stream(sources, rules, settings)
     by_stratum = np.argsort(strata[rows], kind="stable")
     even = np.linspace(0, len(rows) - 1, min(len(rows), MADE_VISITS)).astype(np.int64)
@@ -82,8 +82,8 @@ def _simulate(directory: Path, info: PackageInfo, progress: Progress) -> EpochFi
         tuples=len(rows) * settings.n_edits,
         made=int(made.sum()),
         planned=Shares(_rounded(plan.shares.windows), _rounded(plan.shares.edits)),
-        served=_count_shares(alleles.origins[rows], made),
-        visits=_count_visits(strata, [rows, *map(schedule.rows, range(1, _EPOCHS))]),
+        served=_count_shares(np.array(alleles.origin_names)[alleles.origin[rows]], made),
+        visits=_count_visits(names, strata, [rows, *map(schedule.rows, range(1, _EPOCHS))]),
     )
 
 
@@ -96,11 +96,13 @@ def _count_shares(origins: NDArray[np.str_], made: NDArray[np.int64]) -> Shares:
     )
 
 
-def _count_visits(strata: NDArray[np.str_], epochs: Sequence[NDArray[np.int64]]) -> dict[str, VisitFigures]:
+def _count_visits(
+    names: Sequence[str], strata: NDArray[np.int16], epochs: Sequence[NDArray[np.int64]]
+) -> dict[str, VisitFigures]:
     counts = [np.bincount(rows, minlength=len(strata)) for rows in epochs]
     figures = {}
-    for name in np.unique(strata).tolist():
-        ours = [visits[strata == name] for visits in counts]
+    for code, name in enumerate(names):
+        ours = [visits[strata == code] for visits in counts]
         figures[name] = VisitFigures(
             windows=len(ours[0]),
             visits=int(ours[0].sum()),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from genolewm_assets.genome import EVALUATION, Holdout, IntervalArray, Split
 from genolewm_assets.lewm.holdouts import (
@@ -25,6 +26,7 @@ from genolewm_assets.lewm.holdouts import (
     HoldoutIndex,
     meets,
 )
+from genolewm_assets.lewm.mapped import SplitWriter
 from genolewm_assets.lewm.package_build.card import render_card
 from genolewm_assets.lewm.package_build.checks import check_package
 from genolewm_assets.lewm.package_build.contexts import context_tables
@@ -41,6 +43,7 @@ from genolewm_assets.lewm.package_build.rows import (
 )
 from genolewm_assets.lewm.package_build.split import split_alleles
 from genolewm_assets.lewm.packages import (
+    ARRAYS,
     CARD,
     CONTEXTS_PATH,
     GROUP_ROWS,
@@ -55,6 +58,7 @@ from genolewm_assets.lewm.packages import (
     SplitInfo,
     VariantSource,
     WindowShardWriter,
+    arrays_path,
     controls_path,
     measure_tables,
     split_digest,
@@ -63,7 +67,7 @@ from genolewm_assets.lewm.packages import (
     write_sha256sums,
 )
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.artefacts import BuildReport
+from genolewm_assets.store.artefacts import BuildReport, FileEntry, list_files
 from genolewm_assets.store.files import write_atomic
 from genolewm_assets.store.tables import memory_given_back
 from genolewm_assets.variants import Bools, Int64s, allele_spans
@@ -97,9 +101,11 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
     """
     with memory_given_back():
         rows, counts = _write_tables(work_dir, sources, progress)
-    count = ByteCount(progress, sum((work_dir / path).stat().st_size for path in rows))
+    arrays = [path for path in list_files(work_dir) if path.startswith(f"{ARRAYS}/")]
+    count = ByteCount(progress, sum((work_dir / path).stat().st_size for path in (*rows, *arrays)))
     with memory_given_back():
-        info = _with_epoch(work_dir, _describe(work_dir, sources, counts, rows, count), progress)
+        files = measure_tables(work_dir, {**rows, **dict.fromkeys(arrays)}, count)
+        info = _with_epoch(work_dir, _describe(sources, counts, rows, files), progress)
     write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())
     write_atomic(work_dir / CARD, render_card(info).encode())
     write_sha256sums(work_dir, info.files, count)
@@ -114,8 +120,15 @@ def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -
         sources.intervals, sources.alleles, sources.corpus_rows, sources.similar, contigs=sources.contigs
     )
     plan = plan_package(sources, holdouts)
-    rows = _write_windows(work_dir, sources, plan, progress)
-    variants, variant_counts = _write_variants(work_dir, sources, plan, holdouts)
+    contexts = context_tables(sources.alleles, sources.reference)
+    rows = {CONTEXTS_PATH: write_package_table(work_dir / CONTEXTS_PATH, contexts, PACKAGE_CONTEXTS)}
+    with ExitStack() as stack:
+        stars = sources.policy.min_stars
+        arrays = {s: stack.enter_context(SplitWriter(work_dir / arrays_path(s), s, min_stars=stars)) for s in Split}
+        rows |= _write_windows(work_dir, sources, plan, arrays, progress)
+        variants, variant_counts = _write_variants(work_dir, sources, plan, holdouts, arrays)
+        for writer in arrays.values():
+            writer.finish(sources.alleles, _context_batches(work_dir))
     rows |= variants
     for noun, table, schema in (
         ("intervals", sources.intervals, HOLDOUT_INTERVALS),
@@ -125,16 +138,18 @@ def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -
         ("haplotypes", sources.haplotypes, HOLDOUT_HAPLOTYPES),
     ):
         rows[HOLDOUT_PATHS[noun]] = write_package_table(work_dir / HOLDOUT_PATHS[noun], [table], schema)
-    contexts = context_tables(sources.alleles, sources.reference)
-    rows[CONTEXTS_PATH] = write_package_table(work_dir / CONTEXTS_PATH, contexts, PACKAGE_CONTEXTS)
     chosen = {name: n for name, n in sources.holdout_counts.items() if name.startswith(_CHOSEN)}
     return rows, {**plan.counts, **variant_counts, **chosen}
 
 
+def _context_batches(work_dir: Path) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(work_dir / CONTEXTS_PATH) as file:
+        yield from file.iter_batches()
+
+
 def _describe(
-    work_dir: Path, sources: PackageSources, counts: Mapping[str, int], rows: Mapping[str, int], count: ByteCount
+    sources: PackageSources, counts: Mapping[str, int], rows: Mapping[str, int], files: tuple[FileEntry, ...]
 ) -> PackageInfo:
-    files = measure_tables(work_dir, rows, count)
     splits = {
         str(split): SplitInfo(
             windows=sum(n for path, n in rows.items() if path.startswith(f"data/{split}-")),
@@ -169,7 +184,13 @@ def _with_epoch(work_dir: Path, info: PackageInfo, progress: Progress) -> Packag
     return replace(info, epoch=epoch, mix=replace(info.mix, declared=declared))
 
 
-def _write_windows(work_dir: Path, sources: PackageSources, plan: PackagePlan, progress: Progress) -> dict[str, int]:
+def _write_windows(
+    work_dir: Path,
+    sources: PackageSources,
+    plan: PackagePlan,
+    arrays: Mapping[Split, SplitWriter],
+    progress: Progress,
+) -> dict[str, int]:
     """Write the windows and controls of all splits, reading the genome once, then the corpus.
 
     Returns the number of rows by path.
@@ -183,10 +204,12 @@ def _write_windows(work_dir: Path, sources: PackageSources, plan: PackagePlan, p
         writers = {s: stack.enter_context(WindowShardWriter(work_dir, s, plan.windows_in(s))) for s in Split}
         for member, table in _reference_tables(sources, plan, controls):
             writers[member.split].write(table)
+            arrays[member.split].add_windows(table)
             progress.advance(done := done + table.num_rows, total, "windows")
         for source, kept in plan.corpus.items():
             for table in _corpus_tables(sources, source, kept):
                 writers[Split.TRAIN].write(table)
+                arrays[Split.TRAIN].add_windows(table)
                 progress.advance(done := done + table.num_rows, total, "windows")
     rows = {path: n for writer in writers.values() for path, n in writer.rows.items()}
     return rows | {controls_path(split): writer.rows for split, writer in controls.items()}
@@ -234,7 +257,11 @@ def _corpus_tables(sources: PackageSources, source: str, kept: Int64s) -> Iterat
 
 
 def _write_variants(
-    work_dir: Path, sources: PackageSources, plan: PackagePlan, holdouts: HoldoutIndex
+    work_dir: Path,
+    sources: PackageSources,
+    plan: PackagePlan,
+    holdouts: HoldoutIndex,
+    arrays: Mapping[Split, SplitWriter],
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Write the alleles of all splits; return rows by path, and numbers of alleles by source and outcome."""
     counts: Counter[str] = Counter()
@@ -246,7 +273,9 @@ def _write_variants(
         for contig in sources.windows:
             found = _variants_of(sources, plan, holdouts, contig, counts)
             for split, writer in writers.items():
-                writer.write(sort_variants(found.pop(split)))
+                rows_of_contig = sort_variants(found.pop(split))
+                writer.write(rows_of_contig)
+                arrays[split].add_variants(rows_of_contig)
     rows = {variants_path(split): writer.rows for split, writer in writers.items()}
     return rows, dict(sorted(counts.items()))
 

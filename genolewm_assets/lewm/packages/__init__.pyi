@@ -51,6 +51,7 @@ from .reader import open_available as open_available
 from .reader import open_package as open_package
 from .reader import open_tables as open_tables
 from .reader import verify_package as verify_package
+from .schema import ARRAYS as ARRAYS
 from .schema import CARD as CARD
 from .schema import CONTEXT_BP as CONTEXT_BP
 from .schema import CONTEXTS_PATH as CONTEXTS_PATH
@@ -69,6 +70,9 @@ from .schema import CacheRef as CacheRef
 from .schema import Knowledge as Knowledge
 from .schema import Unscored as Unscored
 from .schema import VariantSource as VariantSource
+from .schema import arrays_path as arrays_path
 from .schema import controls_path as controls_path
 from .schema import variants_path as variants_path
 from .schema import window_pattern as window_pattern
+from .verified import cache_folder as cache_folder
+from .verified import find_damage_once as find_damage_once

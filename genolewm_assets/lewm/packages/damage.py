@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.lewm.packages.files import read_sha256sums
 from genolewm_assets.lewm.packages.info import read_package_info
-from genolewm_assets.lewm.packages.schema import CHECKSUMS, PACKAGE_FILE
+from genolewm_assets.lewm.packages.schema import ARRAYS, CHECKSUMS, PACKAGE_FILE
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts import (
     MANIFEST,
@@ -68,7 +68,7 @@ class _RecordFile:
     def covers(self, path: str) -> bool:
         """Tell whether this record file must list a file."""
         if self.name == PACKAGE_FILE:
-            return path.endswith(".parquet")
+            return path.endswith(".parquet") or path.startswith(f"{ARRAYS}/")
         return path not in {self.name, MANIFEST}
 
 

@@ -151,15 +151,15 @@ def _open(path: Path, schema: TableSchema) -> pq.ParquetWriter:
     return open_table_writer(path, schema, dictionaries=[name for name in schema.columns if name not in _DISTINCT])
 
 
-def measure_tables(directory: Path, rows: Mapping[str, int], count: ByteCount) -> tuple[FileEntry, ...]:
-    """Return size, SHA-256 and number of rows of every table file, sorted by path.
+def measure_tables(directory: Path, rows: Mapping[str, int | None], count: ByteCount) -> tuple[FileEntry, ...]:
+    """Return size, SHA-256 and number of rows of every table file or array, sorted by path.
 
     Parameters
     ----------
     directory
         Folder of the package.
     rows
-        Number of rows by path relative to the package.
+        Number of rows by path relative to the package; None for an array.
     count
         Progress over the bytes that are hashed.
     """

@@ -115,7 +115,8 @@ class PackageInfo:
     splits
         Row counts and digest of every split, by its name.
     files
-        Path, size, SHA-256 and number of rows of every Parquet file, sorted by path.
+        Path, size and SHA-256 of every Parquet file, with its number of rows, and of every file of the mapped form;
+        sorted by path.
     mix
         Wanted and declared shares of the tuples of an epoch.
     epoch

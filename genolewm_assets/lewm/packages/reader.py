@@ -79,6 +79,11 @@ class Package:
         """
         return pq.read_table(self.directory / variants_path(split), columns=columns, filters=where)
 
+    def variant_batches(self, split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read columns of a split's alleles (schema ``PACKAGE_VARIANTS``) in file order, 65,536 rows at a time."""
+        with pq.ParquetFile(self.directory / variants_path(split)) as file:
+            yield from file.iter_batches(65_536, columns=list(columns))
+
     def controls(self, split: Split) -> pa.Table:
         """Read the control windows (schema ``PACKAGE_CONTROLS``) of validation or test; train has none."""
         return pq.read_table(self.directory / controls_path(split))

@@ -18,7 +18,7 @@ from genolewm_assets.store.tables import TableSchema, column, nullable, one_of
 from genolewm_assets.variants import ALLELE_KEY, allele_fields
 
 #: Format name and version in ``package.json``; readers refuse another major version.
-PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "2.1"
+PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "2.2"
 
 PACKAGE_FILE = "package.json"
 CHECKSUMS = "SHA256SUMS"
@@ -230,6 +230,15 @@ def variants_path(split: Split) -> str:
 def controls_path(split: Split) -> str:
     """Return the path of a split's control windows, relative to the package; train has none."""
     return f"controls/{split}.parquet"
+
+
+#: Folder of the mapped form of the splits, relative to the package; packages of format 2.1 and before lack it.
+ARRAYS = "arrays"
+
+
+def arrays_path(split: Split) -> str:
+    """Return the folder of a split's mapped form, relative to the package; ``lewm.mapped`` describes its files."""
+    return f"{ARRAYS}/{split}"
 
 
 #: Path of the held-out alleles with the reference around them; packages of format 2.0 lack the file.

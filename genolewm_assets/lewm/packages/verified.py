@@ -40,6 +40,11 @@ _SETTLED_NS: Final = 2_000_000_000
 _WAIT_S: Final = 3_600.0
 
 
+def cache_folder() -> Path:
+    """Return the cache folder of this machine and user; it may not exist."""
+    return Path(os.environ.get("GENOLEWM_CACHE") or user_cache_path("genolewm"))
+
+
 def find_damage_once(directory: Path, *, again: bool = False, progress: Progress = NO_PROGRESS) -> list[Damage]:
     """Compare every file of a package with its records, unless that was done and no file has changed since.
 
@@ -83,7 +88,7 @@ class _Record:
     @property
     def path(self) -> Path:
         name = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:32]
-        return Path(os.environ.get("GENOLEWM_CACHE") or user_cache_path("genolewm")) / "verified" / f"{name}.json"
+        return cache_folder() / "verified" / f"{name}.json"
 
     def holds(self, stamps: _Stamps) -> bool:
         """Tell whether the record is of files with these stamps."""

@@ -9,7 +9,6 @@ from .schedule import WindowSchedule as WindowSchedule
 from .schedule import count_visits as count_visits
 from .scoring import SplitBenches as SplitBenches
 from .scoring import most_central_windows as most_central_windows
-from .split import closed_alleles as closed_alleles
 from .split import read_split as read_split
 from .stream import StreamSettings as StreamSettings
 from .stream import Visits as Visits

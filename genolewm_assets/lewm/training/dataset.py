@@ -173,7 +173,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
             yield stream.batch(visits, epoch=epoch, position=number)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A spawned worker reads the windows from the package, which is faster than pickling them through a pipe.
+        # A spawned worker opens the package's files itself: alleles would be copied through a pipe.
         return {**self.__dict__, "_opened": None}
 
     def _named(self, *parts: object) -> str:
@@ -233,9 +233,11 @@ class GenoLeWMDataset(_PackageDataset):
     Notes
     -----
     Load with ``DataLoader(dataset, batch_size=None, num_workers=...)``: an item is a whole batch, and the order of
-    batches is the same for any number of workers. Forked workers share the windows in memory; spawned workers read the
-    windows again. ``DataLoader(dataset)`` gives the same batches; ``DataLoader(dataset, batch_size=k)`` merges each k
-    batches of one worker into one, so its batches depend on the number of workers: prefer ``windows_per_batch``.
+    batches is the same for any number of workers. Workers, forked or spawned, open the same mapped files, whose pages
+    all processes of a machine share. With ``collate_fn=as_tensors`` the workers send tensors in shared memory, and with
+    ``pin_memory=True`` they arrive in pinned memory. ``DataLoader(dataset)`` gives the same batches;
+    ``DataLoader(dataset, batch_size=k)`` merges each k batches of one worker into one, so its batches depend on the
+    number of workers: prefer ``windows_per_batch``.
 
     Examples
     --------

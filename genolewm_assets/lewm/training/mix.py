@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, AlleleIndex, EditSource, SplitWindows
+from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, AlleleIndex, EditSource
+from genolewm_assets.lewm.mapped import MappedWindows
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, PackageMix, Shares, present_shares
 
 Counts: TypeAlias = NDArray[np.int64]
@@ -50,31 +51,47 @@ class WindowAlleles:
 
     Attributes
     ----------
-    origins
-        Origin of every window: str, shape (n_windows,).
+    origin_names
+        Names of origins.
+    origin
+        Origin of every window: int16, shape (n_windows,), index in ``origin_names``.
     clinvar, gnomad
         Number of alleles in the window's inner bases: int64, shape (n_windows,); 0 for windows without exact placement.
     """
 
-    origins: NDArray[np.str_]
+    origin_names: tuple[str, ...]
+    origin: NDArray[np.int16]
     clinvar: Counts
     gnomad: Counts
 
     @classmethod
     def count(
-        cls, windows: SplitWindows, real: Mapping[EditSource, AlleleIndex], first_bp: int, last_bp: int
+        cls, windows: MappedWindows, real: Mapping[EditSource, AlleleIndex], first_bp: int, last_bp: int
     ) -> WindowAlleles:
         """Count the alleles in the bases of every window but the first ``first_bp`` and the last ``last_bp``."""
         found = {source: np.zeros(len(windows), dtype=np.int64) for source in (EditSource.CLINVAR, EditSource.GNOMAD)}
         for contig, starts, ends, rows in windows.spans(first_bp, last_bp):
             for source in found.keys() & real.keys():
                 found[source][rows] = real[source].count(contig, starts, ends)
-        return cls(windows.origins, found[EditSource.CLINVAR], found[EditSource.GNOMAD])
+        return cls(*windows.origin_codes(), found[EditSource.CLINVAR], found[EditSource.GNOMAD])
 
-    def strata(self) -> NDArray[np.str_]:
-        """Return the stratum of every window: str, shape (n_windows,)."""
-        reference = np.select([self.clinvar > 0, self.gnomad > 0], [WITH_CLINVAR, WITH_GNOMAD], WITH_NONE)
-        return np.where(self.origins == REFERENCE_ORIGIN, reference, self.origins).astype(np.str_)
+    def windows_by_origin(self) -> dict[str, int]:
+        """Return the number of windows of every origin that has one, by its name, sorted."""
+        sizes = np.bincount(self.origin, minlength=len(self.origin_names)).tolist()
+        return {name: n for name, n in sorted(zip(self.origin_names, sizes, strict=True)) if n}
+
+    def strata(self) -> tuple[tuple[str, ...], NDArray[np.int16]]:
+        """Return the strata that have a window, sorted, and that of every window: int16, shape (n_windows,)."""
+        others = [name for name in self.origin_names if name != REFERENCE_ORIGIN]
+        names = np.array(sorted({WITH_CLINVAR, WITH_GNOMAD, WITH_NONE, *others}))
+        place = {name: at for at, name in enumerate(names.tolist())}
+        code = np.array([place.get(name, -1) for name in (*self.origin_names, "")], dtype=np.int16)[self.origin]
+        of_reference = code < 0
+        code[of_reference] = place[WITH_NONE]
+        code[of_reference & (self.gnomad > 0)] = place[WITH_GNOMAD]
+        code[of_reference & (self.clinvar > 0)] = place[WITH_CLINVAR]
+        present = np.bincount(code, minlength=len(names)) > 0
+        return tuple(names[present].tolist()), (np.cumsum(present) - 1).astype(np.int16)[code]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,16 +191,15 @@ def plan_epoch(alleles: WindowAlleles, mix: PackageMix, *, n_edits: int, n_visit
     often, up to ``max_visits``, until ClinVar's share is reached, then those with gnomAD alleles. If the reference
     windows have too few slots for both shares, both are reduced in proportion.
     """
-    origins, sizes = np.unique(alleles.origins, return_counts=True)
-    shares = present_shares(mix.wanted.windows, set(origins.tolist()))
-    windows = dict(zip(origins.tolist(), sizes.tolist(), strict=True))
+    windows = alleles.windows_by_origin()
+    shares = present_shares(mix.wanted.windows, set(windows))
     total = _epoch_size(shares, windows)
     if not shares or (n_visits is not None and n_visits < 1):
         raise ConfigurationError(
             "training windows",
             "none to visit",
             expected=f"windows of at least one of {sorted(mix.wanted.windows)}, and at least one per epoch",
-            got=f"{len(alleles.origins)} windows of {sorted(windows)}, {n_visits or 0} per epoch",
+            got=f"{len(alleles.origin)} windows of {sorted(windows)}, {n_visits or 0} per epoch",
         )
     solver = _Solver(alleles, {name: share * total for name, share in shares.items()}, n_edits, mix.max_visits)
     plan = solver.solve(mix.wanted.edits)
@@ -214,11 +230,13 @@ class _Solver:
         self._total = sum(visits.values()) * n_edits
         #: At most half of the slots of a visit take ClinVar alleles, so that gnomAD's have room.
         self._half = max(1, n_edits // 2)
-        names, code = np.unique(alleles.strata(), return_inverse=True)
+        names, code = alleles.strata()
+        shape = (len(names), self._half + 1, n_edits + 1)
         columns = (code, np.minimum(alleles.clinvar, self._half), np.minimum(alleles.gnomad, n_edits))
-        groups, self._size = np.unique(np.stack(columns), axis=1, return_counts=True)
-        self._names: list[str] = names.tolist()
-        self._stratum, self._clinvar, self._gnomad = groups
+        sizes = np.bincount(np.ravel_multi_index(columns, shape), minlength=int(np.prod(shape)))
+        groups = np.flatnonzero(sizes)
+        self._names, self._size = list(names), sizes[groups]
+        self._stratum, self._clinvar, self._gnomad = np.unravel_index(groups, shape)
         self._windows = np.bincount(self._stratum, weights=self._size, minlength=len(names))
 
     def solve(self, wanted: Mapping[str, float]) -> EpochPlan:

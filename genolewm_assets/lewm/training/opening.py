@@ -12,11 +12,10 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.edits import EditSource, HaplotypeSampler, SamplingRules
 from genolewm_assets.lewm.packages import Package, open_available, open_package, open_tables
 from genolewm_assets.lewm.sampler import BatchSampler
-from genolewm_assets.lewm.training.live_states import LiveEncoder, check_same_encoder
 from genolewm_assets.lewm.training.options import StreamOptions
-from genolewm_assets.lewm.training.pooled_states import StateReader
 from genolewm_assets.lewm.training.split import SplitSources
 from genolewm_assets.lewm.training.stream import HaplotypeStream, RandomStream, StreamSettings, TupleStream
+from genolewm_assets.lewm.training.window_states import LiveEncoder, StateReader, check_same_encoder
 from genolewm_assets.store.arrays import ArrayStoreReader
 
 

@@ -10,7 +10,7 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Holdout, LengthPolicy
 from genolewm_assets.lewm.packages import Contents
 from genolewm_assets.lewm.states import BLOCK_TOKENS, RADIUS_TOKENS, PoolSide, TupleKind
-from genolewm_assets.lewm.training.live_states import LiveEncoder
+from genolewm_assets.lewm.training.window_states import LiveEncoder
 
 #: Default ``min_left_context_bp`` of evaluation: 256 tokens of 6 bp, the radius of a local state, so that the pooled
 #: neighbourhood of every edit is complete on its left.

@@ -100,8 +100,8 @@ class WindowSchedule:
     @classmethod
     def of(cls, plan: EpochPlan, slots: SlotPlan, *, seed: int) -> WindowSchedule:
         """Return the schedule of a planned epoch; ``slots`` may be another plan of slots than its own."""
-        strata = plan.slots.alleles.strata()
-        rows = {name: np.flatnonzero(strata == name).astype(np.int64) for name in sorted(plan.visits)}
+        names, code = plan.slots.alleles.strata()
+        rows = {name: np.flatnonzero(code == names.index(name)).astype(np.int64) for name in sorted(plan.visits)}
         total = sum(plan.visits.values())
         return cls(rows, {name: plan.visits[name] * max(1, round(total)) / total for name in rows}, slots, seed)
 
@@ -141,10 +141,13 @@ class WindowSchedule:
         return np.concatenate(parts)
 
 
-def count_visits(window_ids: NDArray[np.bytes_]) -> Rows:
-    """Return the number of earlier visits of the same window for every visit: int64, shape (n_visits,)."""
-    order = np.argsort(window_ids, kind="stable")
-    ordered = window_ids[order]
+def count_visits(windows: Rows) -> Rows:
+    """Return the number of earlier visits of the same window for every visit: int64, shape (n_visits,).
+
+    ``windows`` are numbers that are equal for equal windows, such as ``MappedWindows.first_rows``.
+    """
+    order = np.argsort(windows, kind="stable")
+    ordered = windows[order]
     is_first = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(ordered) else np.zeros(0, bool)
     starts = np.maximum.accumulate(np.where(is_first, np.arange(len(ordered)), 0))
     visits = np.empty(len(ordered), dtype=np.int64)

@@ -21,16 +21,14 @@ from genolewm_assets.lewm.edits import (
     AlleleMaker,
     Classification,
     Haplotype,
-    SplitWindows,
     WindowRecord,
 )
+from genolewm_assets.lewm.mapped import MappedWindows, open_mapped
 from genolewm_assets.lewm.packages import SCORED, Package
 from genolewm_assets.lewm.training.haplotype_edits import edits_of
-from genolewm_assets.lewm.training.live_states import LiveEncoder
 from genolewm_assets.lewm.training.options import EVALUATION_CONTEXT_BP
-from genolewm_assets.lewm.training.pooled_states import StateReader
-from genolewm_assets.lewm.training.split import read_closed_alleles, window_bytes_allowed
 from genolewm_assets.lewm.training.stream import Drawn, StreamSettings, TupleStream, Visits
+from genolewm_assets.lewm.training.window_states import LiveEncoder, StateReader
 from genolewm_assets.variants import ALLELE_KEY, allele_spans
 
 Int64s = NDArray[np.int64]
@@ -160,7 +158,7 @@ class ScoringStream(TupleStream):
 
     def __init__(
         self,
-        windows: SplitWindows,
+        windows: MappedWindows,
         maker: AlleleMaker,
         settings: StreamSettings,
         readers: Mapping[str, StateReader] | None = None,
@@ -208,7 +206,7 @@ class ScoringStream(TupleStream):
 
 
 class SplitBenches:
-    """Opens the streams of the bench alleles of a split's holdouts; the windows are read once for all of them.
+    """Opens the streams of the bench alleles of a split's holdouts; the split is opened once for all of them.
 
     Streams have the default settings, no states, and the batches that a dataset with ``coverage="alleles"`` has.
 
@@ -218,18 +216,11 @@ class SplitBenches:
         Package to read.
     split
         Validation or test.
-
-    Raises
-    ------
-    MemoryLimitError
-        If the windows take more than half of the memory available to this process.
     """
 
     def __init__(self, package: Package, split: Split) -> None:
-        self._package, self._split = package, split
-        self._windows = SplitWindows(package.window_batches(split), max_bytes=window_bytes_allowed())
-        self._holdouts = package.windows(split, ["holdout"])["holdout"]
-        self._maker = AlleleMaker(read_closed_alleles(package, split))
+        self._package, self._split, self._mapped = package, split, open_mapped(package, split)
+        self._maker = AlleleMaker(self._mapped.held_out())
 
     def open(self, holdout: str) -> ScoringStream:
         """Open the stream of a holdout.
@@ -242,6 +233,5 @@ class SplitBenches:
             If no window contains an allele that the package states as scored.
         """
         bench = Bench.read(self._package, self._split, holdout)
-        rows = np.flatnonzero(pc.equal(self._holdouts, holdout).to_numpy())
-        bench.window_rows = rows[bench.window_rows]
-        return ScoringStream(self._windows, self._maker, StreamSettings(), bench=bench)
+        windows = MappedWindows(self._mapped, holdout, frozen_only=False)
+        return ScoringStream(windows, self._maker, StreamSettings(), bench=bench)

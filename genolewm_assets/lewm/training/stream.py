@@ -22,15 +22,14 @@ from genolewm_assets.lewm.edits import (
     EditSource,
     HaplotypeSampler,
     PackedWindows,
-    SplitWindows,
 )
+from genolewm_assets.lewm.mapped import MappedWindows
 from genolewm_assets.lewm.sampler import BatchSampler, EditBatch, WindowArrays
 from genolewm_assets.lewm.states import Pooling
 from genolewm_assets.lewm.training.batches import TrainingBatch, count_slots
 from genolewm_assets.lewm.training.haplotype_edits import edits_of
-from genolewm_assets.lewm.training.live_states import LiveEncoder
-from genolewm_assets.lewm.training.pooled_states import StateReader, WindowStates
 from genolewm_assets.lewm.training.schedule import count_visits
+from genolewm_assets.lewm.training.window_states import LiveEncoder, StateReader, WindowStates
 
 Integers = NDArray[np.int64]
 
@@ -107,7 +106,7 @@ class TupleStream(ABC):
 
     def __init__(
         self,
-        windows: SplitWindows,
+        windows: MappedWindows,
         settings: StreamSettings,
         readers: Mapping[str, StateReader] | None = None,
         encoder: LiveEncoder | None = None,
@@ -121,7 +120,7 @@ class TupleStream(ABC):
 
     def count_visits(self, rows: Integers) -> Integers:
         """Return how often the window of each row was visited before in ``rows``: int64, shape (n_rows,)."""
-        return count_visits(self.windows.window_ids[rows])
+        return count_visits(self.windows.first_rows[rows])
 
     def batch(self, visits: Visits, *, epoch: int, position: int) -> TrainingBatch:
         """Return the batch of visits: at most one tuple per slot, with the pooled states of the unedited windows.
@@ -172,7 +171,7 @@ class RandomStream(TupleStream):
 
     def __init__(
         self,
-        windows: SplitWindows,
+        windows: MappedWindows,
         sampler: BatchSampler,
         settings: StreamSettings,
         readers: Mapping[str, StateReader] | None = None,
@@ -206,7 +205,7 @@ class HaplotypeStream(TupleStream):
 
     def __init__(
         self,
-        windows: SplitWindows,
+        windows: MappedWindows,
         sampler: HaplotypeSampler,
         settings: StreamSettings,
         readers: Mapping[str, StateReader] | None = None,

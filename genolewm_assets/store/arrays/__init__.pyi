@@ -7,11 +7,11 @@ from .keys import cache_key_dir as cache_key_dir
 from .keys import compute_fingerprint as compute_fingerprint
 from .keys import compute_key as compute_key
 from .keys import validate_fingerprint as validate_fingerprint
+from .keys import validate_sources as validate_sources
 from .layout import ArraySpec as ArraySpec
 from .layout import IndexEntry as IndexEntry
 from .layout import is_complete as is_complete
 from .memory import MemoryLimitError as MemoryLimitError
-from .memory import usable_memory_bytes as usable_memory_bytes
 from .reader import ArrayStoreReader as ArrayStoreReader
 from .reader import verify_array_store as verify_array_store
 from .report import find_caches as find_caches
@@ -22,4 +22,5 @@ from .row_index import RowIndex as RowIndex
 from .row_index import publish_row_index as publish_row_index
 from .stamps import RowStamp as RowStamp
 from .stamps import read_stamped as read_stamped
+from .stamps import stamp_files as stamp_files
 from .writer import ArrayStoreWriter as ArrayStoreWriter

@@ -176,6 +176,11 @@ class ArrayCacheWriter:
             return False
         return not any(changed_files(self._files, self._store.stamps, strict=self._strict))
 
+    def restart(self) -> None:
+        """Drop all unfinished rows and stamps, because they no longer follow from the files; the lock is kept."""
+        self._discard(self._writable().directory)
+        self._open_work(self._site.work_dir())
+
     def _discard(self, work: Path) -> None:
         """Remove the unfinished store."""
         self._close_store()
@@ -192,6 +197,11 @@ class ArrayCacheWriter:
                 self._store.commit()
         finally:
             self.close()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the published cache matches the files, so that only :meth:`finalize` may be called."""
+        return self._published is not None
 
     @property
     def n_rows(self) -> int:

@@ -14,6 +14,7 @@ import pytest
 
 from genolewm_assets.errors import AbifError, SizingError
 from genolewm_assets.forensic import parse_hid, size_run
+from genolewm_assets_tests.fuzz.hid_check import check_hid, hid_seeds
 from genolewm_assets_tests.worlds.forensic.abif_files import TagBytes, numbers, write_abif
 from genolewm_assets_tests.worlds.forensic.runs import GENOTYPE, run_bytes, run_tags, traces
 
@@ -165,3 +166,15 @@ def test_mutated_traces_are_sized_or_refused(seeds: list[bytes]) -> None:
         except (AbifError, SizingError) as err:
             outcomes.add(type(err).__name__)
     assert outcomes
+
+
+@pytest.mark.parametrize("data", [*hid_seeds(), b"", b"ABIF"])
+def test_where_fuzzing_begins(data: bytes) -> None:
+    check_hid(data)
+
+
+def test_a_seed_of_the_fuzzer_is_sized() -> None:
+    sized = [data for data in hid_seeds() if b"SizeStandardPeaks" in data]
+    assert len(sized) == 2
+    for data in sized:
+        assert size_run(parse_hid(data, "seed")).sizes_bp.tolist() == list(range(20, 161, 20))

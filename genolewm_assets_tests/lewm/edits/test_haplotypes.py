@@ -15,13 +15,14 @@ from genolewm_assets.lewm.edits.haplotypes import HaplotypeSampler
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import Haplotype, SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
-from genolewm_assets.lewm.edits.windows import SplitWindows, WindowRecord
+from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
 from genolewm_assets.lewm.states.pooling import Pooling
 from genolewm_assets.lewm.training.batches import TrainingBatch
 from genolewm_assets.lewm.training.stream import HaplotypeStream, StreamSettings, Visits
 from genolewm_assets.lewm.training.tuples import Phase
 from genolewm_assets_tests.referees.sampling.plain_tuples import assert_arrays, build_tuples
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     WINDOW_BP,

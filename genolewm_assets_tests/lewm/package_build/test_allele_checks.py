@@ -9,12 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.genome import Split
+from genolewm_assets.lewm.mapped.opening import open_mapped
+from genolewm_assets.lewm.mapped.split import MappedSplit
 from genolewm_assets.lewm.package_build.allele_checks import check_bench, check_training_alleles
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.files import write_package_table
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
+from genolewm_assets.lewm.training import scoring
 from genolewm_assets.store.artefacts.build import BuildRejectedError
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.lewm.package_world import (
@@ -172,14 +175,13 @@ def test_common_alleles_are_needed_too(tmp_path):
     assert "The inputs have no allele of gnomad." in (tmp_path / "none/README.md").read_text()
 
 
-def test_the_windows_of_a_split_are_read_once_for_all_its_holdouts(written, monkeypatch):
-    reads: list[Split] = []
-    read = Package.window_batches
+def test_a_split_is_opened_once_for_all_its_holdouts(written, monkeypatch):
+    opened: list[Split] = []
 
-    def counted(self, split, columns=None):
-        reads.append(split)
-        return read(self, split, columns)
+    def counted(package: Package, split: Split) -> MappedSplit:
+        opened.append(split)
+        return open_mapped(package, split)
 
-    monkeypatch.setattr(Package, "window_batches", counted)
+    monkeypatch.setattr(scoring, "open_mapped", counted)
     assert check_bench(written, read_package_info(written), make_sources().clinvar).passed
-    assert reads == [Split.VALIDATION, Split.TEST]
+    assert opened == [Split.VALIDATION, Split.TEST]

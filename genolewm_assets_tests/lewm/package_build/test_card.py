@@ -147,7 +147,9 @@ def test_front_matter_names_files_that_exist_and_only_splits_with_rows(package):
     assert [name for name, config in configs.items() if config.get("default")] == ["windows"]
     for config in configs.values():
         for entry in config["data_files"]:
-            assert list(package.directory.glob(entry["path"])), entry
+            found = [path.relative_to(package.directory) for path in package.directory.glob(entry["path"])]
+            assert found, entry
+            assert {path.parts[0] for path in found} <= {"data", "variants", "controls", "holdouts"}
     assert [entry["split"] for entry in configs["windows"]["data_files"]] == ["train", "validation", "test"]
     assert card["size_categories"] == ["n<1K"]
 

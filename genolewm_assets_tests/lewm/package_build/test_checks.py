@@ -50,7 +50,9 @@ def written(tmp_path: Path) -> tuple[Path, PackageSources]:
 
 
 def recheck(directory: Path, sources: PackageSources) -> set[str]:
-    return failed(check_package(directory, read_package_info(directory), sources))
+    found = failed(check_package(directory, read_package_info(directory), sources))
+    # A table that a test changes differs from the mapped form.
+    return found - {"mapped_form_right"}
 
 
 def leak(directory: Path, path: str, change: Callable[[pa.Table], pa.Table]) -> None:
@@ -194,6 +196,7 @@ def test_a_lost_window_and_a_lost_allele_are_found(written):
     directory, sources = written
     leak(directory, TRAIN, lambda table: table.slice(1))
     assert recheck(directory, sources) == {"counts_add_up"}
+    assert "mapped_form_right" in failed(check_package(directory, read_package_info(directory), sources))
     leak(directory, "variants/train.parquet", lambda table: table.slice(1))
     info = read_package_info(directory)
     check = next(c for c in check_package(directory, info, sources) if c.name == "counts_add_up")

@@ -69,12 +69,16 @@ def test_report_and_description_say_what_lies_in_the_files(tmp_path):
     on_disk = {
         str(path.relative_to(tmp_path)): pq.ParquetFile(path).metadata.num_rows for path in tmp_path.rglob("*.parquet")
     }
-    assert report.rows == on_disk == {entry.path: entry.rows for entry in info.files}
+    assert report.rows == on_disk == {entry.path: entry.rows for entry in info.files if entry.rows is not None}
+    arrays = {str(path.relative_to(tmp_path)) for path in (tmp_path / "arrays").rglob("*") if path.is_file()}
+    assert {entry.path for entry in info.files} == {*on_disk, *arrays}
+    assert {f"arrays/{split}/index.json" for split in Split} < arrays
     assert info.counts == report.counts
     assert info.policy["validation_windows"] == 10
     assert info.splits["train"].windows == sum(n for path, n in on_disk.items() if path.startswith("data/train"))
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {
         *on_disk,
+        *arrays,
         "package.json",
         "README.md",
         "SHA256SUMS",

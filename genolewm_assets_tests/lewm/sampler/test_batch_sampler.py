@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.edits import AlleleIndex, EditSource, Redraw, SamplingRules, SplitWindows
+from genolewm_assets.lewm.edits import AlleleIndex, EditSource, Redraw, SamplingRules
 from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
 from genolewm_assets.lewm.states import Pooling
 from genolewm_assets.lewm.training.schedule import EditMix
 from genolewm_assets_tests.referees.sampling.plain_tuples import Samplers
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 from genolewm_assets_tests.worlds.lewm.sampler_world import simulate_world
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     as_batch,
@@ -115,3 +116,14 @@ def test_more_than_two_sources_of_real_alleles_are_refused():
     index = AlleleIndex.of(no_alleles())
     with pytest.raises(ConfigurationError, match="too many: expected at most 2, got 3"):
         BatchSampler(dict.fromkeys(list(EditSource)[:3], index), index)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("part", range(100))
+def test_a_hundred_thousand_windows(part):
+    """1,000 windows of a world of their own, with the default rules and eight edits."""
+    world = simulate_world(1_000 + part, n_windows=1_000)
+    samplers = Samplers(world.windows, world.real, world.held_out, SamplingRules(), world.held_sequences)
+    for first in range(0, 1_000, 20):
+        samplers.compare(range(first, first + 20), [PLAN] * 20, seed=part, epoch=1)
+    assert samplers.seen["edits_2"] > 100

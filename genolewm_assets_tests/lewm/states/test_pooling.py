@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.states.pooling import block_count, block_means, global_mean, locus_blocks, pool_blocks
+from genolewm_assets.lewm.states.pooling import (
+    TuplePooler,
+    block_count,
+    block_means,
+    global_mean,
+    locus_blocks,
+    pool_blocks,
+)
 
 
 @given(st.integers(1, 400), st.integers(1, 70), st.integers(0, 300), st.data())
@@ -103,3 +110,33 @@ def test_blocks_pool_to_the_mean_of_their_tokens(n_tokens: int, block_tokens: in
     last = len(blocks) - 1
     pooled = pool_blocks(blocks, last // 2, last + 1, n_tokens, block_tokens)
     np.testing.assert_allclose(pooled, tokens[last // 2 * block_tokens :].mean(axis=0), rtol=1e-4, atol=1e-5)
+
+
+@given(
+    n_tokens=st.integers(1, 300),
+    block_tokens=st.integers(1, 70),
+    dtype=st.sampled_from([np.float16, np.float32]),
+    seed=st.integers(0, 2**32),
+)
+def test_all_tuples_of_a_window_are_pooled_as_one_by_one(n_tokens, block_tokens, dtype, seed):
+    rng, n_blocks = np.random.default_rng(seed), block_count(n_tokens, block_tokens)
+    scales = 10.0 ** rng.integers(-9, 4, size=(n_blocks, 5))
+    blocks = np.sort(rng.integers(0, n_blocks, size=(6, 2)), axis=1) + np.array([0, 1])
+    means, out = (rng.normal(size=(n_blocks, 5)) * scales).astype(dtype), np.empty((6, 5), np.float32)
+    assert TuplePooler().pool(means, blocks, n_tokens, block_tokens, out)
+    expected = np.stack([pool_blocks(means, start, stop, n_tokens, block_tokens) for start, stop in blocks])
+    assert out.tobytes() == expected.tobytes()
+
+
+def test_every_half_becomes_its_single():
+    halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    finite = halves[np.isfinite(halves)]
+    out, pooler = np.empty((len(finite), 1), np.float32), TuplePooler()
+    spans = np.stack((np.arange(len(finite)), np.arange(len(finite)) + 1), axis=1)
+    assert pooler.pool(finite[:, None], spans, len(finite), 1, out)
+    # A sum of one number that is -0 is +0, as NumPy's is.
+    assert out.ravel().tobytes() == (finite.astype(np.float32) + np.float32(0)).tobytes()
+    for value in halves[~np.isfinite(halves)]:
+        one = np.array([[1.0], [value]], np.float16)
+        assert not pooler.pool(one, np.array([[0, 1]]), 2, 1, out[:1])
+        assert not pooler.pool(one.astype(np.float32), np.array([[0, 1]]), 2, 1, out[:1])

@@ -11,13 +11,13 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.haplotypes import HaplotypeSampler
 from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
 from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
 from genolewm_assets.lewm.states.pooling import Pooling, block_count
 from genolewm_assets.lewm.training.batches import TrainingBatch, encode_targets, merge_batches, pool_states
 from genolewm_assets.lewm.training.stream import HaplotypeStream, RandomStream, StreamSettings, Visits
 from genolewm_assets_tests.referees.sampling.plain_tuples import assert_arrays
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     as_batch,
     make_window,

@@ -289,6 +289,17 @@ def test_a_plain_loader_gives_the_same_batches(package, workers):
     ]
 
 
+def test_workers_send_tensors(package):
+    dataset = lewm.GenoLeWMDataset(package, windows_per_batch=4)
+    loader = torch_data.DataLoader(dataset, batch_size=None, num_workers=2, collate_fn=tensors_of.as_tensors)
+    for found, batch in zip(loader, dataset, strict=True):
+        expected = tensors_of.as_tensors(batch)
+        assert set(found) == set(expected)
+        for name, tensor in expected.items():
+            assert found[name].is_shared()
+            assert torch.equal(found[name], tensor), name
+
+
 def test_tensors_share_the_arrays(package):
     batch = next(iter(lewm.GenoLeWMDataset(package, windows_per_batch=2)))
     tensors = tensors_of.as_tensors(batch)

@@ -219,7 +219,7 @@ def test_an_allele_stated_as_scored_that_its_window_does_not_show_is_an_error(pa
     (tmp_path / "variants").mkdir()
     changed = table(rows, PACKAGE_VARIANTS.arrow)
     write_package_table(tmp_path / "variants/validation.parquet", [changed], PACKAGE_VARIANTS)
-    for name in ("data", "holdouts"):
+    for name in ("data", "holdouts", "arrays"):
         (tmp_path / name).symlink_to(package.resolve() / name)
     stream = SplitBenches(Package(tmp_path, read_package_info(package), {}), Split.VALIDATION).open("holdout-chr")
     with pytest.raises(CorruptResourceError, match=r"stated as scored.*got other_reference"):

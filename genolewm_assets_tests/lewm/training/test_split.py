@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,7 +11,10 @@ import pytest
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.edits.sources import EditSource
+from genolewm_assets.lewm.mapped.opening import check_no_held_window, write_from_tables
+from genolewm_assets.lewm.mapped.split import MappedSplit
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS
+from genolewm_assets.lewm.training import split
 from genolewm_assets.lewm.training.split import read_split
 from genolewm_assets_tests.worlds.lewm.package_world import held_alleles, intervals, table
 from genolewm_assets_tests.worlds.lewm.stream_world import CONTIG, as_batch, make_window, simulate_reference
@@ -38,18 +42,36 @@ class OpenPackage:
     directory: Path = Path("pack")
     info: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(margin_bp=256, policy={"min_stars": 2}))
 
-    def variants(self, split, columns):
-        return table(self.rows, PACKAGE_VARIANTS.arrow).select(columns)
+    def variant_batches(self, _, columns):
+        return iter(table(self.rows, PACKAGE_VARIANTS.arrow).select(columns).to_batches())
 
     def holdouts(self, noun, columns=None):
         found = {"alleles": self.held, "intervals": self.stretches}[noun]
         return found if columns is None else found.select(columns)
 
-    def window_batches(self, split):
-        return iter([self.batch])
+    def window_batches(self, _, columns):
+        return iter([self.batch.select(columns)])
 
-    def windows(self, split, columns):
+    def context_batches(self):
+        return iter(())
+
+    def windows(self, _, columns):
         return pa.Table.from_batches([self.batch]).select(columns)
+
+
+@pytest.fixture(autouse=True)
+def mapped_form(tmp_path, monkeypatch) -> None:
+    """Make the mapped form as for a package that carries none."""
+    numbers = count()
+
+    def open_mapped(package: OpenPackage, name: Split) -> MappedSplit:
+        if name is Split.TRAIN:
+            check_no_held_window(package)
+        folder = tmp_path / str(next(numbers)) / name
+        write_from_tables(folder, package, name)
+        return MappedSplit(folder)
+
+    monkeypatch.setattr(split, "open_mapped", open_mapped)
 
 
 def with_column(batch: pa.RecordBatch, name: str, values: list[object]) -> pa.RecordBatch:
@@ -61,7 +83,7 @@ ONE = as_batch([make_window(REFERENCE, START)])
 
 
 def positions(index) -> list[int]:
-    return [index.allele(row)[0] for row in range(len(index))]
+    return [index.allele(row)[0] for rows in index.contigs.values() for row in range(*rows)]
 
 
 def test_training_draws_from_gnomad_and_pathogenic_clinvar_alleles():
@@ -89,8 +111,10 @@ def test_an_evaluation_draws_from_the_labelled_alleles_of_its_holdout():
 
 def test_what_is_never_made_depends_on_the_split():
     held = held_alleles(("a", "validation", variant("gnomad", 1)), ("b", "test", variant("gnomad", 2)))
-    package = OpenPackage(with_column(ONE, "holdout", ["a"]), held=held)
-    made = {split: positions(read_split(package, split, holdout).held_out) for split, holdout in SPLITS}
+    made = {}
+    for name, holdout in SPLITS:
+        package = OpenPackage(with_column(ONE, "holdout", [holdout]), held=held)
+        made[name] = positions(read_split(package, name, holdout).held_out)
     assert made == {Split.TRAIN: [1, 2], Split.VALIDATION: [2], Split.TEST: []}
 
 

@@ -11,11 +11,11 @@ from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.haplotypes import HaplotypeSampler
 from genolewm_assets.lewm.edits.rules import SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
-from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
 from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
 from genolewm_assets.lewm.states.pooling import Pooling
 from genolewm_assets.lewm.training.stream import HaplotypeStream, RandomStream, StreamSettings, Visits
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     MemoryStates,
     as_batch,

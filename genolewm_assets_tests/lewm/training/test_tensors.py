@@ -11,10 +11,10 @@ from genolewm_assets import lewm
 from genolewm_assets.genome import EditType
 from genolewm_assets.lewm.edits.allele_index import LABEL_CODES, AlleleIndex
 from genolewm_assets.lewm.edits.sources import EDIT_SOURCE_CODES, EditSource
-from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
 from genolewm_assets.lewm.training.stream import RandomStream, StreamSettings, Visits
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     as_batch,

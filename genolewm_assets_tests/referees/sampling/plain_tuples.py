@@ -19,7 +19,6 @@ from genolewm_assets.lewm.edits import (
     Haplotype,
     HeldSequences,
     SamplingRules,
-    SplitWindows,
     WindowRecord,
 )
 from genolewm_assets.lewm.edits.allele_index import LABEL_CODES
@@ -38,6 +37,7 @@ from genolewm_assets.lewm.training.schedule import count_visits
 from genolewm_assets.lewm.training.stream import RandomStream, StreamSettings, Visits
 from genolewm_assets.lewm.training.tuples import Phase, Tokens, TrainingTuple, encode_tokens
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, SampledHaplotype
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 
 
 def plan_codes(plans: Sequence[Sequence[EditSource]]) -> NDArray[np.int8]:
@@ -69,7 +69,7 @@ class Samplers:
     def compare(self, rows: Sequence[int], plans: Sequence[Sequence[EditSource]], *, seed: int, epoch: int) -> None:
         """Assert that both give the same tuples, arrays, redraws and errors for the windows of some rows."""
         at = np.array(rows, dtype=np.int64)
-        visits = Visits(at, plan_codes(plans), count_visits(self.windows.window_ids[at]))
+        visits = Visits(at, plan_codes(plans), count_visits(self.windows.first_rows[at]))
         settings = StreamSettings(seed=seed, n_edits=visits.plan.shape[1], pooling=self._rules.pooling)
         clinvar = self._real.get(EditSource.CLINVAR)
         stream = RandomStream(self.windows, self._compiled, settings, clinvar=clinvar)

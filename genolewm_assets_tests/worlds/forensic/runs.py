@@ -101,13 +101,14 @@ def traces(
     stutter: float = 0.08,
     seed: int = 0,
     kit: Mapping[str, MadeLocus] = KIT,
+    n_dyes: int = 5,
 ) -> npt.NDArray[np.float64]:
-    """Return the fluorescence of five dyes: primer blobs, size standard, and the alleles with their stutter."""
+    """Return the fluorescence of all dyes: primer blobs, size standard (the fifth), the alleles with their stutter."""
     rng = np.random.default_rng(seed)
-    signal = rng.normal(0, 2, (5, N_SCANS)) + 30
+    signal = rng.normal(0, 2, (n_dyes, N_SCANS)) + 30
     for size in LIZ_600:
         add_peak(signal[4], float(scan_of(size)), 800)
-    for channel in range(5):
+    for channel in range(n_dyes):
         for scan in (1_520, 1_560, 1_600):
             add_peak(signal[channel], scan, 9_000)
     for name, alleles in genotype.items():
@@ -120,9 +121,9 @@ def traces(
     return signal
 
 
-def ladder_traces(kit: Mapping[str, MadeLocus] = KIT) -> npt.NDArray[np.float64]:
+def ladder_traces(kit: Mapping[str, MadeLocus] = KIT, n_dyes: int = 5) -> npt.NDArray[np.float64]:
     """Return the fluorescence of the kit's ladder."""
-    return traces({name: locus.ladder for name, locus in kit.items()}, height=3_000, kit=kit)
+    return traces({name: locus.ladder for name, locus in kit.items()}, height=3_000, kit=kit, n_dyes=n_dyes)
 
 
 def add_peak(trace: npt.NDArray[np.float64], scan: float, height: float, width: float = 2.5) -> None:

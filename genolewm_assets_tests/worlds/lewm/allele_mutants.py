@@ -24,14 +24,18 @@ from genolewm_assets.lewm.holdouts.alleles import (
 from genolewm_assets.lewm.holdouts.index import HoldoutIndex
 from genolewm_assets.lewm.holdouts.schema import VariantOrigin
 from genolewm_assets.lewm.package_build.split import find_regions
+from genolewm_assets.lewm.training import opening
+from genolewm_assets.lewm.training.split import read_split
 from genolewm_assets.variants import allele_spans
+from genolewm_assets_tests.referees.sampling.plain_batches import PlainBatchSampler
+from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler
 from genolewm_assets_tests.worlds.lewm.filtered_world import GENE_A, RUN_END, deletion, normal_text
 from genolewm_assets_tests.worlds.lewm.mutants import BUILD, HOLDOUTS, Mutant, all_of, exchange, nothing
 
-_EDITS = "genolewm_assets.lewm.edits"
+_EDITS, _READER = "genolewm_assets.lewm.edits", "genolewm_assets.lewm.training.dataset.read_split"
 
 _NEWLY, _LIST_NEW, _IN_INTERVALS, _IN_GENES = find_newly_labelled, list_newly_labelled, list_in_intervals, list_in_genes
-_CONTAINS, _REGIONS = AlleleIndex.contains, find_regions
+_CONTAINS, _REGIONS, _READ = AlleleIndex.contains, find_regions, read_split
 
 
 def _first_base(table: pa.Table) -> tuple[Any, Any]:
@@ -104,6 +108,11 @@ class _OnlyMade(HeldSequences):
         return super().__contains__(bases.rpartition("N")[2])
 
 
+def _holding(kind: type[Any]) -> Any:
+    """Return a function that reads a split and tells held-out alleles by another class."""
+    return lambda package, *more: replace(_READ(package, *more), held_sequences=kind(package.context_batches()))
+
+
 def _kmers(bases: str) -> Iterator[str]:
     return (bases[at : at + 31] for at in range(len(bases) - 30))
 
@@ -134,9 +143,9 @@ def _stream() -> Iterator[Mutant]:
         f"{HOLDOUTS}.build.list_in_genes", lambda table, *more, **named: _IN_GENES(table.slice(0, 0), *more, **named)
     )
     yield Mutant("alleles of genes not listed", of_clinvar, kind, of_gene, told=True)
-    rules = EditRules.__module__
-    forward = exchange(f"{_EDITS}.sampling.EditPlace", _Forward)
-    taken_back = exchange("genolewm_assets.lewm.training.split.HeldSequences", _OnlyMade)
+    rules, plain = EditRules.__module__, exchange(f"{opening.__name__}.BatchSampler", PlainBatchSampler)
+    forward = exchange(f"{EditSampler.__module__}.EditPlace", _Forward)
+    taken_back, one_strand = (exchange(_READER, _holding(each)) for each in (_OnlyMade, _OneStrand))
     shifted = exchange(
         f"{AlleleIndex.__module__}.AlleleIndex.contains",
         lambda index, chrom, pos, ref, alt: _CONTAINS(index, chrom, pos + 1, ref, alt),
@@ -153,18 +162,15 @@ def _stream() -> Iterator[Mutant]:
         ("edits on - taken as on +", forward, "chr17:14"),
         ("unedited bases of a held-out allele", taken_back, "mrna_evo2 "),
         ("contexts forgotten", exchange(f"{BUILD}.writer.context_tables", nothing), unplaced),
-        (
-            "contexts of one strand",
-            exchange("genolewm_assets.lewm.training.split.HeldSequences", _OneStrand),
-            unplaced,
-        ),
+        ("contexts of one strand", one_strand, unplaced),
         (
             "contexts without the bases around an edit",
             exchange(f"{rules}.around", lambda bases, start, end: bases[start:end]),
             unplaced,
         ),
     ):
-        yield Mutant(name, mutate, kind, finds)
+        # The rules of the plain sampler are changed, which draws what the compiled one draws.
+        yield Mutant(name, all_of(plain, mutate), kind, finds)
 
 
 ALLELE_MUTANTS = (*_alleles(), *_stream())

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.windows import SplitWindows
 from genolewm_assets.lewm.packages.mix import Shares
 from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
@@ -19,6 +18,7 @@ from genolewm_assets.lewm.training.opening import open_stream
 from genolewm_assets.lewm.training.schedule import WindowSchedule
 from genolewm_assets.lewm.training.split import read_split
 from genolewm_assets.lewm.training.stream import StreamSettings, Visits
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 
 
 def served_with(package: Package, times: int, *, n_visits: int = 600) -> Shares:

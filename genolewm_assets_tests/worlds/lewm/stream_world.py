@@ -13,6 +13,7 @@ from genolewm_assets.genome import Variant, normalise, reverse_complement
 from genolewm_assets.lewm.edits.sources import EDIT_SOURCE_CODES, EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets.lewm.packages.schema import PACKAGE_WINDOWS
+from genolewm_assets.lewm.training.mix import WindowAlleles
 from genolewm_assets.lewm.training.schedule import EditMix
 
 WINDOW_BP, MARGIN_BP = 3_072, 256
@@ -73,6 +74,12 @@ def simulate_alleles(reference: bytes, n: int, seed: int = 5, contig: str = CONT
             found[variant.pos, variant.ref, variant.alt] = ("P", "LP", "B", "VUS")[at % 4]
     rows = [(contig, *key, label) for key, label in sorted(found.items())]
     return pa.table(dict(zip(("chrom", "pos", "ref", "alt", "label"), map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def window_alleles(origins: Sequence[str], clinvar: NDArray[np.int64], gnomad: NDArray[np.int64]) -> WindowAlleles:
+    """Return the numbers of alleles of windows with named origins."""
+    names, code = np.unique(np.array(origins, dtype=np.str_), return_inverse=True)
+    return WindowAlleles(tuple(names.tolist()), code.astype(np.int16), clinvar, gnomad)
 
 
 def no_alleles() -> pa.Table:

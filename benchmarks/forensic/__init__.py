@@ -1,0 +1,1 @@
+"""Measurements of instrument files, pre-processed profiles, and items of the data set."""

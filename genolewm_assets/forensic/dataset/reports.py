@@ -1,0 +1,225 @@
+"""Annotation files as text: allele reports, spans of a label tool, and tables that map files to annotations.
+
+Nothing here prints what a cell holds, not even of a header, because it may be an allele.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath, PureWindowsPath
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.forensic.dataset.annotations import SPAN_CATEGORIES, AlleleAnnotation, Span, SpanAnnotation
+from genolewm_assets.forensic.panels import CHANNELS
+
+_DELIMITERS = "\t;,"
+_SPAN_COLUMNS = ("user", "profile", "dye", "x0", "x1", "category")
+#: Off-bin alleles in reports of GeneMarker: ``OB_15.1``.
+_OFF_BIN = re.compile(r"OB[_ ]?")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A delimited text file.
+
+    Attributes
+    ----------
+    where
+        Name of the file, for messages.
+    columns
+        Names of the columns.
+    rows
+        Number of the line and cells, without empty lines; as many cells as columns.
+    """
+
+    where: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[int, tuple[str, ...]], ...] = field(repr=False)
+
+
+def parse_table(data: bytes, where: str) -> Table:
+    """Return the cells of a delimited text; of tabulators, semicolons and commas, the header tells the delimiter.
+
+    Raises
+    ------
+    InputError
+        If there is no header, or a line has more cells than the header.
+    """
+    text = data.decode("utf-8-sig", "replace")
+    header = text.partition("\n")[0]
+    delimiter = max(_DELIMITERS, key=header.count)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        columns = tuple(name.strip() for name in next(lines, ()))
+        rows = [(lines.line_num, cells) for cells in lines if any(map(str.strip, cells))]
+    except csv.Error as err:
+        raise InputError(where, f"is no table ({err})") from err
+    if len(columns) < 2:
+        raise InputError(where, "has no header", expected="at least two columns", got=str(len(columns)))
+    for number, cells in rows:
+        if any(map(str.strip, cells[len(columns) :])):
+            raise InputError(
+                f"{where} line {number}", "has too many cells", expected=f"at most {len(columns)}", got=str(len(cells))
+            )
+    padded = ((number, tuple(map(str.strip, cells)) + ("",) * len(columns)) for number, cells in rows)
+    return Table(where, columns, tuple((number, cells[: len(columns)]) for number, cells in padded))
+
+
+def parse_allele_report(data: bytes, where: str) -> dict[str, AlleleAnnotation]:
+    """Return the alleles of each sample of a report.
+
+    The first two columns are the sample and the locus. Columns that begin with ``Allele`` hold alleles; heights beside
+    or behind them are not read. So reports of GeneMarker (``Allele#1``, ``Height#1``, ...) and GeneMapper
+    (``Allele 1``, ..., ``Height 1``, ...) are understood. ``OB`` before an allele is dropped.
+
+    Raises
+    ------
+    InputError
+        If it is no such table, or a sample has a locus twice.
+    """
+    table = parse_table(data, where)
+    allele_columns = [at for at, name in enumerate(table.columns) if at > 1 and name.startswith("Allele")]
+    if not allele_columns:
+        raise InputError(
+            where,
+            "is no allele report",
+            expected="columns for sample and locus, then columns that begin with 'Allele'",
+            got=f"{len(table.columns)} columns",
+        )
+    loci: dict[str, dict[str, tuple[str, ...]]] = {}
+    for number, cells in table.rows:
+        own = loci.setdefault(cells[0], {})
+        if cells[1] in own:
+            raise InputError(f"{where} line {number}", "the sample has the locus twice")
+        names = (_OFF_BIN.sub("", cells[at], count=1).strip() for at in allele_columns)
+        own[cells[1]] = tuple(dict.fromkeys(name for name in names if name))
+    return {sample: AlleleAnnotation(own) for sample, own in loci.items()}
+
+
+def is_span_table(table: Table) -> bool:
+    """Tell whether a table is one of DNANet's label tool."""
+    return set(_SPAN_COLUMNS) <= set(table.columns)
+
+
+def parse_spans(data: bytes, where: str, *, annotator: str | None = None) -> dict[str, SpanAnnotation]:
+    """Return the spans of each profile of a label tool's table: columns user, profile, dye, x0, x1, category.
+
+    Parameters
+    ----------
+    annotator
+        Only the spans of this user; None: those of the only user that each profile has.
+
+    Raises
+    ------
+    InputError
+        If it is no such table, a span is malformed, or a profile has several users and none is chosen.
+    """
+    table = parse_table(data, where)
+    if not is_span_table(table):
+        raise InputError(
+            where, "is no table of spans", expected=", ".join(_SPAN_COLUMNS), got=f"{len(table.columns)} columns"
+        )
+    places = [table.columns.index(name) for name in _SPAN_COLUMNS]
+    spans: dict[str, list[Span]] = {}
+    users: dict[str, str] = {}
+    for number, cells in table.rows:
+        user, profile, dye, first, last, category = (cells[at] for at in places)
+        if annotator is not None and user != annotator:
+            continue
+        if users.setdefault(profile, user) != user:
+            raise InputError(
+                f"{where} line {number}",
+                "the profile was annotated by several users",
+                expected="one user",
+                remedy="Name the annotator",
+            )
+        spans.setdefault(profile, []).append(_span(dye, first, last, category, f"{where} line {number}"))
+    return {profile: SpanAnnotation(tuple(own)) for profile, own in spans.items()}
+
+
+def _span(dye: str, first: str, last: str, category: str, where: str) -> Span:
+    channel = CHANNELS.get(dye.lower())
+    if channel is None:
+        raise InputError(where, "the dye is unknown", expected=f"one of {', '.join(CHANNELS)}")
+    if category not in SPAN_CATEGORIES:
+        raise InputError(where, "the category is unknown", expected=f"one of {', '.join(map(repr, SPAN_CATEGORIES))}")
+    if not (re.fullmatch(r"\d{1,6}", first, re.ASCII) and re.fullmatch(r"\d{1,6}", last, re.ASCII)):
+        raise InputError(where, "the span has no points", expected="two whole numbers in x0 and x1")
+    if int(first) > int(last):
+        raise InputError(where, "the span ends before it begins", expected="x0 up to x1")
+    return Span(channel, int(first), int(last), SPAN_CATEGORIES.index(category))
+
+
+def parse_annotation_map(data: bytes, where: str, threshold: str) -> dict[str, str]:
+    """Return the name of the annotation by the stem of the instrument file, from a mapping table of DNANet.
+
+    Parameters
+    ----------
+    threshold
+        ``DTH`` or ``DTL``: the one column after the first whose name has this word.
+
+    Raises
+    ------
+    InputError
+        If there is not exactly one such column, or a file is mapped to two annotations.
+    """
+    table = parse_table(data, where)
+    fits = [at for at, name in enumerate(table.columns) if at and threshold in name]
+    if len(fits) != 1:
+        raise InputError(
+            where, "has no column of the threshold", expected=f"one that contains {threshold!r}", got=str(len(fits))
+        )
+    pairs = [(number, stem_of(cells[0]), cells[fits[0]]) for number, cells in table.rows]
+    return _one_each([pair for pair in pairs if pair[2]], where)
+
+
+def parse_ladder_map(data: bytes, where: str) -> dict[str, str]:
+    """Return the path of the ladder, as the table has it, by the stem of the instrument file.
+
+    Raises
+    ------
+    InputError
+        If the table lacks the columns ``image_path`` and ``ladder_path``, or a file is mapped to two ladders.
+    """
+    table = parse_table(data, where)
+    if not {"image_path", "ladder_path"} <= set(table.columns):
+        raise InputError(
+            where, "is no ladder table", expected="image_path, ladder_path", got=f"{len(table.columns)} columns"
+        )
+    image, ladder = (table.columns.index(name) for name in ("image_path", "ladder_path"))
+    return _one_each([(number, stem_of(cells[image]), cells[ladder]) for number, cells in table.rows], where)
+
+
+def _one_each(pairs: Sequence[tuple[int, str, str]], where: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, name, value in pairs:
+        if found.setdefault(name, value) != value:
+            raise InputError(f"{where} line {number}", "the file is mapped twice", got=repr(name))
+    return found
+
+
+def stem_of(path: str) -> str:
+    """Return the file name in a path of any system, without the suffix ``.hid`` or ``.fsa``."""
+    name = PureWindowsPath(path.strip()).name
+    stem, dot, suffix = name.rpartition(".")
+    return stem if dot and suffix.lower() in {"hid", "fsa"} else name
+
+
+def same_path(path: str, names: Mapping[str, object]) -> Iterator[str]:
+    """Yield the names that end with the same folders as a path, those with the most equal folders first."""
+    parts = PureWindowsPath(path.strip()).parts
+    depths = {name: _common(parts, PurePosixPath(name).parts) for name in names}
+    yield from sorted((name for name, depth in depths.items() if depth), key=lambda name: (-depths[name], name))
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    depth = 0
+    for left, right in zip(reversed(one), reversed(other), strict=False):
+        if left != right:
+            break
+        depth += 1
+    return depth

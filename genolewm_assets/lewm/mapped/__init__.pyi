@@ -1,0 +1,6 @@
+from .checks import MAPPED_FORM_RIGHT as MAPPED_FORM_RIGHT
+from .checks import check_mapped as check_mapped
+from .opening import open_mapped as open_mapped
+from .windows import MappedWindows as MappedWindows
+from .writer import SplitWriter as SplitWriter
+from .writer import closed_alleles as closed_alleles

@@ -1,0 +1,108 @@
+"""Compiled loops that write the mapped form. Import inside functions only: importing numba is slow."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int32]
+Integers = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+#: Code of every byte: A 0, C 1, G 2, T 3, any other 4.
+_CODES = np.full(256, 4, dtype=np.uint8)
+_CODES[np.frombuffer(b"ACGT", dtype=np.uint8)] = np.arange(4)
+
+_FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+
+
+@numba.njit(nogil=True, cache=True)
+def pack_rows(at: Integers, text: Bytes, first: Integers, packed: Bytes) -> int:
+    """Pack texts of upper-case ACGT, four bases per byte, the first base in the lowest bits.
+
+    Parameters
+    ----------
+    at
+        int64, shape (n + 1,): where each text begins in ``text``, and the end of the last.
+    text
+        uint8: ASCII.
+    first
+        int64, shape (n,): byte of ``packed`` at which each text begins.
+    packed
+        uint8: receives the bases; unused bits of a text's last byte are 0.
+
+    Returns
+    -------
+    int
+        Number of the first text with another symbol; -1 if there is none.
+    """
+    for row in range(first.size):
+        own, worst = text[at[row] : at[row + 1]], np.uint8(0)
+        whole = own.size >> 2
+        bytes_ = packed[first[row] : first[row] + whole]
+        for k in range(bytes_.size):
+            a, b, c, d = _CODES[own[4 * k]], _CODES[own[4 * k + 1]], _CODES[own[4 * k + 2]], _CODES[own[4 * k + 3]]
+            worst |= a | b | c | d
+            bytes_[k] = a | (b << np.uint8(2)) | (c << np.uint8(4)) | (d << np.uint8(6))
+        if 4 * whole < own.size:
+            last = np.uint8(0)
+            for k in range(4 * whole, own.size):
+                code = _CODES[own[k]]
+                worst |= code
+                last |= code << np.uint8(2 * (k - 4 * whole))
+            packed[first[row] + whole] = last
+        if worst > 3:
+            return row
+    return -1
+
+
+@numba.njit(nogil=True, cache=True)
+def hash_ids(ids: Words, hashes: Words) -> None:
+    """Write one number for every identifier, equal for equal ones.
+
+    Parameters
+    ----------
+    ids
+        uint64, shape (n, 4): the 32 bytes of each identifier.
+    hashes
+        uint64, shape (n,).
+    """
+    for row in range(hashes.size):
+        mixed = np.uint64(0)
+        for word in range(ids.shape[1]):
+            mixed = (mixed ^ ids[row, word]) * _FACTOR
+            mixed ^= mixed >> _HALF
+        hashes[row] = mixed
+
+
+@numba.njit(nogil=True, cache=True)
+def write_first_rows(ids: Words, hashes: Words, order: Integers, first_row: Integers) -> None:
+    """Write the first row with the same identifier for every row.
+
+    Parameters
+    ----------
+    ids, hashes
+        As in :func:`hash_ids`.
+    order
+        int64, shape (n,): rows sorted by hash; rows of equal hashes ascend.
+    first_row
+        int64, shape (n,).
+    """
+    begin = 0
+    for end in range(1, order.size + 1):
+        if end < order.size and hashes[order[end]] == hashes[order[begin]]:
+            continue
+        for here in range(begin, end):
+            row = order[here]
+            first_row[row] = row
+            # Identifiers of one hash are equal but for a chance of 1 in 10**19, so that the first one mostly is.
+            for there in range(begin, here):
+                same = True
+                for word in range(ids.shape[1]):
+                    same &= ids[order[there], word] == ids[row, word]
+                if same:
+                    first_row[row] = first_row[order[there]]
+                    break
+        begin = end

@@ -1,0 +1,220 @@
+"""Open the mapped form of a split; nothing is read of a window or an allele until it is asked for.
+
+Not here: the windows' face (``windows``), where the files come from (``opening``).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import weakref
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError
+from genolewm_assets.lewm.edits import AlleleIndex, Classification, HeldSequences
+from genolewm_assets.lewm.mapped.array_file import HEADER_BYTES, REBUILD, check_array_file, map_array
+from genolewm_assets.lewm.mapped.layout import (
+    ALLELE_COLUMNS,
+    CLASS_COLUMNS,
+    HELD_OUT,
+    HELD_SEQUENCES,
+    KMER_COLUMNS,
+    VIEW_ROWS,
+    VIEW_ROWS_COLUMN,
+    WINDOW_COLUMNS,
+    WINDOWS,
+    SplitIndex,
+    ViewIndex,
+)
+from genolewm_assets.lewm.packages import VariantSource
+
+#: Bytes of mapped columns that a process may keep resident; of larger splits, pages are given back now and then.
+_RESIDENT_BYTES: Final = 256 << 20
+#: Rows asked for between two such times: each may make 64 KiB of every column resident.
+_KEPT_ROWS: Final = 1_024
+
+
+class MappedSplit:
+    """One split in its mapped form.
+
+    Columns are mapped when they are first used, and read-only. A pickle holds the path alone.
+
+    Parameters
+    ----------
+    folder
+        Folder of the split's arrays.
+    remedy
+        What to do about a missing or damaged file, for messages.
+
+    Attributes
+    ----------
+    index
+        Names and counts.
+
+    Raises
+    ------
+    MissingResourceError, CorruptResourceError
+        If a file is missing, or its type, shape or size is not that of the index.
+    """
+
+    def __init__(self, folder: Path, *, remedy: str = REBUILD) -> None:
+        self.folder, self._remedy = folder, remedy
+        self.index = SplitIndex.read(folder, remedy=remedy)
+        self._kinds = dict(_kinds(self.index))
+        for name, (dtype, shape) in self._kinds.items():
+            check_array_file(self._path(name), dtype, shape, remedy=remedy)
+        self._mapped: dict[str, tuple[NDArray[Any], mmap.mmap]] = {}
+        sizes = (dtype.itemsize * int(np.prod(shape)) for name, (dtype, shape) in self._kinds.items() if name != _BASES)
+        self._is_large, self._asked = sum(sizes) > _RESIDENT_BYTES, 0
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopen, (self.folder, self._remedy)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a mapped column by its path without ending, such as ``windows/start``."""
+        if name not in self._mapped:
+            self._mapped[name] = map_array(self._path(name), *self._kinds[name])
+        return self._mapped[name][0]
+
+    def read_bases(self, first_byte: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Read packed bases from the file into memory, which no mapping keeps resident.
+
+        Parameters
+        ----------
+        first_byte, n_bytes
+            int64, shape (n,): parts of the file ``windows/bases``.
+
+        Returns
+        -------
+        ndarray
+            uint8: the parts, one after another.
+
+        Raises
+        ------
+        CorruptResourceError
+            If the file is shorter.
+        """
+        found = np.empty(int(n_bytes.sum()), dtype=np.uint8)
+        # Windows that follow each other in the file are read at once.
+        begins = np.flatnonzero(np.concatenate(([True], first_byte[1:] != (first_byte + n_bytes)[:-1]))[: len(n_bytes)])
+        at, view = np.cumsum(n_bytes) - n_bytes, memoryview(found.data)
+        bounds = [*at[begins].tolist(), len(found)]
+        for offset, start, stop in zip(first_byte[begins].tolist(), bounds, bounds[1:], strict=False):
+            if os.preadv(self._bases, [view[start:stop]], HEADER_BYTES + offset) != stop - start:
+                raise CorruptResourceError(
+                    str(self._path(_BASES)), "ends before the bases of a window", remedy=self._remedy
+                )
+        self._give_back(len(n_bytes))
+        return found
+
+    def view(self, holdout: str | None, *, frozen_only: bool) -> ViewIndex:
+        """Return the index of the windows of a holdout; None: those of train.
+
+        Raises
+        ------
+        ConfigurationError
+            If the split has no window of the holdout.
+        """
+        for view in self.index.views:
+            if (view.holdout, view.frozen_only) == (holdout or "", frozen_only) and (view.n_windows or not holdout):
+                return view
+        raise ConfigurationError(
+            f"{self.folder.name} windows of holdout {holdout!r}",
+            "the holdout has none",
+            expected=f"one of {sorted({view.holdout for view in self.index.views if view.n_windows})}",
+            got=repr(holdout),
+        )
+
+    def view_rows(self, view: ViewIndex) -> NDArray[np.int64] | None:
+        """Return the rows of a view, ascending: int64, shape (n_windows,); None: all rows of the split."""
+        return None if view.rows is None else self.column(_VIEW_ROWS)[slice(*view.rows)]
+
+    def real_alleles(self, source: VariantSource, holdout: str | None) -> AlleleIndex:
+        """Return the alleles that edits are drawn from: those of a holdout or, None, of train.
+
+        Rows are those of the files, so with a holdout the first one may not be 0.
+        """
+        return self._alleles(source, holdout or "")
+
+    def held_out(self) -> AlleleIndex:
+        """Return the alleles that no edit of the split may make."""
+        return self._alleles(HELD_OUT, "")
+
+    def held_sequences(self) -> HeldSequences | None:
+        """Return what held-out alleles make, by their bases; None if every window has an exact placement."""
+        if self.index.kmer_shift is None:
+            return None
+        keys, bits = (self.column(f"{HELD_SEQUENCES}/{name}") for name in KMER_COLUMNS)
+        return HeldSequences.of_arrays(keys, np.uint64(self.index.kmer_shift), bits)
+
+    def _alleles(self, folder: str, holdout: str) -> AlleleIndex:
+        names, contigs, longest_bp = self.index.alleles[folder], dict[str, tuple[int, int]](), 0
+        if holdout in names.holdouts:
+            at = names.holdouts.index(holdout)
+            rows, longest_bp = self.column(f"{folder}/rows")[at].tolist(), names.longest_bp[at]
+            contigs = {contig: (first, stop) for contig, (first, stop) in zip(names.contigs, rows, strict=True)}
+        pos, bounds, text = (self.column(f"{folder}/{name}") for name in ("pos", "at", "text"))
+        stated = None
+        if folder == VariantSource.CLINVAR:
+            stated = Classification(*(self.column(f"{folder}/{name}") for name in CLASS_COLUMNS))
+        return AlleleIndex(pos, bounds, text, contigs, longest_bp, stated)
+
+    @cached_property
+    def _bases(self) -> int:
+        """Descriptor of the bases; it has no position that processes could share."""
+        descriptor = os.open(self._path(_BASES), os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, descriptor)
+        return descriptor
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.npy"
+
+    def _give_back(self, n_rows: int) -> None:
+        """Give back the pages of mapped columns after many rows of a large split; they stay in the page cache."""
+        self._asked += n_rows
+        if self._is_large and self._asked >= _KEPT_ROWS:
+            self._asked = 0
+            for _, mapped in self._mapped.values():
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+
+_BASES: Final = f"{WINDOWS}/bases"
+_VIEW_ROWS: Final = f"{WINDOWS}/{VIEW_ROWS}"
+
+
+def _reopen(folder: Path, remedy: str) -> MappedSplit:
+    return MappedSplit(folder, remedy=remedy)
+
+
+def array_paths(index: SplitIndex) -> list[str]:
+    """Return the paths of the arrays of a split, relative to its folder."""
+    return [f"{name}.npy" for name, _ in _kinds(index)]
+
+
+def _kinds(index: SplitIndex) -> list[tuple[str, tuple[np.dtype[Any], tuple[int, ...]]]]:
+    """Return type and shape of every array whose shape the index states, by path without ending."""
+    n = index.n_windows
+    shapes: dict[str, tuple[int, ...]] = {"bases": (index.n_bytes,), "sizes": (n, 3)}
+    found = [(f"{WINDOWS}/{name}", (column.dtype, shapes.get(name, (n,)))) for name, column in WINDOW_COLUMNS.items()]
+    n_view_rows = sum(view.n_windows for view in index.views if view.rows is not None)
+    found.append((_VIEW_ROWS, (VIEW_ROWS_COLUMN.dtype, (n_view_rows,))))
+    for folder, names in index.alleles.items():
+        n = names.n_alleles
+        columns = {**ALLELE_COLUMNS, **(CLASS_COLUMNS if folder == VariantSource.CLINVAR else {})}
+        lengths: dict[str, tuple[int, ...]] = {
+            "at": (2 * n + 1,),
+            "text": (names.n_text_bytes,),
+            "rows": (len(names.holdouts), len(names.contigs), 2),
+            "gene_at": (n + 1,),
+            "gene_ids": (names.n_genes,),
+        }
+        found += [(f"{folder}/{name}", (column.dtype, lengths.get(name, (n,)))) for name, column in columns.items()]
+    if index.kmer_shift is not None:
+        lengths = {"keys": (index.n_kmers,), "bits": (1 << (64 - index.kmer_shift - 3),)}
+        found += [(f"{HELD_SEQUENCES}/{name}", (column.dtype, lengths[name])) for name, column in KMER_COLUMNS.items()]
+    return found

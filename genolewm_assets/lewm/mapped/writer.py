@@ -1,0 +1,150 @@
+"""Write the mapped form of a split: windows, alleles, and the index that names them.
+
+The rows are those of the package's tables, given as they are written there, or read from them afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.genome import DECIDED, HARMFUL, Split
+from genolewm_assets.lewm.edits import HeldSequences
+from genolewm_assets.lewm.mapped.allele_writer import AlleleWriter, write_alleles
+from genolewm_assets.lewm.mapped.array_file import write_array
+from genolewm_assets.lewm.mapped.layout import (
+    HELD_OUT,
+    HELD_SEQUENCES,
+    INDEX,
+    KMER_COLUMNS,
+    WINDOWS,
+    AlleleIndexNames,
+    SplitIndex,
+)
+from genolewm_assets.lewm.mapped.window_writer import WindowWriter
+from genolewm_assets.lewm.packages import VariantSource
+from genolewm_assets.store.files import write_atomic
+from genolewm_assets.variants import ALLELE_KEY
+
+#: Columns of ``PACKAGE_VARIANTS`` that are read.
+VARIANT_COLUMNS: Final = ("holdout", "source", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids")
+
+
+class SplitWriter:
+    """Writes the mapped form of one split; a context manager.
+
+    Parameters
+    ----------
+    folder
+        Folder of the split; it is made.
+    split
+        The split.
+    min_stars
+        Least review stars of the ClinVar alleles of validation and test.
+    """
+
+    def __init__(self, folder: Path, split: Split, *, min_stars: int) -> None:
+        self._folder, self._split, self._min_stars = folder, split, min_stars
+        self._stack = ExitStack()
+        self._windows = self._stack.enter_context(WindowWriter(folder / WINDOWS))
+        self._alleles = {
+            source: self._stack.enter_context(
+                AlleleWriter(folder / source, with_classes=source is VariantSource.CLINVAR)
+            )
+            for source in VariantSource
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def add_windows(self, windows: pa.Table | pa.RecordBatch) -> None:
+        """Append windows of the split, columns of ``PACKAGE_WINDOWS``, in the order of the files.
+
+        Raises
+        ------
+        CorruptResourceError
+            If a sequence or flank holds another symbol than A, C, G and T.
+        """
+        self._windows.add(windows)
+
+    def add_variants(self, variants: pa.Table | pa.RecordBatch) -> None:
+        """Append the alleles of the split, columns :data:`VARIANT_COLUMNS`; those that no edit samples are left out."""
+        table = pa.table(variants).select(VARIANT_COLUMNS)
+        for source, writer in self._alleles.items():
+            writer.add(sampled(table, source, self._split, self._min_stars))
+
+    def finish(self, held_out: pa.Table, contexts: Iterable[pa.RecordBatch]) -> None:
+        """Write the rest and the index; nothing can be added afterwards.
+
+        Parameters
+        ----------
+        held_out
+            Rows of ``HOLDOUT_ALLELES``, of all splits: columns role, chrom, pos, ref and alt.
+        contexts
+            Record batches of ``PACKAGE_CONTEXTS``; read only for training windows without an exact placement.
+        """
+        windows = self._windows.finish()
+        alleles: dict[str, AlleleIndexNames] = {str(source): one.finish() for source, one in self._alleles.items()}
+        closed = closed_alleles(held_out, self._split).select(ALLELE_KEY)
+        alleles[HELD_OUT] = write_alleles(self._folder / HELD_OUT, [closed])
+        shift, n_kmers = None, 0
+        # Windows of validation and test are of the reference.
+        if self._split is Split.TRAIN and not all(view.all_placed for view in windows.views):
+            keys, key_shift, bits = HeldSequences(contexts).arrays
+            for name, array in (("keys", keys), ("bits", bits)):
+                write_array(self._folder / HELD_SEQUENCES / f"{name}.npy", array, KMER_COLUMNS[name].dtype)
+            shift, n_kmers = int(key_shift), len(keys)
+        index = SplitIndex(
+            n_windows=windows.n_windows,
+            n_bytes=windows.n_bytes,
+            contigs=windows.contigs,
+            origins=windows.origins,
+            caches=windows.caches,
+            holdouts=windows.holdouts,
+            views=windows.views,
+            alleles=alleles,
+            kmer_shift=shift,
+            n_kmers=n_kmers,
+        )
+        write_atomic(self._folder / INDEX, index.to_bytes())
+
+
+def sampled(variants: pa.Table, source: VariantSource, split: Split, min_stars: int) -> pa.Table:
+    """Return the alleles of a source that edits of a split are drawn from.
+
+    Parameters
+    ----------
+    variants
+        Columns source, label and stars, and others.
+    min_stars
+        Least review stars of ClinVar alleles in validation and test.
+    """
+    ours = pc.equal(variants["source"], source)
+    if source is VariantSource.CLINVAR:
+        # Training samples the pathogenic alleles (RFC-0006 §3.3), evaluation those with a decided class and stars.
+        classes = pa.array(HARMFUL if split is Split.TRAIN else DECIDED)
+        ours = pc.and_(ours, pc.is_in(variants["label"], classes))
+        if split is not Split.TRAIN:
+            ours = pc.and_(ours, pc.greater_equal(variants["stars"], min_stars))
+    return variants.filter(ours)
+
+
+def closed_alleles(held_out: pa.Table, split: Split) -> pa.Table:
+    """Return the held-out alleles that no edit of a split may make: all in training, those of the test in validation.
+
+    ``held_out`` has the column role, and others.
+    """
+    if split is Split.TRAIN:
+        return held_out
+    return held_out.filter(pc.and_(pc.equal(held_out["role"], Split.TEST), split is Split.VALIDATION))

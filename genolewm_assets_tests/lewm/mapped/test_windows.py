@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.lewm.edits.windows import WindowRecord
+from genolewm_assets.lewm.mapped import window_writer
+from genolewm_assets.lewm.mapped.split import MappedSplit
+from genolewm_assets.lewm.mapped.windows import MappedWindows
+from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
+from genolewm_assets_tests.worlds.lewm.mapped_world import map_windows
+from genolewm_assets_tests.worlds.lewm.stream_world import as_batch, make_window, simulate_reference
+
+
+def some_windows() -> list[WindowRecord]:
+    reference, windows = simulate_reference(3, 4_000), []
+    for number in range(23):
+        strand, start = "+-"[number % 2], 300 + 97 * (number % 7)
+        window = make_window(reference, start, strand=strand, placed=number % 4 > 0, window_bp=120 + 6 * (number % 5))
+        cached = {"cache_key": f"key-{number % 3}", "cache_row": 100 - number} if number % 5 else {}
+        name = f"{number % 9:032x}"
+        windows.append(replace(window, window_id=name, origin="reference" if number % 3 else "mrna_evo2", **cached))
+    return windows
+
+
+@pytest.fixture(params=[5, 1_024])
+def both(request, tmp_path, monkeypatch) -> tuple[SplitWindows, MappedWindows]:
+    monkeypatch.setattr(window_writer, "_PACKED_ROWS", request.param)
+    windows = some_windows()
+    batches = [as_batch(windows[:8]), as_batch([]), as_batch(windows[8:])]
+    return SplitWindows(batches), map_windows(tmp_path / "train", batches)
+
+
+def test_every_row_is_that_of_the_tables(both):
+    plain, mapped = both
+    assert len(plain) == len(mapped) == 23
+    assert [mapped.record(row) for row in range(23)] == [plain.record(row) for row in range(23)]
+    assert (mapped.window_ids == plain.window_ids).all()
+    assert (mapped.origins == plain.origins).all()
+    assert (mapped.shortest_bp, mapped.all_placed, mapped.contigs) == (
+        plain.shortest_bp, plain.all_placed, plain.contigs,
+    )  # fmt: skip
+    ids = plain.window_ids.tolist()
+    assert mapped.first_rows.tolist() == [ids.index(name) for name in ids]
+
+
+@pytest.mark.parametrize("rows", [[], [4], [0, 1, 2, 3], [22, 3, 4, 5, 3, 0], list(range(23))])
+def test_packed_windows_are_those_of_the_tables(both, rows):
+    plain, mapped = (one.packed(np.array(rows, dtype=np.int64)) for one in both)
+    assert mapped.contigs == plain.contigs
+    for name in ("sizes", "window_ids", "origins", "contig", "start", "is_reverse"):
+        ours, theirs = getattr(mapped, name), getattr(plain, name)
+        assert (ours.dtype.kind, ours.tolist()) == (theirs.dtype.kind, theirs.tolist())
+    for ours, theirs, sizes in zip(mapped.first, plain.first, plain.sizes, strict=True):
+        n = -(-int(sizes.sum()) // 4)
+        assert mapped.packed[ours : ours + n].tolist() == plain.packed[theirs : theirs + n].tolist()
+
+
+def test_spans_and_caches(both):
+    plain, mapped = both
+    for ours, theirs in zip(mapped.spans(10, 20), plain.spans(10, 20), strict=True):
+        assert ours[0] == theirs[0]
+        assert [part.tolist() for part in ours[1:]] == [part.tolist() for part in theirs[1:]]
+    keys, code, row = mapped.cached(np.array([5, 6, 0]))
+    assert [(keys[c], r) for c, r in zip(code.tolist(), row.tolist(), strict=True)] == [
+        (None, -1), ("key-0", 94), (None, -1),
+    ]  # fmt: skip
+
+
+def test_a_pickle_is_small_and_opens_the_same(both):
+    _, mapped = both
+    mapped.record(0)
+    text = pickle.dumps(mapped)
+    assert len(text) < 1_000
+    assert pickle.loads(text).record(7) == mapped.record(7)
+
+
+def test_a_forked_process_reads_the_same_bases(both):
+    _, mapped = both
+    expected, (receive, send) = mapped.record(11), os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(send, mapped.record(11).sequence.encode())
+        os._exit(0)
+    mapped.record(3)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(receive, 10_000).decode() == expected.sequence
+
+
+def test_pages_of_a_large_split_are_given_back_and_read_again(both, monkeypatch):
+    _, mapped = both
+    split = mapped.split
+    split._is_large = True
+    monkeypatch.setattr("genolewm_assets.lewm.mapped.split._KEPT_ROWS", 2)
+    before = [mapped.record(row) for row in range(23)]
+    assert before == [mapped.record(row) for row in range(23)]
+    assert split._asked < 2
+
+
+@pytest.mark.parametrize("column", ["sequence", "left_flank", "right_flank"])
+def test_another_base_is_refused(tmp_path, column):
+    window = replace(make_window(simulate_reference(3, 4_000), 300, window_bp=120), window_id="0" * 32)
+    wrong = replace(window, **{column: "ACN" + getattr(window, column)[3:]})
+    with pytest.raises(CorruptResourceError, match=r"window 0+: a sequence or flank .*got 'N'"):
+        map_windows(tmp_path / "train", [as_batch([window, wrong])])
+
+
+def test_a_split_without_windows(tmp_path):
+    mapped = map_windows(tmp_path / "train", [])
+    assert (len(mapped), mapped.shortest_bp, mapped.all_placed, mapped.contigs) == (0, 0, True, ())
+    assert list(mapped.spans(0, 0)) == []
+    assert len(mapped.packed(np.zeros(0, np.int64)).packed) == 0
+    assert mapped.split.held_sequences() is None
+    assert len(mapped.split.held_out()) == 0
+
+
+def test_bases_that_end_early_are_found(both, tmp_path):
+    _, mapped = both
+    path = mapped.split.folder / "windows" / "bases.npy"
+    reopened = MappedWindows(MappedSplit(mapped.split.folder))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CorruptResourceError, match="ends before the bases of a window"):
+        reopened.record(22)
+    with pytest.raises(CorruptResourceError, match="is not the array that its index states"):
+        MappedSplit(mapped.split.folder)
