@@ -76,8 +76,8 @@ def _epoch(dataset: Any, use: Callable[[Any], object]) -> Task:
 def _held_bytes(batch: Any) -> int:
     """Return the bytes of the arrays of a batch that are made for it."""
     arrays = [getattr(batch.edits, each.name) for each in fields(batch.edits)]
-    arrays += [batch.windows.packed, batch.visits, batch.stated.label]
-    return sum(array.nbytes for array in arrays) + (0 if batch.source_states is None else batch.source_states.nbytes)
+    arrays += [batch.windows.packed, batch.visits, batch.stated.label, batch.source_states]
+    return sum(int(array.nbytes) for array in arrays if array is not None)
 
 
 def _copies(size: int, tuples: int, batches: int) -> Task:

@@ -38,6 +38,7 @@ from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreWriter, compute_fingerprint, compute_key
 from genolewm_assets.store.artefacts import ArtefactId, BuildPlan, BuildReport, Root, build
+from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import write_table
 from genolewm_assets.variants import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 
@@ -147,7 +148,7 @@ def publish_package(folder: Path, name: str, held_out: HeldOut) -> Path:
     def write(work: Path) -> BuildReport:
         return write_package(work, sources)
 
-    recipe = {"simulated": True, "name": name}
+    recipe: dict[str, JsonValue] = {"simulated": True, "name": name}
     plan = BuildPlan(ArtefactId("packages/split", RELEASE), f"packages/{RELEASE}/{name}", "1", recipe, (), write)
     return build(_root(folder), plan).directory
 
@@ -238,7 +239,7 @@ def _publish_states(root: Root, table: Path, hidden: int) -> CacheRef:
     """Publish an array store of random block states, float16, of the windows of a table."""
     shape = (block_count(PROFILE.window_bp // 6), hidden)
     n, digest = pq.ParquetFile(table).metadata.num_rows, hashlib.sha256(table.read_bytes()).hexdigest()
-    config = {"simulated": True, "windows_sha256": digest, "hidden": hidden}
+    config: dict[str, JsonValue] = {"simulated": True, "windows_sha256": digest, "hidden": hidden}
     key = compute_key(config)
     write = partial(_write_states, shape=shape, n=n, config=config)
     asset = "embeddings/cache" if table.parent.name == "windows" else "embeddings/corpus"
@@ -247,7 +248,7 @@ def _publish_states(root: Root, table: Path, hidden: int) -> CacheRef:
     return CacheRef(table.stem, key, n, digest, published.manifest.sha256, location)
 
 
-def _write_states(work: Path, *, shape: tuple[int, int], n: int, config: Mapping[str, str | int]) -> BuildReport:
+def _write_states(work: Path, *, shape: tuple[int, int], n: int, config: Mapping[str, JsonValue]) -> BuildReport:
     rng = np.random.default_rng(3)
     with ArrayStoreWriter(work, [ArraySpec("states", shape, "float16")], key_config=config) as writer:
         for first in range(0, n, _STATES_ROWS):
