@@ -6,6 +6,7 @@ from pathlib import Path
 
 from genolewm_assets.defs.assets.packages import audit_table
 from genolewm_assets.encoders import state_cache
+from genolewm_assets.forensic.runs import tables as run_tables
 from genolewm_assets.lewm.corpus import windows as corpus_windows
 from genolewm_assets.lewm.holdouts import schema as holdout_schema
 from genolewm_assets.lewm.mapped import layout
@@ -28,6 +29,7 @@ MODULES = (
     genome_table,
     token_store,
     variant_schema,
+    run_tables,
 )
 EVERY_TABLE = [table for module in MODULES for table in module.TABLES]
 TARGET = Path(__file__).parent / "data_model.md"

@@ -215,6 +215,25 @@ _MITO: Mapping[str, str] = {
     ),
 }
 
+_FORENSIC: Mapping[str, str] = {
+    "every_file_accounted_for": (
+        "Every file of the run folder has one row: a profile of the store, a ladder or an allele report that was used, "
+        "or left out with a reason."
+    ),
+    "size_standard_fits": (
+        "In every profile the size standard has a top at the scan that the scaler gives to each fragment that was "
+        "found, and no fragment is further from the smooth curve than the catalogue allows."
+    ),
+    "ladder_complete": (
+        "Every ladder that was used has each allele of the kit's panel file, at its distance from its neighbours."
+    ),
+    "negative_clean": "No peak of a negative control is called.",
+    "control_has_its_genotype": "Every positive control has the alleles that the panel file states of it.",
+    "saturation_flagged": (
+        "In every profile, peaks are flagged as off scale exactly where the file marks the detector as saturated."
+    ),
+}
+
 CHECK_DESCRIPTIONS: Mapping[str, str] = {
     **_GENERAL,
     **_SHARDS,
@@ -224,4 +243,5 @@ CHECK_DESCRIPTIONS: Mapping[str, str] = {
     **_HOLDOUTS,
     **_PACKAGES,
     **_MITO,
+    **_FORENSIC,
 }

@@ -172,6 +172,16 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "heteroplasmy_along_circle": "highest level by position",
         **_PUBLISHED,
     },
+    "forensic/profiles": {
+        "profiles, left_out": "samples and controls of the run, and files that were left out",
+        "annotated": "profiles that an allele report of the folder names",
+        "saturated": "profiles in which the detector was saturated",
+        "max_residual_bp": "largest distance of a fragment of the size standard from the smooth curve, in base pairs",
+        "files_left_out": "files that were left out, by reason",
+        "ladder": "the run's ladder over base pairs, with its alleles, the size standard and the threshold of calls",
+        "quality": "fit of the size standard and numbers of peaks of each profile",
+        **_PUBLISHED,
+    },
     "platform/status": {
         "status": "the page of the morning",
         "well": "whether nothing is failed, late, stale or unreadable",
@@ -180,7 +190,10 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "size_bytes, free_bytes": "size of what is published and superseded, and space left on its disk",
         "hours_of_states": "hours of all past steps that need an H100",
     },
-    **{f"{domain}/source": _SOURCE for domain in ("reference", "gnomad", "haplotypes", "mito", "corpus", "encoder")},
+    **{
+        f"{domain}/source": _SOURCE
+        for domain in ("reference", "gnomad", "haplotypes", "mito", "corpus", "encoder", "forensic")
+    },
 }
 
 

@@ -21,6 +21,7 @@ from genolewm_assets.defs.operations.release_job import (
     refresh_release_job,
     register_offered,
 )
+from genolewm_assets.defs.operations.run_folder_sensor import register_runs
 from genolewm_assets.defs.operations.run_queue import (
     can_hold,
     cancel_waiting,
@@ -287,6 +288,7 @@ def build_stages(context: dg.OpExecutionContext, workspace: dg.ResourceParam[Wor
     try:
         opened = workspace.open()
         releases = register_offered(opened, context.instance)
+        register_runs(opened, context.instance)
     except GenoLeWMError as err:
         raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}, allow_retries=False) from err
     observe_new_sources(opened, context.instance, context.log.warning)

@@ -129,7 +129,7 @@ def test_an_asset_is_tagged_with_what_it_is_partitioned_by(asset: str) -> None:
         case None:
             expected = "nothing"
         case dg.DynamicPartitionsDefinition():
-            expected = "clinvar_release"
+            expected = "forensic_run" if asset.startswith("forensic/") else "clinvar_release"
         case static:
             expected = "contig" if "chr21" in static.get_partition_keys() else "corpus_source"
     assert spec.tags["genolewm/partitioned_by"] == expected
