@@ -158,7 +158,7 @@ def test_rows_past_the_alleles_are_refused_before_a_loop_follows_them(copied, fo
 def test_an_index_of_impossible_numbers_is_none(copied, change):
     index = json.loads((copied / "index.json").read_text())
     (copied / "index.json").write_text(json.dumps(index | change))
-    with pytest.raises(CorruptResourceError, match="is no index of a split|is not the array that its index states"):
+    with pytest.raises(CorruptResourceError, match=r"is no index of a split|is not the array that its index states"):
         MappedSplit(copied)
 
 
