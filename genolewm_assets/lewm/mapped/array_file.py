@@ -5,6 +5,7 @@ Not here: which arrays there are (``layout``).
 
 from __future__ import annotations
 
+import math
 import mmap
 from io import BytesIO
 from pathlib import Path
@@ -104,7 +105,7 @@ def check_array_file(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], *
     except FileNotFoundError as err:
         raise MissingResourceError(str(path), "file is missing", remedy=remedy) from err
     wanted = (dtype, False, shape)
-    expected = HEADER_BYTES + int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    expected = HEADER_BYTES + math.prod(shape) * dtype.itemsize
     if found != wanted or size != expected:
         raise CorruptResourceError(
             str(path),
@@ -115,8 +116,14 @@ def check_array_file(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], *
         )
 
 
-def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[NDArray[Any], mmap.mmap]:
-    """Map an array that :func:`check_array_file` accepts: read-only, and the mapping that it is a view of."""
+def map_array(
+    path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], *, remedy: str = REBUILD
+) -> tuple[NDArray[Any], mmap.mmap]:
+    """Map an array: read-only, and the mapping that it is a view of.
+
+    Errors are those of :func:`check_array_file`, which is called: the file may be another than when it was first seen.
+    """
+    check_array_file(path, dtype, shape, remedy=remedy)
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     return np.ndarray(shape, dtype, buffer=mapped, offset=HEADER_BYTES), mapped

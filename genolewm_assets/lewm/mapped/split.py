@@ -23,6 +23,7 @@ from genolewm_assets.lewm.mapped.layout import (
     CLASS_COLUMNS,
     HELD_OUT,
     HELD_SEQUENCES,
+    INDEX,
     KMER_COLUMNS,
     VIEW_ROWS,
     VIEW_ROWS_COLUMN,
@@ -65,7 +66,10 @@ class MappedSplit:
     def __init__(self, folder: Path, *, remedy: str = REBUILD) -> None:
         self.folder, self._remedy = folder, remedy
         self.index = SplitIndex.read(folder, remedy=remedy)
-        self._kinds = dict(_kinds(self.index))
+        try:
+            self._kinds = dict(_kinds(self.index))
+        except (AttributeError, TypeError, ValueError, OverflowError) as err:
+            raise CorruptResourceError(str(folder / INDEX), f"is no index of a split ({err})", remedy=remedy) from err
         for name, (dtype, shape) in self._kinds.items():
             check_array_file(self._path(name), dtype, shape, remedy=remedy)
         self._mapped: dict[str, tuple[NDArray[Any], mmap.mmap]] = {}
@@ -78,7 +82,7 @@ class MappedSplit:
     def column(self, name: str) -> NDArray[Any]:
         """Return a mapped column by its path without ending, such as ``windows/start``."""
         if name not in self._mapped:
-            self._mapped[name] = map_array(self._path(name), *self._kinds[name])
+            self._mapped[name] = map_array(self._path(name), *self._kinds[name], remedy=self._remedy)
         return self._mapped[name][0]
 
     def read_bases(self, first_byte: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -106,9 +110,7 @@ class MappedSplit:
         bounds = [*at[begins].tolist(), len(found)]
         for offset, start, stop in zip(first_byte[begins].tolist(), bounds, bounds[1:], strict=False):
             if os.preadv(self._bases, [view[start:stop]], HEADER_BYTES + offset) != stop - start:
-                raise CorruptResourceError(
-                    str(self._path(_BASES)), "ends before the bases of a window", remedy=self._remedy
-                )
+                raise self.damaged(_BASES, "ends before the bases of a window")
         self._give_back(len(n_bytes))
         return found
 
@@ -152,11 +154,17 @@ class MappedSplit:
         keys, bits = (self.column(f"{HELD_SEQUENCES}/{name}") for name in KMER_COLUMNS)
         return HeldSequences.of_arrays(keys, np.uint64(self.index.kmer_shift), bits)
 
+    def damaged(self, name: str, problem: str) -> CorruptResourceError:
+        """Return the error of a column, by its path without ending, that holds what no split can hold."""
+        return CorruptResourceError(str(self._path(name)), problem, remedy=self._remedy)
+
     def _alleles(self, folder: str, holdout: str) -> AlleleIndex:
         names, contigs, longest_bp = self.index.alleles[folder], dict[str, tuple[int, int]](), 0
         if holdout in names.holdouts:
             at = names.holdouts.index(holdout)
             rows, longest_bp = self.column(f"{folder}/rows")[at].tolist(), names.longest_bp[at]
+            if any(not 0 <= first <= stop <= names.n_alleles for first, stop in rows):
+                raise self.damaged(f"{folder}/rows", "names rows that there are not")
             contigs = {contig: (first, stop) for contig, (first, stop) in zip(names.contigs, rows, strict=True)}
         pos, bounds, text = (self.column(f"{folder}/{name}") for name in ("pos", "at", "text"))
         stated = None
@@ -179,7 +187,8 @@ class MappedSplit:
         self._asked += n_rows
         if self._is_large and self._asked >= _KEPT_ROWS:
             self._asked = 0
-            for _, mapped in self._mapped.values():
+            # Another thread may map a column meanwhile.
+            for _, mapped in list(self._mapped.values()):
                 mapped.madvise(mmap.MADV_DONTNEED)
 
 

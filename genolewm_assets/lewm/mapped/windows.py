@@ -96,18 +96,32 @@ class MappedWindows:
         return origins
 
     def packed(self, rows: Rows) -> PackedWindows:
-        """Return the windows of some rows as arrays, their bases read into memory of their own."""
+        """Return the windows of some rows as arrays, their bases read into memory of their own.
+
+        Raises
+        ------
+        CorruptResourceError
+            If a row states sizes, a place in the file or a contig that cannot be: the loops over its bases and alleles
+            test no index.
+        """
         here = self._absolute(rows)
-        sizes = self._column("sizes")[here]
+        sizes, first_byte, contig = (self._column(name)[here] for name in ("sizes", "first_byte", "contig"))
+        for name, column, end in (
+            ("sizes", sizes, None),
+            ("first_byte", first_byte, None),
+            ("contig", contig + 1, len(self.contigs) + 1),
+        ):
+            if column.size and (column.min() < 0 or (end is not None and column.max() >= end)):
+                raise self.split.damaged(f"{WINDOWS}/{name}", "holds a number that is out of range")
         n_bytes = (sizes.sum(axis=1, dtype=np.int64) + 3) // 4
         return PackedWindows(
-            packed=self.split.read_bases(self._column("first_byte")[here], n_bytes),
+            packed=self.split.read_bases(first_byte, n_bytes),
             first=np.cumsum(n_bytes) - n_bytes,
             sizes=sizes,
             window_ids=self._column("window_id")[here],
             origins=self.origins_of(rows),
             contigs=self.contigs,
-            contig=self._column("contig")[here],
+            contig=contig,
             start=self._column("start")[here],
             is_reverse=self._column("is_reverse")[here],
         )

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _MOST_TABLES = 2
 #: Rows of a room behind those of the slots, and bytes of the longest parts of a key behind its prefix.
 _SPARE_ROWS, _KEY_PARTS_BYTES = 5, 128
+#: No window has as many tokens.
+_MOST_TOKENS = 2**40
 #: Least bytes of an alt: the longest synthetic one, an anchor base and 15 others.
 _SYNTHETIC_BP = 16
 
@@ -172,7 +174,8 @@ class BatchSampler:
             multi_edit_share=float(rules.multi_edit_share),
             is_global=pooling.kind is TupleKind.GLOBAL,
             is_right=pooling.side == "right",
-            radius_tokens=pooling.radius_tokens,
+            # In kernels a sum with a token must not pass 2**63.
+            radius_tokens=min(pooling.radius_tokens, _MOST_TOKENS),
             block_tokens=pooling.block_tokens,
         )
 

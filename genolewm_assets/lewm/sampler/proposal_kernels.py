@@ -146,7 +146,10 @@ def _write_real(site: Site, alleles: Alleles, room: Room, chosen: int, row: int)
     """Write a reference allele as an edit of the window, in its normal form; return the reason if it cannot be one."""
     edits, alt, at = room.edits, room.alt, row * room.allele_bp
     first, middle = np.int64(alleles.at[2 * chosen]), np.int64(alleles.at[2 * chosen + 1])
-    ref_bp, alt_bp = middle - first, np.int64(alleles.at[2 * chosen + 2]) - middle
+    end = np.int64(alleles.at[2 * chosen + 2])
+    if not first < middle < end <= alleles.text.size:  # the file is damaged
+        return OTHER_REFERENCE
+    ref_bp, alt_bp = middle - first, end - middle
     pos = alleles.pos[chosen] - 1 - site.start
     if pos < 0 or pos > site.size - ref_bp:
         return OTHER_REFERENCE

@@ -45,8 +45,8 @@ def widen_halves(halves: npt.NDArray[np.uint16], words: npt.NDArray[np.uint32], 
 def pool_window(
     states: Floats, first: int, end: int, starts: Integers, stops: Integers, n_tokens: int, block_tokens: int,
     total: npt.NDArray[np.float64], out: Floats,
-) -> None:  # fmt: skip
-    """Average the blocks of one window for each of its tuples.
+) -> bool:  # fmt: skip
+    """Average the blocks of one window for each of its tuples; return False if a tuple's blocks are not in the window.
 
     Parameters
     ----------
@@ -66,6 +66,8 @@ def pool_window(
     n_blocks = -(-n_tokens // block_tokens)
     short = n_blocks * block_tokens - n_tokens
     for row in range(first, end):
+        if not 0 <= starts[row] < stops[row] <= n_blocks:
+            return False
         for k in range(total.size):
             total[k] = 0.0
         for block in range(starts[row], stops[row]):
@@ -78,3 +80,4 @@ def pool_window(
         weight = stops[row] - starts[row] - missing
         for k in range(total.size):
             out[row, k] = total[k] / weight
+    return True

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
+from threading import local
 from typing import Any, Literal
 
 import numpy as np
@@ -248,10 +249,10 @@ class Pooling:
 
 
 class TuplePooler:
-    """Averages the cached states of windows over the blocks of their tuples; keeps its memory between windows."""
+    """Averages the cached states of windows over the blocks of their tuples; each thread keeps its own memory."""
 
     def __init__(self) -> None:
-        self._words = np.zeros(0, dtype=np.uint32)
+        self._memory = local()
 
     def pool(
         self,
@@ -278,13 +279,19 @@ class TuplePooler:
         -------
         bool
             Whether all states of the window are finite; if not, ``out`` holds nothing of use.
+
+        Raises
+        ------
+        InputError
+            If a tuple's blocks are not in the window, or a shape is another.
         """
         from genolewm_assets.lewm.states.pool_kernels import pool_window, widen_halves
 
+        n_blocks = block_count(n_tokens, block_tokens)
+        if states.ndim != 2 or len(states) < n_blocks or out.shape != (len(blocks), states.shape[1]):
+            raise _unfit(states, blocks, n_blocks, out)
         if states.dtype == np.float16:
-            if len(self._words) < states.size:
-                self._words = np.empty(states.size, dtype=np.uint32)
-            words = self._words[: states.size]
+            words = self._words(states.size)
             wide = words.view(np.float32)
             is_finite = bool(widen_halves(np.ascontiguousarray(states).view(np.uint16).ravel(), words, wide))
             wide = wide.reshape(states.shape)
@@ -294,5 +301,23 @@ class TuplePooler:
         if is_finite:
             starts, stops = np.ascontiguousarray(blocks.T)
             total = np.empty(states.shape[1], dtype=np.float64)
-            pool_window(wide, 0, len(blocks), starts, stops, n_tokens, block_tokens, total, out)
+            if not pool_window(wide, 0, len(blocks), starts, stops, n_tokens, block_tokens, total, out):
+                raise _unfit(states, blocks, n_blocks, out)
         return is_finite
+
+    def _words(self, size: int) -> NDArray[np.uint32]:
+        """Return this thread's memory: the kernels run beside other threads."""
+        words: NDArray[np.uint32] | None = getattr(self._memory, "words", None)
+        if words is None or len(words) < size:
+            words = self._memory.words = np.empty(size, dtype=np.uint32)
+        return words[:size]
+
+
+def _unfit(states: NDArray[Any], blocks: NDArray[np.int64], n_blocks: int, out: NDArray[np.float32]) -> InputError:
+    """Return the error of blocks that are not in the window, or of an array of another shape."""
+    return InputError(
+        "states of a window",
+        "do not fit its tuples",
+        expected=f"({n_blocks}, hidden), blocks from 0 to {n_blocks} and means of shape ({len(blocks)}, hidden)",
+        got=f"{states.shape}, blocks {blocks.tolist()} and means of shape {out.shape}",
+    )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -123,6 +126,40 @@ def test_a_missing_or_shorter_file_is_found_when_a_split_is_opened(package, tmp_
         with pytest.raises(error, match="Rebuild the package"):
             MappedSplit(folder)
         path.write_bytes(kept)
+
+
+@pytest.fixture
+def copied(package, tmp_path) -> Path:
+    """Return a copy of the folder of a split, to be damaged."""
+    return Path(shutil.copytree(package.directory / "arrays" / "train", tmp_path / "train"))
+
+
+def test_a_file_that_was_cut_or_removed_after_the_opening_is_not_mapped(copied):
+    split = MappedSplit(copied)
+    os.truncate(copied / "windows" / "start.npy", 130)
+    (copied / "windows" / "contig.npy").unlink()
+    with pytest.raises(CorruptResourceError, match=r"start\.npy: is not the array .*Rebuild the package"):
+        split.column("windows/start")
+    with pytest.raises(MissingResourceError, match=r"contig\.npy: file is missing"):
+        split.column("windows/contig")
+
+
+@pytest.mark.parametrize("rows", [(0, 2**40), (-(2**40), 0), (2, 1)])
+@pytest.mark.parametrize("folder", ["gnomad", "held_out"])
+def test_rows_past_the_alleles_are_refused_before_a_loop_follows_them(copied, folder, rows):
+    path = copied / folder / "rows.npy"
+    np.save(path, np.full_like(np.load(path), 0) + np.array(rows))
+    split = MappedSplit(copied)
+    with pytest.raises(CorruptResourceError, match=rf"{folder}/rows\.npy: names rows that there are not"):
+        split.held_out() if folder == "held_out" else split.real_alleles(VariantSource.GNOMAD, None)
+
+
+@pytest.mark.parametrize("change", [{"kmer_shift": 70}, {"kmer_shift": "a"}, {"n_windows": 2**70}])
+def test_an_index_of_impossible_numbers_is_none(copied, change):
+    index = json.loads((copied / "index.json").read_text())
+    (copied / "index.json").write_text(json.dumps(index | change))
+    with pytest.raises(CorruptResourceError, match=r"is no index of a split|is not the array that its index states"):
+        MappedSplit(copied)
 
 
 def simulate(rng: np.random.Generator, n: int) -> pa.Table:

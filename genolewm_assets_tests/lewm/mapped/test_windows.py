@@ -128,3 +128,20 @@ def test_bases_that_end_early_are_found(both, tmp_path):
         reopened.record(22)
     with pytest.raises(CorruptResourceError, match="is not the array that its index states"):
         MappedSplit(mapped.split.folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("sizes", [-(10**9), 120, 10**9]), ("first_byte", -5_000), ("contig", 9), ("contig", -7)],
+)
+def test_numbers_that_lead_out_of_the_arrays_are_refused(tmp_path, name, values):
+    """The loops over bases and alleles test no index: with such sizes and contigs they would end the process."""
+    map_windows(tmp_path / "train", [as_batch(some_windows())])
+    path = tmp_path / "train" / "windows" / f"{name}.npy"
+    array = np.load(path)
+    array[3] = values
+    np.save(path, array)
+    windows = MappedWindows(MappedSplit(tmp_path / "train"))
+    windows.packed(np.array([2, 4]))
+    with pytest.raises(CorruptResourceError, match=rf"windows/{name}\.npy: holds a number that is out of range"):
+        windows.packed(np.array([2, 3]))

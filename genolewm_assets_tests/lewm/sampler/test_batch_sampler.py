@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.edits import AlleleIndex, EditSource, Redraw, SamplingRules
+from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, AlleleIndex, EditSource, Redraw, SamplingRules
 from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
+from genolewm_assets.lewm.sampler.tables import EditBatch, WindowArrays
 from genolewm_assets.lewm.states import Pooling
 from genolewm_assets.lewm.training.schedule import EditMix
 from genolewm_assets_tests.referees.sampling.plain_tuples import Samplers
@@ -116,6 +120,36 @@ def test_more_than_two_sources_of_real_alleles_are_refused():
     index = AlleleIndex.of(no_alleles())
     with pytest.raises(ConfigurationError, match="too many: expected at most 2, got 3"):
         BatchSampler(dict.fromkeys(list(EditSource)[:3], index), index)
+
+
+def test_alleles_whose_bounds_are_not_in_their_text_are_not_read():
+    """Of a damaged file: no edit is drawn from them, and at the place of a held-out one there is no edit."""
+    reference = simulate_reference()
+    windows = WindowArrays.unpack(SplitWindows([as_batch([make_window(reference, 3_000)])]).packed(np.array([0])))
+    alleles = AlleleIndex.of(simulate_alleles(reference, 2_000))
+    damaged = replace(alleles, at=alleles.at + np.uint32(2**31))
+    empty = AlleleIndex.of(no_alleles())
+
+    def sample(source: EditSource, held: AlleleIndex) -> EditBatch:
+        sampler = BatchSampler({EditSource.GNOMAD: damaged}, held, SamplingRules(multi_edit_share=0.0))
+        plan = np.full((1, 60), EDIT_SOURCE_CODES[source], dtype=np.int8)
+        return sampler.sample(windows, plan, seed=1, epoch=0, again=np.zeros(1, dtype=np.int64))
+
+    drawn = sample(EditSource.GNOMAD, empty)
+    assert set(drawn.edit_source.tolist()) == {EDIT_SOURCE_CODES[EditSource.SYNTHETIC_SNV]}
+    assert set(sample(EditSource.SYNTHETIC_SNV, empty).edit_pos[:, 0].tolist()) & set(alleles.pos.tolist())
+    assert not set(sample(EditSource.SYNTHETIC_SNV, damaged).edit_pos[:, 0].tolist()) & set(alleles.pos.tolist())
+
+
+@pytest.mark.parametrize("side", ["both", "right"])
+def test_a_radius_of_any_size_pools_the_whole_window(side):
+    reference = simulate_reference()
+    windows = SplitWindows([as_batch([make_window(reference, 3_000)])])
+    for radius in (sys.maxsize, 2**70):
+        rules = SamplingRules(pooling=Pooling("local", radius, side))
+        Samplers(windows, {}, AlleleIndex.of(no_alleles()), rules).compare(
+            [0], [[EditSource.SYNTHETIC_SNV] * 4], seed=0, epoch=0
+        )
 
 
 @pytest.mark.exhaustive

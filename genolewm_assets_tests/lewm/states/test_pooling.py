@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -140,3 +142,30 @@ def test_every_half_becomes_its_single():
         one = np.array([[1.0], [value]], np.float16)
         assert not pooler.pool(one, np.array([[0, 1]]), 2, 1, out[:1])
         assert not pooler.pool(one.astype(np.float32), np.array([[0, 1]]), 2, 1, out[:1])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "shape"),
+    [([[0, 33]], (1, 4)), ([[-1, 2]], (1, 4)), ([[5, 5]], (1, 4)), ([[0, 2]], (1, 3)), ([[0, 2], [1, 3]], (1, 4))],
+)
+def test_what_lies_outside_of_the_arrays_is_neither_read_nor_written(blocks, shape):
+    """Among them states of another hidden size than those of the window before."""
+    with pytest.raises(InputError, match="do not fit its tuples: expected"):
+        TuplePooler().pool(np.zeros((32, 4), np.float16), np.array(blocks), 2_048, 64, np.empty(shape, np.float32))
+
+
+def test_threads_that_share_a_pooler_get_their_own_means():
+    rng, blocks = np.random.default_rng(0), np.array([[0, 32], [3, 5]])
+    windows = rng.normal(size=(2, 32, 1_024)).astype(np.float16)
+    expected = [np.stack([pool_blocks(own, *span, 2_048) for span in blocks.tolist()]) for own in windows]
+    pooler = TuplePooler()
+
+    def count_wrong(number: int) -> int:
+        out, wrong = np.empty((2, 1_024), np.float32), 0
+        for _ in range(5_000):
+            pooler.pool(windows[number], blocks, 2_048, 64, out)
+            wrong += not np.array_equal(out, expected[number])
+        return wrong
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(count_wrong, range(2))) == [0, 0]
