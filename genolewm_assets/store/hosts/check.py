@@ -29,8 +29,8 @@ _TURNS, _FILES, _FILE_BYTES = 25, 20, 1 << 16
 _CLOCKS_S, _STAMPS_S = 2.0, 5.0
 _LOCK_WAIT_S = 30.0
 _LOCKS = (
-    "Mount it with locks that all machines share: NFS 4, or NFS 3 with lockd, without nolock and local_lock; Lustre with "
-    "flock; FUSE with locks forwarded to the server"
+    "Mount it with locks that all machines share: NFS 4, or NFS 3 with lockd, without nolock and local_lock; Lustre "
+    "with flock; FUSE with locks forwarded to the server"
 )
 _WHOLE = "Do not use this file system: it shows a renamed file before its content"
 _CLOCK = "Let both machines follow one time server (chrony, systemd-timesyncd)"

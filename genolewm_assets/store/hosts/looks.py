@@ -1,4 +1,4 @@
-"""What one machine changes in a shared folder, and how another one looks at it: one :class:`Look` per kind of change."""
+"""What one machine changes in a shared folder, and how another one looks at it: a :class:`Look` per kind of change."""
 
 from __future__ import annotations
 
