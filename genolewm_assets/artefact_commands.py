@@ -295,12 +295,14 @@ def root_check(
     """
     from genolewm_assets.store.hosts import check_root
 
-    # Also when the command is ended by a job scheduler, its files are removed.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    say = err.print
-    say(f"{root}: run this command on another machine too, now", markup=False, highlight=False, soft_wrap=True)
-    with ConsoleProgress(err) as progress:
-        check = check_root(root, wait_s=wait_s, one_machine=one_machine, progress=progress)
+    err.print(f"{root}: run this command on another machine too, now", markup=False, highlight=False, soft_wrap=True)
+    # A job scheduler ends a command by SIGTERM; its files are removed then too.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with ConsoleProgress(err) as progress:
+            check = check_root(root, wait_s=wait_s, one_machine=one_machine, progress=progress)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if as_json:
         out.print_json(json.dumps({"passed": check.passed, **asdict(check)}))
     else:

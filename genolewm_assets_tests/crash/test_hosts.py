@@ -148,3 +148,16 @@ def test_the_check_of_the_root_passes_on_both(root: Root) -> None:
         assert check["passed"], check
         assert check["here"].startswith(host)
     assert sorted(root.path.rglob("*")) == before
+
+
+def test_a_check_that_is_ended_leaves_nothing(root: Root) -> None:
+    before = sorted(root.path.rglob("*"))
+    run = on_host("host-a", _CHECK, root.path)
+    folder = root.path / "work" / ".root-check"
+    wait_for(folder)
+    # The first process of the namespaces is a child of `unshare`.
+    (child,) = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+    os.kill(int(child), signal.SIGTERM)
+    run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert sorted(root.path.rglob("*")) == before

@@ -1,2 +1,1 @@
-from .check import RootCheck as RootCheck
 from .check import check_root as check_root
