@@ -8,7 +8,7 @@ import platform
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from benchmarks.mito.tables import mito_tables
 from benchmarks.packages.memory_tables import package_memory_table
 from benchmarks.steps.window_memory import window_memory_table
 from benchmarks.store.tables import store_tables
+from benchmarks.stream.size_tables import size_tables
+from benchmarks.stream.tables import stream_tables
 from benchmarks.vcf.gnomad_vcf import CONTIG
 from benchmarks.vcf.inputs import RECORDS, make_input
 from benchmarks.vcf.memory_tables import memory_table
@@ -31,7 +33,10 @@ from benchmarks.vcf.tables import Setting, scaling_table, speed_table
 from genolewm_assets.genome import PROFILES
 from genolewm_assets.lewm.windows.table import build_window_table
 
-PARTS = ("speed", "scaling", "memory", "windows", "store", "mito", "spellings", "leakage", "encode", "forensic")
+PARTS = (
+    "speed", "scaling", "memory", "windows", "store", "mito", "spellings", "leakage", "encode", "forensic", "stream",
+    "size",
+)  # fmt: skip
 
 
 def window_table(runs: int) -> Iterator[str]:
@@ -92,29 +97,33 @@ def main() -> None:
 
 
 def _tables(part: str, given: argparse.Namespace, setting: Setting) -> Iterator[str]:
-    if part == "windows":
-        yield from window_table(given.runs)
-    if part == "memory":
-        yield from memory_table(setting, shrink=given.shrink)
-        yield from package_memory_table(setting, shrink=given.shrink)
-        yield from window_memory_table(setting, shrink=given.shrink)
-    if part == "spellings":
-        yield from spelling_table(setting, shrink=given.shrink)
-    if part == "store":
-        yield from store_tables(setting, shrink=given.shrink)
-    if part == "leakage":
-        yield from leakage_table(setting, shrink=given.shrink)
-    if part == "encode":
-        yield from encode_tables(setting, shape=given.shape)
-    if part == "forensic":
-        yield from forensic_tables(setting)
-    if part == "mito":
-        yield from mito_tables(given.runs, shrink=given.shrink)
-    for kind in given.kinds if part in {"speed", "scaling"} else ():
+    shrink = given.shrink
+    whole: dict[str, Callable[[], Iterator[str]]] = {
+        "windows": lambda: window_table(given.runs),
+        "memory": lambda: _memory_tables(setting, shrink=shrink),
+        "spellings": lambda: spelling_table(setting, shrink=shrink),
+        "store": lambda: store_tables(setting, shrink=shrink),
+        "leakage": lambda: leakage_table(setting, shrink=shrink),
+        "encode": lambda: encode_tables(setting, shape=given.shape),
+        "mito": lambda: mito_tables(given.runs, shrink=shrink),
+        "forensic": lambda: forensic_tables(setting),
+        "stream": lambda: stream_tables(setting, shrink=shrink),
+        "size": lambda: size_tables(setting, shrink=shrink),
+    }
+    if part in whole:
+        yield from whole[part]()
+        return
+    for kind in given.kinds:
         if part == "speed":
-            yield from speed_table(make_input(setting.folder, kind, RECORDS[kind] // given.shrink), setting)
+            yield from speed_table(make_input(setting.folder, kind, RECORDS[kind] // shrink), setting)
         else:
-            yield from scaling_table(kind, setting, shrink=given.shrink)
+            yield from scaling_table(kind, setting, shrink=shrink)
+
+
+def _memory_tables(setting: Setting, *, shrink: int) -> Iterator[str]:
+    yield from memory_table(setting, shrink=shrink)
+    yield from package_memory_table(setting, shrink=shrink)
+    yield from window_memory_table(setting, shrink=shrink)
 
 
 if __name__ == "__main__":

@@ -198,4 +198,4 @@ def prime(job: Job) -> None:
     """
     with open_worker(job) as worker:
         worker.begin()
-        worker.run(Figures(job.name))
+        worker.run(Figures(job.name), task=job.task)

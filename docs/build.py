@@ -6,7 +6,9 @@ from pathlib import Path
 
 from genolewm_assets.defs.assets.packages import audit_table
 from genolewm_assets.encoders import state_cache
+from genolewm_assets.forensic.runs import tables as run_tables
 from genolewm_assets.lewm.corpus import windows as corpus_windows
+from genolewm_assets.lewm.frozen import rows as frozen_rows
 from genolewm_assets.lewm.holdouts import schema as holdout_schema
 from genolewm_assets.lewm.mapped import layout
 from genolewm_assets.lewm.packages import schema as package_schema
@@ -25,9 +27,11 @@ MODULES = (
     holdout_schema,
     package_schema,
     audit_table,
+    frozen_rows,
     genome_table,
     token_store,
     variant_schema,
+    run_tables,
 )
 EVERY_TABLE = [table for module in MODULES for table in module.TABLES]
 TARGET = Path(__file__).parent / "data_model.md"

@@ -4,7 +4,8 @@
 
 It trains on the package in use of a root; a package's folder may stand for ROOT. MODEL is the encoder that the caches
 of the package were made with, a folder in Hugging Face format. The source state comes from the cache, the target is
-encoded here, and both are pooled over the same tokens; the predictor learns their difference from state and edit.
+encoded here, and both are pooled over the same tokens; the predictor learns their difference from state and edit. With
+``--frozen`` training reads both from frozen epochs, and encodes nothing.
 
 Printed: the loss, as a share of that of predicting no change, and how well the size of the change tells pathogenic
 (P, LP) from benign (B, LB) alleles, for predicted and true changes. Test alleles are scored once, at the end.
@@ -70,8 +71,11 @@ class Predictor:
 
     def changes(self, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         """Return predicted and true changes of state: float32, shape (n, hidden), scaled."""
-        features = make_features(batch)
-        true = torch.from_numpy(encode_targets(batch, self._encoder)) - as_tensors(batch)["source_states"]
+        features, tensors = make_features(batch), as_tensors(batch)
+        targets = tensors.get("target_states")  # of a frozen epoch
+        if targets is None:
+            targets = torch.from_numpy(encode_targets(batch, self._encoder))
+        true = targets - tensors["source_states"]
         if self.layer is None:
             self.begin(features.shape[1], true.std())
         return self.layer(features), true / self.scale
@@ -149,7 +153,7 @@ def train(package: Package, encoder: CausalLMStateEncoder, arguments: argparse.N
         return f"P/LP {found.harmful}, B/LB {found.benign}: {found.predicted:.3f}, true change {found.true:.3f}"
 
     print(LINE.format("step", "what", "holdout", "value"))
-    dataset = GenoLeWMDataset(package, **options)
+    dataset = GenoLeWMDataset(package, frozen=arguments.frozen, **options)
     for epoch in range(arguments.epochs):
         dataset.set_epoch(epoch)
         total = torch.zeros(2)
@@ -185,6 +189,7 @@ def main(words: list[str] | None = None) -> list[float]:
     parser.add_argument("--compute", default="float32", help="precision of the encoder, that of the caches")
     parser.add_argument("--device", default="cpu", help="torch device of the encoder, or auto")
     parser.add_argument("--encode-missing", action="store_true", help="encode windows whose cache is missing")
+    parser.add_argument("--frozen", type=Path, help="frozen epochs to train on: their root, or a store")
     arguments = parser.parse_args(words)
     by_folder = open_tables if arguments.encode_missing else open_package
     package = (open_current if (arguments.root / "packages").is_dir() else by_folder)(arguments.root)

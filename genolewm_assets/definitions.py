@@ -15,6 +15,7 @@ from genolewm_assets.defs.operations import (
     observe_sources_schedule,
     purge_old_runs_schedule,
     report_status_schedule,
+    run_folder_sensor,
 )
 from genolewm_assets.defs.runtime import (
     configured_executor,
@@ -26,7 +27,7 @@ from genolewm_assets.defs.runtime import (
 defs = dg.Definitions(
     assets=ASSETS,
     jobs=JOBS,
-    sensors=[clinvar_release_sensor, cpu_automation_sensor, gpu_automation_sensor],
+    sensors=[clinvar_release_sensor, run_folder_sensor, cpu_automation_sensor, gpu_automation_sensor],
     schedules=[
         clinvar_release_schedule,
         observe_sources_schedule,

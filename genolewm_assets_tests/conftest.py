@@ -47,10 +47,11 @@ MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 << 30
 #: its next file, so a short one comes after the four that the live tests begin with.
 FIRST = (
     "live/test_postgres.py",
+    "live/test_ray.py",
     "live/test_new_release.py",
     "deploy/test_backup.py",
-    "browser/test_dagster_ui.py",
     "live/test_web_directory.py",
+    "browser/test_dagster_ui.py",
     "deploy/test_units.py",
     "live/test_graphql.py",
     "real/",

@@ -15,6 +15,9 @@ from genolewm_assets_tests.places import REPOSITORY
 #: Imported, though not declared: they are part of another one.
 PARTS = {"pydantic-core": "pydantic"}
 
+#: Packages of extras that the code imports where they are installed, and asks for where they are not.
+OPTIONAL = {"dagster_ray": ("ray", "dagster-ray")}
+
 
 def imported_names(file: Path) -> Iterator[str]:
     """Yield the top-level names that a module imports, wherever it does."""
@@ -27,10 +30,13 @@ def imported_names(file: Path) -> Iterator[str]:
 
 def test_imports_and_declarations_agree() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    for name, (extra, distribution) in OPTIONAL.items():
+        assert any(text.startswith(distribution) for text in project["optional-dependencies"][extra]), name
     declared = {re.split(r"[<>=!~;\[ ]", text)[0].replace("_", "-") for text in project["dependencies"]}
     names = {name for file in (REPOSITORY / "genolewm_assets").rglob("*.py") for name in imported_names(file)}
     # Type checkers alone know _typeshed.
-    outside = names - sys.stdlib_module_names - {"genolewm_assets", "_typeshed"}
+    assert names >= OPTIONAL.keys()
+    outside = names - sys.stdlib_module_names - {"genolewm_assets", "_typeshed"} - OPTIONAL.keys()
     distributions = packages_distributions()
     found = {distributions[name][0].lower().replace("_", "-") for name in outside}
     assert {PARTS.get(name, name) for name in found} == declared

@@ -22,7 +22,7 @@ from genolewm_assets_tests.worlds.graph.tiny_world import LINEAR, RELEASES
 
 DOCUMENTS = sorted(
     str(path.relative_to(REPOSITORY))
-    for folder, pattern in ((".", "*.md"), ("docs", "**/*.md"), ("deploy", "*.md"), ("benchmarks", "*.md"))
+    for folder, pattern in ((".", "*.md"), ("docs", "**/*.md"), ("deploy", "**/*.md"), ("benchmarks", "*.md"))
     for path in (REPOSITORY / folder).glob(pattern)
 )
 DECISIONS = sorted((REPOSITORY / "docs" / "decisions").glob("[0-9]*.md"))

@@ -44,7 +44,7 @@ def make_root(folder: Path, *, shrink: int = 1) -> Workspace:
     folder.mkdir(parents=True)
     contigs = [Contig(each.name, each.length // shrink) for each in TENTH]
     bases = {contig.name: simulate_contig(contig) for contig in contigs}
-    write_fasta(folder / "genome.fa.gz", bases)
+    write_fasta(folder / "genome.fa.gz", bases.items())
     (folder / "catalog.yaml").write_text(yaml.safe_dump(_catalog(contigs, bases)))
     workspace = open_root(folder)
     genome = _build(workspace, "reference/genome")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.vcf.simulated_genome import spread_positions
 from genolewm_assets.genome import PROFILES, Contig
 from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
+from genolewm_assets.lewm.holdouts import HOLDOUT_ALLELES
 from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets.variants import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS
 
@@ -47,9 +48,9 @@ def window_rows(contig: Contig, bases: bytes) -> Iterator[pa.Table]:
         )
 
 
-def gnomad_rows(contig: Contig, bases: bytes) -> pa.Table:
-    """Return the common alleles of a contig, schema ``GNOMAD_VARIANTS``."""
-    rng, n = np.random.default_rng([7, contig.length]), contig.length * _GNOMAD // 1_000_000
+def gnomad_rows(contig: Contig, bases: bytes, *, per_mbp: int = _GNOMAD) -> pa.Table:
+    """Return the common alleles of a contig, schema ``GNOMAD_VARIANTS``: ``per_mbp`` per million bases."""
+    rng, n = np.random.default_rng([7, contig.length]), contig.length * per_mbp // 1_000_000
     alleles = _alleles(contig, bases, _positions(contig, n, rng), rng)
     shares = rng.beta(0.4, 1.5, (n, 1 + len(ANCESTRY_GROUPS)))
     groups = {f"af_{group}": shares[:, 1 + at] for at, group in enumerate(ANCESTRY_GROUPS)}
@@ -93,6 +94,26 @@ def clinvar_rows(contig: Contig, bases: bytes, release: int) -> pa.Table:
         hgvs=[f"NC_000001.11:g.{pos}A>C" for pos in alleles["pos"].tolist()],
     )
     return whole.filter(pa.array(rng.integers(0, 10, n) != release))
+
+
+def held_rows(contig: Contig, bases: bytes, n: int) -> pa.Table:
+    """Return ``n`` alleles of a contig that the temporal holdout keeps from training, schema ``HOLDOUT_ALLELES``."""
+    rng = np.random.default_rng([10, contig.length])
+    alleles = _alleles(contig, bases, _positions(contig, n, rng) if n else np.zeros(0, np.int64), rng)
+    return _table(
+        HOLDOUT_ALLELES.arrow,
+        n,
+        **alleles,
+        holdout=["holdout-temporal"] * n,
+        role=["test"] * n,
+        source=["clinvar"] * n,
+        label=["P"] * n,
+        stars=np.full(n, 2, np.int8),
+        clinvar_id=np.arange(n) + contig.length,
+        gene_ids=[[]] * n,
+        unit=[contig.name] * n,
+        reason=["new"] * n,
+    )
 
 
 def corpus_rows(source: str, n: int) -> Iterator[pa.Table]:

@@ -33,7 +33,7 @@ def write_catalog(folder: Path, contig: Contig, *, records: int) -> Path:
         start = int(contig.length * share)
         bases[start : start + gap] = b"N" * gap
     sequence = bytes(bases)
-    write_fasta(folder / "genome.fa.gz", {contig.name: sequence})
+    write_fasta(folder / "genome.fa.gz", [(contig.name, sequence)])
     (folder / SOURCE).mkdir(exist_ok=True)
     texts = list(_transcripts(sequence, records))
     names = [f"T{number:06d}" for number in range(records)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pysam
@@ -28,12 +28,12 @@ def memory_table(setting: Setting, *, shrink: int) -> Iterator[str]:
     setting.folder.mkdir(parents=True, exist_ok=True)
     vcf, fasta = setting.folder / "memory.vcf.gz", setting.folder / "memory.fa.gz"
     bases = {LONGEST.name: simulate_contig(LONGEST)}
-    write_fasta(fasta, bases)
+    write_fasta(fasta, bases.items())
     shape = GnomadShape(_GNOMAD_RECORDS // shrink, wide=False, contig=LONGEST)
     write_gnomad_vcf(vcf, bases.pop(LONGEST.name), shape)
     yield _row("prepare-gnomad", vcf, fasta, setting, f"{LONGEST.name}, {LONGEST.length / 1e6:.0f} Mbp")
     bases = {each.name: simulate_contig(each) for each in CONTIGS}
-    write_fasta(fasta, bases)
+    write_fasta(fasta, bases.items())
     write_clinvar_vcf(vcf, bases, CONTIGS, records=_CLINVAR_RECORDS // shrink)
     yield _row(
         "prepare-clinvar", vcf, fasta, setting, f"{len(CONTIGS.names)} of {CONTIGS['chr1'].length / 1e6:.0f} Mbp"
@@ -42,10 +42,10 @@ def memory_table(setting: Setting, *, shrink: int) -> Iterator[str]:
         made.unlink()
 
 
-def write_fasta(path: Path, bases: Mapping[str, bytes]) -> None:
-    """Write a bgzipped FASTA with 80 bases per line, and its index."""
+def write_fasta(path: Path, bases: Iterable[tuple[str, bytes]]) -> None:
+    """Write names and sequences of contigs as a bgzipped FASTA with 80 bases per line, and its index."""
     with open_bgzf(path) as target:
-        for name, sequence in bases.items():
+        for name, sequence in bases:
             target.write(f">{name}\n".encode())
             for start in range(0, len(sequence), _LINE_BP):
                 target.write(sequence[start : start + _LINE_BP] + b"\n")

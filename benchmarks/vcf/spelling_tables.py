@@ -56,7 +56,7 @@ def _mix(vcf: Path, mixed: Path) -> None:
 def _write_bases(made: BenchmarkInput, fasta: Path) -> None:
     text, contigs = made.bases.read_bytes(), list(CONTIGS) if made.source == "clinvar" else [CONTIG]
     each = len(text) // len(contigs)
-    write_fasta(fasta, {contig.name: text[at * each : (at + 1) * each] for at, contig in enumerate(contigs)})
+    write_fasta(fasta, ((contig.name, text[at * each : (at + 1) * each]) for at, contig in enumerate(contigs)))
 
 
 def _job(name: str, vcf: Path, bases: Path, setting: Setting) -> Job:

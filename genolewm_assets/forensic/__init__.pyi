@@ -17,7 +17,12 @@ from .panels import LadderFit as LadderFit
 from .panels import Panel as Panel
 from .panels import fit_ladder as fit_ladder
 from .panels import read_panel as read_panel
+from .profile import ALLELE as ALLELE
+from .profile import HAS_ANNOTATION as HAS_ANNOTATION
+from .profile import PANEL as PANEL
 from .profile import PreprocessedProfile as PreprocessedProfile
+from .profile import profile_arrays as profile_arrays
+from .profile import profile_row as profile_row
 from .sizing import SizeStandard as SizeStandard
 from .sizing import Sizing as Sizing
 from .sizing import SizingRules as SizingRules

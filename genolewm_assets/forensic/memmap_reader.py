@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.forensic.memmap_writer import ALLELE, ANNOTATION, DATA, PANEL, SCALER
+from genolewm_assets.forensic.profile import ALLELE, ANNOTATION, DATA, PANEL, SCALER
 from genolewm_assets.store.arrays import ArrayStoreReader, IndexEntry
 from genolewm_assets.store.files import JsonValue
 

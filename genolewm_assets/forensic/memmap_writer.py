@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
-
-import numpy as np
-import numpy.typing as npt
+from typing import Self
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.forensic.profile import PreprocessedProfile
-from genolewm_assets.store.arrays import ArrayCacheWriter, ArraySpec, RowStamp
+from genolewm_assets.forensic.profile import (
+    ALLELE,
+    HAS_ANNOTATION,
+    PANEL,
+    PreprocessedProfile,
+    profile_arrays,
+    profile_row,
+)
+from genolewm_assets.store.arrays import ArrayCacheWriter, RowStamp
 from genolewm_assets.store.files import JsonValue
-
-#: Names of the arrays; each array's file is ``<name>.bin``.
-DATA, ANNOTATION, SCALER = "data", "annotation", "scaler"
-#: Names of the side-cars, values that many profiles share; their files are ``panels.json`` and ``alleles.json``.
-PANEL, ALLELE = "panel", "allele"
-#: Column of the index: False if the annotation array holds zeros because the profile has no annotation.
-HAS_ANNOTATION = "has_annotation"
 
 
 class MemmapCacheWriter:
@@ -77,15 +73,10 @@ class MemmapCacheWriter:
         lock_wait_s: float = 30.0,
     ) -> None:
         self._shape, self._allow_missing = shape, allow_missing_annotations
-        arrays = (
-            ArraySpec(DATA, shape, "int16"),
-            ArraySpec(ANNOTATION, shape, "int8"),
-            ArraySpec(SCALER, shape[1:], "float32"),
-        )
         self._cache = ArrayCacheWriter(
             cache_dir,
             config,
-            arrays,
+            profile_arrays(shape),
             files=files,
             strict=strict,
             commit_rows=commit_rows,
@@ -166,20 +157,8 @@ class MemmapCacheWriter:
             self._cache.add_stamps(image.stamps)
             self.dropped_paths.append(image.path)
             return False
-        shared = {PANEL: image.panel, ALLELE: image.alleles}
-        self._cache.write(
-            self._arrays(image),
-            key=image.path,
-            meta={**image.meta, HAS_ANNOTATION: image.annotation is not None},
-            sidecars={name: _json_text(value, image.path) for name, value in shared.items() if value is not None},
-            stamps=image.stamps,
-        )
+        self._cache.write(**profile_row(image, self._shape), stamps=image.stamps)
         return True
-
-    def _arrays(self, image: PreprocessedProfile) -> dict[str, npt.ArrayLike]:
-        placeholder = np.zeros(self._shape, np.int8)
-        annotation = placeholder if image.annotation is None else image.annotation
-        return {DATA: image.data, ANNOTATION: annotation, SCALER: _as_float32(image.scaler)}
 
     def commit(self) -> None:
         """Sync all profiles written so far to disk, so that they survive a kill or a power cut."""
@@ -207,18 +186,3 @@ class MemmapCacheWriter:
     def close(self) -> None:
         """Release the lock; profiles after the last commit are lost."""
         self._cache.close()
-
-
-def _json_text(value: JsonValue, where: str) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError) as err:
-        raise InputError(where, f"panel or alleles cannot be written as JSON ({err})") from err
-
-
-def _as_float32(values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Round floats to float32; if a value overflows, return the array unrounded, which the store then rejects."""
-    array = np.asarray(values)
-    with np.errstate(over="ignore"):
-        rounded = array.astype(np.float32) if array.dtype.kind == "f" else array
-    return array if (np.isinf(rounded) != np.isinf(array)).any() else rounded

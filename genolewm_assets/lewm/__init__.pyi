@@ -1,3 +1,4 @@
+from .freezing import write_frozen as write_frozen
 from .training import GenoLeWMDataset as GenoLeWMDataset
 from .training import GenoLeWMTestDataset as GenoLeWMTestDataset
 from .training import GenoLeWMValDataset as GenoLeWMValDataset

@@ -49,6 +49,7 @@ from genolewm_assets.sample.alleles import (
 from genolewm_assets.sample.bgzip import write_bgzip
 from genolewm_assets.sample.corpus import simulate_corpus, table_lines, write_corpus_file
 from genolewm_assets.sample.facts import CONTENT_MD5
+from genolewm_assets.sample.forensic import RUN_FOLDER, simulate_run
 from genolewm_assets.sample.genome import ELEMENT, ELEMENT_CONTIG, SimulatedContig, simulate_reference, spans_of
 from genolewm_assets.sample.mito import (
     AF_LAYOUT,
@@ -72,13 +73,15 @@ from genolewm_assets.store.files import make_directories, write_atomic
 
 #: Raised when the simulation changes, so that a root with older files writes them again. Releases that are in its
 #: ClinVar listing already stay as they are.
-CODE_VERSION = "4"
+CODE_VERSION = "5"
 FOLDER = "sample"
 LOCATION = f"{FOLDER}/files"
 #: The ClinVar listing, relative to the root.
 LISTING = f"{FOLDER}/clinvar"
 #: Folder of the published files that are put into the listing.
 _RELEASES = "releases"
+#: Folder of the files that are written as they are: an instrument compresses nothing.
+_FORENSIC = "forensic"
 _COMMON_AF = 0.05
 _WAIT_S = 120.0
 
@@ -183,10 +186,13 @@ def write_sources(folder: Path, *, progress: Progress = NO_PROGRESS) -> BuildRep
     for done, (name, content) in enumerate(_sources(), start=1):
         data = content if isinstance(content, bytes) else table_lines(content)
         found[name] = hashlib.md5(data, usedforsecurity=False).hexdigest()
-        if isinstance(content, bytes):
-            write_bgzip(folder / name, content)
-        else:
+        if not isinstance(content, bytes):
             write_corpus_file(folder / name, content)
+        elif name.startswith(f"{_FORENSIC}/"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        else:
+            write_bgzip(folder / name, content)
         progress.advance(done, len(CONTENT_MD5), "files")
     differing = sorted(name for name in {*found, *CONTENT_MD5} if found.get(name) != CONTENT_MD5.get(name))
     pinned = CheckResult(
@@ -216,6 +222,9 @@ def _sources() -> Iterator[tuple[str, bytes | pa.Table]]:
         yield f"{_RELEASES}/{release.file_name}", clinvar_text(release, entries, texts)
     yield from simulate_corpus(contigs)
     yield from _mito_files(mito)
+    run = simulate_run()
+    yield from ((f"{_FORENSIC}/kit/{name}", content) for name, content in run.kit_files.items())
+    yield from ((f"{_FORENSIC}/runs/{RUN_FOLDER}/{name}", content) for name, content in run.files.items())
 
 
 def _mito_files(contig: SimulatedContig) -> Iterator[tuple[str, bytes]]:

@@ -18,7 +18,7 @@ from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, RELEASES
 pytestmark = pytest.mark.slow
 
 CHECKED = {key.asset_key.to_user_string() for key in defs.resolve_asset_graph().asset_check_keys}
-H100_ASSETS = {"embeddings/cache", "embeddings/corpus"}
+H100_ASSETS = {"embeddings/cache", "embeddings/corpus", "tuples/frozen"}
 
 
 def open_asset(page: Page, asset: str, view: str, **more: str) -> None:

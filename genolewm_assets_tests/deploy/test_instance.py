@@ -14,8 +14,8 @@ from dagster._core.instance import InstanceRef
 from dagster._core.run_coordinator import QueuedRunCoordinator
 from dagster_postgres import DagsterPostgresStorage
 
+from genolewm_assets.defs.engines.op_tags import H100_POOL
 from genolewm_assets.defs.read_only_instance import open_read_only
-from genolewm_assets.defs.runtime.op_tags import H100_POOL
 from genolewm_assets.launch import TELEMETRY_OFF
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.deploy.installation import DEPLOY, REPOSITORY, Installation, settings_of

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from genolewm_assets.defs.runtime.op_tags import H100_POOL
+from genolewm_assets.defs.engines.op_tags import H100_POOL
 from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, settings_of
 
 TEXT = (DEPLOY / "README.md").read_text()

@@ -205,10 +205,19 @@ class GraphQL:
 
     def backfill(self, asset: str, partitions: Sequence[str]) -> str:
         """Launch a backfill of one asset; returns its id."""
+        return self._backfill({"assetSelection": [_key(asset)], "partitionNames": list(partitions)})
+
+    def backfill_several(self, partitions: Mapping[str, Sequence[str]]) -> str:
+        """Launch one backfill of several assets, each with partitions of its own; returns its id."""
+        chosen = {asset: [{"start": key, "end": key} for key in keys] for asset, keys in partitions.items()}
+        selectors = [{"assetKey": _key(asset), "partitions": {"ranges": ranges}} for asset, ranges in chosen.items()]
+        return self._backfill({"partitionsByAssets": selectors})
+
+    def _backfill(self, what: Mapping[str, Any]) -> str:
         answer = self.query(
             """mutation ($params: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $params) {
                  __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }""",
-            params={"assetSelection": [_key(asset)], "partitionNames": list(partitions), "tags": []},
+            params={**what, "tags": []},
         )["launchPartitionBackfill"]
         return str(_only(answer, "LaunchBackfillSuccess")["backfillId"])
 

@@ -214,6 +214,7 @@ def count_corpus(path: Path) -> CorpusFacts:
 
 def content_digests(folder: Path) -> dict[str, str]:
     contents = {f: gzip.decompress(f.read_bytes()) for pattern in ("**/*.gz", "**/*.bgz") for f in folder.glob(pattern)}
+    contents |= {f: f.read_bytes() for f in folder.glob("forensic/**/*") if f.is_file()}
     for file in folder.glob("**/*.parquet"):
         lines = [json.dumps(row, sort_keys=True) + "\n" for row in pq.read_table(file).to_pylist()]
         contents[file] = "".join(lines).encode()

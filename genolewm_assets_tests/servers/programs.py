@@ -1,7 +1,8 @@
-"""Programs of the system that tests run for real; absent, a test is skipped, but in continuous integration it fails."""
+"""Programs and extras that tests run for real; absent, a test is skipped, but in continuous integration it fails."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import secrets
@@ -9,6 +10,7 @@ import shutil
 import socket
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -19,6 +21,13 @@ def program(name: str) -> str:
     """Return the path of a program, looked for in ``PATH`` and among the system's own."""
     found = shutil.which(name) or shutil.which(name, path=_SYSTEM_FOLDERS)
     return found or _absent(name)
+
+
+def needs_extra(name: str, module: str) -> ModuleType:
+    """Return a module of an extra of this package."""
+    if importlib.util.find_spec(module.partition(".")[0]) is None:
+        _absent(f"the extra `{name}`", "make setup")
+    return importlib.import_module(module)
 
 
 def postgres_programs() -> Path:
@@ -45,8 +54,8 @@ def free_port() -> int:
             return port
 
 
-def _absent(name: str) -> str:
-    reason = f"{name} is not installed (.ci/system_packages installs it)"
+def _absent(name: str, installer: str = ".ci/system_packages") -> str:
+    reason = f"{name} is not installed ({installer} installs it)"
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)

@@ -5,6 +5,7 @@ from .clinvar_changes import count_changes as count_changes
 from .corpus import corpus_windows as corpus_windows
 from .embeddings import embeddings_cache as embeddings_cache
 from .embeddings import embeddings_corpus as embeddings_corpus
+from .forensic import settling as settling
 from .gnomad import gnomad_shard as gnomad_shard
 from .graph import ASSETS as ASSETS
 from .graph import DECLARATIONS as DECLARATIONS
@@ -14,6 +15,7 @@ from .graph import leading_to as leading_to
 from .graph import platform_status as platform_status
 from .holdouts import holdouts_manifest as holdouts_manifest
 from .observations import ObservedSource as ObservedSource
+from .observations import forensic_source as forensic_source
 from .packages.audit import packages_audit as packages_audit
 from .packages.current import packages_current as packages_current
 from .reference import reference_genome as reference_genome

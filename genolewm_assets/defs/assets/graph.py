@@ -8,6 +8,7 @@ from genolewm_assets.defs.assets.clinvar import clinvar_release, clinvar_shard
 from genolewm_assets.defs.assets.clinvar_changes import clinvar_changes
 from genolewm_assets.defs.assets.corpus import corpus_windows
 from genolewm_assets.defs.assets.embeddings import embeddings_cache, embeddings_corpus
+from genolewm_assets.defs.assets.forensic import forensic_profiles
 from genolewm_assets.defs.assets.gnomad import gnomad_shard
 from genolewm_assets.defs.assets.holdouts import holdouts_manifest
 from genolewm_assets.defs.assets.mito import mito_genomes, mito_tokens
@@ -15,6 +16,7 @@ from genolewm_assets.defs.assets.mito_variants import mito_variants
 from genolewm_assets.defs.assets.observations import (
     corpus_source,
     encoder_source,
+    forensic_source,
     gnomad_source,
     haplotype_source,
     mito_source,
@@ -22,6 +24,7 @@ from genolewm_assets.defs.assets.observations import (
 )
 from genolewm_assets.defs.assets.packages.audit import packages_audit
 from genolewm_assets.defs.assets.packages.current import packages_current
+from genolewm_assets.defs.assets.packages.frozen import tuples_frozen
 from genolewm_assets.defs.assets.packages.split import packages_split
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
@@ -35,6 +38,7 @@ DECLARATIONS = (
     mito_source,
     corpus_source,
     encoder_source,
+    forensic_source,
     reference_genome,
     windows_index,
     corpus_windows,
@@ -48,9 +52,11 @@ DECLARATIONS = (
     packages_split,
     packages_audit,
     packages_current,
+    tuples_frozen,
     mito_genomes,
     mito_tokens,
     mito_variants,
+    forensic_profiles,
 )
 
 #: Assets that publish files with a manifest, by key.

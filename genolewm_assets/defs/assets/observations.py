@@ -15,12 +15,13 @@ from typing import TypeAlias
 import dagster as dg
 
 from genolewm_assets.defs.display import FACTS, StatedFile, describe_files
-from genolewm_assets.defs.runtime import BY_CONTIG, Declaration, Workspace, WorkspaceResource
+from genolewm_assets.defs.runtime import BY_CONTIG, BY_RUN_FOLDER, Declaration, Workspace, WorkspaceResource
 from genolewm_assets.encoders import TINY_LLAMA, locate_model
 from genolewm_assets.errors import GenoLeWMError, InputError
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.corpus import list_corpus_files
 from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.sources.run_folders import list_run_files
 from genolewm_assets.store.files import canonical_json
 
 #: Source files by their names in the catalogue.
@@ -102,6 +103,26 @@ def state_encoder(workspace: Workspace, _: str) -> Stated:
     }
 
 
+def state_run_folder(workspace: Workspace, key: str) -> Stated:
+    """Return what is stated of each file of a run folder and of the kit's panel files; of a missing folder, that.
+
+    A folder that was moved to an archive is no fault: what was made of it stays.
+    """
+    panels = {
+        f"panels/{file.name}": _state_file(file) for file in map(workspace.source, workspace.catalog.forensic.panels)
+    }
+    folder = workspace.run_folders().get(key)
+    if folder is None:
+        return {key: StatedFile("", {"file": key, "version": "absent"}), **panels}
+    found = {
+        file.name: StatedFile(
+            str(file.path), {"file": file.name, "size_bytes": file.size_bytes, "modified_ns": file.modified_ns}
+        )
+        for file in list_run_files(folder)
+    }
+    return {**found, **panels}
+
+
 def _state_file(source: SourceFile, **pinned: str) -> StatedFile:
     return StatedFile(source.url, {**source.stated_identity(), **pinned})
 
@@ -131,7 +152,7 @@ class ObservedSource(Declaration):
             context: dg.AssetExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
         ) -> Iterator[dg.AssetObservation]:
             chosen = context.partition_keys if context.has_partition_key or context.has_partition_key_range else None
-            yield from self.observe(workspace.open(), chosen)
+            yield from self.observe(workspace.open(), chosen or self.partitions.keys(context.instance))
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)  # the stable decorator takes neither owners nor kinds
@@ -141,8 +162,8 @@ class ObservedSource(Declaration):
             asset: dg.AssetsDefinition = make(observe_files)
         return asset
 
-    def observe(self, workspace: Workspace, chosen: Sequence[str] | None = None) -> Iterator[dg.AssetObservation]:
-        """Yield an observation of the current version of each partition, by default of all.
+    def observe(self, workspace: Workspace, keys: Sequence[str | None]) -> Iterator[dg.AssetObservation]:
+        """Yield an observation of the current version of each of some partitions.
 
         Raises
         ------
@@ -150,7 +171,6 @@ class ObservedSource(Declaration):
             If a file is missing or its server does not answer, after all others were observed.
         """
         failures: list[GenoLeWMError] = []
-        keys = self.partitions.keys(None) if chosen is None else chosen
         for partition in keys:
             try:
                 stated = self.state(workspace, partition or "")
@@ -239,4 +259,17 @@ encoder_source = ObservedSource(
     """,
     kinds={"huggingface"},
     state=state_encoder,
+)
+
+forensic_source = ObservedSource(
+    key="forensic/source",
+    description="""
+    One row per file outside the root that profiles are made from: those of a run folder, and the kit's panel files.
+
+    A change of any file's size or time, or of the set of files, triggers a rebuild of the run's `forensic/profiles`
+    once the folder is complete again. `run_folder_sensor` observes new and changed folders.
+    """,
+    kinds={"abif"},
+    partitions=BY_RUN_FOLDER,
+    state=state_run_folder,
 )

@@ -19,6 +19,8 @@ from .column_lineage import made_here as made_here
 from .column_lineage import of as of
 from .column_lineage import same as same
 from .entry_descriptions import describe_entries as describe_entries
+from .forensic_pictures import draw_ladder as draw_ladder
+from .forensic_pictures import draw_run_quality as draw_run_quality
 from .metadata import HEADLINE as HEADLINE
 from .metadata import OWNERS as OWNERS
 from .metadata import ROW_COUNTS as ROW_COUNTS

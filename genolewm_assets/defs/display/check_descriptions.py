@@ -94,6 +94,12 @@ _STATES: Mapping[str, str] = {
         "Up to 32 sampled windows, encoded again in another order, give the stored states within 1 % of the largest "
         "absolute value."
     ),
+    "every_visit_frozen": "The store has exactly one row per visit of every frozen epoch, in the order of the visits.",
+    "frozen_states_finite": "Every state of every frozen tuple, of the window and of the edited window, is finite.",
+    "frozen_tuples_recomputed": (
+        "Up to 4 batches, drawn again, have the stored edits, tokens and states of windows, bit for bit; their edited "
+        "windows, encoded again, give the stored states within 1 % of the largest absolute value."
+    ),
 }
 
 _HOLDOUTS: Mapping[str, str] = {
@@ -215,6 +221,25 @@ _MITO: Mapping[str, str] = {
     ),
 }
 
+_FORENSIC: Mapping[str, str] = {
+    "every_file_accounted_for": (
+        "Every file of the run folder has one row: a profile of the store, a ladder or an allele report that was used, "
+        "or left out with a reason."
+    ),
+    "size_standard_fits": (
+        "In every profile the size standard has a top at the scan that the scaler gives to each fragment that was "
+        "found, and no fragment is further from the smooth curve than the catalogue allows."
+    ),
+    "ladder_complete": (
+        "Every ladder that was used has each allele of the kit's panel file, at its distance from its neighbours."
+    ),
+    "negative_clean": "No peak of a negative control is called.",
+    "control_has_its_genotype": "Every positive control has the alleles that the panel file states of it.",
+    "saturation_flagged": (
+        "In every profile, peaks are flagged as off scale exactly where the file marks the detector as saturated."
+    ),
+}
+
 CHECK_DESCRIPTIONS: Mapping[str, str] = {
     **_GENERAL,
     **_SHARDS,
@@ -224,4 +249,5 @@ CHECK_DESCRIPTIONS: Mapping[str, str] = {
     **_HOLDOUTS,
     **_PACKAGES,
     **_MITO,
+    **_FORENSIC,
 }

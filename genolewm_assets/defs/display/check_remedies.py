@@ -126,6 +126,15 @@ _STATES: Mapping[str, str] = {
         "The encoder gives other states now than when they were stored: another device, library or model. Compare "
         "provenance.json of the cache with this machine, and materialise again on one kind of device."
     ),
+    "every_visit_frozen": _FAULT_OF_THE_CODE,
+    "frozen_states_finite": (
+        "Numbers overflowed in edited windows, or a write was cut. Materialise again; if the rows come back, state "
+        "encoder.compute: float32 in the catalogue, or report them."
+    ),
+    "frozen_tuples_recomputed": (
+        "Of target_states: another device, library or model than that which wrote the rows; materialise again on one "
+        "kind of device. Of other arrays: the code is wrong; report the rows."
+    ),
 }
 
 _HOLDOUTS: Mapping[str, str] = {
@@ -234,6 +243,28 @@ _MITO: Mapping[str, str] = {
     "tokens_spell_genomes": _FAULT_OF_THE_CODE,
 }
 
+_FORENSIC: Mapping[str, str] = {
+    "every_file_accounted_for": (
+        "A file appeared or disappeared while the run was built. Materialise again; report rows that come back."
+    ),
+    "size_standard_fits": (
+        "Look at the trace of the size standard in the files of the rows; take files of failed injections out of the "
+        "folder, or state the fragments with forensic.size_standard_bp."
+    ),
+    "ladder_complete": (
+        "Put a ladder of the kit into the folder, and check forensic.panels and forensic.ladder_names. An allele that "
+        "is missing in every ladder may be none of the kit's version."
+    ),
+    "negative_clean": (
+        "The run may be contaminated: look at the file of the rows before its samples are used. Without a negative "
+        "control, check forensic.negative_names or declare forensic.negative_control: optional."
+    ),
+    "control_has_its_genotype": (
+        "Look at the file of the rows; check forensic.positive_names and that the panel files are those of the kit."
+    ),
+    "saturation_flagged": _FAULT_OF_THE_CODE,
+}
+
 CHECK_REMEDIES: Mapping[str, str] = {
     **_GENERAL,
     **_SHARDS,
@@ -243,4 +274,5 @@ CHECK_REMEDIES: Mapping[str, str] = {
     **_HOLDOUTS,
     **_PACKAGES,
     **_MITO,
+    **_FORENSIC,
 }

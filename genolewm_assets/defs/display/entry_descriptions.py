@@ -136,6 +136,20 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "package": "the package that was audited",
         **_PUBLISHED,
     },
+    "tuples/frozen": {
+        "tuples, epochs": "tuples of all epochs, and the number of epochs",
+        "tuple_bytes": "bytes on disk divided by the number of tuples",
+        "shift_p1, shift_median, shift_p99": (
+            "1st, 50th and 99th percentile of the Euclidean distance between the states of a tuple, over at most 64 "
+            "visits"
+        ),
+        "tuples_encoded, encoding_s": "edited windows that the run encoded itself, seconds that it took with writing",
+        "device, compute, dtype, torch, transformers": (
+            "what the run that built the rows computed states on, in which precision, stored as what, with which "
+            "libraries"
+        ),
+        **_PUBLISHED,
+    },
     "packages/current": {
         "release, path, manifest_sha256": "the package in use",
         "not_in_use": "why packages of newer releases are not in use",
@@ -172,6 +186,16 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "heteroplasmy_along_circle": "highest level by position",
         **_PUBLISHED,
     },
+    "forensic/profiles": {
+        "profiles, left_out": "samples and controls of the run, and files that were left out",
+        "annotated": "profiles that an allele report of the folder names",
+        "saturated": "profiles in which the detector was saturated",
+        "max_residual_bp": "largest distance of a fragment of the size standard from the smooth curve, in base pairs",
+        "files_left_out": "files that were left out, by reason",
+        "ladder": "the run's ladder over base pairs, with its alleles, the size standard and the threshold of calls",
+        "quality": "fit of the size standard and numbers of peaks of each profile",
+        **_PUBLISHED,
+    },
     "platform/status": {
         "status": "the page of the morning",
         "well": "whether nothing is failed, late, stale or unreadable",
@@ -180,7 +204,10 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "size_bytes, free_bytes": "size of what is published and superseded, and space left on its disk",
         "hours_of_states": "hours of all past steps that need an H100",
     },
-    **{f"{domain}/source": _SOURCE for domain in ("reference", "gnomad", "haplotypes", "mito", "corpus", "encoder")},
+    **{
+        f"{domain}/source": _SOURCE
+        for domain in ("reference", "gnomad", "haplotypes", "mito", "corpus", "encoder", "forensic")
+    },
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -311,12 +312,20 @@ def _embed_empty(figure: Figure, axes: Axes, alt_text: str) -> dg.MetadataValue:
     return embed_figure(figure, alt_text)
 
 
-def embed_figure(figure: Figure, alt: str) -> dg.MetadataValue:
-    """Return a figure as Markdown with an embedded SVG; ``alt`` is its alternative text."""
+def embed_figure(figure: Figure, alt: str, *, decimals: int | None = None) -> dg.MetadataValue:
+    """Return a figure as Markdown with an embedded SVG.
+
+    Parameters
+    ----------
+    alt
+        Its alternative text.
+    decimals
+        Decimals of coordinates in points, for figures of many lines; None: all six.
+    """
     buffer = io.BytesIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "genolewm", "font.sans-serif": _FONTS}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    alt_text = alt.replace("[", "(").replace("]", ")")
-    return dg.MetadataValue.md(
-        f"![{alt_text}](data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()})"
-    )
+    alt_text, svg = alt.replace("[", "(").replace("]", ")"), buffer.getvalue()
+    if decimals is not None:
+        svg = re.sub(rb"(\d+\.\d{%d})\d+" % decimals, rb"\1", svg)
+    return dg.MetadataValue.md(f"![{alt_text}](data:image/svg+xml;base64,{base64.b64encode(svg).decode()})")

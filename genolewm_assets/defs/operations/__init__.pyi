@@ -9,4 +9,5 @@ from .demo import Steps as Steps
 from .jobs import JOBS as JOBS
 from .observe_job import observe_sources_schedule as observe_sources_schedule
 from .old_runs import purge_old_runs_schedule as purge_old_runs_schedule
+from .run_folder_sensor import run_folder_sensor as run_folder_sensor
 from .status_job import report_status_schedule as report_status_schedule

@@ -17,10 +17,12 @@ from genolewm_assets.defs.operations.build_inputs import describe_missing, is_re
 from genolewm_assets.defs.operations.observe_job import observe_new_sources
 from genolewm_assets.defs.operations.release_job import (
     RELEASE_ASSETS,
+    STATES_OF_RELEASES,
     built_for,
     refresh_release_job,
     register_offered,
 )
+from genolewm_assets.defs.operations.run_folder_sensor import register_runs
 from genolewm_assets.defs.operations.run_queue import (
     can_hold,
     cancel_waiting,
@@ -117,17 +119,27 @@ def _is_published_recorded(
 
 
 def plan_stages(workspace: Workspace, instance: dg.DagsterInstance, releases: Sequence[str]) -> list[Stage]:
-    """Return all tasks: what no release needs to exist for, then the releases (oldest first), then the pointer.
+    """Return all tasks: what no release needs to exist for, the releases (oldest first), the pointer, their states.
 
     Assets that read the same partition of each other are made by one run.
     """
+    after = STATES_OF_RELEASES
     stages = [
         [[Task(_ASSET_JOB, group, partition)] for group in groups for partition in group[0].partitions.keys(instance)]
-        for groups in _levels([asset for asset in GATED.values() if asset.key not in RELEASE_ASSETS])
+        for groups in _levels(
+            [asset for asset in GATED.values() if asset.key not in RELEASE_ASSETS and asset not in after]
+        )
     ]
     # One after the other: a release is compared with the one before it, and its temporal holdout reads an earlier one.
     refreshed: Lane = [Task(refresh_release_job.name, built_for(workspace, key), key) for key in releases]
-    return [*stages, [refreshed], [[Task(_ASSET_JOB, (packages_current,), None)]]]
+    packaged = [key for key in releases if workspace.is_packaged(key)]
+    states = [
+        [Task(_ASSET_JOB, (asset,), key)]
+        for asset in after
+        for key in packaged
+        if key in asset.partitions.keys(instance)
+    ]
+    return [*stages, [refreshed], [[Task(_ASSET_JOB, (packages_current,), None)]], *([states] if states else [])]
 
 
 def _levels(assets: Sequence[GatedAsset]) -> Iterator[list[tuple[GatedAsset, ...]]]:
@@ -287,6 +299,7 @@ def build_stages(context: dg.OpExecutionContext, workspace: dg.ResourceParam[Wor
     try:
         opened = workspace.open()
         releases = register_offered(opened, context.instance)
+        register_runs(opened, context.instance)
     except GenoLeWMError as err:
         raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}, allow_retries=False) from err
     observe_new_sources(opened, context.instance, context.log.warning)

@@ -14,8 +14,10 @@ import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
 from genolewm_assets.defs.assets import PUBLISHING
+from genolewm_assets.defs.engines import CPU_OP_TAGS
 from genolewm_assets.defs.runtime import (
     BUILT_FROM_CURRENT_INPUTS,
+    BY_RUN_FOLDER,
     NEWEST_RELEASE_BUILT,
     Currency,
     PublishingAsset,
@@ -36,7 +38,7 @@ def survey_root(workspace: Workspace, instance: dg.DagsterInstance | None = None
     Parameters
     ----------
     instance
-        Holds the partitions of ClinVar releases; None: the releases in the record of the root are taken.
+        Holds the dynamic partitions; None: the releases in the record of the root and the published runs are taken.
     """
     # One workspace for all, so that the identity of the encoder is determined once.
     surveyed = workspace.survey()
@@ -48,7 +50,7 @@ def survey_root(workspace: Workspace, instance: dg.DagsterInstance | None = None
 def _keys_of(asset: PublishingAsset, workspace: Workspace, instance: dg.DagsterInstance | None) -> Sequence[str | None]:
     if instance is not None or not isinstance(asset.partitions.definition, dg.DynamicPartitionsDefinition):
         return asset.partitions.keys(instance)
-    return recorded_releases(workspace).keys
+    return workspace.published_runs() if asset.partitions is BY_RUN_FOLDER else recorded_releases(workspace).keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class Evaluations:
         return next(iter(self.instance.fetch_materializations(wanted, limit=1).records), None)
 
 
-@dg.op(out=dg.Out(dg.Nothing))
+@dg.op(out=dg.Out(dg.Nothing), tags=CPU_OP_TAGS)
 def compare_with_sources(
     context: dg.OpExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:

@@ -30,6 +30,7 @@ from genolewm_assets.defs.display import OFFENDING, row_text
 from genolewm_assets.defs.operations.build_inputs import is_recorded, rows_recorded
 from genolewm_assets.defs.operations.observe_job import observe_new_sources
 from genolewm_assets.defs.operations.release_job import register_offered
+from genolewm_assets.defs.operations.run_folder_sensor import register_runs
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
     BY_RELEASE,
@@ -196,9 +197,10 @@ class Demo:
     def steps(self) -> Steps:
         """Return every (asset, partition) in dependency order, except ``packages/current`` (see :meth:`follow`).
 
-        Before that the releases on offer are registered, and the sources are observed.
+        Before that the releases on offer and the run folders are registered, and the sources are observed.
         """
         releases = register_offered(self.workspace, self.instance)
+        register_runs(self.workspace, self.instance)
         observe_new_sources(self.workspace, self.instance, self.say)
         listed: Mapping[Partitioning, Sequence[str]] = {
             BY_RELEASE: releases,

@@ -5,7 +5,7 @@ import time
 import dagster as dg
 from pydantic import Field
 
-from genolewm_assets.defs.assets import GATED
+from genolewm_assets.defs.assets import embeddings_cache, embeddings_corpus
 from genolewm_assets.defs.operations.build_everything import build_everything_job
 from genolewm_assets.defs.operations.currency_job import check_current_job
 from genolewm_assets.defs.operations.observe_job import observe_sources_job
@@ -32,7 +32,7 @@ class RebuildConfig(dg.Config):
 def request_backfill(context: dg.OpExecutionContext, config: RebuildConfig) -> dg.Output[None]:
     """Request a backfill of every partition of states.
 
-    They are the assets that carry the H100 tag.
+    They are those that packages read; frozen epochs, which read a package, are not among them.
     """
     # An asset job takes one kind of partitions, but these assets have two, contigs and corpus sources; a backfill takes
     # both. Dagster has no public function that requests a backfill. These imports take 0.4 s.
@@ -45,8 +45,8 @@ def request_backfill(context: dg.OpExecutionContext, config: RebuildConfig) -> d
             dg.AssetKey(asset.path): partitions.subset_with_partition_keys(
                 partitions.get_partition_keys(dynamic_partitions_store=context.instance)
             )
-            for asset in GATED.values()
-            if asset.h100 and (partitions := asset.partitions.definition) is not None
+            for asset in (embeddings_cache, embeddings_corpus)
+            if (partitions := asset.partitions.definition) is not None
         },
         set(),
     )

@@ -10,12 +10,13 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from genolewm_assets.defs.assets import DECLARATIONS, ObservedSource
+from genolewm_assets.defs.assets import DECLARATIONS, ObservedSource, forensic_source
 from genolewm_assets.defs.runtime import SOURCES, Workspace, report_failure
 
 observe_sources_job = dg.define_asset_job(
     "observe_sources",
-    selection=SOURCES,
+    # A job takes partitions of one kind. `run_folder_sensor` observes run folders, more often than daily.
+    selection=SOURCES - dg.AssetSelection.assets(forensic_source.path),
     hooks={report_failure},
     description="Record the current version (MD5, ETag, or size and time) of each source file, without downloading it.",
 )
@@ -43,7 +44,7 @@ def observe_new_sources(workspace: Workspace, instance: dg.DagsterInstance, say:
         if instance.fetch_observations(dg.AssetKey(source.path), limit=1).records:
             continue
         try:
-            for observation in source.observe(workspace):
+            for observation in source.observe(workspace, source.partitions.keys(instance)):
                 instance.report_runless_asset_event(observation)
         except dg.Failure as err:
             say(f"{source.key} was not observed: {' '.join(str(err.description).split())}")

@@ -9,7 +9,16 @@ from genolewm_assets.defs.runtime import REFRESH_TAG, GatedAsset, Workspace, cli
 from genolewm_assets.sources.clinvar import choose_releases, read_listing
 
 #: Keys of the assets that are partitioned by ClinVar release, in dependency order.
-RELEASE_ASSETS = tuple(key for key, asset in GATED.items() if asset.partitions.definition is clinvar_release_partitions)
+RELEASE_ASSETS = tuple(
+    key for key, asset in GATED.items() if asset.partitions.definition is clinvar_release_partitions and not asset.h100
+)
+
+#: Assets of a release that need an H100, which its package does not wait for; their partitions may be none.
+STATES_OF_RELEASES = tuple(
+    asset
+    for key, asset in GATED.items()
+    if key not in RELEASE_ASSETS and {dep.asset_key.to_user_string() for dep in asset.deps} & set(RELEASE_ASSETS)
+)
 
 #: Assets that are built for a release that the catalogue does not package.
 UNPACKAGED_ASSETS = (clinvar_release, clinvar_shard, clinvar_changes)

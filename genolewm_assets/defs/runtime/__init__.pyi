@@ -23,11 +23,14 @@ from .gates import GatedEvents as GatedEvents
 from .gates import Plan as Plan
 from .partitions import BY_CONTIG as BY_CONTIG
 from .partitions import BY_CORPUS_SOURCE as BY_CORPUS_SOURCE
+from .partitions import BY_FROZEN_RELEASE as BY_FROZEN_RELEASE
 from .partitions import BY_LINEAR_CONTIG as BY_LINEAR_CONTIG
 from .partitions import BY_PACKAGED_RELEASE as BY_PACKAGED_RELEASE
 from .partitions import BY_RELEASE as BY_RELEASE
+from .partitions import BY_RUN_FOLDER as BY_RUN_FOLDER
 from .partitions import Partitioning as Partitioning
 from .partitions import clinvar_release_partitions as clinvar_release_partitions
+from .partitions import forensic_run_partitions as forensic_run_partitions
 from .partitions import on_circular_contigs as on_circular_contigs
 from .partitions import on_every_partition as on_every_partition
 from .partitions import on_same_key as on_same_key

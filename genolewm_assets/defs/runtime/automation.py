@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
+from genolewm_assets.defs.engines import H100_ASSET_TAGS
 from genolewm_assets.defs.runtime.gates import GATE
-from genolewm_assets.defs.runtime.op_tags import H100_ASSET_TAGS
 
 AC = dg.AutomationCondition
 
@@ -23,7 +23,7 @@ Condition: TypeAlias = dg.AutomationCondition[Any]
 #: Observable assets of files outside the root (``assets.observations``). A change of such a file triggers a rebuild but
 #: no first build; a file that was never observed does not delay a build.
 SOURCES = dg.AssetSelection.assets(
-    *([domain, "source"] for domain in ("reference", "gnomad", "haplotypes", "mito", "corpus", "encoder"))
+    *([domain, "source"] for domain in ("reference", "gnomad", "haplotypes", "mito", "corpus", "encoder", "forensic"))
 )
 
 #: Tag of runs that follow each other in order: of ``refresh_release`` and of ``build_everything``. What such a run

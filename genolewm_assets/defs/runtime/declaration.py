@@ -12,9 +12,9 @@ from typing import Any
 import dagster as dg
 
 from genolewm_assets.defs.display import CHECK_DESCRIPTIONS, OWNERS, Sources, definition_metadata, describe_entries
+from genolewm_assets.defs.engines import CPU_OP_TAGS, H100_ASSET_TAGS, H100_POOL, h100_op_tags
 from genolewm_assets.defs.runtime.code_place import CodePlace, place_of_caller
 from genolewm_assets.defs.runtime.failure_hook import report_failure
-from genolewm_assets.defs.runtime.op_tags import H100_ASSET_TAGS, H100_OP_TAGS, H100_POOL
 from genolewm_assets.defs.runtime.partitions import NOT_PARTITIONED, Partitioning
 from genolewm_assets.defs.runtime.release_age import NEWEST_RELEASE_BUILT
 from genolewm_assets.defs.runtime.settings import configured_source_url
@@ -99,12 +99,13 @@ class Declaration:
 
     def definition(self) -> dg.AssetsDefinition:
         """Return the Dagster definition of the asset."""
-        tied: dict[str, Any] = {"op_tags": H100_OP_TAGS, "pool": H100_POOL} if self.h100 else {}
+        needs_h100: dict[str, Any] = {"op_tags": h100_op_tags(), "pool": H100_POOL}
+        placed = needs_h100 if self.h100 else {"op_tags": CPU_OP_TAGS}
         stated, step = self.attributes(), self.step()
         # Dagster reads the docstring as the asset's description. Given as an argument, the text would also describe the
         # step's output.
         step.__doc__ = stated.pop("description")
-        make = dg.asset(**stated, check_specs=self.check_specs(), hooks={report_failure}, **tied)
+        make = dg.asset(**stated, check_specs=self.check_specs(), hooks={report_failure}, **placed)
         asset: dg.AssetsDefinition = make(step)
         return asset
 

@@ -1,7 +1,7 @@
 """Partitions of the assets, and partition mappings of their dependencies.
 
-Contigs and corpus sources are read from the catalogue once, when this module is imported. ClinVar releases are dynamic
-partitions, which the sensor, the schedule and the demo register.
+Contigs and corpus sources are read from the catalogue once, when this module is imported. ClinVar releases and run
+folders are dynamic partitions, which their sensors, the schedule of releases and the demo register.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from genolewm_assets.sources.catalog import load_catalog
 _CATALOG = load_catalog(configured_catalog())
 
 clinvar_release_partitions = dg.DynamicPartitionsDefinition(name="clinvar_release")
+forensic_run_partitions = dg.DynamicPartitionsDefinition(name="forensic_run")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +38,7 @@ class Partitioning:
     def keys(self, instance: dg.DagsterInstance | None) -> list[str | None]:
         """Return the registered partition keys; ``[None]`` for an asset without partitions.
 
-        ``instance`` is needed for ClinVar releases only.
+        ``instance`` is needed for dynamic partitions only: ClinVar releases and run folders.
         """
         if self.definition is None:
             return [None]
@@ -53,6 +54,15 @@ BY_CORPUS_SOURCE = Partitioning("corpus_source", dg.StaticPartitionsDefinition(l
 BY_RELEASE = Partitioning("clinvar_release", clinvar_release_partitions)
 #: Same partitions as ``BY_RELEASE``, for assets that automation builds only for releases that the catalogue packages.
 BY_PACKAGED_RELEASE = Partitioning("clinvar_release", clinvar_release_partitions)
+#: Those of the packages whose epochs are frozen: of all or, where the catalogue asks for no epoch, none. An asset
+#: without partitions of its own would be built by every button that builds all assets.
+BY_FROZEN_RELEASE = (
+    BY_PACKAGED_RELEASE
+    if _CATALOG.packages.frozen_epochs
+    else Partitioning("no_release", dg.StaticPartitionsDefinition([]))
+)
+
+BY_RUN_FOLDER = Partitioning("forensic_run", forensic_run_partitions)
 
 
 def on_same_key(asset: Keyed) -> dg.AssetDep:

@@ -13,6 +13,7 @@ from typing import Any
 
 import dagster as dg
 
+from genolewm_assets.defs.engines import make_ray_executor
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.encoders import Compute
 from genolewm_assets.errors import ConfigurationError
@@ -83,22 +84,26 @@ def configured_batch() -> dict[str, Any]:
 
 
 def configured_executor() -> dg.ExecutorDefinition:
-    """Return the executor that ``GENOLEWM_EXECUTOR`` names: ``in_process`` (default) or ``multiprocess``.
+    """Return the executor that ``GENOLEWM_EXECUTOR`` names: ``in_process`` (default), ``multiprocess`` or ``ray``.
 
-    One executor serves every asset, because Dagster has no executor per asset.
+    One executor serves every asset, because Dagster has no executor per asset; op tags choose the node of a step.
 
     Raises
     ------
     ConfigurationError
-        If the name is neither of the two.
+        If the name is none of these, or the engine is not installed.
     """
-    executors = {"in_process": dg.in_process_executor, "multiprocess": _MULTIPROCESS}
+    executors = {
+        "in_process": lambda: dg.in_process_executor,
+        "multiprocess": lambda: _MULTIPROCESS,
+        "ray": make_ray_executor,
+    }
     name = os.environ.get("GENOLEWM_EXECUTOR", "in_process")
     if name not in executors:
         raise ConfigurationError(
             "GENOLEWM_EXECUTOR", "unknown executor", expected=" or ".join(executors), got=repr(name)
         )
-    return executors[name]
+    return executors[name]()
 
 
 def configured_source_url() -> str | None:

@@ -17,10 +17,11 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sample import check_sample, write_sample
 from genolewm_assets.sources.catalog import Catalog, load_catalog, mitochondrial_contig
 from genolewm_assets.sources.clinvar import read_ledger
-from genolewm_assets.sources.files import Digests, KnownDigests, RecordedDigests, SourceFile
+from genolewm_assets.sources.files import Digests, KnownDigests, RecordedDigests, SourceFile, check_local_file
 from genolewm_assets.sources.reference import FastaReader
+from genolewm_assets.sources.run_folders import list_run_folders
 from genolewm_assets.store.artefacts import DIGESTS, WORK, Manifest, Published, Root
-from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.files import JsonValue, is_published_link
 from genolewm_assets.variants import in_order
 
 if TYPE_CHECKING:
@@ -199,6 +200,35 @@ class Workspace:
         """Return the source file for a URL or path of the catalogue; ``md5`` as in :class:`SourceFile`."""
         downloads = self.root.path / WORK / "downloads"
         return SourceFile(self.url(reference), md5, downloads=downloads, progress=progress, digests=self._digests)
+
+    def sha256_of(self, path: Path) -> str:
+        """Return the SHA-256 of a local file, hex; in a survey the recorded one, or a text if the file was changed.
+
+        Raises
+        ------
+        InputError
+            If the file is missing or not a regular file.
+        MissingResourceError
+            In a survey, if no build has read the file.
+        """
+        check_local_file(path)
+        return self._digests.of(path, "sha256")
+
+    def run_folders(self) -> dict[str, Path]:
+        """Return the run folders of the catalogue by partition key; raises as ``sources.run_folders``."""
+        runs = self.catalog.forensic.runs
+        return {} if runs is None else list_run_folders(self.local_path(runs))
+
+    def published_runs(self) -> list[str]:
+        """Return the partition keys of the run folders whose profiles are published, in order."""
+        folder = self.root.path / "forensic"
+        return sorted(link.name for link in folder.iterdir() if is_published_link(link)) if folder.is_dir() else []
+
+    def local_path(self, reference: str) -> Path:
+        """Return the path of a file or folder of the catalogue that is never on a server."""
+        path = self.source(reference).path
+        assert path is not None, "the catalogue refuses URLs of servers here"
+        return path
 
     @contextmanager
     def borrow(self, files: Sequence[SourceFile]) -> Iterator[list[Path]]:

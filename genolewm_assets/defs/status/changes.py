@@ -22,6 +22,7 @@ _ROWS: Mapping[str, str] = {
     "clinvar/shard": "alleles",
     "mito/variants": "alleles",
     "mito/genomes": "genomes",
+    "forensic/profiles": "profiles",
     "windows/index": "windows",
     "corpus/windows": "windows",
     "embeddings/cache": "windows",

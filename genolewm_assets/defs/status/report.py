@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from genolewm_assets.defs.runtime import PublishingAsset, Workspace
+from genolewm_assets.defs.runtime import BY_RUN_FOLDER, PublishingAsset, Workspace
 from genolewm_assets.defs.status.attempts import open_attempts
 from genolewm_assets.defs.status.changes import Moved, find_moved
 from genolewm_assets.defs.status.costs import Cost, Hours, Past, count_hours, estimate, with_followers
@@ -185,6 +185,8 @@ def _expected(
             if newest is not None and (not asset.of_packages or workspace.is_packaged(newest)):
                 wanted.add(newest)
             expected[key] = sorted(wanted, key=str)
+        elif asset.partitions is BY_RUN_FOLDER and instance is None:
+            expected[key] = workspace.published_runs()
         else:
             expected[key] = asset.partitions.keys(instance)
     return expected

@@ -40,8 +40,11 @@ _LISTED = 200
 #: Age in seconds from which a failed tick is of something that ticks no more: the rarest schedules tick weekly.
 _TICK_S = 8 * 86_400.0
 
-#: Sensor that says for what a release waits, and how its reason begins if it waits for nothing.
-_RELEASE_SENSOR, _NOTHING = "clinvar_release_sensor", "nothing to request"
+#: Sensors that say for what a release or a run folder waits, and how their reason begins if they wait for nothing.
+_NOTHING: Mapping[str, tuple[str, ...]] = {
+    "clinvar_release_sensor": ("nothing to request",),
+    "run_folder_sensor": ("nothing new", "the catalogue names no folder"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,7 @@ def unfinished_runs(
 
 
 def waiting_sensors(instance: dg.DagsterInstance, now: float) -> Iterator[Trouble]:
-    """Yield what the sensor of releases waits for, and the sensors and schedules whose latest tick failed."""
+    """Yield what the sensors of releases and runs wait for, and the sensors and schedules whose latest tick failed."""
     if instance.schedule_storage is None:
         return
     for state in instance.all_instigator_state():
@@ -198,7 +201,7 @@ def waiting_sensors(instance: dg.DagsterInstance, now: float) -> Iterator[Troubl
                 error = tick.error and " ".join(tick.error.message.split())
                 yield Trouble("failed", name, error or "the tick failed", tick.timestamp)
             reason = tick.skip_reason or ""
-            if state.instigator_name == _RELEASE_SENSOR and reason and not reason.startswith(_NOTHING):
+            if state.instigator_name in _NOTHING and reason and not reason.startswith(_NOTHING[state.instigator_name]):
                 yield Trouble("waiting", name, " ".join(reason.split()), tick.timestamp)
 
 

@@ -1,6 +1,11 @@
+from .annotations import AlleleAnnotation as AlleleAnnotation
 from .hid_dataset import HIDDataset as HIDDataset
 from .image import HIDImage as HIDImage
 from .image import to_arrays as to_arrays
+from .masks import mask_of_bins as mask_of_bins
+from .masks import place_alleles as place_alleles
+from .panel_json import panel_as_json as panel_as_json
+from .reports import parse_allele_report as parse_allele_report
 from .scaling import ScalingStrategy as ScalingStrategy
 from .strategies import DatasetStrategy as DatasetStrategy
 from .strategies import NFIRnDStrategy as NFIRnDStrategy

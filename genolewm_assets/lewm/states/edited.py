@@ -56,7 +56,12 @@ class EditEncoder(Protocol):
 
 
 def encode_edited_windows(
-    encoder: WindowEncoder, sources: Sequence[str], edited: Sequence[str], spans: ArrayLike
+    encoder: WindowEncoder,
+    sources: Sequence[str],
+    edited: Sequence[str],
+    spans: ArrayLike,
+    *,
+    source_of: NDArray[np.int64] | None = None,
 ) -> NDArray[Any]:
     """Encode edited windows, by the edits' own path if the encoder has one, else as whole windows.
 
@@ -65,9 +70,12 @@ def encode_edited_windows(
     encoder
         The encoder; an :class:`EditEncoder` gets every unedited window once, with all of its edits.
     sources, edited
-        Bases of the unedited and edited windows, n of each.
+        Bases of the unedited windows and of the n edited ones.
     spans
         int64, shape (n, 2): blocks that will be pooled, 0-based half-open.
+    source_of
+        int64, shape (n,): index in ``sources`` of the window that each was made from; equal windows may stand there
+        several times. None: ``sources`` has n windows, of which equal ones count as one.
 
     Returns
     -------
@@ -78,9 +86,11 @@ def encode_edited_windows(
     if not isinstance(encoder, EditEncoder):
         whole: Callable[[Sequence[str]], NDArray[Any]] = getattr(encoder, "encode_edited", encoder.encode_windows)
         return whole(edited)
-    unique = {sequence: number for number, sequence in enumerate(dict.fromkeys(sources))}
-    source_of = np.array([unique[sequence] for sequence in sources], dtype=np.int64)
-    return encoder.encode_edits(list(unique), edited, source_of, np.asarray(spans, dtype=np.int64).reshape(-1, 2))
+    if source_of is None:
+        unique = {sequence: number for number, sequence in enumerate(dict.fromkeys(sources))}
+        source_of = np.array([unique[sequence] for sequence in sources], dtype=np.int64)
+        sources = list(unique)
+    return encoder.encode_edits(sources, edited, source_of, np.asarray(spans, dtype=np.int64).reshape(-1, 2))
 
 
 def check_spans(

@@ -1,9 +1,12 @@
+from .batches import TrainingBatch as TrainingBatch
+from .batches import encode_targets as encode_targets
 from .dataset import GenoLeWMDataset as GenoLeWMDataset
 from .dataset import GenoLeWMTestDataset as GenoLeWMTestDataset
 from .dataset import GenoLeWMValDataset as GenoLeWMValDataset
 from .mix import WindowAlleles as WindowAlleles
 from .mix import plan_epoch as plan_epoch
 from .opening import open_stream as open_stream
+from .opening import stated_options as stated_options
 from .options import EVALUATION_CONTEXT_BP as EVALUATION_CONTEXT_BP
 from .schedule import WindowSchedule as WindowSchedule
 from .schedule import count_visits as count_visits
@@ -14,3 +17,4 @@ from .stream import StreamSettings as StreamSettings
 from .stream import Visits as Visits
 from .tensors import as_tensors as as_tensors
 from .tuples import TrainingTuple as TrainingTuple
+from .window_states import LiveEncoder as LiveEncoder

@@ -46,6 +46,9 @@ class TrainingBatch:
         What ClinVar states of the single ClinVar alleles.
     source_states
         float32, shape (n, hidden): pooled states of the unedited windows; None if the stream reads no cache.
+    target_states
+        float32, shape (n, hidden): pooled states of the edited windows, of a frozen epoch; else None, and
+        :func:`encode_targets` computes them. Source and target states of a frozen epoch cannot be written.
     counts
         Slots planned for and filled by each source (``planned_*``, ``served_*``), tuples with several edits
         (``multi_edit``), slots without a tuple (``unfilled``), rejected proposals by reason (``redrawn_*``), and
@@ -61,6 +64,7 @@ class TrainingBatch:
     edits: EditBatch
     stated: Classification
     source_states: NDArray[np.float32] | None = None
+    target_states: NDArray[np.float32] | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -181,7 +185,7 @@ def encode_targets(batch: TrainingBatch, encoder: WindowEncoder) -> NDArray[np.f
     batch
         The batch, of n tuples.
     encoder
-        Encoder of the caches. One with ``encode_edits`` computes only what the edits change: per unedited window one
+        Encoder of the caches. One with ``encode_edits`` computes only what the edits change: per visit one
         pass, and per tuple the tokens from the first that differs to the end of the pooled blocks.
 
     Returns
@@ -190,8 +194,10 @@ def encode_targets(batch: TrainingBatch, encoder: WindowEncoder) -> NDArray[np.f
         float32, shape (n, hidden), in the order of the tuples.
     """
     blocks = np.stack((batch.block_start, batch.block_stop), axis=1)
-    sources = [batch.source_windows[window] for window in batch.edits.window.tolist()]
-    states = encode_edited_windows(encoder, sources, batch.target_windows, blocks)
+    # Visits of one window stay apart: on a CPU the states of a visit then have the same bits in every batch.
+    states = encode_edited_windows(
+        encoder, batch.source_windows, batch.target_windows, blocks, source_of=batch.edits.window
+    )
     return pool_states(states, blocks, batch.n_tokens, batch.block_tokens)
 
 
@@ -201,11 +207,10 @@ def merge_batches(batches: Sequence[TrainingBatch]) -> TrainingBatch:
     Raises
     ------
     InputError
-        If there is no batch, the batches differ in kind or block size, or only some have source states.
+        If there is no batch, the batches differ in kind or block size, or only some have states.
     """
-    states = [batch.source_states for batch in batches if batch.source_states is not None]
-    if not batches or len(states) not in {0, len(batches)}:
-        raise InputError("batches", "cannot be merged", expected="batches that all have source states, or none")
+    if not batches:
+        raise InputError("batches", "cannot be merged", expected="at least one")
     kinds = {(batch.kind, batch.block_tokens) for batch in batches}
     if len(kinds) != 1:
         raise InputError(
@@ -224,6 +229,14 @@ def merge_batches(batches: Sequence[TrainingBatch]) -> TrainingBatch:
         visits=np.concatenate([batch.visits for batch in batches]),
         edits=EditBatch.concatenate([batch.edits for batch in batches]),
         stated=Classification.concatenate([batch.stated for batch in batches]),
-        source_states=np.concatenate(states) if states else None,
+        source_states=_merge_states("source", [batch.source_states for batch in batches]),
+        target_states=_merge_states("target", [batch.target_states for batch in batches]),
         counts=dict(sorted(counts.items())),
     )
+
+
+def _merge_states(side: str, states: Sequence[NDArray[np.float32] | None]) -> NDArray[np.float32] | None:
+    known = [each for each in states if each is not None]
+    if len(known) not in {0, len(states)}:
+        raise InputError("batches", "cannot be merged", expected=f"batches that all have {side} states, or none")
+    return np.concatenate(known) if known else None

@@ -6,6 +6,7 @@ neither the batches nor their order.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,31 +20,26 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.edits import AlleleMaker, DrawKey, SamplingRules
-from genolewm_assets.lewm.packages import (
-    Package,
-    current_folder,
-    window_shares,
-)
-from genolewm_assets.lewm.states import Pooling
+from genolewm_assets.lewm.edits import AlleleMaker, DrawKey
+from genolewm_assets.lewm.frozen import FrozenEpochs
+from genolewm_assets.lewm.packages import Package, current_folder, window_shares
 from genolewm_assets.lewm.training.batches import TrainingBatch, merge_batches
 from genolewm_assets.lewm.training.epoch_batches import EpochBatches, restored_place, saved_state
 from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
-from genolewm_assets.lewm.training.opening import check_room, open_caches, open_for, open_stream
-from genolewm_assets.lewm.training.options import (
-    EVALUATION_CONTEXT_BP,
-    Coverage,
-    StreamOptions,
-    at_least,
-    check_coverage,
-    check_names,
+from genolewm_assets.lewm.training.opening import (
+    check_room,
+    open_caches,
+    open_for,
+    open_stream,
+    open_with_frozen,
+    read_options,
+    stated_options,
 )
+from genolewm_assets.lewm.training.options import Coverage, StreamOptions, at_least, check_names, evaluation_of
 from genolewm_assets.lewm.training.schedule import EditMix, FileOrder, Schedule, WindowSchedule
 from genolewm_assets.lewm.training.scoring import Bench, ScoringStream
 from genolewm_assets.lewm.training.split import SplitSources, read_split
-from genolewm_assets.lewm.training.stream import StreamSettings, TupleStream, Visits
-
-_SETTINGS, _RULES = StreamSettings(), SamplingRules()
+from genolewm_assets.lewm.training.stream import FrozenStream, TupleStream, Visits
 
 
 def _collate_batches(batches: Sequence[TrainingBatch], **_: object) -> TrainingBatch:
@@ -69,21 +65,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
     ) -> None:
         super().__init__()
         check_names(options)
-        self._settings = StreamSettings(
-            seed=options.get("seed", _SETTINGS.seed),
-            n_edits=at_least(1, "n_edits", options.get("n_edits", _SETTINGS.n_edits)),
-            pooling=Pooling.named(
-                options.get("kind", _SETTINGS.pooling.kind),
-                options.get("radius_tokens", _SETTINGS.pooling.radius_tokens),
-                options.get("side", _SETTINGS.pooling.side),
-            ),
-        )
-        self._rules = SamplingRules(
-            min_left_context_bp=options.get("min_left_context_bp", _RULES.min_left_context_bp),
-            multi_edit_share=options.get("multi_edit_share", _RULES.multi_edit_share),
-            policy=options.get("length_policy", _RULES.policy),
-            pooling=self._settings.pooling,
-        )
+        self._settings, self._rules = read_options(options)
         windows_per_batch = at_least(1, "windows_per_batch", options.get("windows_per_batch", 32))
         self._rows_per_batch = windows_per_batch * (self._settings.n_edits if coverage is Coverage.ALLELES else 1)
         rank, world_size = _process_of_group()
@@ -92,7 +74,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         self._split, self._holdout, self._coverage = split, holdout, coverage
         self._with_states = options.get("with_states", True)
         self._encoder = options.get("encoder")
-        self.package = open_for(package, cache_root, options)
+        self.package = self._open_package(package, cache_root, options)
         # (epoch, position) in shared memory, so that persistent workers see the next epoch too.
         self._cursor: Tensor = zeros(2, dtype=int64).share_memory_()  # type: ignore[no-untyped-call]
         self.resume(options.get("epoch", 0), options.get("position", 0))
@@ -169,7 +151,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         for number in self._positions(position)[first + taken * step :: step]:
             ordinals = np.arange(number * size, min(len(rows), (number + 1) * size))
             own = rows[ordinals]
-            visits = Visits(own, self._order.slots.plans(ordinals, own), again[ordinals])
+            visits = Visits(own, self._order.slots.plans(ordinals, own), again[ordinals], number * size)
             yield stream.batch(visits, epoch=epoch, position=number)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -189,6 +171,16 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         """Return the positions, from one on, of the batches of this rank."""
         offset = (self._rank - position) % self._world_size
         return range(position + offset, self.n_batches, self._world_size)
+
+    def without_states(self) -> Self:
+        """Return a dataset of the same batches without states, with a place of its own; windows are shared."""
+        other = copy.copy(self)
+        other._with_states, other._opened = False, self._stream().without_states()
+        other._cursor = self._cursor.clone().share_memory_()  # type: ignore[no-untyped-call]
+        return other
+
+    def _open_package(self, package: Path | str | Package, root: Path | str | None, options: StreamOptions) -> Package:
+        return open_for(package, root, options)
 
     def _read(self) -> SplitSources:
         return read_split(self.package, self._split, self._holdout, self._coverage)
@@ -220,15 +212,19 @@ class GenoLeWMDataset(_PackageDataset):
         mix of the package. Shares of origins without a window are divided among the others.
     windows_per_epoch
         Windows that an epoch visits; None: as many as visit each reference window once on average.
+    frozen
+        Store of ``tuples/frozen``, or the root that contains it: batches, states of both windows included, are read
+        from it, and are those that would be drawn. Needs neither caches nor an encoder; an ``encoder`` given must be
+        that of the store. None: batches are drawn.
     **options
         See :class:`StreamOptions`.
 
     Raises
     ------
     ConfigurationError
-        If an option is invalid.
+        If an option is invalid, or ``frozen`` is of another package, encoder or value of an option.
     MissingResourceError, CorruptResourceError, RootError
-        If the package or a cache is missing, altered, or of another genome.
+        If the package, a cache or frozen epochs are missing, altered, or of another genome.
 
     Notes
     -----
@@ -253,15 +249,43 @@ class GenoLeWMDataset(_PackageDataset):
         *,
         source_mix: Mapping[str, float] | None = None,
         windows_per_epoch: int | None = None,
+        frozen: Path | str | None = None,
         **options: Unpack[StreamOptions],
     ) -> None:
         self._source_mix, self._windows_per_epoch = source_mix, windows_per_epoch
+        #: Every option that tuples depend on, as JSON values; frozen epochs are identified by them.
+        self.options = stated_options(options, source_mix, windows_per_epoch)
+        self._frozen_in = frozen
+        self._frozen: FrozenEpochs | None = None
         super().__init__(package, cache_root, Split.TRAIN, None, **options)
 
     @classmethod
     def current(cls, root: Path | str, **options: Any) -> Self:
         """Open the current package of a root, such as ``data``; options and errors are those of the class."""
         return cls(current_folder(root), root, **options)
+
+    def resume(self, epoch: int, position: int) -> None:
+        """Continue an epoch as every dataset does; frozen or not, an epoch has the same batches.
+
+        Raises
+        ------
+        ConfigurationError
+            If ``epoch`` or ``position`` is negative, or the epoch is not frozen.
+        """
+        if self._frozen is not None:
+            self._frozen.check_epoch(epoch)
+        super().resume(epoch, position)
+
+    def _open_package(self, package: Path | str | Package, root: Path | str | None, options: StreamOptions) -> Package:
+        if self._frozen_in is None:
+            return super()._open_package(package, root, options)
+        opened, self._frozen = open_with_frozen(self._frozen_in, package, options, self.options)
+        return opened
+
+    def _open_stream(self, sources: SplitSources) -> TupleStream:
+        if self._frozen is None:
+            return super()._open_stream(sources)
+        return FrozenStream(sources.windows, self._settings, self._frozen)
 
     def _named(self, *parts: object) -> str:
         return super()._named(*parts, self._source_mix, self._windows_per_epoch)
@@ -326,7 +350,7 @@ class GenoLeWMValDataset(_PackageDataset):
                 got=repr(role),
                 remedy="Open a final test with GenoLeWMTestDataset",
             )
-        covers = _evaluate(coverage, holdout, options)
+        covers = evaluation_of(coverage, holdout, options)
         super().__init__(package, cache_root, Split.VALIDATION, holdout, covers, **options)
 
     @classmethod
@@ -350,21 +374,13 @@ class GenoLeWMTestDataset(_PackageDataset):
         coverage: Literal["windows", "alleles"] = "windows",
         **options: Unpack[StreamOptions],
     ) -> None:
-        covers = _evaluate(coverage, holdout, options)
+        covers = evaluation_of(coverage, holdout, options)
         super().__init__(package, cache_root, Split.TEST, holdout, covers, **options)
 
     @classmethod
     def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
         """Open the current package of a root, such as ``data``; options and errors are those of the class."""
         return cls(current_folder(root), holdout, cache_root=root, **options)
-
-
-def _evaluate(coverage: str, holdout: str, options: StreamOptions) -> Coverage:
-    """Return the coverage of an evaluation, and set the left context that its sampled edits have in ``options``."""
-    covers = check_coverage(coverage, holdout, options)
-    if covers is Coverage.WINDOWS:
-        options.setdefault("min_left_context_bp", EVALUATION_CONTEXT_BP)
-    return covers
 
 
 def _process_of_group() -> tuple[int, int]:

@@ -10,13 +10,16 @@ from pathlib import Path
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.edits import EditSource, HaplotypeSampler, SamplingRules
+from genolewm_assets.lewm.frozen import FrozenEpochs, open_frozen
 from genolewm_assets.lewm.packages import Package, open_available, open_package, open_tables
 from genolewm_assets.lewm.sampler import BatchSampler
-from genolewm_assets.lewm.training.options import StreamOptions
+from genolewm_assets.lewm.states import Pooling
+from genolewm_assets.lewm.training.options import StreamOptions, at_least
 from genolewm_assets.lewm.training.split import SplitSources
 from genolewm_assets.lewm.training.stream import HaplotypeStream, RandomStream, StreamSettings, TupleStream
 from genolewm_assets.lewm.training.window_states import LiveEncoder, StateReader, check_same_encoder
 from genolewm_assets.store.arrays import ArrayStoreReader
+from genolewm_assets.store.files import JsonValue
 
 
 def open_for(package: Path | str | Package, cache_root: Path | str | None, options: StreamOptions) -> Package:
@@ -40,6 +43,75 @@ def open_for(package: Path | str | Package, cache_root: Path | str | None, optio
             "both windows",
         )
     return package
+
+
+def open_with_frozen(
+    frozen: Path | str, package: Path | str | Package, options: StreamOptions, stated: Mapping[str, JsonValue]
+) -> tuple[Package, FrozenEpochs]:
+    """Open a package without its caches, and its frozen epochs; ``stated`` are those of :func:`stated_options`."""
+    if not options.get("with_states", True):
+        raise ConfigurationError(
+            "frozen", "of no use with with_states=False", remedy="Leave one of the two out: drawing is as fast"
+        )
+    encoder = options.get("encoder")
+    tables: StreamOptions = {**options, "with_states": False, "encoder": None}
+    opened = open_for(package, None, tables)
+    return opened, open_frozen(frozen, opened.info, stated, None if encoder is None else encoder.identity.as_recipe())
+
+
+def read_options(options: StreamOptions) -> tuple[StreamSettings, SamplingRules]:
+    """Return the settings and rules that options state.
+
+    Raises
+    ------
+    ConfigurationError
+        If an option is invalid.
+    """
+    settings, rules = StreamSettings(), SamplingRules()
+    pooling = Pooling.named(
+        options.get("kind", settings.pooling.kind),
+        options.get("radius_tokens", settings.pooling.radius_tokens),
+        options.get("side", settings.pooling.side),
+    )
+    return (
+        StreamSettings(
+            seed=options.get("seed", settings.seed),
+            n_edits=at_least(1, "n_edits", options.get("n_edits", settings.n_edits)),
+            pooling=pooling,
+        ),
+        SamplingRules(
+            min_left_context_bp=options.get("min_left_context_bp", rules.min_left_context_bp),
+            multi_edit_share=options.get("multi_edit_share", rules.multi_edit_share),
+            policy=options.get("length_policy", rules.policy),
+            pooling=pooling,
+        ),
+    )
+
+
+def stated_options(
+    options: StreamOptions, source_mix: Mapping[str, float] | None = None, windows_per_epoch: int | None = None
+) -> dict[str, JsonValue]:
+    """Return every option that the tuples of training depend on with its value, defaults included, as JSON values.
+
+    Raises
+    ------
+    ConfigurationError
+        If an option is invalid.
+    """
+    settings, rules = read_options(options)
+    return {
+        "seed": settings.seed,
+        "n_edits": settings.n_edits,
+        "kind": str(settings.pooling.kind),
+        "radius_tokens": settings.pooling.radius_tokens,
+        "side": settings.pooling.side,
+        "mix": options.get("mix"),
+        "multi_edit_share": rules.multi_edit_share,
+        "min_left_context_bp": rules.min_left_context_bp,
+        "length_policy": rules.policy,
+        "source_mix": None if source_mix is None else dict(source_mix),
+        "windows_per_epoch": windows_per_epoch,
+    }
 
 
 def open_stream(

@@ -129,6 +129,20 @@ def check_coverage(coverage: str, holdout: str, options: Mapping[str, object]) -
     return Coverage(coverage)
 
 
+def evaluation_of(coverage: str, holdout: str, options: StreamOptions) -> Coverage:
+    """Return the coverage of an evaluation, and set the left context that its sampled edits have in ``options``.
+
+    Raises
+    ------
+    ConfigurationError
+        As :func:`check_coverage`.
+    """
+    covers = check_coverage(coverage, holdout, options)
+    if covers is Coverage.WINDOWS:
+        options.setdefault("min_left_context_bp", EVALUATION_CONTEXT_BP)
+    return covers
+
+
 def _check_pooled(options: Mapping[str, object]) -> None:
     """Raise if a bench allele that takes bases of the left flank can change no pooled token."""
     # Such an allele changes tokens left of its locus, which may all lie in the block before.

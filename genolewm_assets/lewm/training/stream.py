@@ -5,10 +5,11 @@ Not here: package files (``lewm.packages``), PyTorch and its workers (``dataset`
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,7 @@ from genolewm_assets.lewm.edits import (
     HaplotypeSampler,
     PackedWindows,
 )
+from genolewm_assets.lewm.frozen import FrozenEpochs
 from genolewm_assets.lewm.mapped import MappedWindows
 from genolewm_assets.lewm.sampler import BatchSampler, EditBatch, WindowArrays
 from genolewm_assets.lewm.states import Pooling
@@ -65,11 +67,14 @@ class Visits:
         int8, shape (n_visits, n_slots): source of every slot, as a code of ``EDIT_SOURCE_CODES``.
     again
         int64, shape (n_visits,): earlier visits of the same window in the epoch; each visit gets different edits.
+    first
+        Place of the first visit in the epoch; the others follow it.
     """
 
     rows: Integers
     plan: NDArray[np.int8]
     again: Integers
+    first: int = 0
 
     @classmethod
     def of(cls, rows: ArrayLike, plan: NDArray[np.int8], again: ArrayLike | None = None) -> Visits:
@@ -80,13 +85,17 @@ class Visits:
 
 
 class Drawn(NamedTuple):
-    """Slots to fill, rows and windows of a batch, the edits of its tuples, and what ClinVar states of them."""
+    """Slots to fill, rows and windows of a batch, the edits of its tuples, and what ClinVar states of them.
+
+    ``states`` are the source and the target states, where they are known already.
+    """
 
     n_slots: int
     rows: Integers
     windows: PackedWindows
     edits: EditBatch
     stated: Classification
+    states: tuple[NDArray[np.float32] | None, NDArray[np.float32] | None] = (None, None)
 
 
 class TupleStream(ABC):
@@ -118,6 +127,12 @@ class TupleStream(ABC):
         """Return the number of rows that an epoch in file order visits: windows."""
         return len(self.windows)
 
+    def without_states(self) -> Self:
+        """Return a stream of the same batches without states."""
+        other = copy.copy(self)
+        other._states = None
+        return other
+
     def count_visits(self, rows: Integers) -> Integers:
         """Return how often the window of each row was visited before in ``rows``: int64, shape (n_rows,)."""
         return count_visits(self.windows.first_rows[rows])
@@ -133,8 +148,8 @@ class TupleStream(ABC):
             If a window has no further allowed edit, or an edit changes no pooled token.
         """
         pooling = self.settings.pooling
-        n_slots, rows, windows, edits, stated = self._draw(visits, epoch)
-        pooled, encoded = None, 0
+        n_slots, rows, windows, edits, stated, (pooled, targets) = self._draw(visits, epoch)
+        encoded = 0
         if self._states is not None:
             n_tokens = windows.sizes[:, 1].astype(np.int64) // TOKEN_BP
             pooled, encoded = self._states.pool(rows, n_tokens, edits, pooling.block_tokens)
@@ -148,6 +163,7 @@ class TupleStream(ABC):
             edits=edits,
             stated=stated,
             source_states=pooled,
+            target_states=targets,
             counts=count_slots(edits, unfilled=n_slots - len(edits), encoded_windows=encoded),
         )
 
@@ -223,3 +239,29 @@ class HaplotypeStream(TupleStream):
         edits = edits_of(filled, self.settings.pooling)
         unknown = Classification.unknown(len(edits))
         return Drawn(visits.plan.size, visits.rows, self.windows.packed(visits.rows), edits, unknown)
+
+
+class FrozenStream(TupleStream):
+    """Reads batches of frozen epochs; nothing is drawn or encoded.
+
+    Parameters
+    ----------
+    windows, settings
+        As for :class:`TupleStream`.
+    epochs
+        The frozen epochs, of these settings.
+    """
+
+    def __init__(self, windows: MappedWindows, settings: StreamSettings, epochs: FrozenEpochs) -> None:
+        super().__init__(windows, settings)
+        self._epochs = epochs
+
+    def count_visits(self, rows: Integers) -> Integers:
+        """Return zeros: earlier visits decide what is drawn, and nothing is."""
+        return np.zeros_like(rows)
+
+    def _draw(self, visits: Visits, epoch: int) -> Drawn:
+        windows = self.windows.packed(visits.rows)
+        thawed = self._epochs.read(epoch, visits.first, windows)
+        states = thawed.source_states, thawed.target_states
+        return Drawn(visits.plan.size, visits.rows, windows, thawed.edits, thawed.stated, states)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from numpy.typing import NDArray
 from torch import Tensor, from_numpy
 
 from genolewm_assets.lewm.training.batches import TrainingBatch
@@ -15,8 +18,9 @@ def as_tensors(batch: TrainingBatch) -> dict[str, Tensor]:
     -------
     dict
         ``target_tokens``, ``n_tokens``, ``block_start``, ``block_stop``, ``locus_token`` and, if the batch has states,
-        ``source_states``: shapes and dtypes of :class:`~genolewm_assets.lewm.training.batches.TrainingBatch`. Tensors
-        share the memory of the batch's arrays, as far as the batch holds them.
+        ``source_states`` and ``target_states``: shapes and dtypes of
+        :class:`~genolewm_assets.lewm.training.batches.TrainingBatch`. Tensors share the memory of the batch's arrays,
+        as far as the batch holds them and they can be written; the states of a frozen epoch are copied.
 
         What is known of the edits: see :func:`~genolewm_assets.lewm.training.edit_arrays.edit_arrays`, where names,
         shapes, dtypes and codes are listed. Of shape (n, 3): ``edit_mask``, ``edit_type``, ``edit_rel_pos``,
@@ -31,6 +35,12 @@ def as_tensors(batch: TrainingBatch) -> dict[str, Tensor]:
         "block_stop": batch.block_stop,
         "locus_token": batch.locus_token,
         "source_states": batch.source_states,
+        "target_states": batch.target_states,
         **edit_arrays(batch),
     }
-    return {name: from_numpy(array) for name, array in arrays.items() if array is not None}
+    return {name: from_numpy(_writable(array)) for name, array in arrays.items() if array is not None}
+
+
+def _writable(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array that can be written: torch would write to a map as well, which ends the process."""
+    return array if array.flags.writeable else array.copy()

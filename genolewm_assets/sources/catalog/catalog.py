@@ -30,6 +30,7 @@ from genolewm_assets.sources.catalog.fields import (
     catalog_error,
     refusal,
 )
+from genolewm_assets.sources.catalog.forensic import ForensicSection
 from genolewm_assets.sources.catalog.haplotypes import HaplotypesSection
 from genolewm_assets.sources.catalog.mito import MitoSection
 from genolewm_assets.sources.catalog.strict_yaml import read_yaml
@@ -268,6 +269,7 @@ class Catalog(Section):
     holdouts: HoldoutsSection = HoldoutsSection()
     packages: PackagesSection = PackagesSection()
     mito: MitoSection = MitoSection()
+    forensic: ForensicSection = ForensicSection()
 
     _file: Path = PrivateAttr(default=Path("catalog.yaml"))
 

@@ -208,6 +208,9 @@ class PackagesSection(PolicySection):
     ``audit_tuples`` is the number of training tuples that ``packages/audit`` draws at least; it draws more if that is
     what it takes to see every window once. ``audit_planted`` is the number of leaks of each kind that it plants in a
     copy to see how many it finds.
+
+    ``frozen_epochs`` is the number of epochs of training that ``tuples/frozen`` stores, with the states of edited
+    windows; 0 turns that asset off. Another number makes the frozen epochs stale, not the packages.
     """
 
     mix: dict[str, Share] | None = None
@@ -219,6 +222,7 @@ class PackagesSection(PolicySection):
     knowledge: Literal["newest", "T0"] = "newest"
     audit_tuples: Annotated[int, Field(gt=0)] = 1_000_000
     audit_planted: Annotated[int, Field(gt=0)] = 20
+    frozen_epochs: Annotated[int, Field(ge=0, le=1_000)] = 0
 
     @property
     def policy(self) -> PackageMix:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from genolewm_assets.sources.catalog import Catalog, find_contradictions
 from genolewm_assets.sources.examination.corpus import look_at_corpus
 from genolewm_assets.sources.examination.finding import Examination, Finding, contradictions
+from genolewm_assets.sources.examination.forensic import look_at_panels, look_at_runs
 from genolewm_assets.sources.examination.genome import look_at_fasta, look_at_track
 from genolewm_assets.sources.examination.mito import look_at_genomes, look_at_heteroplasmy
 from genolewm_assets.sources.examination.places import look_at_digest, look_into
@@ -40,7 +42,14 @@ def examine_catalog(
     found = contradictions(find_contradictions(catalog))
     if offline:
         return found
-    every = [*_genome(catalog), *_variants(catalog), *_corpus(catalog), *more, *_mito(catalog)]
+    every = [
+        *_genome(catalog),
+        *_variants(catalog),
+        *_corpus(catalog),
+        *more,
+        *_mito(catalog),
+        *_forensic(catalog, root),
+    ]
     later = [each for each in every if _under_root(catalog, each.url) and not _is_written(catalog, root)]
     known = [each for each in every if each not in later]
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -108,6 +117,15 @@ def _mito(catalog: Catalog) -> Iterator[Examination]:
     for at, calls in enumerate(catalog.mito.heteroplasmy):
         yield Examination(f"mito.heteroplasmy[{at}].url", calls.url, look_into(look_at_heteroplasmy(circle)))
         yield from _digest(f"mito.heteroplasmy[{at}].md5", calls.url, calls.md5)
+
+
+def _forensic(catalog: Catalog, root: Path | None) -> Iterator[Examination]:
+    forensic, resolve = catalog.forensic, partial(catalog.resolve_url, root=root or Path())
+    if forensic.runs is not None:
+        yield Examination("forensic.runs", forensic.runs, look_at_runs)
+    if forensic.panels:
+        look = look_at_panels(resolve, forensic.panels, forensic.panel)
+        yield Examination("forensic.panels", forensic.panels[0], look)
 
 
 def _digest(place: str, url: str, md5: str | None) -> Iterator[Examination]:

@@ -36,10 +36,8 @@ from genolewm_assets.store.files import JsonValue
 Access: TypeAlias = Literal["normal", "sequential", "random"]
 
 _ADVICE: Mapping[Access, int] = {
-    "normal": mmap.MADV_NORMAL,
-    "sequential": mmap.MADV_SEQUENTIAL,
-    "random": mmap.MADV_RANDOM,
-}
+    "normal": mmap.MADV_NORMAL, "sequential": mmap.MADV_SEQUENTIAL, "random": mmap.MADV_RANDOM,
+}  # fmt: skip
 
 
 class ArrayStoreReader:
@@ -161,7 +159,7 @@ class ArrayStoreReader:
         if not 0 <= start <= stop <= self._n_rows:
             expected = f"0 <= start <= stop <= {self._n_rows}"
             raise InputError(str(self.directory), "no such rows", expected=expected, got=f"{start} to {stop}")
-        return self._array(name, np.arange(start, stop))[start:stop]
+        return self._array(name, batches=np.arange(start // self.batch_rows, -(-stop // self.batch_rows)))[start:stop]
 
     def get_rows(
         self, indices: npt.ArrayLike, array: str | None = None, *, out: npt.NDArray[Any] | None = None
@@ -192,7 +190,7 @@ class ArrayStoreReader:
             With ``check``: if a batch differs from its checksum.
         """
         name, rows = self._name(array), self._rows(indices)
-        rows_of = self._array(name, rows)
+        rows_of = self._array(name, batches=self._batches(rows))
         if out is None:
             return rows_of.take(rows, axis=0)
         wanted = ((len(rows), *rows_of.shape[1:]), rows_of.dtype)
@@ -205,7 +203,7 @@ class ArrayStoreReader:
 
     def checked(self, indices: npt.ArrayLike, array: str | None = None) -> npt.NDArray[Any]:
         """Return a whole array, not copied; only the rows given, whose checksums are compared, may be read."""
-        return self._array(self._name(array), self._rows(indices))
+        return self._array(self._name(array), batches=self._batches(self._rows(indices)))
 
     def keys(self) -> list[str]:
         """Return the key of every row, in order."""
@@ -336,11 +334,14 @@ class ArrayStoreReader:
     def _unknown(self, what: str, known: Mapping[str, object] | Sequence[str], name: str | None) -> InputError:
         return InputError(str(self.directory), f"no such {what}", expected=f"one of {list(known)}", got=repr(name))
 
-    def _array(self, name: str, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
-        """Return an array after checking the batches of ``rows``, if checks are on."""
+    def _batches(self, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+        return np.unique(rows // self.batch_rows) if self.check and not self._loaded else rows[:0]
+
+    def _array(self, name: str, *, batches: npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
+        """Return an array after checking some of its batches, if checks are on."""
         array = self._opened()[name]
         if self.check and not self._loaded:
-            self._check_batches(name, np.unique(rows // self.batch_rows))
+            self._check_batches(name, batches)
         return array
 
     def _check_batches(self, name: str, batches: npt.NDArray[np.integer[Any]]) -> None:

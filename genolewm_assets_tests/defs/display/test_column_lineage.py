@@ -69,7 +69,8 @@ def test_every_asset_that_reads_tables_has_a_lineage() -> None:
         for asset, spec in SPECS.items()
         if {dep.asset_key.to_user_string() for dep in spec.deps} - NOT_READ_AS_TABLES
     }
-    assert readers == set(COLUMN_SOURCES)
+    # Frozen epochs are made of what a package holds; the pointer to one takes no column over.
+    assert readers | {"tuples/frozen"} == set(COLUMN_SOURCES)
 
 
 @pytest.mark.parametrize("asset", COLUMN_SOURCES)

@@ -52,6 +52,7 @@ FREE_TEXT = {
     ),
     *("left_context", "right_context"),
     *("name", "key", "record_id", "window_id", "source_window_id", "cache_key", "unit", "cluster", "file"),
+    *("allele", "ladder", "locus", "problem", "sha256"),
     *("md5", "circle_sha256", "haplogroup", "description", "detail", "note", "taxonomy", "filter", "grpmax", "rsid"),
     *("clnsig", "clnsig_from", "clnsig_to", "clnsig_conf", "clnsig_incl", "clnrevstat", "oncogenicity"),
     *("method", "searched", "result", "what"),
@@ -178,6 +179,8 @@ def test_free_text_is_a_column_of_some_table() -> None:
 @pytest.mark.slow
 def test_every_entry_of_a_materialisation_has_a_meaning(built: BuiltWorld) -> None:
     for asset in DECLARATIONS:
+        if not asset.partitions.keys(built.instance):
+            continue  # off in this catalogue; the tests of the asset compare its entries
         records = built.instance.fetch_materializations(dg.AssetKey(asset.path), limit=1).records
         stated = records[0].asset_materialization.metadata if records and records[0].asset_materialization else {}
         assert stated or asset.key not in GATED, asset.key

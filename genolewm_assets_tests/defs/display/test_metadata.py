@@ -129,7 +129,9 @@ def test_an_asset_is_tagged_with_what_it_is_partitioned_by(asset: str) -> None:
         case None:
             expected = "nothing"
         case dg.DynamicPartitionsDefinition():
-            expected = "clinvar_release"
+            expected = "forensic_run" if asset.startswith("forensic/") else "clinvar_release"
+        case static if not static.get_partition_keys():
+            expected = "no_release"
         case static:
             expected = "contig" if "chr21" in static.get_partition_keys() else "corpus_source"
     assert spec.tags["genolewm/partitioned_by"] == expected
@@ -154,7 +156,7 @@ def test_no_definition_claims_a_table_of_a_database() -> None:
 def test_what_needs_an_h100_shows_it_in_the_graph() -> None:
     with_kind = {asset for asset, spec in SPECS.items() if "h100" in spec.kinds}
     with_tag = {asset for asset, spec in SPECS.items() if spec.tags.get("genolewm/accelerator") == "h100"}
-    assert with_kind == with_tag == {"embeddings/cache", "embeddings/corpus"}
+    assert with_kind == with_tag == {"embeddings/cache", "embeddings/corpus", "tuples/frozen"}
 
 
 def test_every_check_says_what_it_guarantees() -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from genolewm_assets.defs.engines.op_tags import H100_POOL
 from genolewm_assets.defs.instance import CODE_LOCATION
 from genolewm_assets.defs.operations.demo import Demo
-from genolewm_assets.defs.runtime.op_tags import H100_POOL
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, bytes_of

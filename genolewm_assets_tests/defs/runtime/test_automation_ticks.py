@@ -142,7 +142,7 @@ def test_each_conditioned_asset_is_watched_by_one_sensor() -> None:
     cpu, gpu = (sensor.asset_selection.resolve(GRAPH) for sensor in (cpu_automation_sensor, gpu_automation_sensor))
     assert not cpu & gpu
     assert set(CONDITIONED) <= cpu | gpu
-    assert {key.path[0] for key in gpu} == {"embeddings"}
+    assert {key.path[0] for key in gpu} == {"embeddings", "tuples"}
     assert all(GRAPH.get(key).tags.get("genolewm/accelerator") == "h100" for key in gpu)
     # The sensor of releases requests the first, a schedule the second.
     requested = {dg.AssetKey(["clinvar", "release"]), dg.AssetKey(["platform", "status"])}

@@ -21,6 +21,7 @@ from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.store.artefacts.build import build
 from genolewm_assets_tests.servers.web_server import WebServer
+from genolewm_assets_tests.worlds.forensic.run_folders import NAME
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
 
@@ -198,12 +199,20 @@ CASES = {
     ),
     "mito/tokens": Case(None, change_genome, GENOME, catalog(mito={"k": 5}), "built from 6, now 5"),
     "mito/variants": Case(SECOND, change_genome, GENOME, no_parameter, "recipe another: built from nothing, now 1"),
+    "forensic/profiles": Case(
+        NAME,
+        lambda world: append(world.folder / "runs" / NAME / "annotations.csv"),
+        "recipe files annotations.csv: built from ",
+        catalog(forensic={"analytical_rfu": 200.0}),
+        "analytical_rfu: built from 175.0, now 200.0",
+    ),
 }
 
 
 def test_every_publishing_asset_has_a_case() -> None:
-    assert set(CASES) == set(PUBLISHING)
-    assert len(CASES) == 16
+    # The catalogue of these tests freezes no epochs: see defs/assets/test_frozen.
+    assert {*CASES, "tuples/frozen"} == set(PUBLISHING)
+    assert len(CASES) == 17
 
 
 @pytest.mark.parametrize("key", CASES)

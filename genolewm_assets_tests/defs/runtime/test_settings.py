@@ -22,6 +22,7 @@ from genolewm_assets.defs.runtime.settings import (
 )
 from genolewm_assets.encoders import Compute
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets_tests.servers.programs import needs_extra
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 #: Every setting that run config may have. A new one must name neither a path nor code.
@@ -47,9 +48,11 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=["in_process", "multiprocess"])
+@pytest.fixture(params=["in_process", "multiprocess", "ray"])
 def graph(request: pytest.FixtureRequest, world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
     """Return the graph as ``definitions`` makes it, with each executor."""
+    if request.param == "ray":
+        needs_extra("ray", "dagster_ray")
     monkeypatch.setenv("GENOLEWM_ROOT", str(world.root))
     monkeypatch.setenv("GENOLEWM_CATALOG", str(world.catalog))
     monkeypatch.setenv("GENOLEWM_EXECUTOR", request.param)
@@ -136,3 +139,9 @@ def test_a_precision_replaces_that_of_the_catalogue(world: TinyWorld) -> None:
     plain = WorkspaceResource(str(world.root), str(world.catalog)).open()
     low = WorkspaceResource(str(world.root), str(world.catalog), "bfloat16").open()
     assert low.encoder_identity == replace(plain.encoder_identity, compute=Compute.BFLOAT16)
+
+
+def test_an_unknown_executor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENOLEWM_EXECUTOR", "dask")
+    with pytest.raises(ConfigurationError, match="in_process or multiprocess or ray, got 'dask'"):
+        configured_executor()

@@ -176,14 +176,16 @@ class _SharingEncoder(_CountingEncoder):
         return states
 
 
-def test_an_encoder_that_shares_work_gets_every_window_once():
+def test_an_encoder_that_shares_work_gets_every_visit_once():
     for kind in ("local", "global"):
         batch = merge_batches([batch_of(start, kind=kind) for start in (1_000, 4_000, 1_000)])
         encoder = _SharingEncoder()
         pooled = encode_targets(batch, encoder)
         assert pooled.tobytes() == encode_targets(batch, _CountingEncoder()).tobytes()
-        ((first, second),) = encoder.sources
-        assert [one.source_window for one in batch.tuples] == [first] * 8 + [second] * 8 + [first] * 8
+        # The third visit is of the first window again: what is shared must not depend on who else is in the batch.
+        ((first, second, third),) = encoder.sources
+        assert first == third != second
+        assert [one.source_window for one in batch.tuples] == [first] * 8 + [second] * 8 + [third] * 8
 
 
 def test_states_of_another_shape_are_refused():

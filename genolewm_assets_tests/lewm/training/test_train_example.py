@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets import encoders
 from genolewm_assets.genome import DECIDED, HARMFUL
-from genolewm_assets.lewm import GenoLeWMTestDataset
+from genolewm_assets.lewm import GenoLeWMTestDataset, write_frozen
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.lewm.dataset_world import N_BLOCKS, publish_package
 
@@ -50,6 +50,16 @@ def package(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
         encode=lambda windows: encoder.encode_windows(windows, n_blocks=N_BLOCKS),
         identity=encoder.identity,
     )
+
+
+@pytest.mark.slow
+def test_frozen_epochs_train_to_the_same_losses(example, package, model, tmp_path, monkeypatch):
+    words = ["--epochs", "2", "--validate-every", "0"]
+    monkeypatch.setattr(example, "HOLDOUTS", ())
+    losses = example.main([str(package), str(model), *words])
+    write_frozen(tmp_path / "store", package, encoders.CausalLMStateEncoder(model), epochs=2)
+    monkeypatch.setattr(example, "encode_targets", None)
+    assert example.main([str(package), str(model), *words, "--frozen", str(tmp_path / "store")]) == losses
 
 
 @pytest.mark.slow

@@ -52,6 +52,11 @@ REFUSED: dict[str, tuple[str, object, str]] = {
         "(packages.mix_declared): shares do not add up",
     ),
     "no visits": ("packages.max_visits", 0, "(packages.max_visits): wrong value: expected greater than 0"),
+    "fewer than no frozen epochs": (
+        "packages.frozen_epochs",
+        -1,
+        "(packages.frozen_epochs): wrong value: expected greater than or equal to 0",
+    ),
     "unknown in a source": ("gnomad.sources.chr1.checksum", MD5, "(gnomad.sources.chr1.checksum): unknown key"),
     "phased genotypes of a circle": (
         "haplotypes.sources.chrM",

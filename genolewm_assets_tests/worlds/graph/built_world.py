@@ -16,11 +16,13 @@ from unittest import mock
 
 import dagster as dg
 import pytest
+import yaml
 
 from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.operations.jobs import JOBS
 from genolewm_assets.defs.runtime.automation import cpu_automation_sensor, gpu_automation_sensor
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
+from genolewm_assets_tests.worlds.forensic.run_folders import NAME, write_run
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld, simulate_genome
 from genolewm_assets_tests.worlds.once import built_once
 
@@ -48,7 +50,10 @@ STEPS: list[tuple[tuple[str, ...], tuple[str | None, ...]]] = [
         RELEASES,
     ),
     (("packages/current",), (None,)),
+    (("forensic/profiles",), (NAME,)),
 ]
+#: Dynamic partitions of the graph.
+DYNAMIC = ("clinvar_release", "forensic_run")
 
 
 def instance_in(folder: Path) -> dg.DagsterInstance:
@@ -57,7 +62,19 @@ def instance_in(folder: Path) -> dg.DagsterInstance:
 
 
 class BuiltWorld(TinyWorld):
-    """A tiny world on a persistent instance."""
+    """A tiny world with a forensic run, on a persistent instance."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        write_run(self.folder)
+        self.instance.add_dynamic_partitions("forensic_run", [NAME])
+
+    def write_catalog(self, name: str = "tiny", **encoder: object) -> None:
+        super().write_catalog(name, **encoder)
+        catalog = yaml.safe_load(self.catalog.read_text())
+        panels = ["kit/SimPlex_12_panel.txt", "kit/SimPlex_12_bins.txt"]
+        catalog["forensic"] = {"runs": "runs", "panels": panels, "n_scanpoints": 3_072}
+        self.catalog.write_text(yaml.safe_dump(catalog))
 
     @classmethod
     def opened(cls, folder: Path) -> Self:
@@ -68,12 +85,13 @@ class BuiltWorld(TinyWorld):
 
     def keep_history(self) -> None:
         """Replace the instance in memory by one that lies in the folder."""
-        releases = self.instance.get_dynamic_partitions("clinvar_release")
+        keys = {name: self.instance.get_dynamic_partitions(name) for name in DYNAMIC}
         self.instance.dispose()
         history = self.folder / "history"
         history.mkdir(exist_ok=True)
         self.instance = instance_in(history)
-        self.instance.add_dynamic_partitions("clinvar_release", releases)
+        for name, own in keys.items():
+            self.instance.add_dynamic_partitions(name, own)
 
     @property
     def graph(self) -> dg.Definitions:

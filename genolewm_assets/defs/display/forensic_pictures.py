@@ -1,0 +1,120 @@
+"""Pictures of a run folder: the ladder as an electropherogram, and the quality of all profiles by counts.
+
+Neither shows a donor: STR profiles are personal data, and pictures are stored in Dagster's database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from genolewm_assets.defs.display.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, embed_figure
+
+#: Width of the UI dialog that shows the picture: 560 CSS pixels at 96 to the inch.
+_WIDTH_IN = 560 / 96
+_DYE_IN, _TITLE_PT, _TEXT_PT, _SMALL_PT = 0.85, 10.0, 8.5, 7.0
+_COLOURS = (BLUE, GREEN, "#000000", VERMILION, ORANGE, PURPLE)
+#: Places along the axis, of each of which the highest value is drawn: lines of every scan would take a megabyte.
+_PLACES = 300
+
+Row = Mapping[str, Any]
+
+
+def draw_ladder(traces: Sequence[Row], alleles: Sequence[Row], *, threshold_rfu: float, run: str) -> dg.MetadataValue:
+    """Draw the dyes of the run's first ladder over base pairs, with its called alleles and the threshold of calls.
+
+    Parameters
+    ----------
+    traces, alleles
+        Rows of ``FORENSIC_LADDER_TRACES`` and ``FORENSIC_LADDER_ALLELES``.
+    threshold_rfu
+        Lowest peak that is called in a sample.
+    """
+    file = min((str(row["file"]) for row in traces), default="")
+    dyes = sorted((row for row in traces if row["file"] == file), key=lambda row: int(row["channel"]))
+    own = [row for row in alleles if row["file"] == file]
+    found = [row for row in own if row["size_bp"] is not None]
+    loci = len({row["locus"] for row in own})
+    title = f"Ladder of {run}: {len(found):,} of {len(own):,} alleles of {loci:,} loci"
+    figure = Figure(figsize=(_WIDTH_IN, 0.6 + _DYE_IN * max(len(dyes), 1)), layout="constrained")
+    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
+    if not dyes:
+        axes = figure.add_subplot()
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "no ladder", ha="center", va="center", fontsize=_TEXT_PT)
+        return embed_figure(figure, f"{title}: no ladder")
+    grid = figure.subplots(len(dyes), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, dye in zip(grid, dyes, strict=True):
+        sizes = np.array([row["size_bp"] for row in found if row["channel"] == dye["channel"]])
+        _draw_dye(axes, dye, sizes, threshold_rfu)
+    grid[-1].set_xlabel("size (bp)", fontsize=_TEXT_PT)
+    standard = next((dye["channel"] for dye in dyes if dye["is_size_standard"]), None)
+    said = f"{title}, marked above the dyes; size standard in channel {standard}; dashed: {threshold_rfu:g} RFU"
+    return embed_figure(figure, said, decimals=1)
+
+
+def _draw_dye(axes: Axes, dye: Row, sizes: npt.NDArray[np.float64], threshold_rfu: float) -> None:
+    sized, rfu = np.asarray(dye["size_bp"], np.float64), np.asarray(dye["rfu"], np.float64)
+    edges = np.linspace(sized[0], sized[-1], _PLACES + 1)
+    starts = np.searchsorted(sized, edges[:-1])
+    top = np.maximum.reduceat(np.append(rfu, 0.0), starts)
+    colour = _COLOURS[(int(dye["channel"]) - 1) % len(_COLOURS)]
+    axes.plot((edges[:-1] + edges[1:]) / 2, np.maximum(top, 0), color=colour, linewidth=0.7)
+    highest = max(float(top.max()), threshold_rfu)
+    axes.axhline(threshold_rfu, color=GREY, linewidth=0.7, linestyle="--")
+    # One line with gaps: single marks would take four times the bytes.
+    ticks = np.tile([1.06 * highest, 1.18 * highest, np.nan], len(sizes))
+    axes.plot(np.repeat(sizes, 3), ticks, color=colour, linewidth=0.7)
+    axes.set(ylim=(0, 1.22 * highest), xlim=(edges[0], edges[-1]))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=_SMALL_PT)
+    label = "standard" if dye["is_size_standard"] else f"dye {dye['channel']}"
+    axes.set_ylabel(f"{label}\nRFU", fontsize=_SMALL_PT)
+
+
+def draw_run_quality(profiles: Sequence[Row], *, limit_bp: float, run: str) -> dg.MetadataValue:
+    """Draw, profile by profile in order of their rows, how well the size standard fits and the peaks by what they are.
+
+    Parameters
+    ----------
+    profiles
+        Rows of ``FORENSIC_FILES`` that are in the store.
+    limit_bp
+        Largest residual that is accepted.
+    """
+    saturated = sum(row["saturated_scans"] > 0 for row in profiles)
+    worst = max((float(row["max_residual_bp"]) for row in profiles), default=0.0)
+    title = f"{len(profiles):,} profiles of {run}, {saturated:,} saturated"
+    figure = Figure(figsize=(_WIDTH_IN, 3.6), layout="constrained")
+    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
+    above, below = figure.subplots(2, 1, sharex=True)
+    places = np.arange(len(profiles))
+    above.plot(places, [row["max_residual_bp"] for row in profiles], "o", color=BLUE, markersize=3)
+    above.axhline(limit_bp, color=VERMILION, linewidth=1)
+    above.set(ylim=(0, 1.2 * max(limit_bp, worst)))
+    above.set_ylabel("residual (bp)", fontsize=_TEXT_PT)
+    counts = {
+        "called": (GREEN, [row["peaks_called"] for row in profiles]),
+        "not called": (GREY, [row["peaks_listed"] - row["peaks_called"] for row in profiles]),
+    }
+    floor = np.zeros(len(profiles))
+    for name, (colour, heights) in counts.items():
+        below.bar(places, heights, bottom=floor, color=colour, label=name, width=0.8)
+        floor += np.array(heights, np.float64)
+    off_scale = [row["peaks_off_scale"] for row in profiles]
+    below.plot(places, off_scale, "v", color=VERMILION, markersize=3, label="off scale")
+    below.set_ylabel("peaks", fontsize=_TEXT_PT)
+    below.set_xlabel("row of the store", fontsize=_TEXT_PT)
+    below.set_ylim(0, 1.3 * max(float(floor.max(initial=0)), 1.0))
+    below.legend(frameon=False, fontsize=_SMALL_PT, ncols=3)
+    for axes in (above, below):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=_SMALL_PT)
+    said = f"{title}; residuals of the size standard up to {worst:.3f} bp, limit {limit_bp:g} bp"
+    return embed_figure(figure, said)

@@ -1,0 +1,10 @@
+"""Run folders: the instrument files of a run become profiles in an array store, with an account of every file.
+
+Belongs here: which file is the ladder, a control or a sample, rows and tables of a run, annotations as masks, and the
+checks of what was written. Does not belong here: which folders there are and when one is complete
+(``sources.run_folders``), alleles of one injection (``forensic.calling``).
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

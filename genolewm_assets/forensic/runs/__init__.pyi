@@ -1,0 +1,13 @@
+from .build import write_profiles as write_profiles
+from .checks import RUN_CHECKS as RUN_CHECKS
+from .checks import check_run as check_run
+from .rules import INSTRUMENT_SUFFIXES as INSTRUMENT_SUFFIXES
+from .rules import Fate as Fate
+from .rules import RunFile as RunFile
+from .rules import RunRules as RunRules
+from .tables import FILES_FILE as FILES_FILE
+from .tables import FORENSIC_FILES as FORENSIC_FILES
+from .tables import FORENSIC_LADDER_ALLELES as FORENSIC_LADDER_ALLELES
+from .tables import FORENSIC_LADDER_TRACES as FORENSIC_LADDER_TRACES
+from .tables import LADDER_ALLELES_FILE as LADDER_ALLELES_FILE
+from .tables import LADDER_TRACES_FILE as LADDER_TRACES_FILE

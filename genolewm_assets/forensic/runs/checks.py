@@ -1,0 +1,282 @@
+"""Checks of a written run: the store and its tables are read back and compared with the files and the panel.
+
+No check states an allele of a sample: rows at fault name files, loci of the kit and numbers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from genolewm_assets.forensic import HidFile, MemmapCacheReader, Panel, read_hid
+from genolewm_assets.forensic.panels import is_amelogenin
+from genolewm_assets.forensic.runs.rules import Fate, Role, RunRules
+from genolewm_assets.forensic.runs.tables import (
+    FILES_FILE,
+    FORENSIC_FILES,
+    FORENSIC_LADDER_ALLELES,
+    FORENSIC_LADDER_TRACES,
+    LADDER_ALLELES_FILE,
+    LADDER_TRACES_FILE,
+)
+from genolewm_assets.forensic.sizing import standard_of
+from genolewm_assets.store.artefacts import CheckResult, RowsAtFault, stating_compared
+from genolewm_assets.store.tables import check_schema
+
+#: Names of the checks of :func:`check_run`, in its order.
+RUN_CHECKS = (
+    "schema_as_declared",
+    "every_file_accounted_for",
+    "size_standard_fits",
+    "ladder_complete",
+    "negative_clean",
+    "control_has_its_genotype",
+    "saturation_flagged",
+)
+
+#: Largest difference of the distance of two neighbouring ladder alleles from that in the panel, in base pairs.
+_MAX_STEP_BP = 1.0
+#: Scans round the place of a fragment in which its top must be, and in which nothing may be higher.
+_TOP_SCANS, _ROUND_SCANS = 2, 7
+_MIN_FOUND = 0.8
+_FULL_SCALE = 32_767
+
+
+def check_run(
+    directory: Path, folder: str, files: Mapping[str, Path], panel: Panel, rules: RunRules
+) -> tuple[CheckResult, ...]:
+    """Run all content checks on a written run; returns the checks :data:`RUN_CHECKS`.
+
+    Parameters
+    ----------
+    directory
+        Folder that :func:`~genolewm_assets.forensic.runs.build.write_profiles` filled.
+    folder
+        Name of the run folder.
+    files
+        Path of every file in the run folder, by relative name, listed after the build.
+    panel
+        The kit's panel.
+    """
+    tables = {
+        FILES_FILE: FORENSIC_FILES,
+        LADDER_ALLELES_FILE: FORENSIC_LADDER_ALLELES,
+        LADDER_TRACES_FILE: FORENSIC_LADDER_TRACES,
+    }
+    schemas = [check_schema(pq.read_table(directory / name), schema) for name, schema in tables.items()]
+    failed = next((each for each in schemas if not each.passed), schemas[0])
+    written = _Written(directory, folder, files, rules)
+    return (
+        failed,
+        _check_account(written),
+        _check_sizes(written),
+        _check_ladders(directory, panel, written),
+        _check_negatives(written),
+        _check_positives(written, panel),
+        _check_saturation(written),
+    )
+
+
+@dataclass
+class _Written:
+    """What was written of a run, and its files."""
+
+    directory: Path
+    folder: str
+    files: Mapping[str, Path]
+    rules: RunRules
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of the account of the files."""
+        return list(pq.read_table(self.directory / FILES_FILE).to_pylist())
+
+    @cached_property
+    def store(self) -> MemmapCacheReader:
+        """The array store, with checksums compared."""
+        return MemmapCacheReader(self.directory, check=True)
+
+    @cached_property
+    def stored(self) -> list[dict[str, Any]]:
+        """Rows of the account that have a row in the store."""
+        rows = range(len(self.store))
+        return [row for row in self.rows if row["row"] in rows and row["file"] in self.files]
+
+    def with_role(self, role: Role) -> list[dict[str, Any]]:
+        """Return the stored rows of a role."""
+        return [row for row in self.stored if row["role"] == role]
+
+    @cached_property
+    def _alleles(self) -> list[Any]:
+        return [self.store.alleles(entry.allele_key) for entry in self.store.load_index()]
+
+    def peaks(self, row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """Return the peaks of a stored profile."""
+        return list(self._alleles[row["row"]]["peaks"])
+
+    def called(self, row: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+        """Return the called alleles of a stored profile by locus."""
+        found: Mapping[str, Sequence[str]] = self._alleles[row["row"]]["called"]
+        return found
+
+    def run(self, row: Mapping[str, Any]) -> HidFile:
+        """Return the injection of a row, read again."""
+        return read_hid(self.files[row["file"]])
+
+
+def _check_account(written: _Written) -> CheckResult:
+    """Compare the rows with the files of the folder, and what they say of the store with the store."""
+    faults, rows = RowsAtFault(), {row["file"]: row for row in written.rows}
+    for name in sorted(set(written.files) ^ set(rows)):
+        faults.add(file=name, problem="is not accounted for" if name in written.files else "is not in the folder")
+    paths = [entry.path for entry in written.store.load_index()]
+    numbers = [row["row"] for row in written.rows if row["row"] is not None]
+    if sorted(numbers) != list(range(len(paths))):
+        faults.add(problem="other rows than those of the store", expected=len(paths), got=len(numbers))
+    for row in written.rows:
+        is_stored, is_left_out = row["fate"] == Fate.STORED, row["fate"] == Fate.LEFT_OUT
+        place = row["row"]
+        named = place is not None and place < len(paths) and paths[place] == f"{written.folder}/{row['file']}"
+        if is_stored != (place is not None) or is_stored != named or is_left_out != (row["reason"] is not None):
+            faults.add(file=row["file"], problem="its fate, reason and row disagree", got=row["fate"])
+    fates = {fate.value: sum(row["fate"] == fate for row in written.rows) for fate in Fate}
+    check = CheckResult("every_file_accounted_for", not len(faults), {"files": len(written.files), **fates}, [*faults])
+    return stating_compared(check, len(written.rows), "the folder has no file")
+
+
+def _check_sizes(written: _Written) -> CheckResult:
+    """Look for a top of the size standard at the scan that the scaler gives to each fragment."""
+    faults, highest, compared = RowsAtFault(), 0.0, 0
+    for row in written.stored:
+        run = written.run(row)
+        data, _, scaler = written.store.get_row(row["row"], copy=False)
+        sizes = np.array((written.rules.standard or standard_of(run)).sizes_bp)
+        channel = run.run.size_standard_channel or len(run.dyes)
+        tops = int(_has_top(data[channel - 1], scaler, sizes).sum())
+        compared += 1
+        highest = max(highest, row["max_residual_bp"])
+        needed = max(row["fragments_found"], int(np.ceil(_MIN_FOUND * len(sizes))))
+        ascends = bool((np.diff(scaler) > 0).all())
+        if tops < needed or row["max_residual_bp"] > written.rules.max_residual_bp or not ascends:
+            facts = {"max_residual_bp": row["max_residual_bp"], "ascends": ascends}
+            faults.add(file=row["file"], problem="fragments without a top", expected=needed, got=tops, **facts)
+    figures = {"max_residual_bp": highest, "limit_bp": written.rules.max_residual_bp, "wrong": len(faults)}
+    check = CheckResult("size_standard_fits", not len(faults), figures, [*faults])
+    return stating_compared(check, compared, "no profile was sized and stored")
+
+
+def _has_top(
+    trace: npt.NDArray[np.int16], scaler: npt.NDArray[np.float32], sizes: npt.NDArray[np.float64]
+) -> npt.NDArray[np.bool_]:
+    places = np.rint(np.interp(sizes, scaler, np.arange(len(scaler)), left=-1, right=-1)).astype(np.int64)
+    found = np.zeros(len(sizes), bool)
+    for number, place in enumerate(places.tolist()):
+        if place >= _ROUND_SCANS:
+            near = trace[place - _TOP_SCANS : place + _TOP_SCANS + 1]
+            wide = trace[place - _ROUND_SCANS : place + _ROUND_SCANS + 1]
+            found[number] = near.max(initial=0) > 0 and near.max(initial=0) == wide.max(initial=0)
+    return found
+
+
+def _check_ladders(directory: Path, panel: Panel, written: _Written) -> CheckResult:
+    """Compare each ladder that was used with the alleles of the panel file and their distances."""
+    used = [row["file"] for row in written.rows if row["role"] == Role.LADDER and row["fate"] == Fate.USED]
+    measured: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for row in pq.read_table(directory / LADDER_ALLELES_FILE).to_pylist():
+        if row["size_bp"] is not None:
+            measured[row["file"], row["locus"]][row["allele"]] = row["size_bp"]
+    faults, alleles = RowsAtFault(), 0
+    for file in used or _tried(written):
+        for locus in panel.loci:
+            own = measured[file, locus.name]
+            alleles += len(own)
+            for each in locus.ladder:
+                if each.allele not in own:
+                    faults.add(file=file, locus=locus.name, allele=each.allele, problem="was not found")
+            for low, high in pairwise(each for each in locus.ladder if each.allele in own):
+                step = own[high.allele] - own[low.allele]
+                if abs(step - (high.size_bp - low.size_bp)) > _MAX_STEP_BP or step <= 0:
+                    facts = {"expected_bp": high.size_bp - low.size_bp, "got_bp": step}
+                    faults.add(file=file, locus=locus.name, allele=high.allele, problem="is out of step", **facts)
+    if not used:
+        faults.add(
+            problem="the run has no complete ladder", expected="at least one", got=f"{len(_tried(written))} tried"
+        )
+    figures = {"ladders": len(used), "alleles": alleles, "loci": len(panel.loci)}
+    return CheckResult("ladder_complete", not len(faults), {**figures, "compared": len(used)}, [*faults])
+
+
+def _tried(written: _Written) -> list[str]:
+    return [row["file"] for row in written.rows if row["role"] == Role.LADDER]
+
+
+def _check_negatives(written: _Written) -> CheckResult:
+    """Count the called peaks of negative controls."""
+    faults, negatives = RowsAtFault(), written.with_role(Role.NEGATIVE)
+    for row in negatives:
+        loci = sum(bool(alleles) for alleles in written.called(row).values())
+        above = sum(peak["height_rfu"] >= written.rules.analytical_rfu for peak in written.peaks(row))
+        if loci or row["peaks_called"]:
+            faults.add(file=row["file"], loci_called=loci, peaks_above_the_threshold=above)
+    figures = {"negative_controls": len(negatives), "analytical_rfu": written.rules.analytical_rfu}
+    check = CheckResult("negative_clean", not len(faults), figures, [*faults])
+    nothing = "no negative control was stored"
+    return stating_compared(check, len(negatives), nothing, declared=not written.rules.negative_required)
+
+
+def _check_positives(written: _Written, panel: Panel) -> CheckResult:
+    """Compare positive controls with the alleles that the panel file states of them."""
+    stated = {locus.name: _control(locus.name, locus.control) for locus in panel.loci if locus.control}
+    faults, positives = RowsAtFault(), written.with_role(Role.POSITIVE) if stated else []
+    for row in positives:
+        called = written.called(row)
+        differing = sum(set(called.get(locus, ())) != alleles for locus, alleles in stated.items())
+        if differing:
+            faults.add(
+                file=row["file"], loci_that_differ=differing, expected="none", got=f"{differing} of {len(stated)}"
+            )
+    figures = {"positive_controls": len(positives), "loci": len(stated)}
+    check = CheckResult("control_has_its_genotype", not len(faults), figures, [*faults])
+    nothing = "no positive control was stored" if stated else "the panel file states no control"
+    return stating_compared(check, len(positives), nothing, declared=True)
+
+
+def _control(locus: str, alleles: Sequence[str]) -> set[str]:
+    names = {"1": "X", "2": "Y"} if is_amelogenin(locus) else {}
+    return {names.get(allele, allele) for allele in alleles}
+
+
+def _check_saturation(written: _Written) -> CheckResult:
+    """Compare the flags of peaks with the marks and full-scale values of the files."""
+    faults, saturated = RowsAtFault(), 0
+    for row in written.stored:
+        scans = _saturated(written.run(row)) - row["first_scan"]
+        inside = scans[(scans >= 0) & (scans < written.rules.n_scanpoints)]
+        saturated += bool(len(inside))
+        wrong = 0
+        for peak in written.peaks(row):
+            covers = bool(((scans >= peak["left"]) & (scans <= peak["right"])).any())
+            wrong += covers != ("off_scale" in peak["flags"])
+        if wrong or len(inside) != row["saturated_scans"]:
+            facts = {"expected_scans": len(inside), "got_scans": row["saturated_scans"]}
+            faults.add(file=row["file"], peaks_wrong=wrong, **facts)
+    figures = {"saturated_profiles": saturated, "wrong": len(faults)}
+    check = CheckResult("saturation_flagged", not len(faults), figures, [*faults])
+    return stating_compared(check, len(written.stored), "no profile was stored")
+
+
+def _saturated(run: HidFile) -> npt.NDArray[np.int64]:
+    """Return the saturated scans of an injection, from its tags and raw traces, in ascending order."""
+    marks = [run.tags.integers(name, 1).astype(np.int64) for name in ("Satd", "OfSc")]
+    full = [np.flatnonzero(dye.raw >= _FULL_SCALE).astype(np.int64) for dye in run.dyes]
+    scans = np.unique(np.concatenate([*marks, *full]))
+    return scans[(scans >= 0) & (scans < run.n_scans)]

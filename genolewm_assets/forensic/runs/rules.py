@@ -1,0 +1,171 @@
+"""What a run folder is built with: roles of files by their names, thresholds, and the length of a row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.forensic import CallingRules, HidFile, SizeStandard, SizingRules
+from genolewm_assets.store.files import JsonValue
+
+#: Suffixes of instrument files, in lower case.
+INSTRUMENT_SUFFIXES = frozenset({".hid", ".fsa"})
+
+
+class Role(StrEnum):
+    """What a file of a run folder is."""
+
+    LADDER = "ladder"
+    NEGATIVE = "negative"
+    POSITIVE = "positive"
+    SAMPLE = "sample"
+    ANNOTATION = "annotation"
+    OTHER = "other"
+
+
+class Fate(StrEnum):
+    """What became of a file: a row, the ladder of rows, annotations of rows, or nothing."""
+
+    STORED = "stored"
+    USED = "used"
+    LEFT_OUT = "left_out"
+
+
+class Reason(StrEnum):
+    """Why a file was left out."""
+
+    NOT_AN_INSTRUMENT_FILE = "not_an_instrument_file"
+    UNREADABLE = "unreadable"
+    NOT_SIZED = "not_sized"
+    LADDER_NOT_FITTED = "ladder_not_fitted"
+    LADDER_INCOMPLETE = "ladder_incomplete"
+    NO_LADDER = "no_ladder"
+    OTHER_DYES = "other_dyes"
+    TOO_LONG = "too_long"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """One file of a run folder.
+
+    Attributes
+    ----------
+    name
+        Path relative to the folder, separated by ``/``.
+    path
+        Where it is read.
+    sha256
+        SHA-256 of its content when the build was planned, hex.
+    """
+
+    name: str
+    path: Path
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRules:
+    """Parameters that the profiles of a run depend on, besides the files.
+
+    Attributes
+    ----------
+    n_scanpoints
+        Scans of a row: from just before the first fragment of the size standard on; a run that takes longer to the
+        last fragment is left out.
+    max_residual_bp
+        Largest distance of a fragment from the smooth curve through all.
+    detection_rfu, analytical_rfu
+        Lowest peak that is listed, and lowest peak that may be an allele.
+    size_standard_bp
+        Fragments of the size standard in base pairs; empty: those that the files state or name.
+    ladder_names, negative_names, positive_names
+        Patterns such as ``*ladder*`` of the names of files or samples, whatever their case; the first role that fits
+        is taken. What the instrument states of a sample's type comes before them.
+    annotation_names
+        Patterns of the names of allele reports in the folder.
+    negative_required
+        Whether a run without a negative control fails ``negative_clean``.
+
+    Raises
+    ------
+    ConfigurationError
+        If a number is out of its range.
+    """
+
+    n_scanpoints: int = 5_120
+    max_residual_bp: float = 0.5
+    detection_rfu: float = 50.0
+    analytical_rfu: float = 175.0
+    size_standard_bp: tuple[float, ...] = ()
+    ladder_names: tuple[str, ...] = ("*ladder*",)
+    negative_names: tuple[str, ...] = ("*neg*", "*ntc*", "*blank*")
+    positive_names: tuple[str, ...] = ("*2800m*", "*9947a*", "*positive*")
+    annotation_names: tuple[str, ...] = ("*annotation*.csv", "*allelereport*.txt")
+    negative_required: bool = True
+
+    def __post_init__(self) -> None:
+        ranges = {
+            "n_scanpoints": (256, 1 << 17),
+            "max_residual_bp": (0.01, 5.0),
+            "detection_rfu": (1.0, 10_000.0),
+            "analytical_rfu": (self.detection_rfu, 30_000.0),
+        }
+        for name, (low, high) in ranges.items():
+            value = getattr(self, name)
+            if not (math.isfinite(value) and low <= value <= high):
+                raise ConfigurationError(
+                    f"forensic.{name}", "is out of range", expected=f"{low:g} to {high:g}", got=f"{value:g}"
+                )
+        if self.size_standard_bp:
+            _ = self.standard
+
+    @property
+    def sizing(self) -> SizingRules:
+        """Rules of sizing."""
+        return SizingRules(max_residual_bp=self.max_residual_bp)
+
+    @property
+    def calling(self) -> CallingRules:
+        """Rules of calling."""
+        return CallingRules(detection_rfu=self.detection_rfu, analytical_rfu=self.analytical_rfu)
+
+    @property
+    def standard(self) -> SizeStandard | None:
+        """Size standard of every run; None: the one that each file names."""
+        return SizeStandard("of the catalogue", self.size_standard_bp) if self.size_standard_bp else None
+
+    def as_recipe(self) -> dict[str, JsonValue]:
+        """Return every parameter, those of calling included, as JSON values."""
+        own = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {**own, "calling": asdict(self.calling), "sizing": asdict(self.sizing)}
+
+    def role_by_name(self, name: str) -> Role:
+        """Return the role of a file that is no injection, or SAMPLE for an instrument file."""
+        path = PurePosixPath(name)
+        if path.suffix.lower() in INSTRUMENT_SUFFIXES:
+            return Role.SAMPLE
+        return Role.ANNOTATION if _fits(path.name, self.annotation_names) else Role.OTHER
+
+    def role_of(self, name: str, run: HidFile) -> Role:
+        """Return the role of an injection: what the instrument states, else what its name or its sample's name says."""
+        stated = (run.tags.find("STYP", 1, str) or "").lower()
+        for role, word in ((Role.LADDER, "ladder"), (Role.NEGATIVE, "negative"), (Role.POSITIVE, "positive")):
+            if word in stated:
+                return role
+        for text in (PurePosixPath(name).stem, run.run.sample):
+            for role, patterns in (
+                (Role.LADDER, self.ladder_names),
+                (Role.NEGATIVE, self.negative_names),
+                (Role.POSITIVE, self.positive_names),
+            ):
+                if text and _fits(text, patterns):
+                    return role
+        return Role.SAMPLE
+
+
+def _fits(text: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(text.lower(), pattern.lower()) for pattern in patterns)

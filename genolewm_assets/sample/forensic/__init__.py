@@ -1,0 +1,9 @@
+"""The simulated forensic run: an invented kit, its panel files, and the injections of one run as ABIF bytes.
+
+Belongs here: the kit, traces with known genotypes and artefacts, the writer of ABIF files. Does not belong here:
+readers of such files (``forensic``), real kits or profiles (nowhere in this repository).
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

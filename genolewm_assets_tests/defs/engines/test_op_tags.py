@@ -1,0 +1,107 @@
+"""Every step says where it may run, in every language an executor reads; states need an H100, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+
+import dagster as dg
+import pytest
+
+from genolewm_assets.definitions import defs
+from genolewm_assets.defs.engines.op_tags import (
+    CPU_OP_TAGS,
+    CPU_RESOURCE,
+    H100_ASSET_TAGS,
+    H100_POOL,
+    accelerator_resource,
+    gpu_product,
+    h100_op_tags,
+)
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets_tests.servers.programs import needs_extra
+
+ASSETS = sorted(defs.resolve_asset_graph().assets_defs, key=lambda asset: asset.key.to_user_string())
+
+#: Ops without tags, which Ray executes on its head: they request runs, wait for them or ask servers about files.
+ON_THE_HEAD = {"build_stages", "request_backfill", "delete_superseded_runs"}
+
+
+@pytest.mark.parametrize("asset", ASSETS, ids=lambda asset: asset.key.to_user_string())
+def test_tag_pool_and_engine_configuration_go_together(asset: dg.AssetsDefinition) -> None:
+    needs_h100 = asset.key.path[0] in {"embeddings", "tuples"} and asset.is_materializable
+    spec = asset.get_asset_spec(asset.key)
+    assert (H100_ASSET_TAGS.items() <= spec.tags.items()) is needs_h100
+    assert asset.op.pool == (H100_POOL if needs_h100 else None)
+    assert ("dagster-k8s/config" in asset.op.tags) is needs_h100
+
+
+def test_every_op_of_every_job_is_placed() -> None:
+    observed = {asset.op.name for asset in ASSETS if asset.is_observable}
+    placed: dict[str, object] = {}
+    for job in defs.get_repository_def().get_all_jobs():
+        for node in job.nodes:
+            tags = node.definition.tags
+            placed[node.definition.name] = json.loads(tags.get("dagster-ray/config", "null"))
+    assert observed | ON_THE_HEAD <= placed.keys()
+    for name, config in placed.items():
+        if name in observed | ON_THE_HEAD:
+            assert config is None, name
+        elif name.startswith(("embeddings__", "tuples__")):
+            assert config == h100_op_tags()["dagster-ray/config"], name
+        else:
+            assert config == CPU_OP_TAGS["dagster-ray/config"], name
+
+
+def test_no_node_fits_both_kinds_of_steps() -> None:
+    cpu, gpu = CPU_OP_TAGS["dagster-ray/config"], h100_op_tags()["dagster-ray/config"]
+    assert (set(cpu["resources"]), cpu.get("num_gpus")) == ({CPU_RESOURCE}, None)
+    assert (set(gpu["resources"]), gpu["num_gpus"]) == ({"accelerator_type:H100"}, 1)
+
+
+@pytest.mark.parametrize(
+    ("product", "resource"),
+    [
+        (None, "accelerator_type:H100"),
+        ("", "accelerator_type:H100"),
+        ("NVIDIA-H100-PCIe", "accelerator_type:H100"),
+        ("NVIDIA-H100-NVL", "accelerator_type:H100"),
+        ("NVIDIA-H200", "accelerator_type:H200"),
+        ("NVIDIA-A100-SXM4-80GB", "accelerator_type:A100"),
+    ],
+)
+def test_the_label_of_the_nodes_is_a_setting(
+    product: str | None, resource: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GENOLEWM_GPU_PRODUCT", raising=False)
+    if product is not None:
+        monkeypatch.setenv("GENOLEWM_GPU_PRODUCT", product)
+    assert accelerator_resource() == resource
+    tags = h100_op_tags()
+    assert set(tags["dagster-ray/config"]["resources"]) == {resource}
+    selector = tags["dagster-k8s/config"]["pod_spec_config"]["node_selector"]
+    assert selector == {"nvidia.com/gpu.product": product or "NVIDIA-H100-80GB-HBM3"}
+
+
+@pytest.mark.parametrize("product", ["H100", "NVIDIA H100 PCIe", "NVIDIA-", "NVIDIA-H100-", "NVIDIA-H100,NVIDIA-H200"])
+def test_another_label_is_refused(product: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENOLEWM_GPU_PRODUCT", product)
+    with pytest.raises(ConfigurationError, match="GENOLEWM_GPU_PRODUCT: not the label of a GPU node"):
+        gpu_product()
+
+
+def test_ray_names_the_resource_as_we_do() -> None:
+    accelerators = needs_extra("ray", "ray._private.accelerators")
+    manager = accelerators.NvidiaGPUAcceleratorManager
+    for product in ("NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-PCIe", "NVIDIA-H200"):
+        # The label has hyphens in place of the spaces of the driver's name.
+        found = manager._gpu_name_to_accelerator_type(product.replace("-", " "))
+        assert product.split("-")[1] == found
+
+
+def test_kubernetes_tags_ask_for_one_gpu_and_give_up_in_the_end() -> None:
+    config = h100_op_tags()["dagster-k8s/config"]
+    assert config["merge_behavior"] == "SHALLOW"
+    assert config["container_config"]["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert config["pod_spec_config"]["tolerations"]
+    assert config["job_spec_config"]["active_deadline_seconds"] > 0
+    assert gpu_product() in config["pod_spec_config"]["node_selector"].values()

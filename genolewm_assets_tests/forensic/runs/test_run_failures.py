@@ -1,0 +1,273 @@
+"""Files that cannot be used, and what of it stops a run: each has a reason, and each check can fail."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from genolewm_assets.errors import ConfigurationError, InputError, PanelError
+from genolewm_assets.forensic import read_panel
+from genolewm_assets.forensic.runs.annotations import parse_annotations
+from genolewm_assets.forensic.runs.build import write_profiles
+from genolewm_assets.forensic.runs.checks import _has_top, check_run
+from genolewm_assets.forensic.runs.rules import RunRules
+from genolewm_assets.forensic.runs.tables import FORENSIC_FILES, FORENSIC_LADDER_ALLELES
+from genolewm_assets.sample.forensic.kit import KIT
+from genolewm_assets.sample.forensic.run import REPORT, simulate_run
+from genolewm_assets.sample.forensic.traces import Signal, injection_bytes, simulate_traces
+from genolewm_assets.store.artefacts.check_result import CheckResult
+from genolewm_assets.store.tables import write_table
+from genolewm_assets_tests.worlds.forensic.abif_files import write_abif
+from genolewm_assets_tests.worlds.forensic.run_folders import NAME, RULES, BuiltRun, build_run, files_of, write_run
+from genolewm_assets_tests.worlds.forensic.runs import run_tags
+
+LADDER, NEGATIVE, POSITIVE = "A01_ladder.hid", "A03_NTC.hid", "A02_positive.hid"
+CONTAMINATION = [Signal(1, 178.0, 900.0)]
+
+
+class Folder:
+    """A run folder that a test may change."""
+
+    def __init__(self, place: Path) -> None:
+        self.run, self.panels = write_run(place)
+        self.place = place
+
+    def build(self, rules: RunRules = RULES) -> BuiltRun:
+        return build_run(self.run, self.panels, self.place / "out", rules=rules)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def failed_rows(built: BuiltRun, check: str) -> list[dict[str, object]]:
+    assert not built.checks[check].passed
+    return [dict(row) for row in built.checks[check].rows]
+
+
+def test_without_a_ladder_nothing_is_stored(folder: Folder) -> None:
+    (folder.run / LADDER).unlink()
+    built = folder.build()
+    assert built.failed == {"ladder_complete", "size_standard_fits", "negative_clean", "saturation_flagged"}
+    (row,) = failed_rows(built, "ladder_complete")
+    assert row == {"problem": "the run has no complete ladder", "expected": "at least one", "got": "0 tried"}
+    assert len(built.store) == 0
+    assert {row["reason"] for name, row in built.files.items() if name.endswith(".hid")} == {"no_ladder"}
+
+
+def test_a_sample_in_place_of_the_ladder_is_no_ladder(folder: Folder) -> None:
+    shutil.copy(folder.run / "A04_S1_1.hid", folder.run / LADDER)
+    rules = RunRules(n_scanpoints=RULES.n_scanpoints, ladder_names=("a01*",))
+    built = folder.build(rules)
+    assert "ladder_complete" in built.failed
+    assert built.files[LADDER]["reason"] == "ladder_not_fitted"
+    assert "most of its ladder alleles are not found" in built.files[LADDER]["problem"]
+
+
+def test_an_incomplete_ladder_is_left_out_and_a_complete_one_is_used(folder: Folder) -> None:
+    signals = [Signal(each.channel, each.size_bp(a), 2_400.0) for each in KIT for a in each.ladder]
+    without = [signal for signal in signals if signal.panel_bp != KIT[3].size_bp("14")]
+    raw, analysed = simulate_traces(without, 11)
+    other = injection_bytes(raw, analysed, injection=11, sample="ladder 2", kind="Allelic Ladder")
+    (folder.run / "A00_ladder.hid").write_bytes(other)
+    built = folder.build()
+    assert built.failed == set()
+    assert built.files["A00_ladder.hid"]["reason"] == "ladder_incomplete"
+    assert {row["ladder"] for row in built.files.values()} == {None, LADDER}
+    (folder.run / LADDER).unlink()
+    shutil.rmtree(folder.place / "out")
+    rows = failed_rows(folder.build(), "ladder_complete")
+    assert {"locus": "SIM03", "allele": "14"}.items() <= rows[0].items()
+
+
+def test_a_truncated_file_and_a_file_without_size_standard_are_left_out(folder: Folder) -> None:
+    path = folder.run / "A06_S2.hid"
+    path.write_bytes(path.read_bytes()[:90_000])
+    built = folder.build()
+    assert built.failed == set()
+    assert built.files["A06_S2.hid"]["reason"] == "unreadable"
+    assert "truncated" in built.files["A06_S2.hid"]["problem"]
+    assert built.files["A09_S5.hid"]["reason"] == "not_sized"
+    assert len(built.store) == 6
+
+
+@pytest.mark.parametrize("role", [NEGATIVE, LADDER])
+def test_a_control_without_size_standard_stops_the_run(folder: Folder, role: str) -> None:
+    shutil.copy(folder.run / "A09_S5.hid", folder.run / role)
+    rules = RunRules(n_scanpoints=RULES.n_scanpoints, ladder_names=("a01*",), negative_names=("a03*",))
+    built = folder.build(rules)
+    assert built.files[role]["reason"] == "not_sized"
+    assert {NEGATIVE: "negative_clean", LADDER: "ladder_complete"}[role] in built.failed
+
+
+def test_a_contaminated_negative_control_is_found_without_naming_its_alleles(folder: Folder) -> None:
+    raw, analysed = simulate_traces(CONTAMINATION, 3)
+    (folder.run / NEGATIVE).write_bytes(
+        injection_bytes(raw, analysed, injection=3, sample="NTC", kind="Negative Control")
+    )
+    built = folder.build()
+    assert built.failed == {"negative_clean"}
+    (row,) = failed_rows(built, "negative_clean")
+    assert row == {"file": NEGATIVE, "loci_called": 1, "peaks_above_the_threshold": 1}
+
+
+def test_a_run_without_negative_control_is_accepted_only_if_that_is_declared(folder: Folder) -> None:
+    (folder.run / NEGATIVE).unlink()
+    assert folder.build().failed == {"negative_clean"}
+    shutil.rmtree(folder.place / "out")
+    built = folder.build(RunRules(n_scanpoints=RULES.n_scanpoints, negative_required=False))
+    assert built.failed == set()
+    assert built.checks["negative_clean"].figures["not_compared"] == "no negative control was stored"
+
+
+def test_another_person_as_positive_control_is_found(folder: Folder) -> None:
+    shutil.copy(folder.run / "A06_S2.hid", folder.run / "A02_positive.hid")
+    built = folder.build()
+    assert built.failed == {"control_has_its_genotype"}
+    (row,) = failed_rows(built, "control_has_its_genotype")
+    assert set(row) == {"file", "loci_that_differ", "expected", "got"}
+    assert row["got"] == f"{row['loci_that_differ']} of 13"
+
+
+def test_a_run_with_other_dyes_or_too_many_scans_is_left_out(folder: Folder) -> None:
+    three = simulate_traces([], 12)[0][[0, 1, 4]].astype(float)
+    (folder.run / "B01.hid").write_bytes(write_abif(run_tags(three, standard="WEN ILS 500")))
+    assert folder.build().files["B01.hid"]["reason"] == "other_dyes"
+    shutil.rmtree(folder.place / "out")
+    built = folder.build(RunRules(n_scanpoints=2_000))
+    assert {row["reason"] for row in built.files.values() if row["role"] == "sample"} >= {"too_long"}
+    assert "forensic.n_scanpoints" in built.files["A06_S2.hid"]["problem"]
+
+
+def test_a_file_that_changes_during_the_build_stops_it(folder: Folder) -> None:
+    files, panel = files_of(folder.run), read_panel(*folder.panels)
+    (folder.run / "A06_S2.hid").write_bytes((folder.run / "A07_S3.hid").read_bytes())
+    (folder.place / "out").mkdir()
+    with pytest.raises(InputError, match=r"A06_S2.hid: was changed while the run is built"):
+        write_profiles(NAME, files, panel, folder.place / "out", rules=RULES, config={}, sources={})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"Sample Name,Marker,Call\nS,M,1\n", "is no allele report"),
+        (b"", "has no header"),
+        (b"Sample Name,Marker,Allele 1\nS,M,1\nS,M,2\n", "the sample has the locus twice"),
+    ],
+)
+def test_a_malformed_report_is_named_without_its_alleles(text: bytes, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        parse_annotations({"report.csv": text})
+
+
+def test_reports_of_both_layouts_are_read() -> None:
+    comma = b"Sample Name,Marker,Allele 1,Allele 2,Height 1\nS1.1,AMEL,X,Y,900\nS1.1,TH01,6,,\n"
+    tab = b"\xef\xbb\xbfSample Name\tMarker\tAllele#1\tHeight#1\tAllele#2\tHeight#2\nS2\tTH01\t9.3\t90\t9.3\t80\n\n"
+    found = parse_annotations({"a.csv": comma, "b.txt": tab})
+    loci = {name: dict(own.loci) for name, own in found.by_sample.items()}
+    assert loci == {"S1.1": {"AMEL": ("X", "Y"), "TH01": ("6",)}, "S2": {"TH01": ("9.3",)}}
+    assert repr(found) == "Annotations(2 samples)"
+    assert found.find(["", "S2"]) is found.by_sample["S2"]
+    assert found.find(["S3"]) is None
+    with pytest.raises(InputError, match="names samples of another report too: expected each sample once, got 1"):
+        parse_annotations({"a.csv": comma, "b.csv": comma})
+
+
+def test_an_annotated_allele_without_bin_is_counted(folder: Folder) -> None:
+    report = folder.run / REPORT
+    report.write_bytes(report.read_bytes() + b"S4,SIM01,99,OL\r\n")
+    assert folder.build().report.counts["alleles_without_bin"] == 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"n_scanpoints": 10}, {"analytical_rfu": 20.0}, {"max_residual_bp": float("nan")}, {"detection_rfu": 0.0}],
+)
+def test_rules_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigurationError, match=rf"forensic\.{next(iter(wrong))}: is out of range"):
+        RunRules(**wrong)
+
+
+def test_a_panel_of_another_kit_fits_no_ladder(folder: Folder) -> None:
+    text = folder.panels[0].read_text().replace("\tblue\t", "\torange\t")
+    folder.panels[0].write_text(text)
+    built = folder.build()
+    assert "ladder_complete" in built.failed
+    assert built.files[LADDER]["reason"] == "ladder_not_fitted"
+    folder.panels[0].write_text("nothing")
+    with pytest.raises(PanelError):
+        read_panel(*folder.panels)
+
+
+def again(folder: Folder, built: BuiltRun) -> dict[str, CheckResult]:
+    files = {file.name: file.path for file in files_of(folder.run)}
+    checks = check_run(built.directory, NAME, files, read_panel(*folder.panels), RULES)
+    return {check.name: check for check in checks}
+
+
+def test_checks_find_a_file_that_appeared_and_one_that_went(folder: Folder) -> None:
+    built = folder.build()
+    (folder.run / "plate.txt").rename(folder.run / "other.txt")
+    check = again(folder, built)["every_file_accounted_for"]
+    assert [dict(row) for row in check.rows] == [
+        {"file": "other.txt", "problem": "is not accounted for"},
+        {"file": "plate.txt", "problem": "is not in the folder"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "check"),
+    [
+        ("row", 99, "every_file_accounted_for"),
+        ("reason", "unreadable", "every_file_accounted_for"),
+        ("fate", "left_out", "every_file_accounted_for"),
+        ("saturated_scans", 3, "saturation_flagged"),
+        ("first_scan", 700, "saturation_flagged"),
+        ("fragments_found", 24, "size_standard_fits"),
+        ("max_residual_bp", 0.6, "size_standard_fits"),
+        ("peaks_called", 1, "negative_clean"),
+    ],
+)
+def test_checks_find_wrong_rows(folder: Folder, column: str, value: object, check: str) -> None:
+    built = folder.build()
+    wrong = {"peaks_called": NEGATIVE}.get(column, "A08_S4.hid")
+    table = pq.read_table(built.directory / "files.parquet").to_pylist()
+    rows = [{**row, column: value} if row["file"] == wrong else row for row in table]
+    changed = pa.Table.from_pylist(rows, FORENSIC_FILES.arrow)
+    write_table([changed], built.directory / "files.parquet", FORENSIC_FILES)
+    assert check in {name for name, each in again(folder, built).items() if not each.passed}
+
+
+def test_checks_find_a_ladder_allele_out_of_step(folder: Folder) -> None:
+    built = folder.build()
+    path = built.directory / "ladder_alleles.parquet"
+    rows = pq.read_table(path).to_pylist()
+    rows[5]["size_bp"] += 1.2
+    write_table([pa.Table.from_pylist(rows, FORENSIC_LADDER_ALLELES.arrow)], path, FORENSIC_LADDER_ALLELES)
+    check = again(folder, built)["ladder_complete"]
+    assert {row["problem"] for row in check.rows} == {"is out of step"}
+
+
+def test_a_scaler_that_is_off_by_half_a_base_pair_has_no_tops() -> None:
+    trace, sizes = np.zeros(1_000, np.int16), np.array([100.0, 150.0])
+    for scan in (200, 550):
+        trace[scan - 3 : scan + 4] = (100, 300, 700, 900, 700, 300, 100)
+    scaler = np.interp(np.arange(1_000), [200, 550], sizes, left=0, right=999).astype(np.float32)
+    scaler[:200] = np.linspace(70, 99.9, 200)
+    scaler[551:] = np.linspace(150.2, 210, 449)
+    assert _has_top(trace, scaler, sizes).tolist() == [True, True]
+    assert _has_top(trace, scaler + np.float32(0.6), sizes).tolist() == [False, False]
+    assert _has_top(trace, scaler, np.array([400.0])).tolist() == [False]
+
+
+def test_simulating_twice_gives_the_same_run() -> None:
+    first, second = simulate_run(), simulate_run()
+    assert first.files == second.files
+    assert json.dumps(first.truth["A06_S2.hid"].genotype) == json.dumps(second.truth["A06_S2.hid"].genotype)

@@ -1,0 +1,213 @@
+"""A Ray cluster of three nodes below Dagster: where steps run, what a lost node and a cancelled run leave.
+
+The tests are one story and run in their order.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sysconfig
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+import yaml
+
+from genolewm_assets.launch import TELEMETRY_OFF
+from genolewm_assets_tests.deploy.installation import DEPLOY, settings_of
+from genolewm_assets_tests.live.graphql import GraphQL
+from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
+from genolewm_assets_tests.places import REPOSITORY
+from genolewm_assets_tests.servers.postgres import postgres_server
+from genolewm_assets_tests.servers.programs import needs_extra
+from genolewm_assets_tests.servers.ray_cluster import RayCluster, SeenStep, Witness, is_running, ray_cluster
+from genolewm_assets_tests.worlds.graph.packaged_world import forget, start_building
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
+
+#: Built by the backfill: some of what a package is made of, and the package. All else is there already.
+BUILT = {
+    "windows/index": ["chr17"],
+    "embeddings/cache": ["chr17"],
+    "packages/split": [RELEASES[1]],
+}
+
+
+#: Built after that, by runs that end badly.
+LATER = ("embeddings/corpus", "eukaryote_generator")
+
+
+@dataclass(frozen=True)
+class Story:
+    server: LiveServer
+    cluster: RayCluster
+    witness: Witness
+    undisturbed: dict[str, bytes]
+
+    def steps_of(self, run_id: str) -> dict[str, SeenStep]:
+        return {step: seen for (run, step), seen in self.witness.steps.items() if run == run_id}
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    """Serve a root from which some artefacts were removed, on PostgreSQL, with the settings of ``deploy/ray``."""
+    needs_extra("ray", "dagster_ray")
+    folder = tmp_path_factory.mktemp("ray")
+    opened = start_building(folder / "world")
+    with postgres_server(folder / "database") as postgres, ray_cluster(_of_each_node(postgres.environment)) as cluster:
+        world = opened()
+        undisturbed = bytes_of(world.root)
+        root = folder / "root"
+        shutil.copytree(world.root, root, symlinks=True)
+        for asset, partitions in BUILT.items():
+            for partition in partitions:
+                forget(root, asset, partition)
+        environment = {
+            **postgres.environment,
+            **cluster.client_environment,
+            "GENOLEWM_EXECUTOR": "ray",
+            "GENOLEWM_RUN_LOGS": str(root / "dagster/logs"),
+            "GENOLEWM_RUN_FILES": str(root / "dagster"),
+        }
+        served = live_server(root, world.catalog, settings=_settings(), environment=environment)
+        with served as server, Witness() as witness:
+            _register_releases(server)
+            yield Story(server, cluster, witness, undisturbed)
+
+
+def _of_each_node(postgres: dict[str, str]) -> dict[str, str]:
+    """Return what every node has in its own environment: programs, database, Ray's settings; no root, no catalogue."""
+    example = settings_of((DEPLOY / "genolewm.env.example").read_text())
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
+    common = {"PATH": path, "PYTHONSAFEPATH": "1", "PYTHONPATH": str(REPOSITORY)}
+    shipped = {name: value for name, value in example.items() if name in TELEMETRY_OFF or name.startswith("RAY_")}
+    return {**common, **postgres, **shipped}
+
+
+def _settings() -> dict[str, Any]:
+    """Return the shipped settings; the daemon looks more often."""
+    shipped = yaml.safe_load((DEPLOY / "ray/dagster.yaml").read_text())
+    shipped["run_monitoring"] |= {"poll_interval_seconds": 3, "free_slots_after_run_end_seconds": 3}
+    shipped["run_coordinator"]["config"] |= {"dequeue_interval_seconds": 1}
+    return dict(shipped)
+
+
+def _register_releases(server: LiveServer) -> None:
+    """Wait until the releases are known; after that nothing but the tests requests runs."""
+    wait_until(lambda: set(server.graphql.partition_keys("packages/split")) == set(RELEASES), "the releases")
+    for sensor in ("clinvar_release_sensor", "cpu_automation_sensor"):
+        server.graphql.stop_sensor(sensor)
+    wait_until(lambda: not server.graphql.runs(statuses=["QUEUED", "STARTING", "STARTED"]), "the queue to be empty")
+
+
+def test_states_are_computed_on_the_h100_node_and_all_else_elsewhere(story: Story) -> None:
+    graphql = story.server.graphql
+    backfill = graphql.backfill_several(BUILT)
+    # The daemon looks at a backfill twice a minute; that it is complete is for a later test.
+    wait_until(lambda: packaged(graphql, backfill), "the package of the backfill")
+    runs = graphql.runs_of_backfill(backfill)
+    assert {run.status for run in runs} == {"SUCCESS"}, [graphql.step_failures(run.id) for run in runs]
+    seen = {(run.id, step): where for run in runs for step, where in story.steps_of(run.id).items()}
+    asked = {(run.id, asset.replace("/", "__")) for run in runs for asset in graphql.assets_of_run(run.id)}
+    assert set(seen) == asked
+    assert len(seen) == sum(map(len, BUILT.values()))
+    on_card = {key: where for key, where in seen.items() if key[1].startswith("embeddings__")}
+    assert len(on_card) == 1
+    assert {where.node for where in on_card.values()} == {story.cluster.addresses["h100"]}
+    assert {where.devices for where in on_card.values()} == {"0"}
+    elsewhere = {where.node for key, where in seen.items() if key not in on_card}
+    assert elsewhere <= {story.cluster.addresses["head"], story.cluster.addresses["cpu"]}
+    assert bytes_of(story.server.root) == story.undisturbed
+
+
+def test_what_a_step_prints_is_found_by_the_ui(story: Story) -> None:
+    (run,) = [run for run in story.server.graphql.runs(statuses=["SUCCESS"]) if run.partition == "chr17"]
+    assert set(story.steps_of(run.id)) == {"windows__index", "embeddings__cache"}
+    for step in story.steps_of(run.id):
+        assert f"{step} - STEP_START" in printed(story.server, run.id, step)
+
+
+def test_a_run_that_is_cancelled_ends_its_step_on_the_other_node(story: Story) -> None:
+    graphql = story.server.graphql
+    forget(story.server.root, *LATER)
+    run = graphql.launch(*LATER)
+    wait_until(lambda: story.steps_of(run), "the step to start")
+    (step,) = story.steps_of(run).values()
+    answer = graphql.query(
+        "mutation ($id: String!) { terminateRun(runId: $id) { __typename ... on TerminateRunFailure { message } } }",
+        id=run,
+    )["terminateRun"]
+    assert answer["__typename"] == "TerminateRunSuccess", answer
+    assert graphql.wait_for_run(run).status == "CANCELED"
+    wait_until(lambda: not is_running(step.pid), "the process of the step to end", timeout_s=60)
+    assert bytes_of(story.server.root).keys() < story.undisturbed.keys()
+
+
+def test_a_step_that_loses_its_node_fails_and_the_next_try_builds_the_same_bytes(story: Story) -> None:
+    graphql, root = story.server.graphql, story.server.root
+    lost = graphql.launch(*LATER)
+    wait_until(lambda: story.steps_of(lost), "the step to start")
+    (step,) = story.steps_of(lost).values()
+    stop_while_it_builds(root, step)
+    assert bytes_of(root).keys() < story.undisturbed.keys()
+    story.cluster.kill_raylet("h100")
+    assert graphql.wait_for_run(lost).status == "FAILURE"
+    (reason,) = graphql.step_failures(lost)
+    assert "Discovered failed Ray job" in reason
+    wait_until(lambda: not is_running(step.pid), "the process of the lost step to end", timeout_s=60)
+
+    story.cluster.start("h100")
+    wait_until(lambda: graphql.runs(tags={"dagster/parent_run_id": lost}), "the run to be launched again")
+    (again,) = graphql.runs(tags={"dagster/parent_run_id": lost})
+    assert graphql.wait_for_run(again.id).status == "SUCCESS", graphql.step_failures(again.id)
+    assert {seen.node for seen in story.steps_of(again.id).values()} == {story.cluster.addresses["h100"]}
+    assert bytes_of(root) == story.undisturbed
+
+
+def test_the_backfill_is_complete(story: Story) -> None:
+    (backfill,) = {run.tags["dagster/backfill"] for run in story.server.graphql.runs() if run.partition == RELEASES[1]}
+    assert story.server.graphql.wait_for_backfill(backfill) == "COMPLETED_SUCCESS"
+
+
+def test_a_job_without_the_token_is_refused(story: Story) -> None:
+    with pytest.raises(HTTPError, match="401"):
+        urlopen(f"{story.cluster.jobs_url}/api/jobs/")
+
+
+def packaged(graphql: GraphQL, backfill: str) -> bool:
+    """Tell whether the run of the package has ended, or any run of the backfill has failed."""
+    runs = graphql.runs_of_backfill(backfill)
+    ended = {run.status for run in runs if run.partition == RELEASES[1]} & {"SUCCESS", "FAILURE"}
+    return bool(ended) or any(run.status == "FAILURE" for run in runs)
+
+
+def printed(server: LiveServer, run_id: str, step: str) -> str:
+    """Return what the UI shows as the standard error of a step."""
+    events = server.graphql.query(
+        """query ($id: ID!) { runOrError(runId: $id) { ... on Run { eventConnection { events {
+             ... on LogsCapturedEvent { fileKey stepKeys } } } } } }""",
+        id=run_id,
+    )["runOrError"]["eventConnection"]["events"]
+    (file,) = [event["fileKey"] for event in events if step in event.get("stepKeys", ())]
+    shown = server.graphql.query(
+        "query ($key: [String!]!) { capturedLogs(logKey: $key) { stderr } }", key=[run_id, "compute_logs", file]
+    )
+    return str(shown["capturedLogs"]["stderr"])
+
+
+def stop_while_it_builds(root: Path, step: SeenStep) -> None:
+    """Stop the process of a step as soon as it has a work directory; the encoder is loaded after that."""
+    deadline = time.monotonic() + 300
+    while not [path for path in root.glob("work/embeddings~*/*") if path.name != "lock"]:
+        assert is_running(step.pid), "the step has ended"
+        assert time.monotonic() < deadline, "no work directory within 300 s"
+        time.sleep(0.002)
+    os.kill(step.pid, signal.SIGSTOP)

@@ -1,0 +1,265 @@
+"""A Ray cluster on loopback, started with the commands of ``deploy/ray/systemd``; gone when the test ends.
+
+Each node is a raylet of its own with an address of its own. Which raylet executes a step is read from the kernel's
+process tree, not from the step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shlex
+import shutil
+import signal
+import subprocess
+import sysconfig
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+from genolewm_assets_tests.places import REPOSITORY
+from genolewm_assets_tests.servers.programs import free_port, program
+
+#: In the order in which they start.
+NODES = ("head", "cpu", "h100")
+
+#: What Ray finds out by itself on a machine with the card.
+_CARD = ("--num-gpus=1", '--resources={"accelerator_type:H100":1}')
+#: Workers listen where the kernel has room: all nodes are on one machine.
+_PORTS = ("--min-worker-port=0", "--max-worker-port=0")
+_START_S = 180.0
+_LOOK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class SeenStep:
+    """A step as the kernel shows it: its process, the address of the raylet above it, and its CUDA devices."""
+
+    pid: int
+    node: str
+    devices: str | None
+
+
+def _free_addresses() -> dict[str, str]:
+    """Return addresses that no other cluster on this machine has, as far as chance can tell.
+
+    None of them is 127.0.0.1, which Ray replaces by the machine's outer address.
+    """
+    network = f"127.{1 + secrets.randbelow(250)}.{secrets.randbelow(250)}"
+    return {node: f"{network}.{number}" for number, node in enumerate(NODES, 2)}
+
+
+@dataclass
+class RayCluster:
+    """Nodes by the names of their units: ``head``, ``cpu``, ``h100``.
+
+    Attributes
+    ----------
+    folder
+        A short path: Ray's sockets lie below it.
+    addresses
+        Address of each node on loopback.
+    environment
+        Environment of the nodes besides what Ray itself needs: what each has in its ``genolewm.env``.
+    """
+
+    folder: Path
+    environment: Mapping[str, str]
+    token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+    addresses: Mapping[str, str] = field(default_factory=_free_addresses)
+    port: int = field(default_factory=free_port)
+    jobs_port: int = field(default_factory=free_port)
+    agent_port: int = field(default_factory=free_port)
+    client_port: int = field(default_factory=free_port)
+    _nodes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, repr=False)
+
+    @property
+    def jobs_url(self) -> str:
+        """Address of the job server."""
+        return f"http://{self.addresses['head']}:{self.jobs_port}"
+
+    @property
+    def client_environment(self) -> dict[str, str]:
+        """What a client of the cluster needs."""
+        return {
+            "GENOLEWM_RAY_ADDRESS": self.jobs_url,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(self.folder / "token"),
+        }
+
+    def log(self, node: str) -> Path:
+        return self.folder / f"{node}.log"
+
+    def start(self, node: str) -> None:
+        """Start a node as its unit does, and wait until the head knows it; the head comes first."""
+        self.folder.joinpath("token").write_text(self.token)
+        environment = {
+            **self.environment,
+            **self.client_environment,
+            "GENOLEWM_RAY_NODE": self.addresses[node],
+            "GENOLEWM_RAY_HEAD": f"{self.addresses['head']}:{self.port}",
+        }
+        command = [program("setpriv"), "--pdeathsig=TERM", *self._command(node, environment)]
+        with self.log(node).open("ab") as log:
+            self._nodes[node] = subprocess.Popen(
+                command, env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + _START_S
+        while self.addresses[node] not in self.alive():
+            assert self._nodes[node].poll() is None, self.log(node).read_text()[-4_000:]
+            assert time.monotonic() < deadline, f"waited {_START_S:g} s for the Ray node {node}"
+            time.sleep(0.2)
+
+    def _command(self, node: str, environment: Mapping[str, str]) -> list[str]:
+        text = (REPOSITORY / f"deploy/ray/systemd/genolewm-ray-{node}.service").read_text()
+        (line,) = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
+        places = {
+            "/opt/genolewm/venv/bin": sysconfig.get_path("scripts"),
+            "/var/cache/genolewm/ray": str(self.folder / "ray"),
+            "--port=6379": f"--port={self.port}",
+            "--dashboard-port=8265": f"--dashboard-port={self.jobs_port}",
+            "--dashboard-agent-listen-port=52365": f"--dashboard-agent-listen-port={self.agent_port}",
+            **{f"${{{name}}}": environment[name] for name in ("GENOLEWM_RAY_NODE", "GENOLEWM_RAY_HEAD")},
+        }
+        for place, here in places.items():
+            line = line.replace(place, here)
+        further = {"head": (f"--ray-client-server-port={self.client_port}",), "h100": _CARD}
+        return [*shlex.split(line), *_PORTS, *further.get(node, ())]
+
+    def alive(self) -> set[str]:
+        """Return the addresses of the nodes that the head takes for alive."""
+        request = Request(f"{self.jobs_url}/nodes?view=summary", headers={"Authorization": f"Bearer {self.token}"})
+        with suppress(OSError), urlopen(request, timeout=10) as answer:
+            summaries = json.load(answer)["data"]["summary"]
+            return {each["ip"] for each in summaries if each.get("raylet", {}).get("state") == "ALIVE"}
+        return set()
+
+    def kill_raylet(self, node: str) -> None:
+        """End the raylet of a node with SIGKILL, and nothing else; the rest of the node has to notice."""
+        (raylet,) = [pid for pid, words in self._members(self.addresses[node]) if _raylet_address(words) is not None]
+        os.kill(raylet, signal.SIGKILL)
+        self._nodes.pop(node).wait(_START_S)
+
+    def stop(self) -> None:
+        """End every process of the cluster with SIGKILL, the jobs among them."""
+        for address in self.addresses.values():
+            self._end(address)
+        for node in self._nodes.values():
+            node.wait()
+
+    def _end(self, address: str) -> None:
+        while mine := self._members(address):
+            for pid, _ in mine:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+
+    def _members(self, address: str) -> list[tuple[int, list[bytes]]]:
+        """Return the living processes of a node, told by the environment that its unit began with."""
+        wanted = {"RAY_AUTH_TOKEN_PATH": str(self.folder / "token"), "GENOLEWM_RAY_NODE": address}.items()
+        return [found for found in _processes() if wanted <= variables_of(found[0]).items() and is_running(found[0])]
+
+
+@contextmanager
+def ray_cluster(environment: Mapping[str, str]) -> Iterator[RayCluster]:
+    """Run a cluster of three nodes until the block ends; the nodes start one after the other.
+
+    Two raylets that start on one machine at the same moment can take the same socket.
+    """
+    cluster = RayCluster(Path(tempfile.mkdtemp(prefix="genolewm-ray-", dir="/tmp")), environment)
+    try:
+        for node in NODES:
+            cluster.start(node)
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(cluster.folder, ignore_errors=True)
+
+
+class Witness:
+    """Notes the raylet above every step of Dagster while the block lasts; keys are run id and step key."""
+
+    def __init__(self) -> None:
+        self.steps: dict[tuple[str, str], SeenStep] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="witness", daemon=True)
+
+    def __enter__(self) -> Witness:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(_LOOK_S):
+            for pid, words in _processes():
+                if b"execute_step" in words and words[0].endswith(b"python"):
+                    self._note(pid)
+
+    def _note(self, pid: int) -> None:
+        variables, node = variables_of(pid), raylet_above(pid)
+        if node is not None and (job := variables.get("RAY_JOB_CONFIG_JSON_ENV_VAR")):
+            run_id = json.loads(job)["metadata"]["dagster/run-id"]
+            seen = SeenStep(pid, node, variables.get("CUDA_VISIBLE_DEVICES"))
+            self.steps.setdefault((run_id, variables["DAGSTER_RUN_STEP_KEY"]), seen)
+
+
+def raylet_above(pid: int) -> str | None:
+    """Return the address of the raylet that is the nearest ancestor of a process; None if none is."""
+    with suppress(OSError):
+        while pid > 1:
+            if (address := _raylet_address(_words(pid))) is not None:
+                return address
+            pid = _status(pid)[1]
+    return None
+
+
+def variables_of(pid: int) -> dict[str, str]:
+    """Return the environment that a process was started with; empty if it has ended."""
+    with suppress(OSError):
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return dict(entry.decode(errors="replace").partition("=")[::2] for entry in entries if b"=" in entry)
+    return {}
+
+
+def _processes() -> Iterator[tuple[int, list[bytes]]]:
+    """Yield every process with the words of its command."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                yield int(entry.name), _words(int(entry.name))
+
+
+def _words(pid: int) -> list[bytes]:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+
+
+def _raylet_address(words: list[bytes]) -> str | None:
+    """Return the address of a raylet, from the words of its command; None of another program."""
+    if not words[0].endswith(b"/raylet"):
+        return None
+    prefix = b"--node_ip_address="
+    return next(word.removeprefix(prefix).decode() for word in words if word.startswith(prefix))
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process exists and has not ended."""
+    return _status(pid)[0] not in "ZX"
+
+
+def _status(pid: int) -> tuple[str, int]:
+    """Return state and parent of a process; state ``X`` if it does not exist."""
+    with suppress(OSError):
+        # After the command's name in parentheses: state, parent (proc(5)).
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+        return state, int(parent)
+    return "X", 0
