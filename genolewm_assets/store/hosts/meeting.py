@@ -79,14 +79,18 @@ class Meeting:
         self.folder = folder
         is_root = (folder.parents[1] / ROOT_FILE).exists()
         self._emptied = [folder] if is_root else [folder, folder.parent]
-        folder.mkdir(parents=True, exist_ok=True)
-        self.owner = LeaseOwner.of_this_process("checks the root", folder.stat().st_dev)
+        self.owner = LeaseOwner.of_this_process("checks the root")
         self._note, self._writing, self._stopped = Note(asdict(self.owner)), threading.Lock(), threading.Event()
         self._partner: Note | None = None
 
     def __enter__(self) -> Self:
-        self._publish()
-        threading.Thread(target=self._keep_beating, name="root check", daemon=True).start()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._publish()
+            threading.Thread(target=self._keep_beating, name="root check", daemon=True).start()
+        except BaseException as err:
+            self.__exit__(type(err), err, None)
+            raise
         return self
 
     def __exit__(
