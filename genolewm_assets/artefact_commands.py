@@ -1,8 +1,9 @@
-"""Commands for published artefacts: ``genolewm cache ...``, ``genolewm holdouts ...`` and ``genolewm package ...``."""
+"""Commands for published artefacts: ``genolewm cache``, ``holdouts``, ``package`` and ``root ...``."""
 
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.table import Table
 
 from genolewm_assets.console import ConsoleProgress, err, out
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 cache_app = typer.Typer(help="Array stores, which cache encoder states.", no_args_is_help=True)
 holdouts_app = typer.Typer(help="Holdouts, which training never sees.", no_args_is_help=True)
+root_app = typer.Typer(help="The root folder itself.", no_args_is_help=True)
 package_app = typer.Typer(help="Split packages, the data sets that training reads.", no_args_is_help=True)
 
 CachePath = Annotated[Path, typer.Argument(help="An array store, or a folder of array stores.")]
@@ -269,6 +272,50 @@ def holdouts_t0(
         moved = ", moved: build its holdouts and package again" if choice != before.get(name, choice) else ""
         out.print(f"{name}: T0 {choice.earlier or 'none'} ({choice.rule}){moved}", markup=False, highlight=False)
     out.print(f"holdouts.temporal: {setting}", markup=False, highlight=False)
+
+
+@root_app.command("check")
+def root_check(
+    root: Annotated[Path, typer.Argument(metavar="ROOT", help="A root, or an existing folder that is to become one.")],
+    wait_s: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for the other run.")
+    ] = 300.0,
+    *,
+    one_machine: Annotated[
+        bool, typer.Option("--one-machine", help="Accept two runs on one machine, to try the command out.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check, with a second run on another machine, whether both can build in one root; exit with 4 if not.
+
+    Run it on both machines at the same time. Each changes files, names and locks in `ROOT/work/.root-check`, the other
+    one looks, and both print the verdicts. Nothing is left behind.
+
+    Example, on each of two machines: `genolewm root check /shared/root`
+    """
+    from genolewm_assets.store.hosts import check_root
+
+    err.print(f"{root}: run this command on another machine too, now", markup=False, highlight=False, soft_wrap=True)
+    # A job scheduler ends a command by SIGTERM; its files are removed then too.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with ConsoleProgress(err) as progress:
+            check = check_root(root, wait_s=wait_s, one_machine=one_machine, progress=progress)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if as_json:
+        out.print_json(json.dumps({"passed": check.passed, **asdict(check)}))
+    else:
+        table = Table("point", "verdict", "seen here", "seen there")
+        for point in check.points:
+            table.add_row(point.point, point.verdict, point.here, point.there)
+        out.print(table)
+        lines = [f"here: {check.here}", f"there: {check.there}"]
+        lines += [f"{point.point}: {point.verdict}. {point.remedy}." for point in check.points if point.remedy]
+        for line in [*lines, "both machines can use this root" if check.passed else "do not share this root as it is"]:
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+    if not check.passed:
+        raise typer.Exit(4)
 
 
 def print_removed(removed: Sequence[Removed], *, dry_run: bool, as_json: bool) -> None:

@@ -31,6 +31,7 @@ from genolewm_assets.artefact_commands import (
     package_app,
     print_findings,
     print_removed,
+    root_app,
 )
 from genolewm_assets.audit_commands import audit_app
 from genolewm_assets.catalog_commands import catalog_app
@@ -64,6 +65,7 @@ app.add_typer(catalog_app, name="catalog")
 app.add_typer(cache_app, name="cache")
 app.add_typer(package_app, name="package")
 app.add_typer(holdouts_app, name="holdouts")
+app.add_typer(root_app, name="root")
 app.add_typer(audit_app, name="audit")
 
 PortOption = Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65_535)]

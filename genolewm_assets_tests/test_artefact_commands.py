@@ -224,3 +224,15 @@ def test_cache_verify_of_a_cache_without_manifest_compares_checksums(
     build_cache(tmp_path / "profiles", write_sources(tmp_path / "raw", 1))
     assert run(monkeypatch, "cache", "verify", tmp_path / "profiles") == 0
     assert capfd.readouterr().out.endswith("intact: every checksum matches\n")
+
+
+def test_a_root_check_without_a_partner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "root", "check", tmp_path, "--wait", "0.3") == 4
+    first, second = capfd.readouterr().err.splitlines()
+    assert first == f"{tmp_path}: run this command on another machine too, now"
+    assert second.startswith(
+        f"{tmp_path}: no second run of this check was seen within 0.3 s. Run the command on another"
+    )
+    assert list(tmp_path.iterdir()) == []

@@ -262,6 +262,7 @@ def test_cache_windows_refuses_what_is_no_such_option(
             "package verify",
             "package diff",
             "package pin",
+            "root check",
         ),
     ],
 )

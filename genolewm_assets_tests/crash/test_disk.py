@@ -28,7 +28,7 @@ from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, make_pl
 
 OLD = make_plan()
 NEW = make_plan({"variants.bin": b"new" * 4000}, code_version="2")
-_WRITING = ("fsync", "rename", "replace", "symlink", "mkdir")
+_WRITING = ("fsync", "rename", "replace", "link", "symlink", "mkdir")
 
 
 def failing_at(number: int, code: int, patch: pytest.MonkeyPatch) -> Callable[[], int]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 #: Every call of `os` by which the store changes what is on disk. `shutil` and `pathlib` go through them too.
-_CALLS = ("fsync", "rename", "replace", "symlink", "mkdir", "unlink", "rmdir", "open")
+_CALLS = ("fsync", "rename", "replace", "link", "symlink", "mkdir", "unlink", "rmdir", "open")
 
 
 #: Further functions that a kill may come before: what has them, and their names.

@@ -13,6 +13,7 @@ token in the record before it publishes, and aborts.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -41,6 +42,8 @@ from genolewm_assets.store.locks.record import (
 )
 
 GUARD = "lock"
+# Error numbers of link(2) on a file system without hard links.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
 
 _POLL_S = 0.05
 # Seconds to wait for the guard, which is held only briefly: to read the record, and to publish or release.
@@ -104,6 +107,9 @@ class WriterLease:
                     self._hold = _take(self._folder, found, self._note)
                     return None
                 return found
+        except FileExistsError:
+            # A network file system showed an old state of the folder: there is a record.
+            return FoundRecord(read_owner(record), Standing.HOLDS, time.time())
         except BusyError:
             # A process that holds the guard so long is publishing or removing files. The record is only read: testing
             # its flock would briefly take that lock.
@@ -245,11 +251,14 @@ class _Hold:
 
 
 def _take(folder: Path, found: FoundRecord | None, note: str) -> _Hold:
-    """Write the record in place of a void one; the caller holds the guard."""
+    """Write the record in place of a void one; the caller holds the guard.
+
+    Raises :class:`FileExistsError` if there was none and the file server has one all the same.
+    """
     record = folder / RECORD
     if found is not None and found.standing is Standing.EXPIRED:
         os.rename(record, displaced_record(folder, found.owner))  # noqa: PTH104
-    owner, descriptor = LeaseOwner.of_this_process(note), None
+    owner, descriptor = LeaseOwner.of_this_process(note, folder.stat().st_dev), None
     scratch = folder / f".{RECORD}.{owner.mark[:8]}.tmp"
     try:
         with naming(record), scratch.open("xb") as handle:
@@ -257,21 +266,38 @@ def _take(folder: Path, found: FoundRecord | None, note: str) -> _Hold:
             handle.flush()
             # Without the sync a power cut could leave an empty record, which names no owner of the work directories.
             os.fsync(handle.fileno())
-        os.rename(scratch, record)  # noqa: PTH104 - the crash tests kill at the functions of `os`
+        _put_in_place(scratch, record, there=found is not None and found.standing is Standing.DEAD)
         descriptor = os.open(record, os.O_RDWR | os.O_NOFOLLOW)
         with naming(record):
             flock(descriptor, wait=True)  # waits at most while another process tests the flock
         hold = _Hold(owner, descriptor)
         HELD.add(owner.token)
         threading.Thread(target=hold.keep_renewing, name=f"lease of {folder.name}", daemon=True).start()
-    except BaseException:
+    except BaseException as err:
         HELD.discard(owner.token)
-        for path in (scratch, record):
+        for path in (scratch, *([] if isinstance(err, FileExistsError) else [record])):
             path.unlink(missing_ok=True)
         if descriptor is not None:
             os.close(descriptor)
         raise
     return hold
+
+
+def _put_in_place(scratch: Path, record: Path, *, there: bool) -> None:
+    """Give a record its name; where none is known to be there, let the file server refuse a second one."""
+    if not there:
+        try:
+            # A client may hold "no such name" in its cache, and rename would then replace the record of an owner.
+            os.link(scratch, record)
+        except FileExistsError:
+            raise
+        except OSError as err:
+            if err.errno not in _NO_LINKS:
+                raise
+        else:
+            scratch.unlink()
+            return
+    os.rename(scratch, record)  # noqa: PTH104 - the crash tests kill at the functions of `os`
 
 
 def _now_s(guard: int) -> float:

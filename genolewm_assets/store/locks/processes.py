@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 # Tolerance, in seconds, between the clock of a log and that of the process table.
@@ -26,6 +27,18 @@ def pid_namespace() -> str:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         return ""
+
+
+def machine_id() -> str:
+    """Return the id of this installation (machine-id(5)), which restarts keep; empty if it has none, as in containers.
+
+    Unlike a host name, it tells a machine that was restarted from another machine of the same name.
+    """
+    try:
+        found = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeError):
+        return ""
+    return found if re.fullmatch(r"[0-9a-f]{32}", found) else ""
 
 
 def started_ticks(pid: int) -> int | None:

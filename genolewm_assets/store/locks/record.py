@@ -21,7 +21,13 @@ from typing import Any
 
 from genolewm_assets.errors import ResourceError
 from genolewm_assets.store.locks.guard import is_flocked
-from genolewm_assets.store.locks.processes import boot_id, is_same_process, pid_namespace, started_ticks
+from genolewm_assets.store.locks.processes import (
+    boot_id,
+    is_same_process,
+    machine_id,
+    pid_namespace,
+    started_ticks,
+)
 
 RECORD = "lock.json"
 #: Seconds between renewals, and seconds without renewal after which another machine may take the lock.
@@ -64,6 +70,11 @@ class LeaseOwner:
         Time of the acquisition by the owner's clock, ISO 8601, UTC.
     note
         What the owner does, for messages: at most 255 printable characters; may be empty.
+    machine_id
+        See :func:`machine_id`; empty if unknown.
+    device
+        Device number of the lock's folder as the owner sees it (``st_dev``); None if unknown. On one kernel, processes
+        with different numbers use different mounts, which may not share their flocks.
     """
 
     host: str
@@ -74,13 +85,15 @@ class LeaseOwner:
     token: str
     since: str
     note: str = ""
+    machine_id: str = ""
+    device: int | None = None
 
     @classmethod
-    def of_this_process(cls, note: str = "") -> LeaseOwner:
+    def of_this_process(cls, note: str = "", device: int | None = None) -> LeaseOwner:
         """Return this process as an owner, with a new token."""
         pid, since = os.getpid(), datetime.now(UTC).isoformat(timespec="seconds")
         machine = (os.uname().nodename, boot_id(), pid_namespace())
-        return cls(*machine, pid, started_ticks(pid), secrets.token_hex(16), since, note)
+        return cls(*machine, pid, started_ticks(pid), secrets.token_hex(16), since, note, machine_id(), device)
 
     def is_here(self) -> bool:
         """Tell whether the process is, or was, one of this machine since its start, and its id is one of ours."""
@@ -138,7 +151,7 @@ def find_record(path: Path, now: Callable[[], float]) -> FoundRecord | None:
         # Records are written atomically. An empty one means that the owner's machine lost power before the sync.
         standing = _standing_here(owner, descriptor) if raw.strip(b"\0") else Standing.DEAD
         if standing is None:
-            standing = _standing_elsewhere(owner, _silence_s(descriptor, renewed_s, now()))
+            standing = _standing_elsewhere(owner, descriptor, _silence_s(descriptor, renewed_s, now()))
         return FoundRecord(owner, standing, renewed_s)
     finally:
         os.close(descriptor)
@@ -187,14 +200,16 @@ def _parse(raw: bytes) -> LeaseOwner | None:
         if (document["schema"], document["schema_version"].partition(".")[0]) != (_SCHEMA, _MAJOR):
             return None
         texts = [document[name] for name in ("host", "boot_id", "pid_namespace", "token", "since")]
-        texts.append(document.get("note", ""))
-        pid, ticks = document["pid"], document["started_ticks"]
+        texts += [document.get(name, "") for name in ("note", "machine_id")]
+        pid, ticks, device = document["pid"], document["started_ticks"], document.get("device")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     # Validated strictly: the token becomes part of file names, and the process id is passed to kill(2).
     fits = all(_is_text(text) for text in texts) and _TOKEN.fullmatch(texts[3]) is not None
-    fits = fits and _is_number(pid, 1, _MAX_PID) and (ticks is None or _is_number(ticks, 0, 1 << 63))
-    return LeaseOwner(texts[0], texts[1], texts[2], pid, ticks, texts[3], texts[4], texts[5]) if fits else None
+    fits = fits and _is_number(pid, 1, _MAX_PID)
+    fits = fits and all(number is None or _is_number(number, 0, 1 << 64) for number in (ticks, device))
+    host, boot, namespace, token, since, note, machine = texts
+    return LeaseOwner(host, boot, namespace, pid, ticks, token, since, note, machine, device) if fits else None
 
 
 def _is_text(value: Any) -> bool:
@@ -206,25 +221,38 @@ def _is_number(value: Any, least: int, most: int) -> bool:
 
 
 def _standing_here(owner: LeaseOwner | None, descriptor: int) -> Standing | None:
-    """Return the state of an owner on this machine, judged by its process; None for an owner on another machine."""
+    """Return the state of an owner on this kernel, judged by its process or flock; None if neither can be examined."""
     if owner is None or not owner.boot_id or owner.boot_id != boot_id():
         return None
+    one_mount = owner.device in {None, os.fstat(descriptor).st_dev}
     if (owner.host, owner.pid_namespace) == (os.uname().nodename, pid_namespace()):
         # A process may have released the lock without being able to remove its record (disk failure).
-        held = owner.token in HELD if owner.pid == os.getpid() else is_flocked(descriptor)
+        own = owner.pid == os.getpid()
+        held = owner.token in HELD if own else is_flocked(descriptor) or not one_mount
         alive = held and is_same_process(owner.pid, owner.started_ticks)
-    else:
+    elif one_mount:
         # The owner is in another container on this kernel: its process id means nothing here, its flock does.
         alive = is_flocked(descriptor)
+    else:
+        # Another container with a mount of its own: a flock that is not seen here may be held there.
+        return None
     return Standing.HOLDS if alive else Standing.DEAD
 
 
-def _standing_elsewhere(owner: LeaseOwner | None, silence_s: float) -> Standing:
+def _standing_elsewhere(owner: LeaseOwner | None, descriptor: int, silence_s: float) -> Standing:
     if silence_s <= LEASE_S:
         return Standing.HOLDS
-    # This machine, by name, has been rebooted since, so the process has ended.
-    rebooted = owner is not None and owner.host == os.uname().nodename and owner.boot_id and boot_id()
-    return Standing.DEAD if rebooted else Standing.EXPIRED
+    restarted = owner is not None and _is_this_machine_before(owner) and not is_flocked(descriptor)
+    return Standing.DEAD if restarted else Standing.EXPIRED
+
+
+def _is_this_machine_before(owner: LeaseOwner) -> bool:
+    """Return whether an owner ran on this machine before its last restart, which ended the owner's process.
+
+    Two machines can have one host name, so the name alone does not count.
+    """
+    known = owner.host == os.uname().nodename and bool(owner.machine_id) and owner.machine_id == machine_id()
+    return known and bool(owner.boot_id and boot_id()) and owner.boot_id != boot_id()
 
 
 def _silence_s(descriptor: int, renewed_s: float, now_s: float) -> float:

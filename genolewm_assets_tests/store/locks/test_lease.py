@@ -21,7 +21,7 @@ from genolewm_assets.store.locks import lease as lease_module
 from genolewm_assets.store.locks import record as lock_record
 from genolewm_assets.store.locks.lease import GUARD, WriterLease, is_held
 from genolewm_assets.store.locks.processes import started_ticks
-from genolewm_assets.store.locks.record import RECORD, LeaseOwner
+from genolewm_assets.store.locks.record import RECORD, LeaseOwner, read_owner
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import outcome, start
 from genolewm_assets_tests.worlds.store.leases import (
@@ -154,8 +154,10 @@ def test_a_process_that_ends_without_releasing_ends(folder: Path) -> None:
 @pytest.mark.parametrize("owner", [foreign_owner(), foreign_owner(host=os.uname().nodename)], ids=["host", "boot"])
 @pytest.mark.parametrize("silent_s", [0, 55, 65])
 def test_a_lock_of_another_machine_lasts_a_minute_after_its_last_renewal(
-    folder: Path, owner: LeaseOwner, silent_s: float
+    folder: Path, owner: LeaseOwner, silent_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lock_record, "machine_id", lambda: "1" * 32)
+    owner = replace(owner, machine_id="1" * 32)
     write_record(folder, owner, silent_s=silent_s)
     if silent_s < 60:
         check_busy(folder, rf"process {owner.pid} on {owner.host}, .*can be taken once it has not been renewed .* 60 s")
@@ -254,12 +256,12 @@ def test_nobody_takes_the_lock_inside_a_fence(folder: Path, monkeypatch: pytest.
     lease.release()
 
 
-@pytest.mark.parametrize("call", ["rename", "open"])
+@pytest.mark.parametrize("call", ["link", "open"])
 def test_a_lock_that_the_disk_refuses_is_free(folder: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     real = getattr(os, call)
 
     def refuse(path: str | Path, *args: object, **kwargs: object) -> object:
-        written = call == "rename" or (Path(path).name == RECORD and Path(path).exists())
+        written = call == "link" or (Path(path).name == RECORD and Path(path).exists())
         if written:
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         return real(path, *args, **kwargs)
@@ -336,3 +338,58 @@ def test_killed_at_any_call_of_acquire_and_release_the_lock_is_free_at_once(
         assert left <= {"", "displaced"}, point
         assert ("displaced" in left) == (former in {"expired", "unknown"}), point
     assert kill_points.last >= 4
+
+
+@pytest.mark.parametrize("container", [False, True], ids=["same", "container"])
+def test_an_owner_behind_another_mount_is_not_judged_by_a_flock_that_may_not_reach_here(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, container: bool
+) -> None:
+    """Of two FUSE mounts of one folder on one kernel, each has flocks of its own."""
+    with holding(folder, tmp_path) as child:
+        record = folder / RECORD
+        document = json.loads(record.read_bytes())
+        other = {"device": document["device"] + 1, **({"pid_namespace": "pid:[1]"} if container else {})}
+        record.write_text(json.dumps({**document, **other}))
+        monkeypatch.setattr(lock_record, "is_flocked", lambda _: False)
+        check_busy(folder, f"process {child} on")
+        silence(record, 61)
+        if not container:
+            # Its process id means the same here, so its process decides.
+            check_busy(folder, f"process {child} on")
+            return
+        with lease_of(folder).acquire(0):
+            assert names(folder) == [f"displaced.{document['token'][:16]}.json", GUARD, RECORD]
+
+
+@pytest.mark.parametrize("change", ["another machine", "no machine id", "still locked"])
+def test_a_machine_of_the_same_name_is_not_this_one_before_its_restart(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    monkeypatch.setattr(lock_record, "machine_id", lambda: "" if change == "no machine id" else "1" * 32)
+    theirs = {"another machine": "2" * 32, "no machine id": "", "still locked": "1" * 32}[change]
+    owner = replace(foreign_owner(host=os.uname().nodename), machine_id=theirs)
+    record = write_record(folder, owner, silent_s=61)
+    with record.open("rb+") as handle:
+        if change == "still locked":
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        with lease_of(folder).acquire(0):
+            assert names(folder) == [f"displaced.{owner.mark}.json", GUARD, RECORD]
+
+
+def test_a_record_that_a_cache_of_names_hides_is_not_replaced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client of a network file system can hold "no such name" for a minute."""
+    owner = foreign_owner()
+    write_record(folder, owner)
+    monkeypatch.setattr(lease_module, "find_record", lambda *_: None)
+    with pytest.raises(BusyError, match=f"process {owner.pid} on elsewhere"):
+        lease_of(folder).acquire(0)
+    assert read_owner(folder / RECORD) == owner
+    assert names(folder) == [GUARD, RECORD]
+
+
+def test_a_file_system_without_hard_links_will_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    check_free(folder)

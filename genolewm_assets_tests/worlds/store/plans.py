@@ -80,3 +80,13 @@ def flip(path: Path, index: int, bit: int = 0) -> None:
     data = bytearray(path.read_bytes())
     data[index] ^= 1 << bit
     path.write_bytes(data)
+
+
+def numbered_plan(number: int, *, before_write: Callable[[Path], None] = lambda _: None) -> BuildPlan:
+    """One of many partitions, each with content of its own."""
+    return make_plan(
+        {name: data + f"{number}\n".encode() for name, data in CONTENT.items()},
+        artefact=ArtefactId("gnomad/shard", f"part{number}"),
+        location=f"gnomad/4.1/part{number}",
+        before_write=before_write,
+    )

@@ -1,0 +1,1 @@
+from .check import check_root as check_root
