@@ -136,9 +136,13 @@ def _reading_rank(name: str, value: object) -> int:
 
 
 def list_files(files: tuple[FileEntry, ...]) -> dg.MetadataValue:
-    """Return the files of an artefact as a table of path (relative to the artefact's), rows, size and SHA-256."""
-    shown = [(file.path, file.rows, file.size_bytes, file.sha256[:12]) for file in files[:_FILES_SHOWN]]
-    if left_out := files[_FILES_SHOWN:]:
+    """Return the files of an artefact as a table of path (relative to the artefact's), rows, size and SHA-256.
+
+    Arrays are listed last: of a package, which has many, people look for the tables.
+    """
+    ordered = sorted(files, key=lambda file: file.path.endswith(".npy"))
+    shown = [(file.path, file.rows, file.size_bytes, file.sha256[:12]) for file in ordered[:_FILES_SHOWN]]
+    if left_out := ordered[_FILES_SHOWN:]:
         rest = sum(file.size_bytes for file in left_out)
         shown.append((f"and {len(left_out):,} more: see manifest.json", None, rest, ""))
     columns = {"file": "string", "rows": "int", "size_bytes": "int", "sha256": "string"}

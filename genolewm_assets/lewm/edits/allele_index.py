@@ -80,10 +80,12 @@ class Classification:
             return Classification.unknown(len(rows))
         label, stars = (np.where(known, column[at], np.int8(UNKNOWN)) for column in (self.label, self.stars))
         clinvar_id = np.where(known, self.clinvar_id[at], UNKNOWN)
-        spans = [(int(self.gene_at[row]), int(self.gene_at[row + 1])) if row >= 0 else (0, 0) for row in rows.tolist()]
-        ends = np.cumsum([0, *(end - first for first, end in spans)])
-        genes = [self.gene_ids[first:end] for first, end in spans if end > first]
-        return Classification(label, stars, clinvar_id, ends, np.concatenate([np.zeros(0, np.int64), *genes]))
+        first = np.where(known, self.gene_at[at], 0)
+        size = np.where(known, self.gene_at[at + 1] - first, 0)
+        ends = np.concatenate(([0], np.cumsum(size)))
+        # Gene k of allele i lies at first[i] + k, and at ends[i] + k in the result.
+        genes = self.gene_ids[np.repeat(first - ends[:-1], size) + np.arange(ends[-1])]
+        return Classification(label, stars, clinvar_id, ends, genes)
 
     @classmethod
     def unknown(cls, n: int) -> Self:
