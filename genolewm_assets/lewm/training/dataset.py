@@ -40,6 +40,7 @@ from genolewm_assets.lewm.training.schedule import EditMix, FileOrder, Schedule,
 from genolewm_assets.lewm.training.scoring import Bench, ScoringStream
 from genolewm_assets.lewm.training.split import SplitSources, read_split
 from genolewm_assets.lewm.training.stream import FrozenStream, TupleStream, Visits
+from genolewm_assets.lewm.training.tensors import share_batches
 
 
 def _collate_batches(batches: Sequence[TrainingBatch], **_: object) -> TrainingBatch:
@@ -49,6 +50,7 @@ def _collate_batches(batches: Sequence[TrainingBatch], **_: object) -> TrainingB
 
 # The extension point that default_collate documents: a loader without batch_size=None then merges items.
 default_collate_fn_map[TrainingBatch] = _collate_batches
+share_batches()
 
 
 class _PackageDataset(IterableDataset[TrainingBatch]):
