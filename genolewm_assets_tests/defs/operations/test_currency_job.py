@@ -48,7 +48,8 @@ def raise_frequency(world: BuiltWorld) -> None:
 def test_all_is_current_right_after_the_builds(world: BuiltWorld) -> None:
     found = evaluate(world)
     assert set(found) == BUILT
-    assert {key for key, _ in found} == set(PUBLISHING)
+    # The catalogue asks for no frozen epoch.
+    assert {key for key, _ in found} == set(PUBLISHING) - {"tuples/frozen"}
     assert all(each.passed for each in found.values())
 
 

@@ -119,8 +119,10 @@ def test_states_go_through_cache_package_and_stream(cached: tuple[str, Path], lo
         moved = np.linalg.norm(encode_targets(batch, loaded[kind]) - batch.source_states, axis=1)
         assert np.isfinite(moved).all()
         assert (moved > 0).all()
-    unedited = [replace(one, target_window=one.source_window) for one in batches[0].tuples]
-    same = encode_targets(replace(batches[0], tuples=tuple(unedited)), loaded[kind])
+    none = np.zeros(len(batches[0]), dtype=np.int64)
+    unedited = replace(batches[0], edits=replace(batches[0].edits, n_edits=none, origin_shift=none))
+    assert unedited.target_windows == tuple(unedited.source_windows[window] for window in unedited.edits.window)
+    same = encode_targets(unedited, loaded[kind])
     # From a prefix, other products are summed up than in the cached windows.
     np.testing.assert_allclose(same, batches[0].source_states, rtol=1e-5, atol=1e-6)
 
