@@ -33,6 +33,7 @@ from .partitions import clinvar_release_partitions as clinvar_release_partitions
 from .partitions import forensic_run_partitions as forensic_run_partitions
 from .partitions import on_circular_contigs as on_circular_contigs
 from .partitions import on_every_partition as on_every_partition
+from .partitions import on_frozen_release as on_frozen_release
 from .partitions import on_same_key as on_same_key
 from .release_age import NEWEST_RELEASE_BUILT as NEWEST_RELEASE_BUILT
 from .release_age import Releases as Releases

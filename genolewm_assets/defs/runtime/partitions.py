@@ -75,6 +75,11 @@ def on_every_partition(asset: Keyed) -> dg.AssetDep:
     return _on(asset, dg.AllPartitionMapping())
 
 
+def on_frozen_release(asset: Keyed) -> dg.AssetDep:
+    """Return a dependency of ``BY_FROZEN_RELEASE`` on the same release; without a partition, on all."""
+    return on_same_key(asset) if BY_FROZEN_RELEASE is BY_PACKAGED_RELEASE else on_every_partition(asset)
+
+
 def on_circular_contigs(asset: Keyed) -> dg.AssetDep:
     """Return a dependency on the partitions of ``asset`` that are circular contigs."""
     circular = [contig.name for contig in _CATALOG.contigs if contig.circular]
