@@ -4,6 +4,8 @@ from .allele_index import Classification as Classification
 from .draws import DrawKey as DrawKey
 from .draws import encode_parts as encode_parts
 from .haplotypes import HaplotypeSampler as HaplotypeSampler
+from .held_sequences import LEAST_WORDS as LEAST_WORDS
+from .held_sequences import HeldKmers as HeldKmers
 from .held_sequences import HeldSequences as HeldSequences
 from .rules import Haplotype as Haplotype
 from .rules import Redraw as Redraw

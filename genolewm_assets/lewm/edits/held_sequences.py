@@ -7,7 +7,7 @@ bases around the alleles (``lewm.packages``).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,36 @@ from genolewm_assets.lewm.packages import CONTEXT_BP
 
 #: Bits per key, at least, of the table that answers most queries at once.
 _KEY_BITS = 16
+#: Words that this table has at least: a shift by all 64 bits of a key has no meaning.
+LEAST_WORDS = 2
+
+
+class HeldKmers(NamedTuple):
+    """The 31-mers that held-out alleles make, as arrays; see ``kmer_kernels``.
+
+    Attributes
+    ----------
+    keys
+        uint64, shape (n,): sorted keys of the 31-mers.
+    seeds
+        uint64: word k has two bits of every 16-mer of the 31-mers whose key ``shift`` moves to k.
+    shift
+        Bits of a key behind those that name a word.
+    """
+
+    keys: NDArray[np.uint64]
+    seeds: NDArray[np.uint64]
+    shift: np.uint64
+
+    @classmethod
+    def of(cls, keys: NDArray[np.uint64], seeds: NDArray[np.uint64]) -> Self:
+        """Return the table of keys and seeds; the number of words, a power of two, tells the shift."""
+        return cls(keys, seeds, np.uint64(64 - (seeds.size.bit_length() - 1)))
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return the table of no 31-mer."""
+        return cls.of(np.zeros(0, dtype=np.uint64), np.zeros(LEAST_WORDS, dtype=np.uint64))
 
 
 class HeldSequences:
@@ -30,51 +60,43 @@ class HeldSequences:
 
     Notes
     -----
-    A 31-mer takes 10 to 12 bytes, an SNV up to 372. While they are read, up to twice
-    that is in use.
+    A 31-mer takes 10 to 12 bytes, an SNV up to 372. While they are read, up to twice that is in use.
     """
 
-    __slots__ = ("_bits", "_has_key", "_keys", "_shift")
+    __slots__ = ("table",)
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        from genolewm_assets.lewm.edits.kmer_kernels import has_key, keep_different, write_bits, write_new_keys
+        from genolewm_assets.lewm.edits import kmer_kernels
 
         parts: list[NDArray[np.uint64]] = []
         for batch in batches:
             (alt_at, alt_text), (ref_at, ref_text) = (_haplotypes(batch, allele) for allele in ("alt", "ref"))
             room = np.empty(alt_text.size, dtype=np.uint64)
-            parts.append(room[: write_new_keys(alt_at, alt_text, ref_at, ref_text, room)].copy())
+            parts.append(room[: kmer_kernels.write_new_keys(alt_at, alt_text, ref_at, ref_text, room)].copy())
         keys = _joined(parts)
         keys.sort()
         # resize gives the memory of repeated keys back; no other array refers to it.
-        keys.resize(keep_different(keys), refcheck=False)
-        leading = max(3, (_KEY_BITS * len(keys)).bit_length())
-        self._keys, self._shift = keys, np.uint64(64 - leading)
-        self._bits = np.zeros(1 << leading - 3, dtype=np.uint8)
-        write_bits(keys, self._shift, self._bits)
-        self._has_key = has_key
+        keys.resize(kmer_kernels.keep_different(keys), refcheck=False)
+        n_words = max(LEAST_WORDS, 1 << (_KEY_BITS * len(keys) // 64).bit_length())
+        self.table = HeldKmers.of(keys, np.zeros(n_words, dtype=np.uint64))
+        kmer_kernels.write_seeds(keys, self.table.shift, self.table.seeds)
 
     @classmethod
-    def of_arrays(cls, keys: NDArray[np.uint64], shift: np.uint64, bits: NDArray[np.uint8]) -> Self:
-        """Return the 31-mers of arrays that :attr:`arrays` gave; they may be maps of files."""
-        from genolewm_assets.lewm.edits.kmer_kernels import has_key
-
+    def of_table(cls, table: HeldKmers) -> Self:
+        """Return the 31-mers of a :attr:`table`, whose arrays may be maps of files."""
         held = cls.__new__(cls)
-        held._keys, held._shift, held._bits, held._has_key = keys, shift, bits, has_key
+        held.table = table
         return held
 
     def __len__(self) -> int:
         """Return the number of different 31-mers, of which one and its reverse complement count once."""
-        return len(self._keys)
-
-    @property
-    def arrays(self) -> tuple[NDArray[np.uint64], np.uint64, NDArray[np.uint8]]:
-        """Sorted keys, shift and bits, as the functions of ``kmer_kernels`` take them."""
-        return self._keys, self._shift, self._bits
+        return len(self.table.keys)
 
     def __contains__(self, bases: str) -> bool:
         """Tell whether upper-case bases contain one of the 31-mers, on either strand; N parts independent texts."""
-        return self._has_key(np.frombuffer(bases.encode(), np.uint8), self._keys, self._shift, self._bits)
+        from genolewm_assets.lewm.edits.kmer_kernels import has_key
+
+        return bool(has_key(np.frombuffer(bases.encode(), np.uint8), self.table))
 
 
 def around(bases: str, start: int, end: int) -> str:

@@ -10,12 +10,18 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-#: Bases of a k-mer.
-K = 31
+from genolewm_assets.lewm.edits.held_sequences import HeldKmers
+
+#: Bases of a k-mer, and of a seed. A k-mer has ``K - SEED + 1`` seeds, so it has exactly one of those that begin at
+#: every such place of a text.
+K, SEED = 31, 16
+_STEP = K - SEED + 1
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int32]
 Keys = npt.NDArray[np.uint64]
+Integers = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
 
 #: Code of every byte: A 0, C 1, G 2, T 3, any other 4. A look-up is faster than branches that cannot be predicted.
 _CODES = np.full(256, 4, dtype=np.uint64)
@@ -23,10 +29,18 @@ _CODES[np.frombuffer(b"ACGT", dtype=np.uint8)] = np.arange(4)
 
 _TOP = np.uint64(2 * (K - 1))
 _MASK = np.uint64((1 << 2 * K) - 1)
+_SEED_TOP = np.uint64(2 * (SEED - 1))
+_SEED_MASK = np.uint64((1 << 2 * SEED) - 1)
 _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(31)
+#: ``_FACTOR`` times this is 1, modulo 2**64.
+_INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
+_SIX = np.uint64(63)
+
+#: Compiles a function that kernels of ``lewm.sampler`` call; see ``compiling`` there.
+_inner = numba.njit(nogil=True, error_model="numpy", _nrt=False)
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner
 def _mix(kmer: np.uint64) -> np.uint64:
     """Return a different number for every 31-mer, with even leading bits."""
     return (kmer ^ (kmer >> _HALF)) * _FACTOR
@@ -96,43 +110,119 @@ def keep_different(keys: Keys) -> int:
 
 
 @numba.njit(nogil=True, cache=True)
-def write_bits(keys: Keys, shift: np.uint64, bits: Bytes) -> None:
-    """Set the bit of the leading bits of each key; a key has ``shift`` bits behind these, ``bits`` begins with 0."""
-    for key in keys:
-        at = key >> shift
-        bits[np.int64(at >> np.uint64(3))] |= np.uint8(1) << np.uint8(at & np.uint64(7))
+def _unmix(key: np.uint64) -> np.uint64:
+    """Return the 31-mer of a key."""
+    mixed = key * _INVERSE
+    return mixed ^ (mixed >> _HALF) ^ (mixed >> (_HALF + _HALF))
+
+
+@_inner
+def _seed_bits(forward: np.uint64, backward: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the mixed key of a seed, whose leading bits name a word, and the two bits of the seed in it."""
+    key = _mix(min(forward, backward))
+    # The middle of a product depends on all bits of its factors.
+    return key, (np.uint64(1) << (key >> np.uint64(26) & _SIX)) | (np.uint64(1) << (key >> np.uint64(20) & _SIX))
 
 
 @numba.njit(nogil=True, cache=True)
-def has_key(text: Bytes, keys: Keys, shift: np.uint64, bits: Bytes) -> bool:
-    """Tell whether a 31-mer of a text has one of some sorted keys, for which :func:`write_bits` filled ``bits``."""
+def write_seeds(keys: Keys, shift: np.uint64, seeds: Keys) -> None:
+    """Set two bits in one word for every seed, of either strand, of the 31-mers of some keys; ``seeds`` begins with 0.
+
+    The word is the one that the leading bits of a seed's key name; a key has ``shift`` bits behind these.
+    """
+    for key in keys:
+        kmer = _unmix(key)
+        for at in range(_STEP):
+            forward, backward, left = (kmer >> np.uint64(2 * at)) & _SEED_MASK, np.uint64(0), kmer >> np.uint64(2 * at)
+            for _ in range(SEED):
+                backward = (backward << np.uint64(2)) | (np.uint64(3) - (left & np.uint64(3)))
+                left >>= np.uint64(2)
+            own, bits = _seed_bits(forward, backward)
+            seeds[np.int64(own >> shift)] |= bits
+
+
+@numba.njit(nogil=True, cache=True)
+def has_key(text: Bytes, table: HeldKmers) -> bool:
+    """Tell whether a 31-mer of a text has one of the keys of a table."""
     if text.size < K:
         return False
     own = np.empty(text.size - K + 1, dtype=np.uint64)
-    for key in own[: write_keys(text, own)]:
-        at = key >> shift
-        # Few of the 31-mers get past this line, which reads one byte.
-        if bits[np.int64(at >> np.uint64(3))] >> np.uint8(at & np.uint64(7)) & np.uint8(1):
-            found = np.searchsorted(keys, key)
-            if found < keys.size and keys[found] == key:
-                return True
+    n, at = write_keys(text, own), 0
+    while at < n and not _is_key(own[at], table):
+        at += 1
+    return at < n
+
+
+@_inner
+def has_key_of_codes(codes: Bytes, table: HeldKmers) -> bool:
+    """Tell the same of bases that are given as codes, A 0 to T 3, without room of its own.
+
+    One seed in 16 bases is looked up. Only where all seeds of a 31-mer are those of the table is its key looked up.
+    """
+    for at in range(_STEP - 1, codes.size - SEED + 1, _STEP):
+        if _is_seed(codes, at, table) and _has_key_around(codes, at, table):
+            return True
     return False
 
 
 @numba.njit(nogil=True, cache=True)
-def has_key_of_codes(codes: Bytes, keys: Keys, shift: np.uint64, bits: Bytes) -> bool:
-    """Tell the same of bases that are given as codes, A 0 to T 3, without room of its own."""
-    forward, backward = np.uint64(0), np.uint64(0)
-    for at in range(codes.size):
-        code = np.uint64(codes[at])
-        forward = ((forward << np.uint64(2)) | code) & _MASK
-        backward = (backward >> np.uint64(2)) | ((np.uint64(3) - code) << _TOP)
-        if at < K - 1:
-            continue
-        key = _mix(min(forward, backward))
-        place = key >> shift
-        if bits[np.int64(place >> np.uint64(3))] >> np.uint8(place & np.uint64(7)) & np.uint8(1):
-            found = np.searchsorted(keys, key)
-            if found < keys.size and keys[found] == key:
-                return True
+def mark_spelling(packed: Bytes, first: Integers, n_bases: Integers, table: HeldKmers, marks: Marks) -> None:
+    """Mark the rows whose bases have one of the keys of a table.
+
+    Parameters
+    ----------
+    packed
+        uint8: four bases a byte, the first in the lowest bits; A 0 to T 3.
+    first, n_bases
+        int64, shape (n,): first byte of each row, and its bases.
+    marks
+        bool, shape (n,).
+    """
+    codes = np.empty(n_bases.max() if n_bases.size else 0, dtype=np.uint8)
+    for row in range(first.size):
+        for at in range(n_bases[row]):
+            codes[at] = packed[first[row] + (at >> 2)] >> np.uint8(2 * (at & 3)) & np.uint8(3)
+        marks[row] = has_key_of_codes(codes[: n_bases[row]], table)
+
+
+@_inner
+def _has_key_around(codes: Bytes, seed_at: int, table: HeldKmers) -> bool:
+    """Tell whether a 31-mer that has the seed at a place, one of the table's, has one of its keys."""
+    low, high = seed_at, seed_at
+    while low > max(0, seed_at - _STEP + 1) and _is_seed(codes, low - 1, table):
+        low -= 1
+    while high < min(codes.size - SEED, seed_at + _STEP - 1) and _is_seed(codes, high + 1, table):
+        high += 1
+    for first in range(low, high - _STEP + 2):
+        forward, backward = np.uint64(0), np.uint64(0)
+        for place in range(K):
+            code = np.uint64(codes[first + place])
+            forward = (forward << np.uint64(2)) | code
+            backward = (backward >> np.uint64(2)) | ((np.uint64(3) - code) << _TOP)
+        if _is_key(_mix(min(forward, backward)), table):
+            return True
     return False
+
+
+@_inner
+def _is_seed(codes: Bytes, at: int, table: HeldKmers) -> bool:
+    """Tell whether the bases at a place are, as far as the bits tell, a seed of a 31-mer of the table."""
+    forward, backward = np.uint64(0), np.uint64(0)
+    for place in range(SEED):
+        code = np.uint64(codes[at + place])
+        forward = (forward << np.uint64(2)) | code
+        backward = (backward >> np.uint64(2)) | ((np.uint64(3) - code) << _SEED_TOP)
+    key, bits = _seed_bits(forward, backward)
+    return table.seeds[np.int64(key >> table.shift)] & bits == bits
+
+
+@_inner
+def _is_key(key: np.uint64, table: HeldKmers) -> bool:
+    low, high = 0, table.keys.size
+    while low < high:
+        middle = (low + high) >> 1
+        if table.keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low < table.keys.size and table.keys[low] == key

@@ -72,6 +72,9 @@ class PackedWindows:
     contig, start, is_reverse
         int32, index in ``contigs``, -1 without an exact placement; int64, 0-based, -1 without; bool, True
         for a window of the reverse strand. Each of shape (n,).
+    spells_held
+        bool, shape (n,): whether the bases of a window without an exact placement, flanks included, spell one of the
+        31-mers by which held-out alleles are told; True also where this is not known.
     """
 
     packed: NDArray[np.uint8]
@@ -83,6 +86,7 @@ class PackedWindows:
     contig: NDArray[np.int32]
     start: NDArray[np.int64]
     is_reverse: NDArray[np.bool_]
+    spells_held: NDArray[np.bool_]
 
     def __len__(self) -> int:
         """Return the number of windows."""
@@ -104,4 +108,5 @@ class PackedWindows:
             contig=np.concatenate(codes),
             start=np.concatenate([part.start for part in parts]),
             is_reverse=np.concatenate([part.is_reverse for part in parts]),
+            spells_held=np.concatenate([part.spells_held for part in parts]),
         )

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.edits import HeldSequences
@@ -24,6 +25,7 @@ from genolewm_assets.store.artefacts import CheckResult, RowsAtFault
 from genolewm_assets.store.files import JsonValue
 
 MAPPED_FORM_RIGHT: Final = "mapped_form_right"
+_FIGURES: Final = ("windows", "alleles", "held_out_alleles", "kmers", "windows_that_spell_held_alleles")
 _READ_ROWS: Final = 512
 _TEXTS: Final = ("left_flank", "sequence", "right_flank")
 _FACTS: Final = ("label", "stars", "clinvar_id", "gene_ids")
@@ -54,9 +56,9 @@ def check_mapped(directory: Path, info: PackageInfo, progress: Progress = NO_PRO
     -------
     CheckResult
         Every window with its bases and facts, every allele that edits are drawn from, every one that they may not make.
-        The 31-mers are made again from the table of contexts and compared.
+        The 31-mers are made again from the table of contexts and compared, as is which windows spell one.
     """
-    figures = Counter(dict.fromkeys(("windows", "alleles", "held_out_alleles", "kmers"), 0))
+    figures = Counter(dict.fromkeys(_FIGURES, 0))
     wrong = RowsAtFault()
     stars = int(str(info.policy["min_stars"]))
     total = sum(split.windows for split in info.splits.values())
@@ -285,14 +287,40 @@ def _kmer_faults(directory: Path, split: Split, arrays: _Arrays, figures: Counte
     """Yield what is wrong of the 31-mers that held-out alleles make: they are needed where a window has no place."""
     contig, has = arrays("windows/contig"), arrays.has("held_sequences/keys")
     needed = split is Split.TRAIN and bool((np.asarray(contig) < 0).any())
-    if needed != has or has == (arrays.index["kmer_shift"] is None):
+    if needed != has or has == (arrays.index["n_kmers"] is None):
         yield "held_sequences", f"are {'there' if has else 'missing'}, {'needed' if needed else 'not needed'}"
     elif needed:
         with pq.ParquetFile(directory / CONTEXTS_PATH) as file:
-            keys, shift, bits = HeldSequences(file.iter_batches()).arrays
-        figures["kmers"] += len(keys)
-        same = np.array_equal(keys, arrays("held_sequences/keys")) and np.array_equal(
-            bits, arrays("held_sequences/bits")
-        )
-        if not same or int(shift) != arrays.index["kmer_shift"]:
+            table = HeldSequences(file.iter_batches()).table
+        figures["kmers"] += len(table.keys)
+        same = (len(table.keys), len(table.seeds)) == (arrays.index["n_kmers"], arrays.index["n_seed_words"])
+        for name in ("keys", "seeds"):
+            same = same and np.array_equal(getattr(table, name), arrays(f"held_sequences/{name}"))
+        if not same:
             yield "held_sequences", "are not those of the table of contexts"
+        spelling = _find_spelling(arrays, table.keys)
+        figures["windows_that_spell_held_alleles"] += int(spelling.sum())
+        for row in np.flatnonzero(spelling != arrays("held_sequences/spells_held")).tolist():
+            yield "held_sequences", f"spells_held of row {row} is not {spelling[row]}"
+
+
+def _find_spelling(arrays: _Arrays, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Return which windows without a place spell a 31-mer with one of some sorted keys; every 31-mer is looked up."""
+    from genolewm_assets.lewm.edits.kmer_kernels import write_keys
+
+    shift = np.uint64(64 - max(16, (16 * len(keys)).bit_length()))
+    bits = np.zeros(1 << 64 - int(shift) - 3, dtype=np.uint8)
+    np.bitwise_or.at(
+        bits, keys >> shift >> np.uint64(3), np.uint8(1) << (keys >> shift & np.uint64(7)).astype(np.uint8)
+    )
+    bases, first_byte, sizes = (arrays(f"windows/{name}") for name in ("bases", "first_byte", "sizes"))
+    spelling = np.zeros(len(sizes), dtype=np.bool_)
+    room = np.empty(int(sizes.sum(axis=1).max(initial=0)), dtype=np.uint64)
+    for row in np.flatnonzero(arrays("windows/contig") < 0).tolist():
+        (parts,) = _decoded(bases, first_byte[row : row + 1], sizes[row : row + 1])
+        own = room[: write_keys(np.frombuffer("".join(parts).encode(), np.uint8), room)]
+        at = own >> shift
+        near = own[bits[at >> np.uint64(3)] >> (at & np.uint64(7)).astype(np.uint8) & 1 == 1]
+        found = np.searchsorted(keys, near)
+        spelling[row] = bool((keys[np.minimum(found, len(keys) - 1)] == near).any()) if len(near) else False
+    return spelling

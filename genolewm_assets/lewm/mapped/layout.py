@@ -5,7 +5,8 @@
     arrays/<split>/index.json
     arrays/<split>/windows/<column>.npy                      one row per row of data/<split>-*.parquet, in that order
     arrays/<split>/gnomad/, clinvar/, held_out/              alleles
-    arrays/<split>/held_sequences/                           31-mers; only where a window has no exact placement
+    arrays/<split>/held_sequences/                           31-mers of held-out alleles, and which windows spell them;
+                                                             only where a window has no exact placement
 
 Every array is in NumPy's own format, version 1.0, little-endian, in C order.
 """
@@ -25,7 +26,7 @@ from genolewm_assets.store.files import canonical_json, read_document
 
 INDEX: Final = "index.json"
 #: Version of the files below ``arrays/<split>``; readers refuse another.
-FORM_VERSION: Final = "1.0"
+FORM_VERSION: Final = "1.1"
 #: Folders of the windows, of the alleles that no edit may make, and of the 31-mers that these make.
 WINDOWS, HELD_OUT, HELD_SEQUENCES = "windows", "held_out", "held_sequences"
 
@@ -94,7 +95,8 @@ CLASS_COLUMNS: Final = _columns(
 KMER_COLUMNS: Final = _columns(
     {
         "keys": ("<u8", "31-mers of either strand that held-out alleles make, as sorted keys"),
-        "bits": ("|u1", "bit k is 1 if a key's leading bits, shifted by `kmer_shift`, are k"),
+        "seeds": ("<u8", "word k has two bits of every 16-mer of the 31-mers, if the leading bits of its key are k"),
+        "spells_held": ("|b1", "whether a row without an exact placement, flanks included, spells one of the 31-mers"),
     }
 )
 
@@ -165,10 +167,10 @@ class SplitIndex:
         Windows that are read together.
     alleles
         Alleles by folder: ``gnomad``, ``clinvar`` and ``held_out``.
-    kmer_shift
-        Shift of the 31-mers' table of bits; None without 31-mers.
     n_kmers
-        Number of 31-mers.
+        Number of 31-mers; None where none is needed.
+    n_seed_words
+        Words of the table of their 16-mers: a power of two, at least 2; 0 without 31-mers.
     version
         :data:`FORM_VERSION`.
     """
@@ -181,8 +183,8 @@ class SplitIndex:
     holdouts: tuple[str, ...]
     views: tuple[ViewIndex, ...]
     alleles: Mapping[str, AlleleIndexNames]
-    kmer_shift: int | None = None
-    n_kmers: int = 0
+    n_kmers: int | None = None
+    n_seed_words: int = 0
     version: str = FORM_VERSION
 
     def to_bytes(self) -> bytes:

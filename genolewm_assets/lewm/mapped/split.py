@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
-from genolewm_assets.lewm.edits import AlleleIndex, Classification, HeldSequences
+from genolewm_assets.lewm.edits import LEAST_WORDS, AlleleIndex, Classification, HeldKmers, HeldSequences
 from genolewm_assets.lewm.mapped.array_file import HEADER_BYTES, REBUILD, check_array_file, map_array
 from genolewm_assets.lewm.mapped.layout import (
     ALLELE_COLUMNS,
@@ -149,10 +149,18 @@ class MappedSplit:
 
     def held_sequences(self) -> HeldSequences | None:
         """Return what held-out alleles make, by their bases; None if every window has an exact placement."""
-        if self.index.kmer_shift is None:
+        if self.index.n_kmers is None:
             return None
-        keys, bits = (self.column(f"{HELD_SEQUENCES}/{name}") for name in KMER_COLUMNS)
-        return HeldSequences.of_arrays(keys, np.uint64(self.index.kmer_shift), bits)
+        return HeldSequences.of_table(
+            HeldKmers.of(*(self.column(f"{HELD_SEQUENCES}/{name}") for name in ("keys", "seeds")))
+        )
+
+    def spells_held(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which windows, of those without an exact placement, spell one of :meth:`held_sequences`."""
+        if self.index.n_kmers is None:
+            return np.zeros(len(rows), dtype=np.bool_)
+        spells: NDArray[np.bool_] = self.column(f"{HELD_SEQUENCES}/spells_held")[rows]
+        return spells
 
     def damaged(self, name: str, problem: str) -> CorruptResourceError:
         """Return the error of a column, by its path without ending, that holds what no split can hold."""
@@ -223,7 +231,9 @@ def _kinds(index: SplitIndex) -> list[tuple[str, tuple[np.dtype[Any], tuple[int,
             "gene_ids": (names.n_genes,),
         }
         found += [(f"{folder}/{name}", (column.dtype, lengths.get(name, (n,)))) for name, column in columns.items()]
-    if index.kmer_shift is not None:
-        lengths = {"keys": (index.n_kmers,), "bits": (1 << (64 - index.kmer_shift - 3),)}
+    if index.n_kmers is not None:
+        if index.n_seed_words < LEAST_WORDS or index.n_seed_words.bit_count() != 1:
+            raise ValueError(f"n_seed_words is no power of two from {LEAST_WORDS}: {index.n_seed_words}")
+        lengths = {"keys": (index.n_kmers,), "seeds": (index.n_seed_words,), "spells_held": (index.n_windows,)}
         found += [(f"{HELD_SEQUENCES}/{name}", (column.dtype, lengths[name])) for name, column in KMER_COLUMNS.items()]
     return found

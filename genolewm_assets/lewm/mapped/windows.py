@@ -124,6 +124,7 @@ class MappedWindows:
             contig=contig,
             start=self._column("start")[here],
             is_reverse=self._column("is_reverse")[here],
+            spells_held=self.split.spells_held(here),
         )
 
     def cached(self, rows: Rows) -> tuple[tuple[str | None, ...], NDArray[np.int32], Rows]:

@@ -11,18 +11,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from genolewm_assets.genome import DECIDED, HARMFUL, Split
-from genolewm_assets.lewm.edits import HeldSequences
+from genolewm_assets.lewm.edits import HeldKmers, HeldSequences
 from genolewm_assets.lewm.mapped.allele_writer import AlleleWriter, write_alleles
-from genolewm_assets.lewm.mapped.array_file import write_array
+from genolewm_assets.lewm.mapped.array_file import HEADER_BYTES, map_array, write_array
 from genolewm_assets.lewm.mapped.layout import (
     HELD_OUT,
     HELD_SEQUENCES,
     INDEX,
     KMER_COLUMNS,
+    WINDOW_COLUMNS,
     WINDOWS,
     AlleleIndexNames,
     SplitIndex,
@@ -32,6 +35,8 @@ from genolewm_assets.lewm.packages import VariantSource
 from genolewm_assets.store.files import write_atomic
 from genolewm_assets.variants import ALLELE_KEY
 
+#: Windows whose bases are read at once.
+_READ_ROWS: Final = 1_024
 #: Columns of ``PACKAGE_VARIANTS`` that are read.
 VARIANT_COLUMNS: Final = ("holdout", "source", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids")
 
@@ -98,13 +103,14 @@ class SplitWriter:
         alleles: dict[str, AlleleIndexNames] = {str(source): one.finish() for source, one in self._alleles.items()}
         closed = closed_alleles(held_out, self._split).select(ALLELE_KEY)
         alleles[HELD_OUT] = write_alleles(self._folder / HELD_OUT, [closed])
-        shift, n_kmers = None, 0
+        n_kmers, n_seed_words = None, 0
         # Windows of validation and test are of the reference.
         if self._split is Split.TRAIN and not all(view.all_placed for view in windows.views):
-            keys, key_shift, bits = HeldSequences(contexts).arrays
-            for name, array in (("keys", keys), ("bits", bits)):
+            kmers = HeldSequences(contexts).table
+            spells = find_spelling(self._folder / WINDOWS, windows.n_windows, kmers)
+            for name, array in (("keys", kmers.keys), ("seeds", kmers.seeds), ("spells_held", spells)):
                 write_array(self._folder / HELD_SEQUENCES / f"{name}.npy", array, KMER_COLUMNS[name].dtype)
-            shift, n_kmers = int(key_shift), len(keys)
+            n_kmers, n_seed_words = len(kmers.keys), len(kmers.seeds)
         index = SplitIndex(
             n_windows=windows.n_windows,
             n_bytes=windows.n_bytes,
@@ -114,10 +120,30 @@ class SplitWriter:
             holdouts=windows.holdouts,
             views=windows.views,
             alleles=alleles,
-            kmer_shift=shift,
             n_kmers=n_kmers,
+            n_seed_words=n_seed_words,
         )
         write_atomic(self._folder / INDEX, index.to_bytes())
+
+
+def find_spelling(folder: Path, n_windows: int, kmers: HeldKmers) -> NDArray[np.bool_]:
+    """Return which windows, written to a folder, have no exact placement and spell one of some 31-mers."""
+    from genolewm_assets.lewm.edits.kmer_kernels import mark_spelling
+
+    spells = np.zeros(n_windows, dtype=np.bool_)
+    (contig, _), (sizes, _), (first_byte, _) = (
+        map_array(folder / f"{name}.npy", WINDOW_COLUMNS[name].dtype, shape)
+        for name, shape in (("contig", (n_windows,)), ("sizes", (n_windows, 3)), ("first_byte", (n_windows,)))
+    )
+    with (folder / "bases.npy").open("rb") as bases:
+        for start in range(0, n_windows, _READ_ROWS):
+            rows = slice(start, start + _READ_ROWS)
+            n_bases = np.where(contig[rows] < 0, sizes[rows].sum(axis=1, dtype=np.int64), 0)
+            n_bytes = int(-(-sizes[rows].sum(axis=1, dtype=np.int64) // 4).sum())
+            bases.seek(HEADER_BYTES + int(first_byte[start]))
+            packed = np.fromfile(bases, dtype=np.uint8, count=n_bytes)
+            mark_spelling(packed, first_byte[rows] - first_byte[start], n_bases, kmers, spells[rows])
+    return spells
 
 
 def sampled(variants: pa.Table, source: VariantSource, split: Split, min_stars: int) -> pa.Table:

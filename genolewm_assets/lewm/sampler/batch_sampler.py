@@ -18,6 +18,7 @@ from genolewm_assets.lewm.edits import (
     EDIT_SOURCE_CODES,
     AlleleIndex,
     EditSource,
+    HeldKmers,
     HeldSequences,
     Redraw,
     SamplingRules,
@@ -123,6 +124,7 @@ class BatchSampler:
                     windows.contig,
                     windows.start,
                     windows.is_reverse,
+                    windows.spells_held,
                     again,
                 ),
             )
@@ -194,11 +196,9 @@ class BatchSampler:
     def _held(self, contigs: Sequence[str]) -> Held:
         from genolewm_assets.lewm.sampler.rule_kernels import Held
 
-        if self._held_sequences is None:
-            keys, shift, bits = np.zeros(0, np.uint64), np.uint64(0), np.zeros(0, np.uint8)
-        else:
-            keys, shift, bits = self._held_sequences.arrays
-        return Held(_alleles(self._held_out, contigs), read_only(keys), shift, read_only(bits))
+        table = HeldKmers.none() if self._held_sequences is None else self._held_sequences.table
+        kmers = HeldKmers(read_only(table.keys), read_only(table.seeds), table.shift)
+        return Held(_alleles(self._held_out, contigs), kmers)
 
     def _room(self, n_slots: int, longest: int) -> Room:
         """Return memory for the edits of a window of at most ``longest`` bases."""

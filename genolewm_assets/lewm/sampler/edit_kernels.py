@@ -38,6 +38,10 @@ class Site(NamedTuple):
     contig, start, is_reverse
         Code of the contig, -1 without an exact placement; 0-based start on it; whether the window is of its other
         strand.
+    held_first, held_end
+        Rows ``[held_first, held_end)`` of the held-out alleles that an edit of the window can make.
+    spells_held
+        Whether the bases, flanks included, may spell a 31-mer that a held-out allele makes.
     """
 
     codes: Bytes
@@ -48,6 +52,9 @@ class Site(NamedTuple):
     contig: int
     start: int
     is_reverse: bool
+    held_first: int
+    held_end: int
+    spells_held: bool
 
 
 @kernel

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.lewm.edits import kmer_kernels
+from genolewm_assets.lewm.edits import HeldKmers, kmer_kernels
 from genolewm_assets.lewm.sampler.compiling import kernel
 from genolewm_assets.lewm.sampler.edit_kernels import (
     ALT,
@@ -91,12 +91,10 @@ class Alleles(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Alleles that no edit may make, and the 31-mers that tell them: keys, shift and bits of ``kmer_kernels``."""
+    """Alleles that no edit may make, and the 31-mers that tell them."""
 
     alleles: Alleles
-    keys: npt.NDArray[np.uint64]
-    shift: np.uint64
-    bits: Bytes
+    kmers: HeldKmers
 
 
 class Room(NamedTuple):
@@ -142,7 +140,7 @@ def judge(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: int)
     reason = _misplaced(site, limits, room, rows, n)
     if reason != ALLOWED:
         return reason
-    if site.contig >= 0 and _makes_held_out(site, held.alleles, room, rows, n):
+    if site.held_first < site.held_end and _makes_held_out(site, held.alleles, room, rows, n):
         return HELD_OUT
     first, last = rows[0], rows[n - 1]
     change = 0
@@ -161,7 +159,7 @@ def judge(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: int)
         return OUTSIDE_POOLED
     if _is_taken(site, room, slot, n, shift):
         return DUPLICATE
-    if site.contig < 0 and held.keys.size > 0 and _shows_held_out(site, held, room, rows, n, shift):
+    if site.contig < 0 and held.kmers.keys.size > 0 and _shows_held_out(site, held, room, rows, n, shift):
         return HELD_OUT
     # The facts of a slot stay those of its edits so far where a further edit is refused.
     facts[LOCUS], facts[SHIFT], facts[CHANGE] = locus, shift, change
@@ -200,17 +198,15 @@ def _is_inset(site: Site, edits: Integers, row: int, inset_bp: int) -> bool:
 @kernel
 def _makes_held_out(site: Site, held: Alleles, room: Room, rows: Integers, n: int) -> bool:
     """Tell whether an edit, or neighbouring edits together, make a held-out allele; needs :func:`_misplaced`."""
-    if held.rows[site.contig, 0] == held.rows[site.contig, 1]:
-        return False
     spare = room.edits.shape[0] - 5
     for place in range(n):
         row = spare + place if site.is_reverse else rows[place]
-        if contains(held, site, room.edits, room.alt, row):
+        if _is_held_out(held, site, room.edits, room.alt, row):
             return True
     for first in range(n - 1):
         for last in range(first + 1, n):
             row = _write_joined(site, room, rows, first, last)
-            if contains(held, site, room.edits, room.alt, row):
+            if _is_held_out(held, site, room.edits, room.alt, row):
                 return True
     return False
 
@@ -243,7 +239,11 @@ def _write_joined(site: Site, room: Room, rows: Integers, first: int, last: int)
 @kernel
 def first_row(alleles: Alleles, contig: int, pos: int) -> int:
     """Return the first row of a contig whose allele lies at ``pos`` (1-based) or behind."""
-    low, high = alleles.rows[contig, 0], alleles.rows[contig, 1]
+    return _first_between(alleles, alleles.rows[contig, 0], alleles.rows[contig, 1], pos)
+
+
+@kernel
+def _first_between(alleles: Alleles, low: int, high: int, pos: int) -> int:
     while low < high:
         middle = (low + high) >> 1
         if alleles.pos[middle] < pos:
@@ -254,14 +254,14 @@ def first_row(alleles: Alleles, contig: int, pos: int) -> int:
 
 
 @kernel
-def contains(alleles: Alleles, site: Site, edits: Integers, alt: Bytes, row: int) -> bool:
-    """Tell whether alleles hold an edit that is given in the reference's normal form.
+def _is_held_out(alleles: Alleles, site: Site, edits: Integers, alt: Bytes, row: int) -> bool:
+    """Tell whether an edit, given in the reference's normal form, is one of the window's held-out alleles.
 
     An allele at its place whose bounds are not in the text counts as the edit.
     """
     pos = site.start + edits[row, POS] + 1
     ref_bp, alt_bp, alt_at = edits[row, REF], edits[row, ALT], edits[row, AT]
-    for at in range(first_row(alleles, site.contig, pos), alleles.rows[site.contig, 1]):
+    for at in range(_first_between(alleles, site.held_first, site.held_end, pos), site.held_end):
         if alleles.pos[at] != pos:
             return False
         first, middle = np.int64(alleles.at[2 * at]), np.int64(alleles.at[2 * at + 1])
@@ -355,17 +355,39 @@ def _is_taken(site: Site, room: Room, slot: int, n: int, shift: int) -> bool:
 @kernel
 def _shows_held_out(site: Site, held: Held, room: Room, rows: Integers, n: int, shift: int) -> bool:
     """Tell whether bases that differ, or those around or between them, spell a held-out allele in either window."""
+    if site.spells_held:
+        return _spells_somewhere(site, held, room, rows, n, shift)
+    # What the window does not spell, the edited one spells with bases of an alt, or across its edits.
+    edits, moved = room.edits, shift
+    for place in range(n):
+        row = rows[place]
+        at = edits[row, POS] + moved
+        if _spells(site, held, room, rows, n, shift, at, at + edits[row, ALT]):
+            return True
+        moved += edits[row, ALT] - edits[row, REF]
+    return False
+
+
+@kernel
+def _spells_somewhere(site: Site, held: Held, room: Room, rows: Integers, n: int, shift: int) -> bool:
     edits, furthest, gained = room.edits, 0, 0
     for place in range(n):
         row = rows[place]
         end = last_difference(site, edits, room.alt, row)
         low, high = max(0, edits[row, POS] - _CONTEXT_BP), min(site.size, end + _CONTEXT_BP)
-        if _has_key(site.codes[site.at + low : site.at + high], held.keys, held.shift, held.bits):
+        if _has_key(site.codes[site.at + low : site.at + high], held.kmers):
             return True
         furthest, gained = max(furthest, end), gained + max(0, edits[row, ALT] - edits[row, REF])
-    low = max(0, edits[rows[0], POS] + shift - _CONTEXT_BP)
-    high = min(site.size, furthest + shift + gained + _CONTEXT_BP)
+    return _spells(site, held, room, rows, n, shift, edits[rows[0], POS] + shift, furthest + shift + gained)
+
+
+@kernel
+def _spells(
+    site: Site, held: Held, room: Room, rows: Integers, n: int, shift: int, first: int, end: int
+) -> bool:  # fmt: skip
+    """Tell whether bases ``[first, end)`` of the edited window, with those around them, spell a held-out allele."""
+    low, high = max(0, first - _CONTEXT_BP), min(site.size, end + _CONTEXT_BP)
     if high <= low:
         return False
-    write_edited(site, edits, room.alt, rows, n, shift, low, high, room.codes)
-    return _has_key(room.codes[: high - low], held.keys, held.shift, held.bits)
+    write_edited(site, room.edits, room.alt, rows, n, shift, low, high, room.codes)
+    return _has_key(room.codes[: high - low], held.kmers)

@@ -77,8 +77,8 @@ class Windows(NamedTuple):
         int32, shape (n, 3): bases of left flank, window and right flank.
     ids
         uint8, shape (n, 32): ASCII of the window ids.
-    contig, start, is_reverse
-        int32, -1 without an exact placement; int64, 0-based; bool; shape (n,).
+    contig, start, is_reverse, spells_held
+        int32, -1 without an exact placement; int64, 0-based; bool; bool; shape (n,). See ``edit_kernels.Site``.
     again
         int64, shape (n,): earlier visits of the same window in the epoch.
     """
@@ -90,6 +90,7 @@ class Windows(NamedTuple):
     contig: npt.NDArray[np.int32]
     start: Integers
     is_reverse: npt.NDArray[np.bool_]
+    spells_held: npt.NDArray[np.bool_]
     again: Integers
 
 
@@ -148,7 +149,7 @@ def count_alleles(windows: Windows, limits: Limits, alleles: Alleles) -> int:
     """Return the most alleles that one window may draw from."""
     most = 0
     for window in range(windows.contig.size):
-        site = _site(windows, window)
+        site = _site(windows, window, _ZERO, _ZERO)
         first, end = _allele_rows(site, limits, alleles, _ZERO, site.size)
         most = max(most, end - first)
     return most
@@ -178,7 +179,7 @@ def sample_windows(
     """
     n_slots, used = plan.shape[1], _ZERO
     for window in range(plan.shape[0]):
-        site = _site(windows, window)
+        site = _site(windows, window, *_held_rows(windows, window, held.alleles))
         _start_window(windows, window, prefix, dice)
         dice.left[0], dice.left[1] = -1, -1
         n_tokens = site.size // _TOKEN_BP
@@ -204,7 +205,18 @@ def sample_windows(
 
 
 @kernel
-def _site(windows: Windows, window: int) -> Site:
+def _held_rows(windows: Windows, window: int, alleles: Alleles) -> tuple[int, int]:
+    """Return the rows ``[first, end)`` of the alleles that begin in the bases of a window or its flanks."""
+    contig, start = np.int64(windows.contig[window]), windows.start[window]
+    if contig < 0 or alleles.rows[contig, 0] == alleles.rows[contig, 1]:
+        return 0, 0
+    left, size, right = windows.sizes[window]
+    flank = np.int64(max(left, right))
+    return first_row(alleles, contig, start - flank + 1), first_row(alleles, contig, start + size + flank + 1)
+
+
+@kernel
+def _site(windows: Windows, window: int, held_first: int, held_end: int) -> Site:
     left, size, right = windows.sizes[window]
     return Site(
         windows.codes,
@@ -215,6 +227,9 @@ def _site(windows: Windows, window: int) -> Site:
         np.int64(windows.contig[window]),
         windows.start[window],
         windows.is_reverse[window] and windows.contig[window] >= 0,
+        held_first,
+        held_end,
+        windows.spells_held[window],
     )
 
 

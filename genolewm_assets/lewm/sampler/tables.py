@@ -32,7 +32,7 @@ class WindowArrays:
         int32, shape (n, 3): bases of left flank, window and right flank.
     window_ids
         Bytes (S32), shape (n,).
-    contigs, contig, start, is_reverse
+    contigs, contig, start, is_reverse, spells_held
         As in :class:`~genolewm_assets.lewm.edits.PackedWindows`.
     """
 
@@ -44,6 +44,7 @@ class WindowArrays:
     contig: NDArray[np.int32]
     start: Integers
     is_reverse: NDArray[np.bool_]
+    spells_held: NDArray[np.bool_]
 
     @classmethod
     def unpack(cls, windows: PackedWindows) -> Self:
@@ -62,6 +63,7 @@ class WindowArrays:
             windows.contig,
             windows.start,
             windows.is_reverse,
+            windows.spells_held,
         )
 
     def __len__(self) -> int:

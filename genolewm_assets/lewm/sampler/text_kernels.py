@@ -44,7 +44,7 @@ def write_edited_windows(
             # Bases are spelt once per window: the edited ones are copied.
             _spell(codes, at[number], at[number + 1] - at[number], own)
             spelt = number
-        site = Site(own, np.int64(left), np.int64(left), np.int64(size), np.int64(right), -1, 0, False)
+        site = Site(own, np.int64(left), np.int64(left), np.int64(size), np.int64(right), -1, 0, False, 0, 0, True)
         write_edited(site, edits[one], letters, _ROWS, n_edits[one], shift[one], 0, site.size, text[one])
 
 
