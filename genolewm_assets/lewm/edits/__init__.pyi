@@ -1,11 +1,14 @@
+from . import compiling as compiling
 from . import kmer_kernels as kmer_kernels
 from .allele_index import AlleleIndex as AlleleIndex
 from .allele_index import Classification as Classification
+from .compiling import entry as entry
+from .compiling import kernel as kernel
 from .draws import DrawKey as DrawKey
 from .draws import encode_parts as encode_parts
 from .haplotypes import HaplotypeSampler as HaplotypeSampler
-from .held_sequences import LEAST_WORDS as LEAST_WORDS
-from .held_sequences import HeldKmers as HeldKmers
+from .held_kmers import LEAST_WORDS as LEAST_WORDS
+from .held_kmers import HeldKmers as HeldKmers
 from .held_sequences import HeldSequences as HeldSequences
 from .rules import Haplotype as Haplotype
 from .rules import Redraw as Redraw

@@ -7,47 +7,18 @@ bases around the alleles (``lewm.packages``).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from genolewm_assets.lewm.edits.held_kmers import LEAST_WORDS, HeldKmers
 from genolewm_assets.lewm.packages import CONTEXT_BP
 
 #: Bits per key, at least, of the table that answers most queries at once.
 _KEY_BITS = 16
-#: Words that this table has at least: a shift by all 64 bits of a key has no meaning.
-LEAST_WORDS = 2
-
-
-class HeldKmers(NamedTuple):
-    """The 31-mers that held-out alleles make, as arrays; see ``kmer_kernels``.
-
-    Attributes
-    ----------
-    keys
-        uint64, shape (n,): sorted keys of the 31-mers.
-    seeds
-        uint64: word k has two bits of every 16-mer of the 31-mers whose key ``shift`` moves to k.
-    shift
-        Bits of a key behind those that name a word.
-    """
-
-    keys: NDArray[np.uint64]
-    seeds: NDArray[np.uint64]
-    shift: np.uint64
-
-    @classmethod
-    def of(cls, keys: NDArray[np.uint64], seeds: NDArray[np.uint64]) -> Self:
-        """Return the table of keys and seeds; the number of words, a power of two, tells the shift."""
-        return cls(keys, seeds, np.uint64(64 - (seeds.size.bit_length() - 1)))
-
-    @classmethod
-    def none(cls) -> Self:
-        """Return the table of no 31-mer."""
-        return cls.of(np.zeros(0, dtype=np.uint64), np.zeros(LEAST_WORDS, dtype=np.uint64))
 
 
 class HeldSequences:
@@ -66,20 +37,20 @@ class HeldSequences:
     __slots__ = ("table",)
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        from genolewm_assets.lewm.edits import kmer_kernels
+        from genolewm_assets.lewm.edits.kmer_kernels import keep_different, write_new_keys, write_seeds
 
         parts: list[NDArray[np.uint64]] = []
         for batch in batches:
             (alt_at, alt_text), (ref_at, ref_text) = (_haplotypes(batch, allele) for allele in ("alt", "ref"))
             room = np.empty(alt_text.size, dtype=np.uint64)
-            parts.append(room[: kmer_kernels.write_new_keys(alt_at, alt_text, ref_at, ref_text, room)].copy())
+            parts.append(room[: write_new_keys(alt_at, alt_text, ref_at, ref_text, room)].copy())
         keys = _joined(parts)
         keys.sort()
         # resize gives the memory of repeated keys back; no other array refers to it.
-        keys.resize(kmer_kernels.keep_different(keys), refcheck=False)
+        keys.resize(keep_different(keys), refcheck=False)
         n_words = max(LEAST_WORDS, 1 << (_KEY_BITS * len(keys) // 64).bit_length())
         self.table = HeldKmers.of(keys, np.zeros(n_words, dtype=np.uint64))
-        kmer_kernels.write_seeds(keys, self.table.shift, self.table.seeds)
+        write_seeds(keys, self.table.shift, self.table.seeds)
 
     @classmethod
     def of_table(cls, table: HeldKmers) -> Self:

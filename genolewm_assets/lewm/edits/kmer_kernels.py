@@ -10,7 +10,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.lewm.edits.held_sequences import HeldKmers
+from genolewm_assets.lewm.edits.compiling import kernel, prefetch
+from genolewm_assets.lewm.edits.held_kmers import HeldKmers
 
 #: Bases of a k-mer, and of a seed. A k-mer has ``K - SEED + 1`` seeds, so it has exactly one of those that begin at
 #: every such place of a text.
@@ -36,11 +37,8 @@ _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(31)
 _INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 _SIX = np.uint64(63)
 
-#: Compiles a function that kernels of ``lewm.sampler`` call; see ``compiling`` there.
-_inner = numba.njit(nogil=True, error_model="numpy", _nrt=False)
 
-
-@_inner
+@kernel
 def _mix(kmer: np.uint64) -> np.uint64:
     """Return a different number for every 31-mer, with even leading bits."""
     return (kmer ^ (kmer >> _HALF)) * _FACTOR
@@ -110,13 +108,13 @@ def keep_different(keys: Keys) -> int:
 
 
 @numba.njit(nogil=True, cache=True)
-def _unmix(key: np.uint64) -> np.uint64:
+def unmix(key: np.uint64) -> np.uint64:
     """Return the 31-mer of a key."""
     mixed = key * _INVERSE
     return mixed ^ (mixed >> _HALF) ^ (mixed >> (_HALF + _HALF))
 
 
-@_inner
+@kernel
 def _seed_bits(forward: np.uint64, backward: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return the mixed key of a seed, whose leading bits name a word, and the two bits of the seed in it."""
     key = _mix(min(forward, backward))
@@ -131,7 +129,7 @@ def write_seeds(keys: Keys, shift: np.uint64, seeds: Keys) -> None:
     The word is the one that the leading bits of a seed's key name; a key has ``shift`` bits behind these.
     """
     for key in keys:
-        kmer = _unmix(key)
+        kmer = unmix(key)
         for at in range(_STEP):
             forward, backward, left = (kmer >> np.uint64(2 * at)) & _SEED_MASK, np.uint64(0), kmer >> np.uint64(2 * at)
             for _ in range(SEED):
@@ -153,7 +151,7 @@ def has_key(text: Bytes, table: HeldKmers) -> bool:
     return at < n
 
 
-@_inner
+@kernel
 def has_key_of_codes(codes: Bytes, table: HeldKmers) -> bool:
     """Tell the same of bases that are given as codes, A 0 to T 3, without room of its own.
 
@@ -185,7 +183,7 @@ def mark_spelling(packed: Bytes, first: Integers, n_bases: Integers, table: Held
         marks[row] = has_key_of_codes(codes[: n_bases[row]], table)
 
 
-@_inner
+@kernel
 def _has_key_around(codes: Bytes, seed_at: int, table: HeldKmers) -> bool:
     """Tell whether a 31-mer that has the seed at a place, one of the table's, has one of its keys."""
     low, high = seed_at, seed_at
@@ -204,19 +202,56 @@ def _has_key_around(codes: Bytes, seed_at: int, table: HeldKmers) -> bool:
     return False
 
 
-@_inner
+@kernel
 def _is_seed(codes: Bytes, at: int, table: HeldKmers) -> bool:
     """Tell whether the bases at a place are, as far as the bits tell, a seed of a 31-mer of the table."""
-    forward, backward = np.uint64(0), np.uint64(0)
-    for place in range(SEED):
-        code = np.uint64(codes[at + place])
-        forward = (forward << np.uint64(2)) | code
-        backward = (backward >> np.uint64(2)) | ((np.uint64(3) - code) << _SEED_TOP)
-    key, bits = _seed_bits(forward, backward)
+    key, bits = _seed_at(codes, at)
     return table.seeds[np.int64(key >> table.shift)] & bits == bits
 
 
-@_inner
+@kernel
+def note_seeds(codes: Bytes, table: HeldKmers, notes: Keys, n: int) -> int:
+    """Note the seeds that :func:`has_key_of_codes` looks up behind n others, and begin to load their words.
+
+    Returns
+    -------
+    int
+        Number of seeds noted; more than the rows of ``notes``, uint64 of shape (n, 2), if not all have room.
+    """
+    for at in range(_STEP - 1, codes.size - SEED + 1, _STEP):
+        if n < notes.shape[0]:
+            key, bits = _seed_at(codes, at)
+            word = np.int64(key >> table.shift)
+            notes[n, 0], notes[n, 1] = word, bits
+            prefetch(table.seeds, word)
+        n += 1
+    return n
+
+
+@kernel
+def has_noted(table: HeldKmers, notes: Keys, n: int) -> bool:
+    """Tell whether one of n noted seeds is one of the table's, as far as the bits tell; true if not all had room."""
+    if n > notes.shape[0]:
+        return True
+    for row in range(n):
+        bits = notes[row, 1]
+        if table.seeds[np.int64(notes[row, 0])] & bits == bits:
+            return True
+    return False
+
+
+@kernel
+def _seed_at(codes: Bytes, at: int) -> tuple[np.uint64, np.uint64]:
+    forward, backward = np.uint64(0), np.uint64(0)
+    own = codes[at : at + SEED]
+    for place in range(SEED):
+        code = np.uint64(own[place])
+        forward |= code << np.uint64(2 * (SEED - 1 - place))
+        backward |= (np.uint64(3) - code) << np.uint64(2 * place)
+    return _seed_bits(forward, backward)
+
+
+@kernel
 def _is_key(key: np.uint64, table: HeldKmers) -> bool:
     low, high = 0, table.keys.size
     while low < high:

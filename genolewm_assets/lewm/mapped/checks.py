@@ -306,7 +306,7 @@ def _kmer_faults(directory: Path, split: Split, arrays: _Arrays, figures: Counte
 
 def _find_spelling(arrays: _Arrays, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return which windows without a place spell a 31-mer with one of some sorted keys; every 31-mer is looked up."""
-    from genolewm_assets.lewm.edits.kmer_kernels import write_keys
+    from genolewm_assets.lewm.edits import kmer_kernels
 
     shift = np.uint64(64 - max(16, (16 * len(keys)).bit_length()))
     bits = np.zeros(1 << 64 - int(shift) - 3, dtype=np.uint8)
@@ -318,7 +318,7 @@ def _find_spelling(arrays: _Arrays, keys: NDArray[np.uint64]) -> NDArray[np.bool
     room = np.empty(int(sizes.sum(axis=1).max(initial=0)), dtype=np.uint64)
     for row in np.flatnonzero(arrays("windows/contig") < 0).tolist():
         (parts,) = _decoded(bases, first_byte[row : row + 1], sizes[row : row + 1])
-        own = room[: write_keys(np.frombuffer("".join(parts).encode(), np.uint8), room)]
+        own = room[: kmer_kernels.write_keys(np.frombuffer("".join(parts).encode(), np.uint8), room)]
         at = own >> shift
         near = own[bits[at >> np.uint64(3)] >> (at & np.uint64(7)).astype(np.uint8) & 1 == 1]
         found = np.searchsorted(keys, near)

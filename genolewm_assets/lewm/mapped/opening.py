@@ -5,8 +5,8 @@
     <cache folder>/mapped/<digest of package.json and of the form>/<split>/     as below arrays/<split> of a package
     <cache folder>/mapped/<digest of package.json and of the form>/<split>.json     {"files"}
 
-A package of format 2.1 or before has none of its own. Its form is made when the split is first opened on a machine,
-and made again if one of its files changed since: no digest covers it.
+A package of format 2.2 has one of another version, and an older one has none. Its form is made when the split is first
+opened on a machine, and made again if one of its files changed since: no digest covers it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ from genolewm_assets.variants import ALLELE_KEY
 
 #: Seconds that a process waits for another one that makes the form of the same split.
 _WAIT_S: Final = 7_200.0
+#: Formats of packages that carry a form of another version.
+_OTHER_FORMS: Final = ("2.2",)
 _REMEDY: Final = "Remove the folder; it is made again when the package is opened"
 
 
@@ -66,10 +68,11 @@ def open_mapped(package: Package, split: Split) -> MappedSplit:
         If a file is missing or damaged, or, in a package without a mapped form, a training window overlaps a held-out
         interval.
     ResourceError
-        If a package without a mapped form is opened, and this machine's cache folder cannot hold it.
+        If a package without a mapped form of this version is opened, and this machine's cache folder cannot hold it.
     """
     path = arrays_path(split)
-    if any(entry.path == f"{path}/{INDEX}" for entry in package.info.files):
+    carried = any(entry.path == f"{path}/{INDEX}" for entry in package.info.files)
+    if carried and package.info.format_version not in _OTHER_FORMS:
         return MappedSplit(package.directory / path)
     name = hashlib.sha256(f"{FORM_VERSION}\n".encode() + package.info.to_bytes()).hexdigest()[:32]
     return _LocalForm(package, split, cache_folder() / "mapped" / name / split).open()

@@ -128,7 +128,7 @@ class SplitWriter:
 
 def find_spelling(folder: Path, n_windows: int, kmers: HeldKmers) -> NDArray[np.bool_]:
     """Return which windows, written to a folder, have no exact placement and spell one of some 31-mers."""
-    from genolewm_assets.lewm.edits.kmer_kernels import mark_spelling
+    from genolewm_assets.lewm.edits import kmer_kernels
 
     spells = np.zeros(n_windows, dtype=np.bool_)
     (contig, _), (sizes, _), (first_byte, _) = (
@@ -142,7 +142,7 @@ def find_spelling(folder: Path, n_windows: int, kmers: HeldKmers) -> NDArray[np.
             n_bytes = int(-(-sizes[rows].sum(axis=1, dtype=np.int64) // 4).sum())
             bases.seek(HEADER_BYTES + int(first_byte[start]))
             packed = np.fromfile(bases, dtype=np.uint8, count=n_bytes)
-            mark_spelling(packed, first_byte[rows] - first_byte[start], n_bases, kmers, spells[rows])
+            kmer_kernels.mark_spelling(packed, first_byte[rows] - first_byte[start], n_bases, kmers, spells[rows])
     return spells
 
 

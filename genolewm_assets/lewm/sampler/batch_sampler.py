@@ -29,13 +29,17 @@ from genolewm_assets.lewm.states import TupleKind
 
 if TYPE_CHECKING:
     from genolewm_assets.lewm.sampler import sampling_kernels
+    from genolewm_assets.lewm.sampler.edit_kernels import Room
+    from genolewm_assets.lewm.sampler.held_kernels import Held
     from genolewm_assets.lewm.sampler.proposal_kernels import Dice
-    from genolewm_assets.lewm.sampler.rule_kernels import Held, Limits, Room
+    from genolewm_assets.lewm.sampler.rule_kernels import Limits
 
 #: Tables of real alleles that the kernels take.
 _MOST_TABLES = 2
 #: Rows of a room behind those of the slots, and bytes of the longest parts of a key behind its prefix.
 _SPARE_ROWS, _KEY_PARTS_BYTES = 5, 128
+#: Seeds of one haplotype that are noted: those of three edits with alts of 100 bases.
+_MOST_NOTES = 32
 #: No window has as many tokens.
 _MOST_TOKENS = 2**40
 #: Least bytes of an alt: the longest synthetic one, an anchor base and 15 others.
@@ -194,7 +198,7 @@ class BatchSampler:
         return Sources(*(_alleles(table, contigs) for table in tables), *map(read_only, (table_of, parts, sizes)))
 
     def _held(self, contigs: Sequence[str]) -> Held:
-        from genolewm_assets.lewm.sampler.rule_kernels import Held
+        from genolewm_assets.lewm.sampler.held_kernels import Held
 
         table = HeldKmers.none() if self._held_sequences is None else self._held_sequences.table
         kmers = HeldKmers(read_only(table.keys), read_only(table.seeds), table.shift)
@@ -202,7 +206,7 @@ class BatchSampler:
 
     def _room(self, n_slots: int, longest: int) -> Room:
         """Return memory for the edits of a window of at most ``longest`` bases."""
-        from genolewm_assets.lewm.sampler.rule_kernels import Room
+        from genolewm_assets.lewm.sampler.edit_kernels import Room
 
         rows = 3 * n_slots + _SPARE_ROWS
         # An alt that is longer than the window is refused before it is written.
@@ -216,13 +220,14 @@ class BatchSampler:
             rows=np.empty((n_slots, 3), dtype=np.int64),
             counts=np.empty(n_slots, dtype=np.int64),
             facts=np.empty((n_slots, 3), dtype=np.int64),
+            notes=np.empty((_MOST_NOTES, 2), dtype=np.uint64),
             allele_bp=allele_bp,
             joined_bp=joined_bp,
         )
 
 
 def _alleles(index: AlleleIndex, contigs: Sequence[str]) -> Any:
-    from genolewm_assets.lewm.sampler.rule_kernels import Alleles
+    from genolewm_assets.lewm.sampler.held_kernels import Alleles
 
     return Alleles(*map(read_only, (index.pos, index.at, index.text, index.contig_rows(contigs))))
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.lewm.sampler.compiling import kernel
+from genolewm_assets.lewm.edits import kernel
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Streams: TypeAlias = npt.NDArray[np.uint64]

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.lewm.sampler.compiling import kernel
+from genolewm_assets.lewm.edits import kernel
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -55,6 +55,41 @@ class Site(NamedTuple):
     held_first: int
     held_end: int
     spells_held: bool
+
+
+class Room(NamedTuple):
+    """Memory for the edits of one window.
+
+    Attributes
+    ----------
+    edits
+        int64, shape (3 n_slots + 5, 4): three rows per slot, then three for the reference's strand, a joined edit and
+        the joined edit on the reference; columns see ``edit_kernels``.
+    alt
+        uint8: bases of the alts.
+    codes
+        uint8: room for a part of an edited window.
+    rows
+        int64, shape (n_slots, 3): the rows of the edits of each slot, sorted by position.
+    counts
+        int64, shape (n_slots,): number of edits of each slot.
+    facts
+        int64, shape (n_slots, 3): locus, shift of the bases left of the edits, change of length of each slot.
+    notes
+        uint64, shape (m, 2): see ``kmer_kernels.note_seeds``.
+    allele_bp, joined_bp
+        Bytes of ``alt`` for one row, and for each of the two joined ones.
+    """
+
+    edits: Integers
+    alt: Bytes
+    codes: Bytes
+    rows: Integers
+    counts: Integers
+    facts: Integers
+    notes: npt.NDArray[np.uint64]
+    allele_bp: int
+    joined_bp: int
 
 
 @kernel

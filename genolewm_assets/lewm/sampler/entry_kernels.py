@@ -13,9 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from genolewm_assets.lewm.edits import kmer_kernels
+from genolewm_assets.lewm.edits import compiling, entry, kmer_kernels
 from genolewm_assets.lewm.sampler import sampling_kernels, text_kernels, token_kernels
-from genolewm_assets.lewm.sampler.compiling import entry
 
 
 class Entries(NamedTuple):
@@ -73,6 +72,6 @@ def entries() -> Entries:
 def _source_digest() -> int:
     """Return a number that changes with the text of any kernel."""
     folder = Path(__file__).parent
-    files: list[Any] = [*sorted(folder.glob("*_kernels.py")), folder / "compiling.py", Path(kmer_kernels.__file__)]
+    files: list[Any] = [*sorted(folder.glob("*_kernels.py")), Path(compiling.__file__), Path(kmer_kernels.__file__)]
     text = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)
     return int.from_bytes(hashlib.sha256(text).digest()[:7], "big")

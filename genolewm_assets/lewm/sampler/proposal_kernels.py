@@ -10,19 +10,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from genolewm_assets.lewm.edits import kernel
 from genolewm_assets.lewm.sampler.blake_kernels import Streams, Words, below, take_permuted
-from genolewm_assets.lewm.sampler.compiling import kernel
-from genolewm_assets.lewm.sampler.edit_kernels import ALT, AT, POS, REF, Bytes, Integers, Site, align_left, base_of
-from genolewm_assets.lewm.sampler.rule_kernels import (
-    ALLOWED,
-    LEAVES_INSET,
-    OTHER_REFERENCE,
-    Alleles,
-    Held,
-    Limits,
+from genolewm_assets.lewm.sampler.edit_kernels import (
+    ALT,
+    AT,
+    POS,
+    REF,
+    Bytes,
+    Integers,
     Room,
-    judge,
+    Site,
+    align_left,
+    base_of,
 )
+from genolewm_assets.lewm.sampler.held_kernels import Alleles, Held
+from genolewm_assets.lewm.sampler.rule_kernels import ALLOWED, LEAVES_INSET, OTHER_REFERENCE, Limits, judge
 
 #: Synthetic proposals of one source for one slot, after which the source counts as exhausted.
 _ATTEMPTS = 64

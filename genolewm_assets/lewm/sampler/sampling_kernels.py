@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from genolewm_assets.lewm.edits import kernel
 from genolewm_assets.lewm.sampler.blake_kernels import (
     KEY_BYTES,
     absorb_key,
@@ -20,7 +21,6 @@ from genolewm_assets.lewm.sampler.blake_kernels import (
     write_int_part,
     write_text_part,
 )
-from genolewm_assets.lewm.sampler.compiling import kernel
 from genolewm_assets.lewm.sampler.edit_kernels import (
     ALT,
     AT,
@@ -28,23 +28,14 @@ from genolewm_assets.lewm.sampler.edit_kernels import (
     REF,
     Bytes,
     Integers,
+    Room,
     Site,
     align_left,
     write_reverse,
 )
+from genolewm_assets.lewm.sampler.held_kernels import Alleles, Held, first_row
 from genolewm_assets.lewm.sampler.proposal_kernels import Dice, propose_real, propose_synthetic
-from genolewm_assets.lewm.sampler.rule_kernels import (
-    CHANGE,
-    LOCUS,
-    SHIFT,
-    Alleles,
-    Held,
-    Limits,
-    Room,
-    first_row,
-    pooled_blocks,
-    reach,
-)
+from genolewm_assets.lewm.sampler.rule_kernels import CHANGE, LOCUS, SHIFT, Limits, pooled_blocks, reach
 from genolewm_assets.lewm.sampler.token_kernels import Tokens, count_changes, encode_codes, write_tokens
 
 _TOKEN_BP, _STORED_BP, _ID_BYTES = 6, 16, 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.lewm.sampler.compiling import kernel
+from genolewm_assets.lewm.edits import kernel
 from genolewm_assets.lewm.sampler.edit_kernels import Bytes, Integers, Site, write_edited
 
 _ROWS = np.arange(3)

@@ -10,9 +10,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.lewm.sampler.compiling import kernel
-from genolewm_assets.lewm.sampler.edit_kernels import POS, REF, Bytes, Integers, Site, write_edited
-from genolewm_assets.lewm.sampler.rule_kernels import CHANGE, LOCUS, SHIFT, Room
+from genolewm_assets.lewm.edits import kernel
+from genolewm_assets.lewm.sampler.edit_kernels import POS, REF, Bytes, Integers, Room, Site, write_edited
+from genolewm_assets.lewm.sampler.rule_kernels import CHANGE, LOCUS, SHIFT
 
 Tokens: TypeAlias = npt.NDArray[np.int16]
 

@@ -1,4 +1,4 @@
-"""PyTorch datasets over a split package; only this module and ``tensors`` import torch.
+"""PyTorch datasets over a split package; only this module, ``tensors`` and ``transport`` import torch.
 
 A batch depends on (package, parameters, epoch, position) alone. The number of workers and an interruption change
 neither the batches nor their order.
@@ -41,6 +41,7 @@ from genolewm_assets.lewm.training.scoring import Bench, ScoringStream
 from genolewm_assets.lewm.training.split import SplitSources, read_split
 from genolewm_assets.lewm.training.stream import FrozenStream, TupleStream, Visits
 from genolewm_assets.lewm.training.tensors import share_batches
+from genolewm_assets.lewm.training.transport import open_blocks, send_through
 
 
 def _collate_batches(batches: Sequence[TrainingBatch], **_: object) -> TrainingBatch:
@@ -79,6 +80,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         self.package = self._open_package(package, cache_root, options)
         # (epoch, position) in shared memory, so that persistent workers see the next epoch too.
         self._cursor: Tensor = zeros(2, dtype=int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._blocks = open_blocks()
         self.resume(options.get("epoch", 0), options.get("position", 0))
         sources = self._read()
         self._opened: TupleStream | None = self._open_stream(sources)
@@ -137,6 +139,8 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
 
     def __iter__(self) -> EpochBatches:
         worker = get_worker_info()
+        if worker is not None:
+            send_through(self._blocks)
         processes = self._world_size * (1 if worker is None else worker.num_workers)
         return EpochBatches(
             self._batches, epoch=self.epoch, position=self.position, stream=self._name, processes=processes

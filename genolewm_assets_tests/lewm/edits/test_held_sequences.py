@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import hypothesis.strategies as st
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 
-from genolewm_assets.genome import RelEdit, Variant, normalise, reverse_complement, reverse_complement_edit
+from genolewm_assets.genome import (
+    RelEdit,
+    Variant,
+    encode_sequence,
+    normalise,
+    reverse_complement,
+    reverse_complement_edit,
+)
+from genolewm_assets.lewm.edits import kmer_kernels
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.held_sequences import HeldSequences
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
 from genolewm_assets.lewm.edits.windows import WindowRecord
+from genolewm_assets.lewm.mapped import writer
 from genolewm_assets.lewm.package_build.contexts import context_tables
 from genolewm_assets_tests.strategies import sequences
-from genolewm_assets_tests.worlds.lewm.stream_world import no_alleles
+from genolewm_assets_tests.worlds.lewm.mapped_world import map_windows
+from genolewm_assets_tests.worlds.lewm.stream_world import as_batch, no_alleles
 
 NONE_HELD = AlleleIndex.of(no_alleles())
 PAD = "".join("ACGT"[(at * at * 3 + at // 2) % 4] for at in range(102))
@@ -73,6 +85,58 @@ def test_texts_with_a_31_mer_of_an_allele_are_told(data):
     haplotype = reference[: pos - 1] + alt + reference[pos - 1 + len(ref) :]
     for text in (reference, haplotype, reverse_complement(haplotype), haplotype[pos - 20 :], haplotype[: pos + 10]):
         assert (text in held) == bool(kmers(text) & expected)
+
+
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_seeds_tell_what_every_31_mer_tells(data):
+    """Texts with a copy of a 31-mer, on either strand, or of all but one base of it; also where notes have no room."""
+    reference = data.draw(references())
+    held = HeldSequences(contexts(reference, [data.draw(alleles_of(reference)) for _ in range(3)]))
+    kmer = data.draw(st.sampled_from([*sorted(unmixed(held)), "ACGGTCA" * 4 + "TTT"]))
+    copy = data.draw(st.sampled_from([kmer, reverse_complement(kmer), kmer[1:], f"{kmer[:15]}A{kmer[16:]}"]))
+    text = data.draw(sequences(0, 90)) + copy + data.draw(sequences(0, 90))
+    codes = encode_sequence(text)
+    assert kmer_kernels.has_key_of_codes(codes, held.table) == (text in held)
+    notes = np.zeros((data.draw(st.integers(0, 20)), 2), dtype=np.uint64)
+    noted = kmer_kernels.note_seeds(codes, held.table, notes, 0)
+    assert kmer_kernels.has_noted(held.table, notes, noted) >= (text in held)
+
+
+def test_seeds_of_other_texts_are_seldom_told():
+    rng = np.random.default_rng(3)
+    reference = "".join(rng.choice(list("ACGT"), 5_000))
+    snvs = [(at, reference[at - 1], "ACGT"["ACGT".index(reference[at - 1]) - 1]) for at in range(100, 4_900, 10)]
+    held, notes = HeldSequences(contexts(reference, snvs)), np.zeros((9, 2), dtype=np.uint64)
+    codes = rng.integers(0, 4, (5_000, 61), dtype=np.uint8)
+    noted = (kmer_kernels.note_seeds(text, held.table, notes, 0) for text in codes)
+    assert 0 < sum(kmer_kernels.has_noted(held.table, notes, n) for n in noted) < 500
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 3, 1_024])
+def test_windows_that_spell_a_held_out_allele_are_marked(tmp_path, monkeypatch, rows_at_once):
+    monkeypatch.setattr(writer, "_READ_ROWS", rows_at_once)
+    rng = np.random.default_rng(4)
+    reference = "".join(rng.choice(list("ACGT"), 2_000))
+    held = HeldSequences(contexts(reference, [(1_000, reference[999], "ACGT"["ACGT".index(reference[999]) - 1])]))
+    (*_, kmer) = unmixed(held)
+    windows = []
+    for number, copy in enumerate((kmer, reverse_complement(kmer), kmer[:30], kmer, kmer)):
+        # The last but one lies across the end of the window, the last one in a window with a place.
+        at = 290 if number == 3 else 40 * number
+        text = "".join(rng.choice(list("ACGT"), 372))
+        text = text[:at] + copy + text[at + len(copy) :]
+        placed = {"contig": "chr1", "start": 7, "strand": "+"} if number == 4 else {}
+        windows.append(WindowRecord(f"{number:032x}", "mrna_evo2", text[36:-36], text[:36], text[-36:], **placed))
+    map_windows(tmp_path / "train", [as_batch(windows)])
+    spells = writer.find_spelling(tmp_path / "train/windows", len(windows), held.table)
+    assert spells.tolist() == [True, True, False, True, False]
+
+
+def unmixed(held: HeldSequences) -> list[str]:
+    """Return the 31-mers of a table, which the keys stand for one to one."""
+    numbers = [int(kmer_kernels.unmix(key)) for key in held.table.keys]
+    return ["".join("ACGT"[number >> 2 * at & 3] for at in reversed(range(31))) for number in numbers]
 
 
 @given(data=st.data())

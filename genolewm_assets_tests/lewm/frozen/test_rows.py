@@ -27,6 +27,7 @@ def make_windows(rng: np.random.Generator, n: int, tokens: int) -> PackedWindows
         contig=contig,
         start=np.where(contig < 0, -1, 5),
         is_reverse=(rng.random(n) < 0.5) & (contig >= 0),
+        spells_held=rng.random(n) < 0.5,
     )
 
 

@@ -53,7 +53,7 @@ def test_a_package_as_written_passes_with_counts(written):
 
 def test_every_array_is_there(written):
     found = {path.split("/", 2)[2] for path in arrays(written)}
-    assert len(found) == 13 + 1 + 4 + 9 + 4 + 2
+    assert len(found) == 13 + 1 + 4 + 9 + 4 + 3
 
 
 @pytest.mark.parametrize("place", [0, -1])
@@ -105,8 +105,9 @@ def test_rows_in_another_order_missing_rows_and_missing_files_are_found(copy):
         lambda index: index["alleles"]["gnomad"].__setitem__("longest_bp", [0]),
         lambda index: index["alleles"]["clinvar"].__setitem__("holdouts", ["holdout-chr"]),
         lambda index: index["alleles"]["held_out"].__setitem__("contigs", ["chr20"]),
-        lambda index: index.__setitem__("kmer_shift", None),
-        lambda index: index.__setitem__("kmer_shift", 3),
+        lambda index: index.__setitem__("n_kmers", None),
+        lambda index: index.__setitem__("n_kmers", 3),
+        lambda index: index.__setitem__("n_seed_words", 2),
         lambda index: index.__setitem__("n_windows", 3),
     ],
 )

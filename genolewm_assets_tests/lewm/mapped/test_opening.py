@@ -46,6 +46,17 @@ def test_the_form_made_of_the_tables_is_the_one_that_the_package_carries(older, 
     assert contents(made.folder) == contents(own.folder)
 
 
+def test_a_package_of_format_2_2_carries_a_form_that_is_not_read(older):
+    carried = read_package_info(older.directory)
+    package = Package(older.directory, replace(carried, format_version="2.2"), {})
+    expected = contents(older.directory / "arrays" / Split.TRAIN)
+    for path in (older.directory / "arrays").rglob("index.json"):
+        path.write_text('{"version": "1.0"}')
+    made = open_mapped(package, Split.TRAIN)
+    assert made.folder.is_relative_to(os.environ["GENOLEWM_CACHE"])
+    assert contents(made.folder) == expected
+
+
 def test_it_is_made_once_and_again_if_a_file_changed(older, monkeypatch):
     folder = open_mapped(older, Split.TEST).folder
     first = contents(folder)

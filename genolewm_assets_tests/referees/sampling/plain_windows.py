@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import AMBIGUOUS, encode_sequence
-from genolewm_assets.lewm.edits import PackedWindows, WindowRecord
+from genolewm_assets.lewm.edits import HeldSequences, PackedWindows, WindowRecord
 from genolewm_assets.lewm.packages import PACKAGE_WINDOWS
 
 _BASES = np.frombuffer(b"ACGT", dtype=np.uint8)
@@ -34,6 +34,8 @@ class SplitWindows:
     ----------
     batches
         Record batches with the columns of ``lewm.packages.PACKAGE_WINDOWS``.
+    held_sequences
+        What tells held-out alleles by their bases; None: any window may spell one.
 
     Attributes
     ----------
@@ -48,10 +50,11 @@ class SplitWindows:
 
     _COLUMNS = ("window_id", "origin", "contig", "start", "strand", "placement_exact", "cache_key", "cache_row")
 
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+    def __init__(self, batches: Iterable[pa.RecordBatch], held_sequences: HeldSequences | None = None) -> None:
         # A bytearray grows in place; a list of arrays would be in memory twice when it is joined.
         packed, ends = bytearray(), [0]
         sizes: list[tuple[int, ...]] = []
+        spells: list[bool] = []
         kept: list[pa.RecordBatch] = []
         for batch in batches:
             kept.append(batch.select(self._COLUMNS))
@@ -59,8 +62,10 @@ class SplitWindows:
             for row in zip(*parts, strict=True):
                 sizes.append(tuple(map(len, row)))
                 packed += pack_bases("".join(row)).tobytes()
+                spells.append(held_sequences is None or "".join(row) in held_sequences)
                 ends.append(len(packed))
         self._bases, self._first = np.frombuffer(packed, np.uint8), np.array(ends, dtype=np.int64)
+        self._spells = np.array(spells, dtype=np.bool_)
         self._sizes = np.array(sizes, dtype=np.int32).reshape(-1, 3)
         table = pa.Table.from_batches(kept, pa.schema([PACKAGE_WINDOWS.arrow.field(name) for name in self._COLUMNS]))
         self.window_ids = table["window_id"].to_numpy().astype("S32")
@@ -113,6 +118,7 @@ class SplitWindows:
             contig=contig,
             start=np.where(contig < 0, -1, self._start[rows]),
             is_reverse=reverse[self._strand.code[rows]] & (contig >= 0),
+            spells_held=self._spells[rows],
         )
 
     @property

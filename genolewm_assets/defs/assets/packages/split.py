@@ -230,7 +230,7 @@ packages_split = GatedAsset(
     split contains nothing held out.
     """,
     kinds={"parquet", "huggingface"},
-    code_version="5",
+    code_version="6",
     place=lambda workspace, release: read_latest(workspace.root.path, release).path,
     deps=(
         *RELEASE_DEPS,

@@ -1,0 +1,196 @@
+"""Batches of workers arrive whole, whoever keeps them, drops them or is killed."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import pickle
+import signal
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from genolewm_assets import lewm
+from genolewm_assets.errors import ResourceError
+from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
+
+torch = Late("torch")
+torch_data = Late("torch.utils.data")
+transport = Late("genolewm_assets.lewm.training.transport")
+tensors = Late("genolewm_assets.lewm.training.tensors")
+
+# More workers than cores is what is tested; torch warns of it.
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return publish_package(tmp_path_factory.mktemp("transport"))
+
+
+@pytest.fixture
+def dataset(package):
+    return lewm.GenoLeWMDataset(package, windows_per_batch=2)
+
+
+def arrays_of(value, found):
+    """Return copies of all arrays of a batch, in order."""
+    if isinstance(value, np.ndarray):
+        found.append(value.copy())
+    elif is_dataclass(value):
+        for field in fields(value):
+            arrays_of(getattr(value, field.name), found)
+    return found
+
+
+def same(left, right) -> bool:
+    left, right = ([arrays_of(batch, []) for batch in batches] for batches in (left, right))
+    return len(left) == len(right) and all(
+        len(a) == len(b) and all(map(np.array_equal, a, b)) for a, b in zip(left, right, strict=True)
+    )
+
+
+def loader(dataset, workers=2, **options):
+    return torch_data.DataLoader(dataset, batch_size=None, num_workers=workers, **options)
+
+
+def is_in_a_slot(dataset, array) -> bool:
+    slots = dataset._blocks._mapped.values()
+    return any(np.may_share_memory(array, np.frombuffer(mapped, np.uint8)) for mapped in slots)
+
+
+def in_use(dataset) -> int:
+    gc.collect()
+    return int((dataset._blocks._states != 0).sum())
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_batches_that_are_kept_keep_their_numbers(dataset, method):
+    """More batches than there are slots, kept until the end; then every slot is free again."""
+    alone = list(dataset)
+    assert len(alone) > 2 * transport.SLOTS
+    kept = list(loader(dataset, multiprocessing_context=method))
+    assert same(kept, alone)
+    assert in_use(dataset) == 2 * transport.SLOTS
+    del kept
+    assert in_use(dataset) == 0
+
+
+def test_batches_that_are_dropped_leave_their_slots_to_others(dataset):
+    for epoch in range(3):
+        dataset.set_epoch(epoch)
+        for mine, alone in zip(loader(dataset, 3), dataset, strict=True):
+            assert same([mine], [alone])
+            assert is_in_a_slot(dataset, mine.edits.target_tokens)
+    del mine
+    assert in_use(dataset) == 0
+
+
+def test_part_of_a_batch_keeps_the_rest(dataset):
+    first, alone = None, next(iter(dataset)).edits.target_tokens
+    for number, batch in enumerate(loader(dataset)):
+        if number == 0:
+            first = torch.from_numpy(batch.edits.target_tokens)[1:, 3:]
+    del batch
+    assert in_use(dataset) == 1
+    assert np.array_equal(first.numpy(), alone[1:, 3:])
+
+
+def test_epochs_that_are_left_in_the_middle_take_no_slot_for_ever(dataset):
+    for _ in range(2 * transport.SLOTS):
+        next(iter(loader(dataset)))
+    assert same(list(loader(dataset)), list(dataset))
+    assert in_use(dataset) <= 2 * transport.SLOTS
+
+
+def test_two_loaders_of_one_dataset_do_not_share_slots(dataset):
+    alone = list(dataset)
+    both = list(zip(loader(dataset), loader(dataset), strict=True))
+    assert same([one for one, _ in both], alone)
+    assert same([other for _, other in both], alone)
+
+
+def test_a_worker_that_is_killed_leaves_its_lane_to_the_next(dataset):
+    batches = iter(loader(dataset, 1))
+    kept = next(batches)
+    # The list of a loader's processes has no public name.
+    os.kill(batches._workers[0].pid, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="DataLoader worker"):
+        list(batches)
+    del batches
+    alone = list(dataset)
+    assert same(list(loader(dataset, 1)), alone)
+    assert same([kept], alone[:1])
+    assert set(np.flatnonzero(dataset._blocks._states.any(axis=1))) <= {0}
+
+
+def packed(value):
+    return transport.Packing({"a": np.arange(value, dtype=np.int64)})
+
+
+def sent_by_another_process(blocks, value):
+    """Return the ticket of what a process sent that has ended since."""
+    receive, send = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(send, pickle.dumps(blocks.send(packed(value))))
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(send)
+    with os.fdopen(receive, "rb") as pipe:
+        return pickle.loads(pipe.read())
+
+
+def test_what_an_ended_worker_sent_is_received_or_refused():
+    blocks = transport.SharedBlocks()
+    first = sent_by_another_process(blocks, 5)
+    assert blocks.receive(*first).view(np.int64).tolist() == [0, 1, 2, 3, 4]
+    lost = sent_by_another_process(blocks, 6)
+    after = sent_by_another_process(blocks, 7)
+    assert lost[:2] == after[:2]
+    with pytest.raises(ResourceError, match="replaced before it was received"):
+        blocks.receive(*lost)
+    assert len(blocks.receive(*after)) == 56
+
+
+def test_a_forked_process_that_drops_a_batch_does_not_free_it():
+    blocks = transport.SharedBlocks()
+    block = blocks.receive(*sent_by_another_process(blocks, 5))
+    child = os.fork()
+    if not child:
+        del block
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert np.count_nonzero(blocks._states) == 1
+    del block
+    assert np.count_nonzero(blocks._states) == 0
+
+
+def test_a_batch_that_outgrows_a_slot_gets_a_larger_one():
+    blocks = transport.SharedBlocks()
+    for value in (1, 400_000, 3, 800_000):
+        block = blocks.receive(*sent_by_another_process(blocks, value))
+        assert block.view(np.int64)[-1] == value - 1
+        assert len(block) == 8 * value
+
+
+def test_a_copy_of_a_dataset_has_blocks_of_its_own(dataset):
+    other = pickle.loads(pickle.dumps(dataset))
+    assert other._blocks.name != dataset._blocks.name
+    assert same(list(loader(other)), list(dataset))
+
+
+def test_tensors_travel_as_batches_do(dataset):
+    alone = [tensors.as_tensors(batch) for batch in dataset]
+    for mine, theirs in zip(loader(dataset, collate_fn=tensors.as_tensors), alone, strict=True):
+        assert isinstance(mine, tensors.TensorBatch)
+        assert is_in_a_slot(dataset, mine["target_tokens"].numpy())
+        assert mine.keys() == theirs.keys()
+        assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+        assert {name: each.dtype for name, each in copy.copy(mine).items()} == {n: e.dtype for n, e in theirs.items()}
+    del mine
+    assert in_use(dataset) == 0
