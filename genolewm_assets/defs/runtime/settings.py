@@ -84,7 +84,8 @@ def configured_batch() -> dict[str, Any]:
 
 
 def configured_executor() -> dg.ExecutorDefinition:
-    """Return the executor that ``GENOLEWM_EXECUTOR`` names: ``in_process`` (default), ``multiprocess`` or ``ray``.
+    """Return the executor that ``GENOLEWM_EXECUTOR`` names: ``in_process`` (default), ``multiprocess``, ``ray`` or
+    ``slurm``, which is ``multiprocess`` with jobs for builds that need an H100 (``job_builds``).
 
     One executor serves every asset, because Dagster has no executor per asset; op tags choose the node of a step.
 
@@ -97,6 +98,7 @@ def configured_executor() -> dg.ExecutorDefinition:
         "in_process": lambda: dg.in_process_executor,
         "multiprocess": lambda: _MULTIPROCESS,
         "ray": make_ray_executor,
+        "slurm": lambda: _MULTIPROCESS,
     }
     name = os.environ.get("GENOLEWM_EXECUTOR", "in_process")
     if name not in executors:
