@@ -1,16 +1,17 @@
 """Program of a Slurm job: builds one partition as its step would, and tells through Dagster Pipes how it went.
 
-``python -m genolewm_assets.defs.slurm_job`` is started by ``runtime.job_builds``. It needs root, catalogue and code, and
-no connection to Dagster's database.
+``python -m genolewm_assets.defs.slurm_job`` is started by ``runtime.job_builds``. It needs root, catalogue and code,
+and no connection to Dagster's database.
 """
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from typing import Any
 
-from dagster_pipes import PipesContext, PipesEnvVarParamsLoader, open_dagster_pipes
+from dagster_pipes import DAGSTER_PIPES_CONTEXT_ENV_VAR, PipesContext, open_dagster_pipes
 
 from genolewm_assets.defs.assets import GATED
 from genolewm_assets.defs.engines.slurm import as_failure
@@ -27,7 +28,7 @@ from genolewm_assets.store.artefacts import build, build_again
 
 def main() -> int:
     """Build, tell the outcome, and return the exit status: that of the command line for the error, if there is one."""
-    if not PipesEnvVarParamsLoader().is_dagster_pipes_process():
+    if DAGSTER_PIPES_CONTEXT_ENV_VAR not in os.environ:
         raise ConfigurationError(__name__, "was not started by a step")
     with open_dagster_pipes() as pipes:
         try:

@@ -6,7 +6,6 @@ above it, and the log of its ``slurmd`` that this one has open.
 
 from __future__ import annotations
 
-import grp
 import os
 import pwd
 import secrets
@@ -16,7 +15,6 @@ import socket
 import stat
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -145,7 +143,7 @@ class SlurmCluster:
         with suppress(OSError):
             if not Path(f"/proc/{pid}/exe").readlink().name.startswith("slurmstepd"):
                 return None
-            opened = {Path(f"/proc/{pid}/fd/{number}").readlink() for number in os.listdir(f"/proc/{pid}/fd")}
+            opened = {link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir()}
             return next((node for node in NODES if self.log(node) in opened), None)
         return None
 

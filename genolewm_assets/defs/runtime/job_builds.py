@@ -57,7 +57,7 @@ def builds_are_jobs() -> bool:
 
 
 def build_in_job(context: dg.AssetExecutionContext, root: Root, plan: BuildPlan) -> Published:
-    """Keep an artefact that is current, else build it in a job; raises as ``store.build``, and :class:`SlurmJobError`."""
+    """Keep an artefact that is current, else build it in a job; raises as ``store.build``, and for a lost job."""
     if is_current(root, plan):
         try:
             return _verified(context, root, plan)
@@ -118,7 +118,7 @@ def _run_job(
             extras={"asset": plan.artefact.asset, "partition": plan.artefact.partition, "task": task},
             command=[sys.executable, "-P", "-m", _PROGRAM],
             name=_job_name(root, plan),
-            comment=f"run={context.run.run_id},step={context.op_handle.to_string()},try={token}",
+            comment=f"run={context.run.run_id},step={context.op_handle},try={token}",
             folder=root.path / WORK / "slurm" / token,
         )
     except SlurmJobError as err:
@@ -135,4 +135,4 @@ def _run_job(
 def _job_name(root: Root, plan: BuildPlan) -> str:
     """Return a name that jobs for one artefact of one root share, and that says which in ``squeue``."""
     place = hashlib.sha256(str(root.path).encode()).hexdigest()[:8]
-    return f"genolewm-{place}-{re.sub(r'[^A-Za-z0-9_./-]', '_', str(plan.artefact))}"
+    return f"genolewm-{place}-" + re.sub(r"[^A-Za-z0-9_./\[\]-]", "_", str(plan.artefact))

@@ -25,17 +25,13 @@ class NoAnswerError(DeviceError):
     """Slurm gave no answer, or none that can be read; a later one may do."""
 
 
-def submit(
-    options: Sequence[str], script: Path, command: Sequence[str], *, variables: Sequence[str], values: Mapping[str, str]
-) -> int:
+def submit(options: Sequence[str], script: Path, command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Submit a batch script with arguments, and return the number of the job.
 
     Parameters
     ----------
-    variables
-        Names of the variables that the job takes from this process; no other reaches it.
-    values
-        Further variables of the job.
+    environment
+        All of the job's environment besides what Slurm adds.
 
     Raises
     ------
@@ -44,9 +40,9 @@ def submit(
     NoAnswerError
         If it cannot be told whether there is a job now.
     """
-    exported = ",".join([*variables, *values])
-    arguments = ["--parsable", *options, f"--export={exported}", str(script), *command]
-    done = _run("sbatch", arguments, values)
+    # With names in place of ALL, Slurm would run the login shell of the user on the node, which a service has none of.
+    arguments = ["--parsable", *options, "--export=ALL", str(script), *command]
+    done = _run("sbatch", arguments, {**_own("SLURM_CONF", "PATH"), **environment})
     if done.returncode == 0 and (found := re.fullmatch(r"([1-9][0-9]*)(;\S+)?", done.stdout.strip())):
         return int(found[1])
     said = _said(done)
@@ -92,17 +88,18 @@ def cancel(job_id: int) -> None:
     _run("scancel", [str(job_id)])
 
 
-def _run(program: str, arguments: Sequence[str], values: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    # Variables of Slurm stand for options, and a service that is itself a job has many.
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("SBATCH_", "SLURM_", "SQUEUE_", "SCANCEL_")) or name == "SLURM_CONF"
-    }
+def _own(*names: str) -> dict[str, str]:
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _run(
+    program: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command; by default without most of this process's environment, in which Slurm's variables are options."""
     try:
-        return subprocess.run(
+        return subprocess.run(  # noqa: S603
             [program, *arguments],
-            env={**inherited, **(values or {})},
+            env=environment or _own("SLURM_CONF", "PATH"),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

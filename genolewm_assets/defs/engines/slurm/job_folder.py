@@ -56,6 +56,11 @@ class FileMessageReader(dg.PipesMessageReader):
         yield {PipesDefaultMessageWriter.FILE_PATH_KEY: str(self._path)}
 
     @property
+    def expected_writer_count(self) -> int:
+        """One: the job."""
+        return 1
+
+    @property
     def closed(self) -> bool:
         """Whether the job has said that there will be no further message."""
         return self._handler is not None and self._handler.received_closed_message

@@ -55,6 +55,9 @@ PHASES: Mapping[str, Phase] = {
     "TIMEOUT": Phase.FAILED,
 }
 
+#: Exit statuses of errors that say what is wrong (``errors.py``). Python itself ends with 1.
+STATED = (2, 3, 4)
+
 # Of the fields that a person can write, only the name of the job comes before the state, and it has no space (ours).
 _JOB = re.compile(
     r"JobId=(?P<job_id>[0-9]+) (?:[\w/]+=\S* )*?JobName=(?P<name>\S+) UserId=\S+ .*?"
@@ -95,6 +98,11 @@ class JobView:
     def succeeded(self) -> bool:
         """Whether the job completed, in its first life, with exit status 0 and without a signal."""
         return (self.phase, self.state, self.exit_code) == (Phase.ENDED, "COMPLETED", "0:0")
+
+    @property
+    def states_its_error(self) -> bool:
+        """Whether the job ended itself with an exit status that goes with an error it tells."""
+        return self.state == "FAILED" and self.exit_code in {f"{code}:0" for code in STATED}
 
     def __str__(self) -> str:
         restarted = f", restarted {self.restarts} times" if self.restarts else ""

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
@@ -64,7 +64,6 @@ class PipesSlurmClient(dg.PipesClient):
     settings: SlurmSettings
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    forward: Callable[[str], object] = field(default=lambda text: sys.stdout.write(text))
 
     def run(  # type: ignore[override]
         self,
@@ -125,7 +124,7 @@ class _Run:
     comment: str
 
     def __post_init__(self) -> None:
-        self._output = Tail(self.place.output, self._forward)
+        self._output = Tail(self.place.output, _print)
         self._log = dg.get_dagster_logger()
 
     def to_its_end(self, command: Sequence[str], values: Mapping[str, str]) -> None:
@@ -139,14 +138,12 @@ class _Run:
 
     def _submitted(self, command: Sequence[str], values: Mapping[str, str]) -> _Job:
         settings, begun_s = self.client.settings, self.client.clock()
-        options = [*settings.options, *self._options()]
+        options, environment = [*settings.options, *self._options()], {**settings.environment, **values}
         wait_s = _FIRST_LOOK_S
         try:
             while True:
                 try:
-                    job_id = commands.submit(
-                        options, self.place.script, command, variables=settings.variables, values=values
-                    )
+                    job_id = commands.submit(options, self.place.script, command, environment)
                     break
                 except NoAnswerError as err:
                     if self.client.clock() - begun_s > settings.silence_s:
@@ -197,7 +194,9 @@ class _Run:
                     break
                 looked_s = self.client.clock()
             self.client.sleep(_FILES_S)
-        self._await_last_words(job)
+        self._await_last_words()
+        if not self.reader.closed:
+            raise self._failure(f"{job} ended, but did not say that it had finished", job.view)
 
     def _look(self, job: _Job) -> bool:
         """Look at the job; return whether it has succeeded, and raise if it no longer can."""
@@ -223,7 +222,7 @@ class _Run:
 
     def _tell(self, job: _Job, view: JobView) -> None:
         if view.phase is Phase.PENDING:
-            self._log.info("%s waits: %s, reason %s", job, view.state, view.reason)
+            self._log.info("%s waits: %s", job, view)
         else:
             self._log.info("%s is %s on %s", job, view, view.nodes)
 
@@ -239,19 +238,19 @@ class _Run:
             if now - job.ending_since_s > self.client.settings.silence_s:
                 raise self._failure(f"{job} does not come to its end", view)
         if view.phase is Phase.FAILED or (view.phase is Phase.ENDED and not view.succeeded):
+            if view.states_its_error:
+                self._await_last_words()
             self._read()
             raise self._failure(f"{job} did not succeed", view)
         return view.succeeded
 
-    def _await_last_words(self, job: _Job) -> None:
-        """Wait until the last message of a job that has succeeded can be seen."""
+    def _await_last_words(self) -> None:
+        """Wait until the last message of a job that has ended can be seen, if it wrote one."""
         deadline = self.client.clock() + VISIBLE_S
-        while not self.reader.closed:
-            if self.client.clock() > deadline:
-                raise self._failure(f"{job} ended, but did not say that it had finished", job.view)
+        self._read()
+        while not self.reader.closed and self.client.clock() < deadline:
             self.client.sleep(_FILES_S)
             self._read()
-        self._read()
 
     def _cancel(self, job: _Job) -> None:
         """End the job, and wait until Slurm says that it has ended."""
@@ -289,5 +288,8 @@ class _Run:
         self.reader.read()
         self._output.read()
 
-    def _forward(self, text: str) -> None:
-        self.client.forward(text)
+
+def _print(text: str) -> None:
+    """Print what the job printed, so that the UI finds it with what the step prints."""
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,15 +14,41 @@ from genolewm_assets.errors import ConfigurationError
 
 _PREFIX = "GENOLEWM_SLURM_"
 
+#: Three days, less than a run may take (``max_runtime_seconds``), and ten minutes.
+_PENDING_S, _SILENCE_S = 259_200, 600
+
 #: Options of ``sbatch`` with a setting of their own.
 _OWN = ("partition", "account", "qos", "time")
 
 #: Options that a job has from us, or that would make something else of it than one batch job.
 _RESERVED = frozenset(
     {
-        *("array", "batch", "chdir", "clusters", "comment", "dependency", "error", "export", "export-file", "get-user-env"),
+        *(
+            "array",
+            "batch",
+            "chdir",
+            "clusters",
+            "comment",
+            "dependency",
+            "error",
+            "export",
+            "export-file",
+            "get-user-env",
+        ),
         *("gid", "help", "hold", "input", "job-name", "kill-on-invalid-dep", "nodes", "no-requeue", "ntasks"),
-        *("open-mode", "output", "parsable", "quiet", "requeue", "test-only", "uid", "usage", "version", "wait", "wrap"),
+        *(
+            "open-mode",
+            "output",
+            "parsable",
+            "quiet",
+            "requeue",
+            "test-only",
+            "uid",
+            "usage",
+            "version",
+            "wait",
+            "wrap",
+        ),
     }
 )
 
@@ -41,8 +68,8 @@ class SlurmSettings:
     ----------
     options
         Options of ``sbatch``: those of a person first, then the card.
-    variables
-        Names of the environment variables that a job takes from the step that submits it.
+    environment
+        Environment of a job: what it takes from the step that submits it, and nothing else.
     pending_s
         Seconds that a job may wait before it is cancelled.
     silence_s
@@ -50,9 +77,9 @@ class SlurmSettings:
     """
 
     options: tuple[str, ...]
-    variables: tuple[str, ...]
-    pending_s: float = 604_800.0
-    silence_s: float = 600.0
+    environment: Mapping[str, str]
+    pending_s: float
+    silence_s: float
 
 
 def read_settings() -> SlurmSettings:
@@ -68,9 +95,9 @@ def read_settings() -> SlurmSettings:
     gres = _word("GRES") or f"gpu:{card_type().lower()}:1"
     return SlurmSettings(
         options=(*_further_options(), *named, f"--gres={gres}"),
-        variables=tuple(name for name in (*_FORWARDED, *_further_variables()) if name in os.environ),
-        pending_s=_seconds("PENDING_S", SlurmSettings.pending_s),
-        silence_s=_seconds("SILENCE_S", SlurmSettings.silence_s),
+        environment={name: os.environ[name] for name in (*_FORWARDED, *_further_variables()) if name in os.environ},
+        pending_s=_seconds("PENDING_S", _PENDING_S),
+        silence_s=_seconds("SILENCE_S", _SILENCE_S),
     )
 
 
@@ -91,8 +118,8 @@ def _word(name: str) -> str:
     return value
 
 
-def _seconds(name: str, default: float) -> float:
-    value = os.environ.get(_PREFIX + name) or str(int(default))
+def _seconds(name: str, default: int) -> float:
+    value = os.environ.get(_PREFIX + name) or str(default)
     if not (value.isascii() and value.isdecimal() and int(value)):
         raise ConfigurationError(_PREFIX + name, "not a number of seconds", expected="at least 1", got=repr(value))
     return float(value)
