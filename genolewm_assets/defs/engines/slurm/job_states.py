@@ -55,6 +55,9 @@ PHASES: Mapping[str, Phase] = {
     "TIMEOUT": Phase.FAILED,
 }
 
+#: States of jobs that will run again unless somebody cancels them.
+_REQUEUED = frozenset({"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
+
 #: Exit statuses of errors that say what is wrong (``errors.py``). Python itself ends with 1.
 STATED = (2, 3, 4)
 
@@ -93,6 +96,11 @@ class JobView:
     def phase(self) -> Phase:
         """The meaning of the state; a job that was restarted has failed."""
         return Phase.FAILED if self.restarts else PHASES[self.state]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of the job runs, or ever will."""
+        return PHASES[self.state] in {Phase.ENDED, Phase.FAILED} and self.state not in _REQUEUED
 
     @property
     def succeeded(self) -> bool:

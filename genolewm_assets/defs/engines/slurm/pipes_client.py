@@ -98,7 +98,8 @@ class PipesSlurmClient(dg.PipesClient):
         reader = FileMessageReader(place.messages)
         try:
             with dg.open_pipes_session(
-                context=context,
+                # Of the asset's context, Dagster's own code reads what it has deprecated.
+                context=context.op_execution_context,
                 context_injector=dg.PipesFileContextInjector(str(place.context)),
                 message_reader=reader,
                 extras=extras,
@@ -254,22 +255,23 @@ class _Run:
 
     def _cancel(self, job: _Job) -> None:
         """End the job, and wait until Slurm says that it has ended."""
-        deadline, wait_s = self.client.clock() + _CANCEL_S, _FIRST_LOOK_S
-        asked = False
+        deadline, wait_s, asked = self.client.clock() + _CANCEL_S, _FIRST_LOOK_S, False
         while True:
             try:
                 view = commands.look(job.job_id, job.name)
-                if view is None or view.phase in {Phase.ENDED, Phase.FAILED}:
+            except NoAnswerError as err:
+                self._log.warning("%s is to be cancelled: %s", job, err)
+            else:
+                if view is None or view.is_over:
                     if asked:
                         self._log.info("%s was cancelled: %s", job, view or "unknown to Slurm")
                     return
-                commands.cancel(job.job_id)
-                asked = True
-            except NoAnswerError as err:
-                self._log.warning("%s is to be cancelled: %s", job, err)
             if self.client.clock() > deadline:
                 self._log.error("%s may still run: Slurm does not say that it ended. Run: scancel %d", job, job.job_id)
                 return
+            with suppress(NoAnswerError):
+                commands.cancel(job.job_id)
+                asked = True
             self.client.sleep(wait_s)
             wait_s = min(1.5 * wait_s, 5.0)
 
