@@ -118,7 +118,7 @@ def _run_job(
             extras={"asset": plan.artefact.asset, "partition": plan.artefact.partition, "task": task},
             command=[sys.executable, "-P", "-m", _PROGRAM],
             name=_job_name(root, plan),
-            comment=f"run={context.run.run_id},step={context.op_handle},try={token}",
+            comment=f"run={context.run.run_id},step={context.op_execution_context.op_handle},try={token}",
             folder=root.path / WORK / "slurm" / token,
         )
     except SlurmJobError as err:

@@ -1,4 +1,4 @@
-"""A job is followed to its end: only Slurm and the job together say that it succeeded, and what is given up is cancelled.
+"""A job is followed to its end: Slurm and the job say together that it succeeded, and what is given up is cancelled.
 
 The commands of Slurm are programs that answer what a test tells them; time passes when the client sleeps.
 """
@@ -178,7 +178,7 @@ def test_a_job_that_was_requeued_is_cancelled(cluster: Cluster, state: str, rest
     cluster.says(state, restarts=restarts)
     with pytest.raises(SlurmJobError, match=f"did not succeed: got {state}"):
         cluster.run(cluster.finishes, *[cancelled] * 5)
-    assert len(cluster.calls("scancel")) == (state != "COMPLETED")
+    assert bool(cluster.calls("scancel")) is (state != "COMPLETED")
 
 
 @pytest.mark.parametrize("exit_code", ["1:0", "0:9"])
@@ -282,7 +282,9 @@ def test_a_job_that_waits_too_long_is_cancelled_with_its_reason(cluster: Cluster
             cluster.says("CANCELLED")
 
     steps = [lambda: cluster.says("PENDING", reason="Priority")] + [cancelled] * 1_000
-    with pytest.raises(SlurmJobError, match=r"waited for 100 s and did not start: expected|got PENDING, reason Priority"):
+    with pytest.raises(
+        SlurmJobError, match=r"waited for 100 s and did not start: expected|got PENDING, reason Priority"
+    ):
         cluster.run(*steps)
     assert cluster.calls("scancel") == ["7"]
     assert "Slurm job 7 waits: PENDING, reason Priority" in cluster.log
