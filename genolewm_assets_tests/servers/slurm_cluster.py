@@ -15,6 +15,7 @@ import socket
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,9 @@ from genolewm_assets_tests.servers.programs import free_port, program
 
 NODES = ("cpu-1", "cpu-2", "h100-1")
 _START_S, _LOOK_S = 60.0, 0.05
+
+#: Program of the jobs that build.
+_PROGRAM = b"genolewm_assets.defs.slurm_job"
 
 _SETTINGS = """
 ClusterName=genolewm
@@ -187,6 +191,70 @@ class SlurmCluster:
         (self.folder / "gres.conf").write_text(f"NodeName=h100-1 Name=gpu Type=h100{card}\n")
 
 
+@dataclass(frozen=True, slots=True)
+class SeenJob:
+    """The process of a job as the kernel shows it: below which node, and with which CUDA devices."""
+
+    pid: int
+    node: str | None
+    devices: str | None
+
+
+class Witness:
+    """Notes which process computes what, and on which node, while the block lasts.
+
+    Attributes
+    ----------
+    jobs
+        The process of each job, by its number.
+    builders
+        Nodes of the processes that had a file of a work directory of states open; None is this machine outside Slurm.
+    nodes
+        Node of every Python process that was seen.
+    """
+
+    def __init__(self, cluster: SlurmCluster, root: Path) -> None:
+        self._cluster, self._work = cluster, root / "work"
+        self.jobs: dict[int, SeenJob] = {}
+        self.builders: set[str | None] = set()
+        self.nodes: dict[int, str | None] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="witness", daemon=True)
+
+    def __enter__(self) -> Witness:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(_LOOK_S):
+            for pid in _pids():
+                with suppress(OSError):
+                    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                    if b"python" in words[0]:
+                        self._note(pid, words)
+
+    def _note(self, pid: int, words: list[bytes]) -> None:
+        if pid not in self.nodes:
+            self.nodes[pid] = self._cluster.node_above(pid)
+        if self._builds(pid):
+            self.builders.add(self.nodes[pid])
+        if _PROGRAM in words and words[0].startswith(b"/"):
+            variables = variables_of(pid)
+            if number := variables.get("SLURM_JOB_ID"):
+                seen = SeenJob(pid, self.nodes[pid], variables.get("CUDA_VISIBLE_DEVICES"))
+                self.jobs.setdefault(int(number), seen)
+
+    def _builds(self, pid: int) -> bool:
+        opened = [link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir()]
+        inside = [path.relative_to(self._work).parts for path in opened if path.is_relative_to(self._work)]
+        # A lock lies beside the directories of work.
+        return any(len(parts) > 2 and parts[0].startswith("embeddings~") for parts in inside)
+
+
 @contextmanager
 def slurm_cluster() -> Iterator[SlurmCluster]:
     """Run a cluster of three nodes until the block ends."""
@@ -210,6 +278,21 @@ def _wait(is_so: object, what: str, log: Path | None = None) -> None:
 
 def _pids() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def variables_of(pid: int) -> dict[str, str]:
+    """Return the environment that a process was started with; empty if it has ended."""
+    with suppress(OSError):
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return dict(entry.decode(errors="replace").partition("=")[::2] for entry in entries if b"=" in entry)
+    return {}
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process exists and has not ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
 
 
 def _above(pid: int) -> Iterator[int]:
