@@ -25,11 +25,19 @@ from genolewm_assets_tests.worlds.graph.tiny_world import bytes_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 
-#: Built by the backfill; all else is there already.
+#: Built by the backfill.
 BUILT = {"windows/index": ["chr17"], "embeddings/cache": ["chr17"], "corpus/windows": ["mrna_evo2"]}
 
-#: Built after that, by runs that end badly.
+#: Built by runs that end badly.
 LATER = ("embeddings/corpus", "eukaryote_generator")
+
+#: All that there is, built beforehand to have its bytes; then what is above is removed.
+WORLD = (
+    (["reference/genome"], [None]),
+    (["windows/index", "embeddings/cache"], ["chr17"]),
+    (["corpus/windows"], ["mrna_evo2"]),
+    (["corpus/windows", "embeddings/corpus"], ["eukaryote_generator"]),
+)
 
 
 @dataclass(frozen=True)
@@ -48,13 +56,11 @@ class Story:
                 found[said["step"]] = job
         return found
 
-    def start_building(self) -> tuple[str, int]:
-        """Launch a run for what was forgotten; return it and its job, stopped in the middle of its work."""
-        run = self.server.graphql.launch(*LATER)
-        wait_until(lambda: self.jobs_of(run), "the process of the job", every_s=0.02)
-        (job,) = self.jobs_of(run).values()
-        self.stop_while_it_builds(job)
-        return run, job
+    def job_of(self, run_id: str) -> int:
+        """Wait until the one job of a run works, and return it."""
+        wait_until(lambda: self.jobs_of(run_id), "the process of the job", every_s=0.02)
+        (job,) = self.jobs_of(run_id).values()
+        return job
 
     def stop_while_it_builds(self, job: int) -> None:
         """Stop the process of a job as soon as it has a work directory; the encoder is loaded after that."""
@@ -85,7 +91,7 @@ class Story:
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Serve a root from which some artefacts were removed, on PostgreSQL, with the settings of ``deploy``."""
     folder = tmp_path_factory.mktemp("slurm")
-    opened = start_building(folder / "world", last=LATER[0])
+    opened = start_building(folder / "world", WORLD)
     with postgres_server(folder / "database") as postgres, slurm_cluster() as cluster:
         world = opened()
         undisturbed = bytes_of(world.root)
@@ -94,6 +100,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         for asset, partitions in BUILT.items():
             for partition in partitions:
                 forget(root, asset, partition)
+        forget(root, *LATER)
         environment = {
             **postgres.environment,
             **cluster.environment,
@@ -134,9 +141,11 @@ def processes_of(server: LiveServer, run_id: str) -> dict[str, int]:
     }
 
 
-def test_states_are_computed_on_the_h100_node_and_all_else_elsewhere(story: Story) -> None:
+def test_a_run_that_is_cancelled_ends_its_job_and_a_backfill_computes_on_the_h100_node(story: Story) -> None:
     graphql = story.server.graphql
+    # The daemon looks at a backfill twice a minute; meanwhile, a run is cancelled.
     backfill = graphql.backfill_several(BUILT)
+    _cancelled(story)
     wait_until(lambda: _ended(graphql.runs_of_backfill(backfill)), "the runs of the backfill")
     runs = graphql.runs_of_backfill(backfill)
     assert {run.status for run in runs} == {"SUCCESS"}, [graphql.step_failures(run.id) for run in runs]
@@ -147,12 +156,31 @@ def test_states_are_computed_on_the_h100_node_and_all_else_elsewhere(story: Stor
     assert len(steps) == sum(map(len, BUILT.values()))
     (((_, step), job),) = jobs.items()
     assert step == "embeddings__cache"
-    assert set(story.witness.jobs) == {job}
     seen = story.witness.jobs[job]
     assert (seen.node, story.witness.builders) == ("h100-1", {"h100-1"})
     assert seen.devices == ("0" if os.geteuid() == 0 else None)
+    # No other step had a job, and the processes of all steps are none of Slurm's.
+    assert len(story.witness.jobs) == 2
     assert {story.witness.nodes[pid] for pid in steps.values()} == {None}
-    assert bytes_of(story.server.root) == story.undisturbed
+    built, missing = bytes_of(story.server.root), story.undisturbed.keys() - bytes_of(story.server.root).keys()
+    assert built == {path: data for path, data in story.undisturbed.items() if path not in missing}
+    assert {path.split("/")[0] for path in missing} == {"embeddings"}
+
+
+def _cancelled(story: Story) -> None:
+    """Launch a run, cancel it once its job works, and see that nothing of it is left."""
+    graphql = story.server.graphql
+    run = graphql.launch(*LATER)
+    job = story.job_of(run)
+    answer = graphql.query(
+        "mutation ($id: String!) { terminateRun(runId: $id) { __typename ... on TerminateRunFailure { message } } }",
+        id=run,
+    )["terminateRun"]
+    assert answer["__typename"] == "TerminateRunSuccess", answer
+    assert graphql.wait_for_run(run).status == "CANCELED"
+    assert story.cluster.field(job, "JobState") == "CANCELLED"
+    wait_until(lambda: not is_running(story.witness.jobs[job].pid), "the process of the job to end", timeout_s=60)
+    assert not list(story.server.root.glob("work/slurm/*"))
 
 
 def test_what_a_job_prints_is_found_by_the_ui(story: Story) -> None:
@@ -172,52 +200,32 @@ def test_what_a_job_prints_is_found_by_the_ui(story: Story) -> None:
     assert "embeddings/cache[chr17] is built on" in shown["capturedLogs"]["stdout"]
 
 
-def test_a_run_that_is_cancelled_ends_its_job(story: Story) -> None:
-    graphql = story.server.graphql
-    forget(story.server.root, *LATER)
-    run = graphql.launch(*LATER)
-    wait_until(lambda: story.jobs_of(run), "the process of the job", every_s=0.02)
-    (job,) = story.jobs_of(run).values()
-    answer = graphql.query(
-        "mutation ($id: String!) { terminateRun(runId: $id) { __typename ... on TerminateRunFailure { message } } }",
-        id=run,
-    )["terminateRun"]
-    assert answer["__typename"] == "TerminateRunSuccess", answer
-    assert graphql.wait_for_run(run).status == "CANCELED"
-    assert story.cluster.field(job, "JobState") == "CANCELLED"
-    wait_until(lambda: not is_running(story.witness.jobs[job].pid), "the process of the job to end", timeout_s=60)
-    assert not list(story.server.root.glob("work/slurm/*"))
-    assert bytes_of(story.server.root).keys() < story.undisturbed.keys()
-
-
-def test_a_job_whose_process_is_killed_fails_and_the_next_try_builds_the_same_bytes(story: Story) -> None:
-    run, job = story.start_building()
-    os.kill(story.witness.jobs[job].pid, signal.SIGKILL)
-    assert story.server.graphql.wait_for_run(run).status == "FAILURE"
-    (reason,) = story.server.graphql.step_failures(run)
-    assert f"Slurm job {job} did not succeed: got FAILED" in reason
+def test_a_killed_process_and_a_lost_node_are_tried_again_and_the_bytes_are_the_same(story: Story) -> None:
+    graphql, root, cluster = story.server.graphql, story.server.root, story.cluster
+    first = graphql.launch(*LATER)
+    killed = story.job_of(first)
+    story.stop_while_it_builds(killed)
+    os.kill(story.witness.jobs[killed].pid, signal.SIGKILL)
+    assert graphql.wait_for_run(first).status == "FAILURE"
+    (reason,) = graphql.step_failures(first)
+    assert f"Slurm job {killed} did not succeed: got FAILED" in reason
     assert "killed by signal 9" in reason
-    again = story.launched_again(run)
-    assert story.server.graphql.wait_for_run(again).status == "SUCCESS", story.server.graphql.step_failures(again)
-    assert bytes_of(story.server.root) == story.undisturbed
 
-
-def test_a_lost_node_fails_its_job_and_the_next_one_waits_for_a_node(story: Story) -> None:
-    graphql, root = story.server.graphql, story.server.root
-    forget(root, *LATER)
-    run, job = story.start_building()
-    # The process goes on, stopped: only its node has vanished.
-    story.cluster.kill("h100-1")
-    assert graphql.wait_for_run(run).status == "FAILURE"
-    (reason,) = graphql.step_failures(run)
-    assert f"Slurm job {job} did not succeed: got NODE_FAIL" in reason
+    second = story.launched_again(first)
+    lost = story.job_of(second)
+    story.stop_while_it_builds(lost)
+    # The process stays, stopped in the middle of its work: only its node has vanished.
+    cluster.lose_node("h100-1")
+    assert graphql.wait_for_run(second).status == "FAILURE"
+    (reason,) = graphql.step_failures(second)
+    assert f"Slurm job {lost} did not succeed: got NODE_FAIL" in reason
     assert bytes_of(root).keys() < story.undisturbed.keys()
-    again = story.launched_again(run)
-    wait_until(lambda: any("waits: PENDING, reason" in line for line in story.log_of(again)), "the reason to wait")
-    assert any("h100-1" in line or "Nodes_required" in line for line in story.log_of(again))
-    story.cluster.start_node("h100-1")
-    assert graphql.wait_for_run(again).status == "SUCCESS", graphql.step_failures(again)
-    assert not is_running(story.witness.jobs[job].pid)
+
+    third = story.launched_again(second)
+    wait_until(lambda: any("waits: PENDING, reason " in line for line in story.log_of(third)), "the reason to wait")
+    cluster.start_node("h100-1")
+    assert graphql.wait_for_run(third).status == "SUCCESS", graphql.step_failures(third)
+    assert not is_running(story.witness.jobs[lost].pid)
     assert bytes_of(root) == story.undisturbed
 
 

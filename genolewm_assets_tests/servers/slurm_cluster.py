@@ -55,7 +55,6 @@ SelectTypeParameters=CR_Core
 GresTypes=gpu
 ReturnToService=2
 KillWait=5
-SlurmdTimeout=8
 MessageTimeout=5
 NodeName=cpu-[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{cpu_ports}] CPUs=2
 NodeName=h100-1 NodeHostname={host} NodeAddr=127.0.0.1 Port={h100_port} CPUs=2 Gres=gpu:h100:1
@@ -103,13 +102,10 @@ class SlurmCluster:
         self._daemons[name].kill()
         self._daemons.pop(name).wait()
 
-    def kill_node(self, node: str) -> None:
-        """End a node with all that runs on it, at once, as a loss of power does."""
-        self._daemons[node].kill()
-        for pid in self._jobs_of(node):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    def lose_node(self, node: str) -> None:
+        """End the daemon of a node, and let the controller know what it would find out in some minutes."""
         self.kill(node)
+        self.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=lost")
 
     def states(self) -> dict[str, str]:
         """Return the state of every node; empty while the controller does not answer."""
