@@ -19,14 +19,6 @@ from typing import Any, Literal
 
 import dagster as dg
 
-from genolewm_assets.defs.engines.slurm import (
-    VISIBLE_S,
-    PipesSlurmClient,
-    SlurmJobError,
-    failure_in,
-    outcome_in,
-    read_settings,
-)
 from genolewm_assets.defs.runtime.run_log import LogProgress
 from genolewm_assets.errors import DeviceError
 from genolewm_assets.store.artefacts import (
@@ -42,6 +34,9 @@ from genolewm_assets.store.artefacts import (
     reasons_to_build,
 )
 from genolewm_assets.store.files import resolve_generation
+
+#: Seconds that this machine may take to see what another one has published.
+_SEEN_S = 90.0
 
 #: Program of a job; see ``defs.slurm_job``.
 _PROGRAM = "genolewm_assets.defs.slurm_job"
@@ -94,7 +89,7 @@ def _differences(root: Root, plan: BuildPlan) -> tuple[str, ...]:
 
 def _wait_until_seen(root: Root, plan: BuildPlan) -> None:
     """Wait until this machine sees what another one has published; NFS may show what was there before for a while."""
-    deadline = time.monotonic() + VISIBLE_S
+    deadline = time.monotonic() + _SEEN_S
     while not is_current(root, plan) and time.monotonic() < deadline:
         time.sleep(0.5)
 
@@ -111,6 +106,14 @@ def _run_job(
     SlurmJobError
         If the job did not end well, and states no error or was ended by Slurm.
     """
+    from genolewm_assets.defs.engines.slurm import (
+        PipesSlurmClient,
+        SlurmJobError,
+        failure_in,
+        outcome_in,
+        read_settings,
+    )
+
     token = uuid.uuid4().hex
     try:
         done = PipesSlurmClient(read_settings()).run(

@@ -48,7 +48,7 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=["in_process", "multiprocess", "ray"])
+@pytest.fixture(params=["in_process", "multiprocess", "ray", "slurm"])
 def graph(request: pytest.FixtureRequest, world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
     """Return the graph as ``definitions`` makes it, with each executor."""
     if request.param == "ray":

@@ -24,7 +24,7 @@ from genolewm_assets.errors import DeviceError
 _FILES_S, _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.25, 0.5, 15.0
 
 #: Seconds that another machine may take to see what a job wrote last, and that Slurm may take to end a job.
-VISIBLE_S, _CANCEL_S = 90.0, 120.0
+_VISIBLE_S, _CANCEL_S = 90.0, 120.0
 
 
 class SlurmJobError(DeviceError):
@@ -247,7 +247,7 @@ class _Run:
 
     def _await_last_words(self) -> None:
         """Wait until the last message of a job that has ended can be seen, if it wrote one."""
-        deadline = self.client.clock() + VISIBLE_S
+        deadline = self.client.clock() + _VISIBLE_S
         self._read()
         while not self.reader.closed and self.client.clock() < deadline:
             self.client.sleep(_FILES_S)
