@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from genolewm_assets.defs.runtime import job_builds
 from genolewm_assets.defs.runtime.failure_hook import FINAL
 from genolewm_assets.defs.runtime.gates import BUILD_AGAIN_TAG, INPUTS_ACCEPTED
 from genolewm_assets.encoders import write_tiny_llama
+from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.slurm_cluster import SlurmCluster, slurm_cluster
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld, bytes_of, failed_checks, warned_checks
 
@@ -109,6 +111,21 @@ def test_a_build_that_is_rejected_on_the_node_shows_its_checks_here(
     monkeypatch.setenv("GENOLEWM_EXECUTOR", "in_process")
     here = deployed.materialize(CACHE, partition="chr17")
     assert checks_of(rejected) == checks_of(here)
+
+
+def test_a_job_that_only_says_that_it_built_is_not_believed_and_nothing_is_built_here(
+    deployed: TinyWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_builds, "_PROGRAM", "genolewm_assets_tests.faults.idle_job")
+    monkeypatch.setattr(job_builds, "_SEEN_S", 0.0)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    idle = deployed.materialize(CACHE, partition="chr17")
+    assert not idle.success
+    text, retried = failure_of(deployed, idle)
+    assert "is not published as this machine would build it" in text
+    assert retried
+    assert not (deployed.root / "embeddings").exists()
+    assert not list((deployed.root / "rejected").glob("**/manifest.json"))
 
 
 def test_no_node_with_the_card_ends_in_a_failure_that_is_tried_again(

@@ -21,7 +21,7 @@ from genolewm_assets.defs.engines.slurm.settings import SlurmSettings
 from genolewm_assets.errors import DeviceError
 
 #: Seconds between two looks at the files of a job, and at the job itself: at first, and at most.
-_FILES_S, _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.25, 0.5, 15.0
+_FILES_S, _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.5, 0.5, 15.0
 
 #: Seconds that another machine may take to see what a job wrote last, and that Slurm may take to end a job.
 _VISIBLE_S, _CANCEL_S = 90.0, 120.0

@@ -24,12 +24,12 @@ DOWN = "slurm_load_jobs error: Unable to contact slurm controller (connect failu
 GONE = "slurm_load_jobs error: Invalid job id specified\n"
 
 _PROGRAM = """#!/bin/sh
-cd "$(dirname "$0")" && name=$(basename "$0")
+cd "${0%/*}" && name=${0##*/}
 printf '%s\\n' "$*" >>"$name.calls"
-env >"$name.env"
-cat "$name.err" >&2
-cat "$name.out"
-exit "$(cat "$name.rc")"
+/usr/bin/env >"$name.env"
+/bin/cat "$name.err" >&2
+/bin/cat "$name.out"
+exit "$(/bin/cat "$name.rc")"
 """
 
 Step = Callable[[], None]
@@ -264,11 +264,11 @@ def test_a_controller_that_comes_back_is_waited_for(cluster: Cluster) -> None:
 
     told, log = cluster.run(
         down,
-        *[lambda: None] * 150,
+        *[lambda: None] * 70,
         lambda: cluster.says("RUNNING"),
-        *[lambda: None] * 80,
+        *[lambda: None] * 40,
         down,
-        *[lambda: None] * 150,
+        *[lambda: None] * 70,
         cluster.finishes,
         lambda: cluster.says("COMPLETED"),
     )
