@@ -43,7 +43,7 @@ class _Job:
     begun_s: float
     answered_s: float
     view: JobView | None = None
-    silent: str = ""
+    is_silent: bool = False
     look_s: float = _FIRST_LOOK_S
     ending_since_s: float | None = None
 
@@ -149,7 +149,7 @@ class _Run:
                 except NoAnswerError as err:
                     if self.client.clock() - begun_s > settings.silence_s:
                         raise self._failure("no job could be submitted", str(err)) from err
-                    self._log.warning("%s; another try follows", err)
+                    self._log.warning("%s Another try follows", err)
                 self.client.sleep(wait_s)
                 wait_s = min(2 * wait_s, _LONGEST_LOOK_S)
                 with suppress(NoAnswerError):
@@ -207,11 +207,11 @@ class _Run:
         except NoAnswerError as err:
             if now - job.answered_s > self.client.settings.silence_s:
                 raise self._failure(f"nothing is known of {job} for {now - job.answered_s:.0f} s", str(err)) from err
-            if not job.silent:
-                self._log.warning("%s; it is asked again for %.0f s", err, self.client.settings.silence_s)
-            job.silent = str(err)
+            if not job.is_silent:
+                self._log.warning("%s It is asked again for %.0f s", err, self.client.settings.silence_s)
+            job.is_silent = True
             return False
-        job.silent, job.answered_s = "", now
+        job.is_silent, job.answered_s = False, now
         if view is None:
             raise self._failure(f"{job} is unknown to Slurm, so nobody can tell how it ended", job.view)
         changed = job.view is None or (view.state, view.reason) != (job.view.state, job.view.reason)
@@ -280,7 +280,7 @@ class _Run:
         err = SlurmJobError(
             self.name,
             problem,
-            got=None if got is None else str(got),
+            got=None if got is None else str(got).removesuffix("."),
             remedy=remedy or (f"The last line that it printed: {last}" if last else ""),
         )
         err.state = got.state if isinstance(got, JobView) else ""

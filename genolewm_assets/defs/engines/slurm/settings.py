@@ -12,13 +12,16 @@ from pathlib import Path
 from genolewm_assets.defs.engines import card_type
 from genolewm_assets.errors import ConfigurationError
 
-_PREFIX = "GENOLEWM_SLURM_"
-
 #: Three days, less than a run may take (``max_runtime_seconds``), and ten minutes.
 _PENDING_S, _SILENCE_S = 259_200, 600
 
 #: Options of ``sbatch`` with a setting of their own.
-_OWN = ("partition", "account", "qos", "time")
+_OWN: Mapping[str, str] = {
+    "partition": "GENOLEWM_SLURM_PARTITION",
+    "account": "GENOLEWM_SLURM_ACCOUNT",
+    "qos": "GENOLEWM_SLURM_QOS",
+    "time": "GENOLEWM_SLURM_TIME",
+}
 
 #: Options that a job has from us, or that would make something else of it than one batch job.
 _RESERVED = frozenset(
@@ -91,13 +94,13 @@ def read_settings() -> SlurmSettings:
         If a setting is malformed, an option is reserved, or the root or catalogue is not a path for every node.
     """
     _check_places()
-    named = [f"--{name}={value}" for name in _OWN if (value := _word(name.upper()))]
-    gres = _word("GRES") or f"gpu:{card_type().lower()}:1"
+    named = [f"--{name}={value}" for name, variable in _OWN.items() if (value := _word(variable))]
+    gres = _word("GENOLEWM_SLURM_GRES") or f"gpu:{card_type().lower()}:1"
     return SlurmSettings(
         options=(*_further_options(), *named, f"--gres={gres}"),
         environment={name: os.environ[name] for name in (*_FORWARDED, *_further_variables()) if name in os.environ},
-        pending_s=_seconds("PENDING_S", _PENDING_S),
-        silence_s=_seconds("SILENCE_S", _SILENCE_S),
+        pending_s=_seconds("GENOLEWM_SLURM_PENDING_S", _PENDING_S),
+        silence_s=_seconds("GENOLEWM_SLURM_SILENCE_S", _SILENCE_S),
     )
 
 
@@ -112,22 +115,22 @@ def _check_places() -> None:
 
 
 def _word(name: str) -> str:
-    value = os.environ.get(_PREFIX + name, "")
+    value = os.environ.get(name, "")
     if value and not re.fullmatch(r"[\w.,:@/+-]+", value):
-        raise ConfigurationError(_PREFIX + name, "not a word of Slurm", expected="such as h100", got=repr(value))
+        raise ConfigurationError(name, "not a word of Slurm", expected="such as h100", got=repr(value))
     return value
 
 
 def _seconds(name: str, default: int) -> float:
-    value = os.environ.get(_PREFIX + name) or str(default)
+    value = os.environ.get(name) or str(default)
     if not (value.isascii() and value.isdecimal() and int(value)):
-        raise ConfigurationError(_PREFIX + name, "not a number of seconds", expected="at least 1", got=repr(value))
+        raise ConfigurationError(name, "not a number of seconds", expected="at least 1", got=repr(value))
     return float(value)
 
 
 def _further_options() -> list[str]:
     """Return ``GENOLEWM_SLURM_OPTIONS``; ``sbatch`` takes any beginning of an option's name for the option."""
-    where, text = f"{_PREFIX}OPTIONS", os.environ.get(f"{_PREFIX}OPTIONS", "")
+    where, text = "GENOLEWM_SLURM_OPTIONS", os.environ.get("GENOLEWM_SLURM_OPTIONS", "")
     try:
         options = shlex.split(text)
     except ValueError as err:
@@ -144,7 +147,7 @@ def _further_options() -> list[str]:
 
 
 def _further_variables() -> list[str]:
-    where = f"{_PREFIX}VARIABLES"
+    where = "GENOLEWM_SLURM_VARIABLES"
     names = os.environ.get(where, "").split()
     for name in names:
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in {"ALL", "NONE", "NIL"}:
