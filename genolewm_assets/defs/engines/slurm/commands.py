@@ -51,7 +51,7 @@ def submit(options: Sequence[str], script: Path, command: Sequence[str], environ
             "sbatch",
             f"Slurm refuses the job ({said})",
             got=" ".join(options),
-            remedy="Compare GENOLEWM_SLURM_* and GENOLEWM_GPU_PRODUCT with 'sinfo -o \"%P %G\"'",
+            remedy="Compare GENOLEWM_SLURM_PARTITION and GENOLEWM_GPU_PRODUCT with 'sinfo -o \"%P %G\"'",
         )
     raise NoAnswerError("sbatch", "no job was submitted for sure", got=said)
 
