@@ -10,7 +10,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -46,12 +46,15 @@ class Story:
     cluster: SlurmCluster
     witness: Witness
     undisturbed: dict[str, bytes]
+    comments: dict[int, str] = field(default_factory=dict)
 
     def jobs_of(self, run_id: str) -> dict[str, int]:
         """Return the jobs of a run whose process was seen, by step, as their comments in Slurm say."""
         found = {}
         for job in list(self.witness.jobs):
-            said = dict(part.partition("=")[::2] for part in self.cluster.field(job, "Comment").split(","))
+            if job not in self.comments:
+                self.comments[job] = self.cluster.field(job, "Comment")
+            said = dict(part.partition("=")[::2] for part in self.comments[job].split(","))
             if said.get("run") == run_id:
                 found[said["step"]] = job
         return found

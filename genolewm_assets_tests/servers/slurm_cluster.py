@@ -25,7 +25,7 @@ from pathlib import Path
 from genolewm_assets_tests.servers.programs import free_port, program
 
 NODES = ("cpu-1", "cpu-2", "h100-1")
-_START_S, _LOOK_S = 60.0, 0.05
+_START_S, _LOOK_S = 60.0, 0.1
 
 #: Program of the jobs that build.
 _PROGRAM = b"genolewm_assets.defs.slurm_job"
