@@ -56,8 +56,9 @@ GresTypes=gpu
 ReturnToService=2
 KillWait=5
 MessageTimeout=5
-NodeName=cpu-[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{cpu_ports}] CPUs=2
-NodeName=h100-1 NodeHostname={host} NodeAddr=127.0.0.1 Port={h100_port} CPUs=2 Gres=gpu:h100:1
+NodeName=cpu-1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[0]} CPUs=2
+NodeName=cpu-2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2
+NodeName=h100-1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 Gres=gpu:h100:1
 PartitionName=cpu Nodes=cpu-[1-2] Default=YES
 PartitionName=h100 Nodes=h100-1
 """
@@ -169,14 +170,12 @@ class SlurmCluster:
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o400)
-        ports = free_port()
         text = _SETTINGS.format(
             host=socket.gethostname().partition(".")[0],
             port=free_port(),
+            ports=[free_port() for _ in NODES],
             user=pwd.getpwuid(os.geteuid()).pw_name,
             folder=self.folder,
-            cpu_ports=f"{ports}-{ports + 1}",
-            h100_port=free_port(),
         )
         (self.folder / "slurm.conf").write_text(text)
         card = ""
