@@ -13,7 +13,7 @@ from pathlib import Path
 from genolewm_assets_tests.places import REPOSITORY
 
 #: Imported, though not declared: they are part of another one.
-PARTS = {"pydantic-core": "pydantic"}
+PARTS = {"pydantic-core": "pydantic", "dagster-pipes": "dagster"}
 
 #: Packages of extras that the code imports where they are installed, and asks for where they are not.
 OPTIONAL = {"dagster_ray": ("ray", "dagster-ray")}

@@ -1,7 +1,8 @@
-"""Search training tuples for held-out alleles and intervals: ``python -m benchmarks.stream.recreated_jobs FOLDER NAME OF N``.
+"""Search training tuples for held-out alleles: ``python -m benchmarks.stream.recreated_jobs FOLDER NAME OF N``.
 
-Draws N tuples of the package NAME and prints what was found of what the package OF holds out, as one line of JSON. The
-search reads edited windows as bytes, and the tables of the package; it shares no code with the rules of sampling.
+Draws N tuples of the package NAME and prints what was found of what the package OF holds out, alleles and intervals, as
+one line of JSON. The search reads edited windows as bytes, and the tables of the package; it shares no code with the
+rules of sampling.
 """
 
 from __future__ import annotations

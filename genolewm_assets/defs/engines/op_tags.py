@@ -52,9 +52,14 @@ def gpu_product() -> str:
     return product
 
 
+def card_type() -> str:
+    """Return the name of the card of :func:`gpu_product` without its variant: ``H100``."""
+    return gpu_product().split("-")[1]
+
+
 def accelerator_resource() -> str:
     """Return the resource that Ray gives to nodes with the card of :func:`gpu_product`: ``accelerator_type:H100``."""
-    return f"accelerator_type:{gpu_product().split('-')[1]}"
+    return f"accelerator_type:{card_type()}"
 
 
 def h100_op_tags() -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from genolewm_assets.defs.display import (
     lineage_metadata,
 )
 from genolewm_assets.defs.runtime.currency import Currency, PublishingAsset
+from genolewm_assets.defs.runtime.job_builds import build_again_in_job, build_in_job, builds_are_jobs
 from genolewm_assets.defs.runtime.run_log import LogProgress
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
@@ -41,6 +42,7 @@ from genolewm_assets.store.artefacts import (
     BuildRejectedError,
     BuildReport,
     CheckResult,
+    Damage,
     Manifest,
     Published,
     build,
@@ -258,10 +260,10 @@ class GatedAsset(PublishingAsset):
         try:
             with LogProgress(context.log.info) as progress:
                 plan = self.build_plan(workspace, partition, progress)
-                if plan.note and not is_current(workspace.root, plan):
-                    context.log.info(plan.note)
-                published = build(workspace.root, plan, run_id=context.run.run_id, progress=progress)
-                further = {} if self.after is None else self.after(workspace, plan, published)
+            if plan.note and not is_current(workspace.root, plan):
+                context.log.info(plan.note)
+            published = self._build(context, workspace, plan)
+            further = {} if self.after is None else self.after(workspace, plan, published)
         except GenoLeWMError as err:
             # Planning may build the simulated sources; a rejection of those carries checks of another artefact.
             rejected = isinstance(err, BuildRejectedError) and err.where == str(artefact)
@@ -289,9 +291,17 @@ class GatedAsset(PublishingAsset):
             ],
         )
         if published.reused and BUILD_AGAIN_TAG in context.run.tags:
-            yield self._build_again(workspace, published)
+            yield self._build_again(context, workspace, published)
 
-    def _build_again(self, workspace: Workspace, published: Published) -> dg.AssetObservation:
+    def _build(self, context: dg.AssetExecutionContext, workspace: Workspace, plan: BuildPlan) -> Published:
+        if self.h100 and builds_are_jobs():
+            return build_in_job(context, workspace.root, plan)
+        with LogProgress(context.log.info) as progress:
+            return build(workspace.root, plan, run_id=context.run.run_id, progress=progress)
+
+    def _build_again(
+        self, context: dg.AssetExecutionContext, workspace: Workspace, published: Published
+    ) -> dg.AssetObservation:
         """Build a partition that was kept once more, and return the observation that its bytes are the same.
 
         Raises
@@ -304,7 +314,7 @@ class GatedAsset(PublishingAsset):
         try:
             with LogProgress(log.info) as progress:
                 again = self.build_plan(workspace, published.artefact.partition, progress)
-                differences = build_again(workspace.root, again, published, progress=progress)
+            differences = self._differences(context, workspace, again, published)
         except GenoLeWMError as err:
             raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}, allow_retries=False) from err
         if differences:
@@ -316,6 +326,14 @@ class GatedAsset(PublishingAsset):
             )
         facts = {"built_again": f"{len(published.manifest.files)} files with the published bytes"}
         return dg.AssetObservation(self.path, partition=published.artefact.partition, metadata=facts)
+
+    def _differences(
+        self, context: dg.AssetExecutionContext, workspace: Workspace, plan: BuildPlan, published: Published
+    ) -> tuple[Damage, ...]:
+        if self.h100 and builds_are_jobs():
+            return build_again_in_job(context, workspace.root, plan)
+        with LogProgress(context.log.info) as progress:
+            return build_again(workspace.root, plan, published, progress=progress)
 
     def _not_evaluated(self, evaluated: Set[str]) -> Iterator[dg.AssetCheckResult]:
         """Yield a warning for each check that a failed build did not come to.

@@ -7,7 +7,7 @@ settings is a field of run config.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,19 +84,21 @@ def configured_batch() -> dict[str, Any]:
 
 
 def configured_executor() -> dg.ExecutorDefinition:
-    """Return the executor that ``GENOLEWM_EXECUTOR`` names: ``in_process`` (default), ``multiprocess`` or ``ray``.
+    """Return the executor that ``GENOLEWM_EXECUTOR`` names, by default ``in_process``.
 
     One executor serves every asset, because Dagster has no executor per asset; op tags choose the node of a step.
+    ``slurm`` executes steps as ``multiprocess`` does, and builds that need an H100 are jobs (``job_builds``).
 
     Raises
     ------
     ConfigurationError
         If the name is none of these, or the engine is not installed.
     """
-    executors = {
+    executors: dict[str, Callable[[], dg.ExecutorDefinition]] = {
         "in_process": lambda: dg.in_process_executor,
         "multiprocess": lambda: _MULTIPROCESS,
         "ray": make_ray_executor,
+        "slurm": lambda: _MULTIPROCESS,
     }
     name = os.environ.get("GENOLEWM_EXECUTOR", "in_process")
     if name not in executors:

@@ -48,7 +48,7 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=["in_process", "multiprocess", "ray"])
+@pytest.fixture(params=["in_process", "multiprocess", "ray", "slurm"])
 def graph(request: pytest.FixtureRequest, world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
     """Return the graph as ``definitions`` makes it, with each executor."""
     if request.param == "ray":
@@ -143,5 +143,5 @@ def test_a_precision_replaces_that_of_the_catalogue(world: TinyWorld) -> None:
 
 def test_an_unknown_executor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GENOLEWM_EXECUTOR", "dask")
-    with pytest.raises(ConfigurationError, match="in_process or multiprocess or ray, got 'dask'"):
+    with pytest.raises(ConfigurationError, match="in_process or multiprocess or ray or slurm, got 'dask'"):
         configured_executor()

@@ -1,6 +1,6 @@
 """The tiny world up to its packages, built by a process of its own beside what a test starts meanwhile.
 
-``python -m genolewm_assets_tests.worlds.graph.packaged_world FOLDER`` builds it.
+``python -m genolewm_assets_tests.worlds.graph.packaged_world FOLDER STEPS`` builds it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 
-_STEPS: tuple[tuple[tuple[str, ...], tuple[str | None, ...]], ...] = (
+#: Assets that are built together, and for which partitions.
+Steps: TypeAlias = Sequence[tuple[Sequence[str], Sequence[str | None]]]
+
+_STEPS: Steps = (
     (("reference/genome",), (None,)),
     (("gnomad/shard",), CONTIGS),
     (("windows/index", "embeddings/cache"), LINEAR),
@@ -25,9 +29,9 @@ _STEPS: tuple[tuple[tuple[str, ...], tuple[str | None, ...]], ...] = (
 )
 
 
-def start_building(folder: Path) -> Callable[[], TinyWorld]:
-    """Start to build the world; returns what waits for its end and opens it."""
-    command = [sys.executable, "-m", __name__, str(folder)]
+def start_building(folder: Path, steps: Steps = _STEPS) -> Callable[[], TinyWorld]:
+    """Start to build the world, or some of it; returns what waits for its end and opens it."""
+    command = [sys.executable, "-m", __name__, str(folder), json.dumps(steps)]
     process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def opened() -> TinyWorld:
@@ -49,15 +53,15 @@ def forget(root: Path, asset: str, partition: str) -> None:
     raise AssertionError(f"{asset}[{partition}] is not published")
 
 
-def _build(folder: Path) -> None:
+def _build(folder: Path, steps: Steps) -> None:
     from genolewm_assets_tests.worlds.graph.quick_dagster import install
 
     install()
     world = TinyWorld(folder)
-    for keys, partitions in _STEPS:
+    for keys, partitions in steps:
         for partition in partitions:
             assert world.materialize(*keys, partition=partition).success, (keys, partition)
 
 
 if __name__ == "__main__":
-    _build(Path(sys.argv[1]))
+    _build(Path(sys.argv[1]), json.loads(sys.argv[2]))

@@ -1,0 +1,236 @@
+"""Slurm below Dagster: where states are computed, and what a cancelled run, a killed process and a lost node leave.
+
+The tests are one story and run in their order.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import yaml
+
+from genolewm_assets_tests.deploy.installation import DEPLOY
+from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
+from genolewm_assets_tests.servers.postgres import postgres_server
+from genolewm_assets_tests.servers.slurm_cluster import SlurmCluster, Witness, is_running, slurm_cluster
+from genolewm_assets_tests.worlds.graph.packaged_world import forget, start_building
+from genolewm_assets_tests.worlds.graph.tiny_world import bytes_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
+
+#: Built by the backfill.
+BUILT = {"windows/index": ["chr17"], "embeddings/cache": ["chr17"], "corpus/windows": ["mrna_evo2"]}
+
+#: Built by runs that end badly.
+LATER = ("embeddings/corpus", "eukaryote_generator")
+
+#: All that there is, built beforehand to have its bytes; then what is above is removed.
+WORLD = (
+    (["reference/genome"], [None]),
+    (["windows/index", "embeddings/cache"], ["chr17"]),
+    (["corpus/windows"], ["mrna_evo2"]),
+    (["corpus/windows", "embeddings/corpus"], ["eukaryote_generator"]),
+)
+
+
+@dataclass(frozen=True)
+class Story:
+    server: LiveServer
+    cluster: SlurmCluster
+    witness: Witness
+    undisturbed: dict[str, bytes]
+    comments: dict[int, str] = field(default_factory=dict)
+
+    def jobs_of(self, run_id: str) -> dict[str, int]:
+        """Return the jobs of a run whose process was seen, by step, as their comments in Slurm say."""
+        found = {}
+        for job in list(self.witness.jobs):
+            if job not in self.comments:
+                self.comments[job] = self.cluster.field(job, "Comment")
+            said = dict(part.partition("=")[::2] for part in self.comments[job].split(","))
+            if said.get("run") == run_id:
+                found[said["step"]] = job
+        return found
+
+    def job_of(self, run_id: str) -> int:
+        """Wait until the one job of a run works, and return it."""
+        wait_until(lambda: self.jobs_of(run_id), "the process of the job", every_s=0.02)
+        (job,) = self.jobs_of(run_id).values()
+        return job
+
+    def stop_while_it_builds(self, job: int) -> None:
+        """Stop the process of a job as soon as it has a work directory; the encoder is loaded after that."""
+        pid, deadline = self.witness.jobs[job].pid, time.monotonic() + 300
+        while not [path for path in self.server.root.glob("work/embeddings~*/*") if path.name != "lock"]:
+            assert is_running(pid), "the job has ended"
+            assert time.monotonic() < deadline, "no work directory within 300 s"
+            time.sleep(0.002)
+        os.kill(pid, signal.SIGSTOP)
+
+    def log_of(self, run_id: str) -> list[str]:
+        events = self.server.graphql.query(
+            """query ($id: ID!) { runOrError(runId: $id) { ... on Run { eventConnection { events {
+                 ... on MessageEvent { message } } } } } }""",
+            id=run_id,
+        )["runOrError"]["eventConnection"]["events"]
+        return [event["message"] for event in events if "message" in event]
+
+    def launched_again(self, run_id: str) -> str:
+        """Return the run that the daemon launches after a failed one."""
+        graphql = self.server.graphql
+        wait_until(lambda: graphql.runs(tags={"dagster/parent_run_id": run_id}), "the run to be launched again")
+        (again,) = graphql.runs(tags={"dagster/parent_run_id": run_id})
+        return again.id
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    """Serve a root from which some artefacts were removed, on PostgreSQL, with the settings of ``deploy``."""
+    folder = tmp_path_factory.mktemp("slurm")
+    opened = start_building(folder / "world", WORLD)
+    with postgres_server(folder / "database") as postgres, slurm_cluster() as cluster:
+        world = opened()
+        undisturbed = bytes_of(world.root)
+        root = folder / "root"
+        shutil.copytree(world.root, root, symlinks=True)
+        for asset, partitions in BUILT.items():
+            for partition in partitions:
+                forget(root, asset, partition)
+        forget(root, *LATER)
+        environment = {
+            **postgres.environment,
+            **cluster.environment,
+            "GENOLEWM_EXECUTOR": "slurm",
+            "GENOLEWM_SLURM_PARTITION": "h100",
+            "GENOLEWM_RUN_LOGS": str(root / "dagster/logs"),
+            "GENOLEWM_RUN_FILES": str(root / "dagster"),
+        }
+        served = live_server(root, world.catalog, settings=_settings(), environment=environment)
+        with served as server, Witness(cluster, root) as witness:
+            for sensor in ("clinvar_release_sensor", "cpu_automation_sensor"):
+                server.graphql.stop_sensor(sensor)
+            yield Story(server, cluster, witness, undisturbed)
+
+
+def _settings() -> dict[str, Any]:
+    """Return the shipped settings; the daemon looks more often."""
+    shipped = yaml.safe_load((DEPLOY / "dagster.yaml").read_text())
+    shipped["run_monitoring"] |= {"poll_interval_seconds": 3, "free_slots_after_run_end_seconds": 3}
+    shipped["run_coordinator"]["config"] |= {"dequeue_interval_seconds": 1}
+    return dict(shipped)
+
+
+def processes_of(server: LiveServer, run_id: str) -> dict[str, int]:
+    """Return the process of each step of a run, as Dagster started it."""
+    events = server.graphql.query(
+        """query ($id: ID!) { runOrError(runId: $id) { ... on Run { eventConnection { events { __typename
+             ... on StepWorkerStartedEvent { stepKey metadataEntries { label
+               ... on TextMetadataEntry { text } ... on IntMetadataEntry { intValue } } } } } } } }""",
+        id=run_id,
+    )["runOrError"]["eventConnection"]["events"]
+    return {
+        event["stepKey"]: int(entry.get("intValue") or entry["text"])
+        for event in events
+        if event["__typename"] == "StepWorkerStartedEvent"
+        for entry in event["metadataEntries"]
+        if entry["label"] == "pid"
+    }
+
+
+def test_a_run_that_is_cancelled_ends_its_job_and_a_backfill_computes_on_the_h100_node(story: Story) -> None:
+    graphql = story.server.graphql
+    # The daemon looks at a backfill twice a minute; meanwhile, a run is cancelled.
+    backfill = graphql.backfill_several(BUILT)
+    _cancelled(story)
+    wait_until(lambda: _ended(graphql.runs_of_backfill(backfill)), "the runs of the backfill")
+    runs = graphql.runs_of_backfill(backfill)
+    assert {run.status for run in runs} == {"SUCCESS"}, [graphql.step_failures(run.id) for run in runs]
+    jobs = {(run.id, step): job for run in runs for step, job in story.jobs_of(run.id).items()}
+    steps = {(run.id, step): pid for run in runs for step, pid in processes_of(story.server, run.id).items()}
+    asked = {(run.id, asset.replace("/", "__")) for run in runs for asset in graphql.assets_of_run(run.id)}
+    assert set(steps) == asked
+    assert len(steps) == sum(map(len, BUILT.values()))
+    (((_, step), job),) = jobs.items()
+    assert step == "embeddings__cache"
+    seen = story.witness.jobs[job]
+    assert (seen.node, story.witness.builders) == ("h100-1", {"h100-1"})
+    assert seen.devices == ("0" if os.geteuid() == 0 else None)
+    # No other step had a job, and the processes of all steps are none of Slurm's.
+    assert len(story.witness.jobs) == 2
+    assert {story.witness.nodes[pid] for pid in steps.values()} == {None}
+    built, missing = bytes_of(story.server.root), story.undisturbed.keys() - bytes_of(story.server.root).keys()
+    assert built == {path: data for path, data in story.undisturbed.items() if path not in missing}
+    assert {path.split("/")[0] for path in missing} == {"embeddings"}
+
+
+def _cancelled(story: Story) -> None:
+    """Launch a run, cancel it once its job works, and see that nothing of it is left."""
+    graphql = story.server.graphql
+    run = graphql.launch(*LATER)
+    job = story.job_of(run)
+    answer = graphql.query(
+        "mutation ($id: String!) { terminateRun(runId: $id) { __typename ... on TerminateRunFailure { message } } }",
+        id=run,
+    )["terminateRun"]
+    assert answer["__typename"] == "TerminateRunSuccess", answer
+    assert graphql.wait_for_run(run).status == "CANCELED"
+    assert story.cluster.field(job, "JobState") == "CANCELLED"
+    wait_until(lambda: not is_running(story.witness.jobs[job].pid), "the process of the job to end", timeout_s=60)
+    assert not list(story.server.root.glob("work/slurm/*"))
+
+
+def test_what_a_job_prints_is_found_by_the_ui(story: Story) -> None:
+    (run,) = [run for run in story.server.graphql.runs(statuses=["SUCCESS"]) if run.partition == "chr17"]
+    log = story.log_of(run.id)
+    assert any("is RUNNING on h100-1" in line for line in log)
+    assert any(line.startswith("embeddings/cache[chr17] is built on") for line in log)
+    events = story.server.graphql.query(
+        """query ($id: ID!) { runOrError(runId: $id) { ... on Run { eventConnection { events {
+             ... on LogsCapturedEvent { fileKey stepKeys } } } } } }""",
+        id=run.id,
+    )["runOrError"]["eventConnection"]["events"]
+    (file,) = [event["fileKey"] for event in events if "embeddings__cache" in event.get("stepKeys", ())]
+    shown = story.server.graphql.query(
+        "query ($key: [String!]!) { capturedLogs(logKey: $key) { stdout } }", key=[run.id, "compute_logs", file]
+    )
+    assert "embeddings/cache[chr17] is built on" in shown["capturedLogs"]["stdout"]
+
+
+def test_a_killed_process_and_a_lost_node_are_tried_again_and_the_bytes_are_the_same(story: Story) -> None:
+    graphql, root, cluster = story.server.graphql, story.server.root, story.cluster
+    first = graphql.launch(*LATER)
+    killed = story.job_of(first)
+    story.stop_while_it_builds(killed)
+    os.kill(story.witness.jobs[killed].pid, signal.SIGKILL)
+    assert graphql.wait_for_run(first).status == "FAILURE"
+    (reason,) = graphql.step_failures(first)
+    assert f"Slurm job {killed} did not succeed: got FAILED" in reason
+    assert "killed by signal 9" in reason
+
+    second = story.launched_again(first)
+    lost = story.job_of(second)
+    story.stop_while_it_builds(lost)
+    # The process stays, stopped in the middle of its work: only its node has vanished.
+    cluster.lose_node("h100-1")
+    assert graphql.wait_for_run(second).status == "FAILURE"
+    (reason,) = graphql.step_failures(second)
+    assert f"Slurm job {lost} did not succeed: got NODE_FAIL" in reason
+    assert bytes_of(root).keys() < story.undisturbed.keys()
+
+    third = story.launched_again(second)
+    wait_until(lambda: any("waits: PENDING, reason " in line for line in story.log_of(third)), "the reason to wait")
+    cluster.start_node("h100-1")
+    assert graphql.wait_for_run(third).status == "SUCCESS", graphql.step_failures(third)
+    assert not is_running(story.witness.jobs[lost].pid)
+    assert bytes_of(root) == story.undisturbed
+
+
+def _ended(runs: list[Any]) -> bool:
+    return len(runs) == 2 and all(run.status in {"SUCCESS", "FAILURE", "CANCELED"} for run in runs)
