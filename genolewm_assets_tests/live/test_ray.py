@@ -26,8 +26,9 @@ from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.postgres import postgres_server
+from genolewm_assets_tests.servers.processes import is_running
 from genolewm_assets_tests.servers.programs import needs_extra
-from genolewm_assets_tests.servers.ray_cluster import RayCluster, SeenStep, Witness, is_running, ray_cluster
+from genolewm_assets_tests.servers.ray_cluster import RayCluster, SeenStep, Witness, ray_cluster
 from genolewm_assets_tests.worlds.graph.packaged_world import forget, start_building
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import dagster as dg
 
-from genolewm_assets.defs.engines import make_ray_executor
+from genolewm_assets.defs.engines import make_k8s_executor, make_ray_executor
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.encoders import Compute
 from genolewm_assets.errors import ConfigurationError
@@ -84,9 +84,9 @@ def configured_batch() -> dict[str, Any]:
 
 
 def configured_executor() -> dg.ExecutorDefinition:
-    """Return the executor that ``GENOLEWM_EXECUTOR`` names: ``in_process`` (default), ``multiprocess`` or ``ray``.
+    """Return the executor that ``GENOLEWM_EXECUTOR`` names; by default ``in_process``.
 
-    One executor serves every asset, because Dagster has no executor per asset; op tags choose the node of a step.
+    The others are ``multiprocess``, ``ray`` and ``k8s``. One executor serves every asset, because Dagster has no executor per asset; op tags choose the node of a step.
 
     Raises
     ------
@@ -97,6 +97,7 @@ def configured_executor() -> dg.ExecutorDefinition:
         "in_process": lambda: dg.in_process_executor,
         "multiprocess": lambda: _MULTIPROCESS,
         "ray": make_ray_executor,
+        "k8s": make_k8s_executor,
     }
     name = os.environ.get("GENOLEWM_EXECUTOR", "in_process")
     if name not in executors:

@@ -9,11 +9,11 @@ import pytest
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.engines.op_tags import (
-    CPU_OP_TAGS,
     CPU_RESOURCE,
     H100_ASSET_TAGS,
     H100_POOL,
     accelerator_resource,
+    cpu_op_tags,
     gpu_product,
     h100_op_tags,
 )
@@ -49,11 +49,11 @@ def test_every_op_of_every_job_is_placed() -> None:
         elif name.startswith(("embeddings__", "tuples__")):
             assert config == h100_op_tags()["dagster-ray/config"], name
         else:
-            assert config == CPU_OP_TAGS["dagster-ray/config"], name
+            assert config == cpu_op_tags()["dagster-ray/config"], name
 
 
 def test_no_node_fits_both_kinds_of_steps() -> None:
-    cpu, gpu = CPU_OP_TAGS["dagster-ray/config"], h100_op_tags()["dagster-ray/config"]
+    cpu, gpu = cpu_op_tags()["dagster-ray/config"], h100_op_tags()["dagster-ray/config"]
     assert (set(cpu["resources"]), cpu.get("num_gpus")) == ({CPU_RESOURCE}, None)
     assert (set(gpu["resources"]), gpu["num_gpus"]) == ({"accelerator_type:H100"}, 1)
 
