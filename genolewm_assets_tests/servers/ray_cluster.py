@@ -165,7 +165,8 @@ class RayCluster:
     def _members(self, address: str) -> list[tuple[int, list[bytes]]]:
         """Return the living processes of a node, told by the environment that its unit began with."""
         wanted = {"RAY_AUTH_TOKEN_PATH": str(self.folder / "token"), "GENOLEWM_RAY_NODE": address}.items()
-        return [found for found in running_commands() if wanted <= variables_of(found[0]).items() and is_running(found[0])]
+        mine = [found for found in running_commands() if wanted <= variables_of(found[0]).items()]
+        return [found for found in mine if is_running(found[0])]
 
 
 @contextmanager

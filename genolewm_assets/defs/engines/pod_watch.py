@@ -1,7 +1,7 @@
 """Step handler of ``dagster-k8s`` that also reports why the pod of a step waits, and why one failed.
 
-Of itself ``dagster-k8s`` says nothing of a pod that waits, and of a failed one only that its Job failed. A Job that ends
-at its deadline deletes its pod, and with it what the scheduler said.
+Of itself ``dagster-k8s`` says nothing of a pod that waits, and of a failed one only that its Job failed. A Job that
+exceeds its deadline loses its pod, and with it what the scheduler said.
 """
 
 from __future__ import annotations

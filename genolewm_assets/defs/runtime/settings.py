@@ -86,7 +86,8 @@ def configured_batch() -> dict[str, Any]:
 def configured_executor() -> dg.ExecutorDefinition:
     """Return the executor that ``GENOLEWM_EXECUTOR`` names; by default ``in_process``.
 
-    The others are ``multiprocess``, ``ray`` and ``k8s``. One executor serves every asset, because Dagster has no executor per asset; op tags choose the node of a step.
+    The others are ``multiprocess``, ``ray`` and ``k8s``. One executor serves every asset, because Dagster has none per
+    asset; op tags choose the node of a step.
 
     Raises
     ------
