@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: A step that waits for runs may take as long as a run (``max_runtime_seconds``); others have a deadline in their tags.
 _LONGEST_RUN_S = 604_800
 
+#: Between two looks at the Jobs of a run; Dagster's own are 20 s apart.
+_LOOK_S = 5
+
 
 def make_k8s_executor() -> dg.ExecutorDefinition:
     """Return the executor; run config can set none of its options.
@@ -91,4 +94,5 @@ def _watching_executor(context: dg.InitExecutorContext) -> Executor:
         )
     executor: Any = k8s_job_executor.executor_creation_fn(context)
     executor._step_handler = PodWatch(executor._step_handler)
+    executor._check_step_health_interval_seconds = _LOOK_S
     return executor  # type: ignore[no-any-return]

@@ -32,6 +32,8 @@ class Cluster:
     folder: Path
     jobs: dict[str, Job] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
+    #: All pods that there ever were.
+    past: list[Pod] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     _ended: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -175,6 +177,7 @@ class Cluster:
         else:
             pod = job.new_pod(self.folder)
             self.pods[pod.name] = pod
+            self.past.append(pod)
             job.pods += 1
             return
         self.report("Job", job.name, "FailedCreate", message)
@@ -218,6 +221,11 @@ class Cluster:
         here = {pod.uid for pod in self.pods.values()}
         for job in [job for job in self.jobs.values() if job.owners and not job.owners & here]:
             self.delete_job(job, orphan=False)
+
+    def pods_of_run(self, run_id: str) -> list[Pod]:
+        """Return the pods of a run and of its steps that are still there."""
+        with self.lock:
+            return [pod for pod in self.pods.values() if pod.labels.get("dagster/run-id") == run_id]
 
     def _pods_of(self, job: Job) -> list[Pod]:
         return [pod for pod in self.pods.values() if pod.owner == job.uid]
