@@ -68,7 +68,7 @@ class PodWatch(StepHandler):
             self._waited[job] = reason
             (step,) = context.execute_step_args.step_keys_to_execute or ()
             context.instance.report_engine_event(
-                f"The pod of step {step} waits. {reason}", context.dagster_run, cls=type(self), step_key=step
+                f"The pod of step {step} waits. {reason}", context.dagster_run, step_key=step
             )
 
     def _refusals(self, job: str, namespace: str) -> list[str]:

@@ -32,6 +32,8 @@ class Node:
         Quantities of ``cpu``, ``memory`` and devices such as ``nvidia.com/gpu``.
     cordoned
         Whether no further pod is placed here.
+    is_ready
+        Whether its process runs.
     """
 
     name: str
@@ -39,11 +41,8 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Mapping[str, str]] = ()
     cordoned: bool = False
+    is_ready: bool = False
     _agent: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-
-    @property
-    def is_ready(self) -> bool:
-        return self._agent is not None and self._agent.poll() is None
 
     @property
     def offered(self) -> Amounts:
@@ -55,6 +54,7 @@ class Node:
         self._agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
         assert self._agent.stdout is not None
         os.set_blocking(self._agent.stdout.fileno(), False)
+        self.is_ready = True
 
     def kill(self) -> None:
         """End the process of the node with SIGKILL; the kernel ends its pods."""
@@ -65,7 +65,7 @@ class Node:
                 with suppress(OSError):
                     assert stream is not None
                     stream.close()
-            self._agent = None
+            self._agent, self.is_ready = None, False
 
     def run(self, uid: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         """Let the node run the command of a pod."""

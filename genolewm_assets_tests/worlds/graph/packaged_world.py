@@ -1,6 +1,6 @@
 """The tiny world up to its packages, built by a process of its own beside what a test starts meanwhile.
 
-``python -m genolewm_assets_tests.worlds.graph.packaged_world FOLDER`` builds it.
+``python -m genolewm_assets_tests.worlds.graph.packaged_world FOLDER [GROUP]...`` builds it, or some groups of assets.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _STEPS: tuple[tuple[tuple[str, ...], tuple[str | None, ...]], ...] = (
 )
 
 
-def start_building(folder: Path) -> Callable[[], TinyWorld]:
-    """Start to build the world; returns what waits for its end and opens it."""
-    command = [sys.executable, "-m", __name__, str(folder)]
+def start_building(folder: Path, *groups: str) -> Callable[[], TinyWorld]:
+    """Start to build the world, or some groups of assets; returns what waits for its end and opens it."""
+    command = [sys.executable, "-m", __name__, str(folder), *groups]
     process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def opened() -> TinyWorld:
@@ -49,15 +49,18 @@ def forget(root: Path, asset: str, partition: str) -> None:
     raise AssertionError(f"{asset}[{partition}] is not published")
 
 
-def _build(folder: Path) -> None:
+def _build(folder: Path, *groups: str) -> None:
     from genolewm_assets_tests.worlds.graph.quick_dagster import install
 
     install()
     world = TinyWorld(folder)
-    for keys, partitions in _STEPS:
+    for every_key, partitions in _STEPS:
+        keys = [key for key in every_key if not groups or key.partition("/")[0] in groups]
+        if not keys:
+            continue
         for partition in partitions:
             assert world.materialize(*keys, partition=partition).success, (keys, partition)
 
 
 if __name__ == "__main__":
-    _build(Path(sys.argv[1]))
+    _build(Path(sys.argv[1]), *sys.argv[2:])
