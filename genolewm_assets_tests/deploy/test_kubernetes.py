@@ -89,7 +89,7 @@ def test_dagster_takes_the_settings_without_a_token(
     # Code server and steps open the instance; who launches or ends a run needs a token.
     with DagsterInstance.from_ref(InstanceRef.from_dir(str(folder))) as instance:
         assert instance.run_monitoring_max_resume_run_attempts == 0
-        with pytest.raises(ConfigException, match="not in cluster|in-cluster|Service host/port"):
+        with pytest.raises(ConfigException, match="not set"):
             _ = instance.run_launcher
 
 

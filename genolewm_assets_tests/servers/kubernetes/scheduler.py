@@ -58,7 +58,7 @@ def refusals(spec: Mapping[str, Any], node: Node, used: Amounts) -> list[str]:
     offered = node.offered
     return [
         f"Insufficient {name}"
-        for name, amount in requested(spec).items()
+        for name, amount in sorted(requested(spec).items())
         if amount > offered.get(name, Fraction(0)) - used.get(name, Fraction(0))
     ]
 
